@@ -1,5 +1,6 @@
-// Bounds the log file of a platform that `slipway up` runs, which is its standard error: loaded into the platform's process with
-// `--import`. A log that has become too large is kept beside the file as `.1`, and begins anew. `?file=` is the path of the file.
+// Bounds the log file of a platform that `slipway up` runs, which is its standard error: loaded
+// into the platform's process with `--import`. A log that has become too large is kept beside the
+// file as `.1`, and begins anew. `?file=` is the path of the file.
 import { copyFileSync, fstatSync, ftruncateSync } from "node:fs";
 
 const given = new URL(import.meta.url).searchParams;

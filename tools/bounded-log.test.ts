@@ -14,8 +14,11 @@ test("a log that has become too large is kept once beside the file, which begins
   const module = pathToFileURL(join(import.meta.dirname, "bounded-log.mjs"));
   module.search = new URLSearchParams({ file, bytes: "10000", everyMs: "1" }).toString();
   const log = openSync(file, "ax");
-  const program = 'let line = 0; setInterval(() => console.error(`line ${line++} ${"x".repeat(100)}`), 1)';
-  const child = spawn(process.execPath, ["--import", module.href, "-e", program], { stdio: ["ignore", log, log] });
+  const program =
+    'let line = 0; setInterval(() => console.error(`line ${line++} ${"x".repeat(100)}`), 1)';
+  const child = spawn(process.execPath, ["--import", module.href, "-e", program], {
+    stdio: ["ignore", log, log],
+  });
   closeSync(log);
   const ended = once(child, "close");
   t.after(async () => {
@@ -24,7 +27,9 @@ test("a log that has become too large is kept once beside the file, which begins
   });
   const beside = await until("it has begun anew twice", () => {
     const text =
-      statSync(`${file}.1`, { throwIfNoEntry: false }) === undefined ? "" : readFileSync(`${file}.1`, "utf8");
+      statSync(`${file}.1`, { throwIfNoEntry: false }) === undefined
+        ? ""
+        : readFileSync(`${file}.1`, "utf8");
     return text.length > 0 && !text.startsWith("line 0 ") ? text : null;
   });
   assert.match(beside, /^line \d+ x+\n/);

@@ -1,10 +1,19 @@
-// Installs the packages of the dashboard and builds its pages into dashboard/dist/pages, from where the platform serves them; when
-// nothing has changed since the last time, it ends within milliseconds. `npm start` runs it beside the platform, which is to serve
-// before the pages are built: `--beside <pid>` gives way to other work and ends with that process. `--packages` only installs, for
-// the type check. Two at once build once.
+// Installs the packages of the dashboard and builds its pages into dashboard/dist/pages, from where
+// the platform serves them; when nothing has changed since the last time, it ends within
+// milliseconds. `npm start` runs it beside the platform, which is to serve before the pages are
+// built: `--beside <pid>` gives way to other work and ends with that process. `--packages` only
+// installs, for the type check. Two at once build once.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,13 +23,22 @@ import { checkNpm, npmOrRefusal, SetupRefused } from "./setup/npm.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dashboard = join(root, "dashboard");
 const packagesStampFile = join(dashboard, "node_modules", ".slipway-setup");
-/** `pages`: what is served; `stamp`: of what it was built; `problem.txt`: why it could not be, shown in its place. */
+/**
+ * `pages`: what is served; `stamp`: of what it was built; `problem.txt`: why it could not be, shown
+ * in its place.
+ */
 const dist = join(dashboard, "dist");
 const pages = join(dist, "pages");
 const stampFile = join(dist, "stamp");
 const problemFile = join(dist, "problem.txt");
 /** What the pages are built of. */
-const sources = ["dashboard/src", "dashboard/build", "dashboard/public", "client/src", "contract/src"];
+const sources = [
+  "dashboard/src",
+  "dashboard/build",
+  "dashboard/public",
+  "client/src",
+  "contract/src",
+];
 const sourceFiles = ["index.html", "package.json", "package-lock.json", "tsconfig.json"];
 /** A build takes seconds. */
 const buildWaitMs = 10 * 60_000;
@@ -30,7 +48,8 @@ let isEnding = false;
 
 function packagesStamp() {
   const hash = createHash("sha256");
-  for (const name of ["package.json", "package-lock.json"]) hash.update(readFileSync(join(dashboard, name)));
+  for (const name of ["package.json", "package-lock.json"])
+    hash.update(readFileSync(join(dashboard, name)));
   return `${process.platform}-${process.arch} ${hash.digest("hex")}\n`;
 }
 
@@ -62,7 +81,10 @@ async function installPackages() {
   writeFileSync(packagesStampFile, stamp);
 }
 
-/** Builds into a new folder, which takes the place of the old one when it is whole. Whoever calls holds the lock. */
+/**
+ * Builds into a new folder, which takes the place of the old one when it is whole. Whoever calls
+ * holds the lock.
+ */
 async function build(stamp) {
   for (const name of readdirSync(dist)) {
     if (/^(?:new|old)-/.test(name)) rmSync(join(dist, name), { recursive: true, force: true });
@@ -81,7 +103,16 @@ function runVite(folder) {
   const program = join(dashboard, "node_modules", "vite", "bin", "vite.js");
   const child = spawn(
     join(root, "node_modules", ".bin", "node"),
-    [program, "build", "--config", "build/pages-build.ts", "--outDir", folder, "--logLevel", "warn"],
+    [
+      program,
+      "build",
+      "--config",
+      "build/pages-build.ts",
+      "--outDir",
+      folder,
+      "--logLevel",
+      "warn",
+    ],
     {
       cwd: dashboard,
       stdio: ["ignore", "pipe", "pipe"],
@@ -101,13 +132,18 @@ function runVite(folder) {
       if (status === 0) resolve(undefined);
       else
         reject(
-          new SetupRefused(`${output.trimEnd()}\n\nThe pages could not be built with the packages that are installed.`),
+          new SetupRefused(
+            `${output.trimEnd()}\n\nThe pages could not be built with the packages that are installed.`,
+          ),
         );
     });
   });
 }
 
-/** Ends with the process, so that nothing is left of a platform that was stopped. @param {number} pid */
+/**
+ * Ends with the process, so that nothing is left of a platform that was stopped. @param {number}
+ * pid
+ */
 function endWith(pid) {
   setPriority(process.pid, constants.priority.PRIORITY_LOW);
   const timer = setInterval(() => {
@@ -134,7 +170,9 @@ async function main([mode, pid]) {
     if (isStamped(stampFile, stamp)) return;
     await build(stamp);
     rmSync(problemFile, { force: true });
-    process.stderr.write(`The dashboard was built in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`);
+    process.stderr.write(
+      `The dashboard was built in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`,
+    );
   });
 }
 
@@ -150,6 +188,8 @@ try {
   // What was begun is begun anew next time.
   if (isEnding) process.exit(1);
   if (existsSync(dist)) writeFileSync(problemFile, `${error.message}\n`);
-  process.stderr.write(`The dashboard could not be built:\n${error.message}\nnpm run dashboard tries again.\n`);
+  process.stderr.write(
+    `The dashboard could not be built:\n${error.message}\nnpm run dashboard tries again.\n`,
+  );
   process.exitCode = 1;
 }

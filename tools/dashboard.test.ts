@@ -1,5 +1,5 @@
-// The build of the dashboard beside a running platform, tested in a small separate project whose npm and vite are scripts. Each
-// case runs tools/dashboard.mjs as a process, as `npm start` does.
+// The build of the dashboard beside a running platform, tested in a small separate project whose
+// npm and vite are scripts. Each case runs tools/dashboard.mjs as a process, as `npm start` does.
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess, type SpawnSyncReturns } from "node:child_process";
 import { once } from "node:events";
@@ -57,12 +57,17 @@ class Project {
   /** From now on `npm ci` installs this vite. */
   install(vite: string): void {
     this.write("vite.cjs", vite);
-    this.npm("echo run >> ../installs; mkdir -p node_modules/vite/bin && cp ../vite.cjs node_modules/vite/bin/vite.js");
+    this.npm(
+      "echo run >> ../installs; mkdir -p node_modules/vite/bin && cp ../vite.cjs node_modules/vite/bin/vite.js",
+    );
   }
 
   /** The behaviour of `npm ci` from now on. */
   npm(script: string): void {
-    this.write("bin/npm", `#!/bin/sh\nif [ "$1" = --version ]; then echo 11.0.0; exit; fi\n${script}\n`);
+    this.write(
+      "bin/npm",
+      `#!/bin/sh\nif [ "$1" = --version ]; then echo 11.0.0; exit; fi\n${script}\n`,
+    );
     chmodSync(join(this.folder, "bin/npm"), 0o755);
     rmSync(join(this.folder, "dashboard/node_modules"), { recursive: true, force: true });
   }
@@ -73,11 +78,17 @@ class Project {
   }
 
   build(...parameters: string[]): SpawnSyncReturns<string> {
-    return spawnSync(process.execPath, ["tools/dashboard.mjs", ...parameters], { ...this.#options, encoding: "utf8" });
+    return spawnSync(process.execPath, ["tools/dashboard.mjs", ...parameters], {
+      ...this.#options,
+      encoding: "utf8",
+    });
   }
 
   begin(...parameters: string[]): ChildProcess {
-    return spawn(process.execPath, ["tools/dashboard.mjs", ...parameters], { ...this.#options, stdio: "ignore" });
+    return spawn(process.execPath, ["tools/dashboard.mjs", ...parameters], {
+      ...this.#options,
+      stdio: "ignore",
+    });
   }
 
   /** How often something was counted. */
@@ -125,7 +136,9 @@ test("a changed source or package builds again, in the place of the pages before
 test("several at once install and build once", async (t) => {
   const project = new Project(t);
   const children = [1, 2, 3].map(() => project.begin());
-  const codes = await Promise.all(children.map(async (child) => (await once(child, "close"))[0] as number));
+  const codes = await Promise.all(
+    children.map(async (child) => (await once(child, "close"))[0] as number),
+  );
   assert.deepEqual(codes, [0, 0, 0]);
   assert.deepEqual([project.count("installs"), project.count("builds")], [1, 1]);
 });
@@ -142,7 +155,10 @@ test("a registry that cannot be reached is written where the platform shows it, 
   project.npm("echo 'npm error code ECONNREFUSED' >&2; exit 1");
   const { status, stderr } = project.build();
   assert.equal(status, 1);
-  assert.match(stderr, /ECONNREFUSED.*The package registry could not be reached.*npm run dashboard tries again/s);
+  assert.match(
+    stderr,
+    /ECONNREFUSED.*The package registry could not be reached.*npm run dashboard tries again/s,
+  );
   assert.match(project.read("problem.txt") ?? "", /ECONNREFUSED.*npm config set registry/s);
   project.install(workingBuild);
   assert.equal(project.build().status, 0);
@@ -173,10 +189,14 @@ test("a build that was killed half-way is done again", (t) => {
 
 test("a build beside a platform ends with it, and that is no problem to show", async (t) => {
   const project = new Project(t);
-  project.install(`require("node:fs").writeFileSync("../builds", "build\\n"); setInterval(() => {}, 1000);`);
+  project.install(
+    `require("node:fs").writeFileSync("../builds", "build\\n"); setInterval(() => {}, 1000);`,
+  );
   const platform = spawn("sleep", ["60"], { stdio: "ignore" });
   const beside = project.begin("--beside", String(platform.pid));
-  await until("the build is under way", () => project.count("builds") === 1, { deadlineMs: 30_000 });
+  await until("the build is under way", () => project.count("builds") === 1, {
+    deadlineMs: 30_000,
+  });
   platform.kill("SIGKILL");
   const [code] = (await once(beside, "close")) as [number | null];
   assert.equal(code, 1);

@@ -1,5 +1,5 @@
-// Checks documents that list things against the things themselves: dependencies, decisions, tables, commands, and links
-// between documents.
+// Checks documents that list things against the things themselves: dependencies, decisions, tables,
+// commands, and links between documents.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -20,13 +20,19 @@ function listedPackages(): Record<string, string[]> {
   const listed: Record<string, string[]> = {};
   for (const section of read("docs/dependencies.md").split(/^## /m).slice(1)) {
     const heading = section.split("\n")[0] ?? "";
-    listed[heading] = [...section.matchAll(/^\| `([^`]+)` \| \S.* \| \S.* \|$/gm)].map(([, name = ""]) => name).sort();
+    listed[heading] = [...section.matchAll(/^\| `([^`]+)` \| \S.* \| \S.* \|$/gm)]
+      .map(([, name = ""]) => name)
+      .sort();
   }
   return listed;
 }
 
 /** The packages in a package.json that are not our own workspaces. */
-function wantedPackages({ dependencies, devDependencies, optionalDependencies }: Manifest): string[] {
+function wantedPackages({
+  dependencies,
+  devDependencies,
+  optionalDependencies,
+}: Manifest): string[] {
   const names = Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies });
   return names.filter((name) => !name.startsWith("@slipway/")).sort();
 }
@@ -35,7 +41,8 @@ test("docs/dependencies.md says of each package what it saves, and names no othe
   const wanted: Record<string, string[]> = { "The project": wantedPackages(readManifest("")) };
   for (const workspace of packageFolders) {
     const names = wantedPackages(readManifest(workspace));
-    if (names.length > 0) wanted[`${workspace.slice(0, 1).toUpperCase()}${workspace.slice(1)}`] = names;
+    if (names.length > 0)
+      wanted[`${workspace.slice(0, 1).toUpperCase()}${workspace.slice(1)}`] = names;
   }
   assert.deepEqual(listedPackages(), wanted);
 });
@@ -43,14 +50,20 @@ test("docs/dependencies.md says of each package what it saves, and names no othe
 test("versions of packages are exact", () => {
   for (const workspace of ["", ...packageFolders]) {
     const { dependencies, devDependencies, optionalDependencies } = readManifest(workspace);
-    for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })) {
+    for (const [name, version] of Object.entries({
+      ...dependencies,
+      ...devDependencies,
+      ...optionalDependencies,
+    })) {
       assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, `${name} in ${workspace}/package.json`);
     }
   }
 });
 
 test("every decision is in the list of decisions, in order and under its title, and has at most 300 words", () => {
-  const listed = [...read("docs/decisions/README.md").matchAll(/^\| \[(\d+)\]\(([^)]+)\) \| (.+) \|$/gm)];
+  const listed = [
+    ...read("docs/decisions/README.md").matchAll(/^\| \[(\d+)\]\(([^)]+)\) \| (.+) \|$/gm),
+  ];
   const there = Object.entries(readTree("docs/decisions/0*.md"));
   assert.deepEqual(
     listed.map(([, number, file, title]) => [`docs/decisions/${file}`, `# ${number}. ${title}`]),
@@ -64,27 +77,39 @@ test("every decision is in the list of decisions, in order and under its title, 
 
 test("docs/tables.md has one row for each table of schema.sql, and names only files that are there", () => {
   const text = read("docs/tables.md");
-  const listed = [...text.matchAll(/^\| `(\w+)` \| \S.* \| \S.* \| \S.* \|$/gm)].map(([, name = ""]) => name);
+  const listed = [...text.matchAll(/^\| `(\w+)` \| \S.* \| \S.* \| \S.* \|$/gm)].map(
+    ([, name = ""]) => name,
+  );
   const schema = read("server/src/store/schema.sql");
   const there = [...schema.matchAll(/^create table (\w+) \($/gm)].map(([, name = ""]) => name);
   assert.ok(there.length > 60);
   assert.deepEqual(listed.toSorted(), there.toSorted());
-  const files = [...text.matchAll(/`(?!server\/)([a-z]+\/[a-z/-]+)`/g)].map(([, file = ""]) => `server/src/${file}.ts`);
+  const files = [...text.matchAll(/`(?!server\/)([a-z]+\/[a-z/-]+)`/g)].map(
+    ([, file = ""]) => `server/src/${file}.ts`,
+  );
   assert.ok(files.length > 100);
-  for (const file of new Set(files)) assert.ok(existsSync(join(projectDir, file)), `docs/tables.md names ${file}`);
+  for (const file of new Set(files))
+    assert.ok(existsSync(join(projectDir, file)), `docs/tables.md names ${file}`);
 });
 
 test("links between documents lead somewhere", () => {
-  for (const [path, text] of Object.entries(readTree("{*.md,docs/**/*.md,changes/*.md,examples/**/*.md}"))) {
+  for (const [path, text] of Object.entries(
+    readTree("{*.md,docs/**/*.md,changes/*.md,examples/**/*.md}"),
+  )) {
     for (const [, target = ""] of text.matchAll(/\]\(([^)\s#]+)[^)]*\)/g)) {
       if (/^[a-z]+:/.test(target)) continue;
-      assert.ok(existsSync(join(projectDir, dirname(path), target)), `${path} links to ${target}, which is not there`);
+      assert.ok(
+        existsSync(join(projectDir, dirname(path), target)),
+        `${path} links to ${target}, which is not there`,
+      );
     }
   }
 });
 
 test("every script that a document tells to run is there", () => {
-  const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: Readonly<Record<string, string>> };
+  const { scripts } = JSON.parse(read("package.json")) as {
+    readonly scripts: Readonly<Record<string, string>>;
+  };
   const named = presentDocuments().flatMap(([path, text]) =>
     [...text.matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g)].map((match) => ({
       path,
@@ -92,7 +117,8 @@ test("every script that a document tells to run is there", () => {
     })),
   );
   assert.ok(named.length > 4);
-  for (const { path, name = "" } of named) assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
+  for (const { path, name = "" } of named)
+    assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
 });
 
 test("every file of the project that a document names is there", () => {
@@ -102,7 +128,8 @@ test("every file of the project that a document names is there", () => {
     Array.from(text.matchAll(form), ([file]) => ({ path, file })),
   );
   assert.ok(named.length > 50);
-  for (const { path, file } of named) assert.ok(existsSync(join(projectDir, file)), `${path} names ${file}`);
+  for (const { path, file } of named)
+    assert.ok(existsSync(join(projectDir, file)), `${path} names ${file}`);
 });
 
 test("the guides start the platform in one way", () => {
@@ -121,7 +148,8 @@ test("no command in a document waits without an end", () => {
         .split("\n")
         .filter(
           (line) =>
-            /(?:^|[;&|({]|\b(?:then|do|else))\s*(?:until|while)\b/.test(line) || /\btail\b[^|;&]* -[fF]\b/.test(line),
+            /(?:^|[;&|({]|\b(?:then|do|else))\s*(?:until|while)\b/.test(line) ||
+            /\btail\b[^|;&]* -[fF]\b/.test(line),
         )
         .filter((line) => !/\btimeout \d/.test(line))
         .map((line) => `${path}: ${line.trim()}`),
@@ -141,8 +169,12 @@ test("what the guides wait with ends, and says what it waited for and what came 
     wait_for '"building"' answer
     wait_for '"ready"' answer
   `;
-  const ended = spawnSync("bash", ["-c", script, "bash", projectDir], { encoding: "utf8", timeout: 60_000 });
+  const ended = spawnSync("bash", ["-c", script, "bash", projectDir], {
+    encoding: "utf8",
+    timeout: 60_000,
+  });
   assert.deepEqual([ended.status, ended.stdout], [1, '"building"\n']);
-  const said = 'Two minutes went by without "ready". The last answer was: the state is "building"\n';
+  const said =
+    'Two minutes went by without "ready". The last answer was: the state is "building"\n';
   assert.equal(ended.stderr, said);
 });

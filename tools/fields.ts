@@ -1,5 +1,6 @@
-// Writes docs/fields.md: what each field of an app changes, and the tests that see it from outside. `--check` compares, `--write`
-// updates. A field without a test, or a test that is not there, is an error.
+// Writes docs/fields.md: what each field of an app changes, and the tests that see it from outside.
+// `--check` compares, `--write` updates. A field without a test, or a test that is not there, is an
+// error.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";

@@ -1,5 +1,5 @@
-// Keeps the table of docs/interfaces.md equal to the code: which files of an area other areas import, and which
-// names. `--check` compares, `--write` updates the table.
+// Keeps the table of docs/interfaces.md equal to the code: which files of an area other areas
+// import, and which names. `--check` compares, `--write` updates the table.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { importTable } from "./rules.ts";
@@ -13,13 +13,22 @@ const importForm = /^import (?:type )?(?:\{([^}]*)\}|\w+) from "([^"]+)";$/gm;
 /** By area and file: the names that other areas import. */
 function interfaces(): Map<string, Map<string, Set<string>>> {
   const found = new Map<string, Map<string, Set<string>>>();
-  const sources = Object.entries(readTree("server/src/*/**/*.ts")).filter(([file]) => !file.endsWith(".test.ts"));
+  const sources = Object.entries(readTree("server/src/*/**/*.ts")).filter(
+    ([file]) => !file.endsWith(".test.ts"),
+  );
   for (const [file, text] of sources) {
     for (const [, names = "", specifier = ""] of text.matchAll(importForm)) {
       const target = importedFile(file, specifier);
       const area = target === null ? null : areaOf(target);
       // These may be imported by everybody.
-      if (target === null || area === null || area === areaOf(file) || area === "lib" || area === "contract") continue;
+      if (
+        target === null ||
+        area === null ||
+        area === areaOf(file) ||
+        area === "lib" ||
+        area === "contract"
+      )
+        continue;
       const files = found.get(area) ?? new Map<string, Set<string>>();
       found.set(area, files);
       const name = target.slice(`server/src/${area}/`.length, -".ts".length);
@@ -41,7 +50,9 @@ function table(): string {
   const found = interfaces();
   const rows = Object.keys(importTable).flatMap((area) => {
     const files = [...(found.get(area) ?? [])].sort(([a], [b]) => a.localeCompare(b));
-    const cells = files.map(([file, names]) => `\`${file}\` (${[...names].filter(Boolean).sort().join(", ")})`);
+    const cells = files.map(
+      ([file, names]) => `\`${file}\` (${[...names].filter(Boolean).sort().join(", ")})`,
+    );
     return cells.length === 0 ? [] : [`| ${area} | ${cells.join("; ")} |`];
   });
   return ["| area | what other areas import of it |", "|---|---|", ...rows, ""].join("\n");

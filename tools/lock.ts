@@ -1,7 +1,8 @@
-// Keeps the lock files, the project's and the dashboard's, complete: npm omits optional packages that a registry does not offer (binaries for other platforms,
-// on a mirror that holds only some), and then `npm ci` refuses the lock file everywhere. `--check` lists the missing ones,
-// `--write` adds them by name, version, operating system and processor, which is all that npm needs to skip them; whoever
-// installs on such a platform gets them from the registry like any other package.
+// Keeps the lock files, the project's and the dashboard's, complete: npm omits optional packages
+// that a registry does not offer (binaries for other platforms, on a mirror that holds only some),
+// and then `npm ci` refuses the lock file everywhere. `--check` lists the missing ones, `--write`
+// adds them by name, version, operating system and processor, which is all that npm needs to skip
+// them; whoever installs on such a platform gets them from the registry like any other package.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { completeLock, missingPackages, type LockFile } from "./lock/complete-lock.ts";

@@ -1,5 +1,5 @@
-// Writes contract/openapi.json and docs/app-settings.md from the contract's tables; with `--check` it only compares, and fails
-// when one differs.
+// Writes contract/openapi.json and docs/app-settings.md from the contract's tables; with `--check`
+// it only compares, and fails when one differs.
 import { readFile, writeFile } from "node:fs/promises";
 import { fieldsPage } from "@slipway/contract/fields-page.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
@@ -14,7 +14,9 @@ for (const [path, wanted] of files) {
   if (!process.argv.includes("--check")) {
     await writeFile(file, wanted);
   } else if ((await readFile(file, "utf8").catch(() => "")) !== wanted) {
-    console.error(`${path} is not what the contract says; run: node_modules/.bin/node tools/openapi.ts`);
+    console.error(
+      `${path} is not what the contract says; run: node_modules/.bin/node tools/openapi.ts`,
+    );
     process.exitCode = 1;
   }
 }

@@ -1,6 +1,7 @@
-// Makes the command line one package for npm, which needs neither the platform's dependencies nor a checkout:
-// `node tools/pack-cli.ts <folder>` writes its archive there and prints its path. Whoever has Node.js 24 can install it. With
-// `--executable` it writes one program instead, which needs nothing: it contains the Node.js of this machine.
+// Makes the command line one package for npm, which needs neither the platform's dependencies nor a
+// checkout: `node tools/pack-cli.ts <folder>` writes its archive there and prints its path. Whoever
+// has Node.js 24 can install it. With `--executable` it writes one program instead, which needs
+// nothing: it contains the Node.js of this machine.
 import { execFileSync } from "node:child_process";
 import {
   cpSync,
@@ -40,7 +41,10 @@ const common = {
   logLevel: "warning",
 } as const satisfies BuildOptions;
 
-const { values, positionals } = parseArgs({ options: { executable: { type: "boolean" } }, allowPositionals: true });
+const { values, positionals } = parseArgs({
+  options: { executable: { type: "boolean" } },
+  allowPositionals: true,
+});
 const folder = resolve(positionals[0] ?? "cli/dist");
 const work = mkdtempSync(join(tmpdir(), "slipway-pack-"));
 try {
@@ -51,7 +55,9 @@ try {
   rmSync(work, { recursive: true });
 }
 
-/** Packages of the older kind ask for modules of Node.js with it. `from`: a file's name or address. */
+/**
+ * Packages of the older kind ask for modules of Node.js with it. `from`: a file's name or address.
+ */
 function requireFrom(from: string): string {
   return `import{createRequire as slipwayRequire}from"node:module";const require=slipwayRequire(${from});`;
 }
@@ -66,11 +72,15 @@ async function pack(packageDir: string, target: string): Promise<string> {
     banner: { js: requireFrom("import.meta.url") },
   });
   addFiles(packageDir, metafile);
-  const printed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", target], {
-    cwd: packageDir,
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const printed = execFileSync(
+    "npm",
+    ["pack", "--json", "--ignore-scripts", "--pack-destination", target],
+    {
+      cwd: packageDir,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   const [packed] = JSON.parse(printed) as { filename: string }[];
   if (packed === undefined) throw new Error(`npm pack printed ${printed}`);
   return packed.filename;
@@ -79,14 +89,28 @@ async function pack(packageDir: string, target: string): Promise<string> {
 /** The program's name. Its assets are the other files of the package. */
 async function packExecutable(packageDir: string, target: string): Promise<string> {
   const main = join(packageDir, "main.mjs");
-  const { metafile } = await build({ ...common, outfile: main, banner: { js: requireFrom("process.execPath") } });
+  const { metafile } = await build({
+    ...common,
+    outfile: main,
+    banner: { js: requireFrom("process.execPath") },
+  });
   addFiles(packageDir, metafile);
   const runtime = globSync("runtime/**/*.py", { cwd: packageDir });
-  const assets = Object.fromEntries(["package.json", ...runtime].map((path) => [path, join(packageDir, path)]));
+  const assets = Object.fromEntries(
+    ["package.json", ...runtime].map((path) => [path, join(packageDir, path)]),
+  );
   const output = join(target, "slipway");
-  const config = { main, mainFormat: "module", output, assets, disableExperimentalSEAWarning: true };
+  const config = {
+    main,
+    mainFormat: "module",
+    output,
+    assets,
+    disableExperimentalSEAWarning: true,
+  };
   writeFileSync(join(packageDir, "executable.json"), JSON.stringify(config));
-  execFileSync(process.execPath, ["--build-sea", join(packageDir, "executable.json")], { stdio: "ignore" });
+  execFileSync(process.execPath, ["--build-sea", join(packageDir, "executable.json")], {
+    stdio: "ignore",
+  });
   cpSync(join(packageDir, "THIRD-PARTY-LICENSES.txt"), join(target, "THIRD-PARTY-LICENSES.txt"));
   return "slipway";
 }
@@ -124,7 +148,9 @@ function manifest(): object {
 
 /** The terms of the packages that the bundle contains. */
 function licensesOf({ inputs }: Metafile): string {
-  const packages = Object.keys(inputs).map((path) => /^(?:.*\/)?node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
+  const packages = Object.keys(inputs).map(
+    (path) => /^(?:.*\/)?node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1],
+  );
   const names = [...new Set(packages.filter((name) => name !== undefined))].toSorted();
   return names
     .map((name) => `${name}\n\n${licenseOf(join(projectDir, "node_modules", name))}\n`)
@@ -133,7 +159,10 @@ function licensesOf({ inputs }: Metafile): string {
 
 function licenseOf(packageDir: string): string {
   const file = readdirSync(packageDir).find((name) => /^licen[cs]e/i.test(name));
-  if (file !== undefined && existsSync(join(packageDir, file))) return readFileSync(join(packageDir, file), "utf8");
-  const { license } = JSON.parse(readFileSync(join(packageDir, "package.json"), "utf8")) as { license?: string };
+  if (file !== undefined && existsSync(join(packageDir, file)))
+    return readFileSync(join(packageDir, file), "utf8");
+  const { license } = JSON.parse(readFileSync(join(packageDir, "package.json"), "utf8")) as {
+    license?: string;
+  };
   return `License: ${license ?? "see its page"}`;
 }

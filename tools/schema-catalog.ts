@@ -1,4 +1,5 @@
-// Reads tables, constraints, indexes and the like from PostgreSQL's catalog, for the generators called by schema.ts.
+// Reads tables, constraints, indexes and the like from PostgreSQL's catalog, for the generators
+// called by schema.ts.
 import type { Client } from "pg";
 
 export type Column = {

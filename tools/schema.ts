@@ -1,5 +1,6 @@
-// Writes the result of the migrations on an empty database: store/schema.sql for review, store/tables.ts for the type check.
-// `--check` (in `npm run check`) compares the committed files with it, `--write` writes them.
+// Writes the result of the migrations on an empty database: store/schema.sql for review,
+// store/tables.ts for the type check. `--check` (in `npm run check`) compares the committed files
+// with it, `--write` writes them.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "pg";

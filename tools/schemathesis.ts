@@ -1,5 +1,6 @@
-// `node tools/schemathesis.ts [examples] [phases]`: holds a whole platform to the OpenAPI document with Schemathesis, which
-// draws requests of its own. Installs it from PyPI into node_modules/.cache and prints what it finds; without PyPI it is skipped.
+// `node tools/schemathesis.ts [examples] [phases]`: holds a whole platform to the OpenAPI document
+// with Schemathesis, which draws requests of its own. Installs it from PyPI into
+// node_modules/.cache and prints what it finds; without PyPI it is skipped.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -18,8 +19,9 @@ const installMs = 300_000;
 const runMs = 3_600_000;
 
 /**
- * What it checks. That valid requests are accepted is not among it, as some fields exclude each other; nor that invalid ones are
- * refused: it counts some valid ones among them, and `server/test/api-fuzz.test.ts` checks that with a validator.
+ * What it checks. That valid requests are accepted is not among it, as some fields exclude each
+ * other; nor that invalid ones are refused: it counts some valid ones among them, and
+ * `server/test/api-fuzz.test.ts` checks that with a validator.
  */
 const checks = [
   "not_a_server_error",
@@ -46,7 +48,10 @@ async function install(): Promise<string | null> {
     [join(folder, "bin/pip"), "install", "--quiet", ...packages],
   ];
   for (const [name, ...rest] of commands) {
-    const { status, stderr, error } = spawnSync(name, rest, { encoding: "utf8", timeout: installMs });
+    const { status, stderr, error } = spawnSync(name, rest, {
+      encoding: "utf8",
+      timeout: installMs,
+    });
     if (status === 0) continue;
     await rm(folder, { recursive: true, force: true });
     return error?.message ?? stderr.trim().split("\n").at(-1) ?? name;
@@ -90,7 +95,12 @@ async function run(): Promise<number> {
       ...excluded.flatMap((id) => ["--exclude-operation-id", id]),
     ];
     const env = { PATH: process.env["PATH"] ?? "", HOME: folder };
-    const { status } = spawnSync(program, given, { stdio: "inherit", cwd: folder, timeout: runMs, env });
+    const { status } = spawnSync(program, given, {
+      stdio: "inherit",
+      cwd: folder,
+      timeout: runMs,
+      env,
+    });
     return status ?? 1;
   } finally {
     await platform.remove();
@@ -103,7 +113,13 @@ async function writeConfig(platform: PlatformProcess): Promise<string> {
   const app = { name: "drawn", gitRepo: "acme/none" };
   const created = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, app);
   const { appId, buildId } = createdApp.parse(created.body);
-  const path = { project_id: projectId, app_id: appId, build_id: buildId, host: "github.com", release: "1" };
+  const path = {
+    project_id: projectId,
+    app_id: appId,
+    build_id: buildId,
+    host: "github.com",
+    release: "1",
+  };
   const lines = Object.entries(path).map(([name, value]) => `"path.${name}" = "${value}"`);
   const file = join(platform.dataDir, "schemathesis.toml");
   await writeFile(file, ["[parameters]", ...lines, ""].join("\n"));

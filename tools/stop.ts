@@ -1,6 +1,6 @@
-// `npm run stop`: ends the platform that works on the data folder (SLIPWAY_DATA_DIR), if one runs, then its replicas, and a
-// database server that a killed platform has left. Says what it ended. Touches nothing that is not of this data folder, and does
-// nothing the second time.
+// `npm run stop`: ends the platform that works on the data folder (SLIPWAY_DATA_DIR), if one runs,
+// then its replicas, and a database server that a killed platform has left. Says what it ended.
+// Touches nothing that is not of this data folder, and does nothing the second time.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { chooseDriver } from "@slipway/server/src/drivers/choose-driver.ts";
@@ -18,7 +18,10 @@ import { clusterPaths } from "@slipway/server/src/store/postgres/postgres-cluste
 import { clearOrphan, isServerOf } from "@slipway/server/src/store/postgres/postgres-orphan.ts";
 import { ConfigRefused, dataPaths, readConfig, type Config } from "@slipway/server/src/config.ts";
 
-/** What a platform needs to stop beyond the time for running calls: each of its parts has its own deadline. */
+/**
+ * What a platform needs to stop beyond the time for running calls: each of its parts has its own
+ * deadline.
+ */
 const stopMs = 120_000;
 const lookEveryMs = 100;
 /** A platform that has just begun writes its process id within this time. */
@@ -106,20 +109,31 @@ async function endReplicas(
   const paths = dataPaths(config.dataDir);
   const settings = { ...config, paths };
   const name = await chooseDriver(settings, { log, usedBefore: () => Promise.resolve("process") });
-  const { driver } = await openDriver({ ...settings, driver: name }, { instanceId, lifecycle, log, clock });
+  const { driver } = await openDriver(
+    { ...settings, driver: name },
+    { instanceId, lifecycle, log, clock },
+  );
   const sink = keepingSink(paths.endsFile);
   await driver.open(sink);
   try {
     const own = (await driver.list()).filter((one) => one.instanceId === instanceId);
-    for (const { replicaId, state, reason } of own) if (state === "exited") sink.event(exitOf(replicaId, reason));
-    const names = own.flatMap(({ replicaId, state }) => (state === "exited" ? [] : [replicaId])).toSorted();
+    for (const { replicaId, state, reason } of own)
+      if (state === "exited") sink.event(exitOf(replicaId, reason));
+    const names = own
+      .flatMap(({ replicaId, state }) => (state === "exited" ? [] : [replicaId]))
+      .toSorted();
     await Promise.all(names.map((replicaId) => driver.stop(replicaId, { graceMs })));
     if (names.length > 0)
-      ended.push(`${names.length === 1 ? "1 replica" : `${names.length} replicas`} ended: ${names.join(", ")}.`);
+      ended.push(
+        `${names.length === 1 ? "1 replica" : `${names.length} replicas`} ended: ${names.join(", ")}.`,
+      );
     // What cannot be removed now, the next platform removes.
     const forgotten = Promise.all(own.map(({ replicaId }) => driver.forget(replicaId)));
     await withDeadline(clock, forgetMs, forgotten).catch((error: unknown) =>
-      log.error({ err: error }, "replicas have ended, but not all of what they left could be removed"),
+      log.error(
+        { err: error },
+        "replicas have ended, but not all of what they left could be removed",
+      ),
     );
   } finally {
     await driver.close();
@@ -144,5 +158,6 @@ async function endDatabase(dataFolder: string): Promise<void> {
   const pid = Math.abs(Number.parseInt(readFileSync(pidFile, "utf8"), 10));
   const isLeft = pid > 0 && isServerOf(pid, dataFolder);
   await clearOrphan(dataFolder, { log, clock });
-  if (isLeft) ended.push(`A database server that a killed platform had left (process ${pid}) has stopped.`);
+  if (isLeft)
+    ended.push(`A database server that a killed platform had left (process ${pid}) has stopped.`);
 }

@@ -1,5 +1,6 @@
-// Draws docs/terminal.svg: the first minute with the command line, as a terminal shows it. It runs the commands for real, on a
-// platform of its own, and draws what they print: `node tools/terminal-picture.ts`.
+// Draws docs/terminal.svg: the first minute with the command line, as a terminal shows it. It runs
+// the commands for real, on a platform of its own, and draws what they print: `node
+// tools/terminal-picture.ts`.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +34,10 @@ function shot(folder: string): Line[] {
   return typed.flatMap((text) => {
     const printed = run(text, cwd);
     if (text.includes("cd hello")) cwd = join(folder, "hello");
-    return [{ kind: "typed" as const, text }, ...printed.map((line) => ({ kind: "printed" as const, text: line }))];
+    return [
+      { kind: "typed" as const, text },
+      ...printed.map((line) => ({ kind: "printed" as const, text: line })),
+    ];
   });
 }
 
@@ -48,7 +52,9 @@ function run(text: string, cwd: string): string[] {
   const options = { cwd, env, encoding: "utf8", timeout: stepMs } as const;
   const { status, stdout } = spawnSync("bash", ["-c", `exec 2>&1; ${text}`], options);
   if (status !== 0) throw new Error(`${text}: ${stdout}`);
-  const placed = stdout.replaceAll(join(home, "data"), "/home/ada/slipway/.slipway").replaceAll(home, "/home/ada");
+  const placed = stdout
+    .replaceAll(join(home, "data"), "/home/ada/slipway/.slipway")
+    .replaceAll(home, "/home/ada");
   return placed
     .replaceAll(basename(home), "ada")
     .trimEnd()
@@ -61,7 +67,8 @@ function svgOf(lines: readonly Line[]): string {
   const rows = lines.map(({ kind, text }, index) => {
     const y = sizes.margin + (index + 1) * sizes.line;
     const shown = escaped(text.length > columnsMax ? `${text.slice(0, columnsMax - 1)}…` : text);
-    const content = kind === "typed" ? `<tspan class="p">$ </tspan><tspan class="c">${shown}</tspan>` : shown;
+    const content =
+      kind === "typed" ? `<tspan class="p">$ </tspan><tspan class="c">${shown}</tspan>` : shown;
     return `<text x="${sizes.margin}" y="${y}">${content}</text>`;
   });
   const width = columnsMax * sizes.column + 2 * sizes.margin;

@@ -1,9 +1,11 @@
-// `npm test`: runs all tests once. Prepares the machine, starts one database for all files, runs node's tests and in parallel
-// those of the Python runtime, and fails when the run leaves processes, files or databases behind.
-// `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-// It draws some of the files and cases that are similar and slow (see drawn-files.ts and drawn-cases.ts). With
-// SLIPWAY_TEST_COMPLETE=files, as in .ci/run, it runs all files, tests the Python runtime with every installed Python, and fails
-// without Chromium, a Docker engine or Python instead of skipping tests that need them; with SLIPWAY_TEST_COMPLETE=1 all cases too.
+// `npm test`: runs all tests once. Prepares the machine, starts one database for all files, runs
+// node's tests and in parallel those of the Python runtime, and fails when the run leaves
+// processes, files or databases behind. `npm test -- server/test/foo.test.ts` runs one file;
+// options such as --test-name-pattern=… are passed to node. It draws some of the files and cases
+// that are similar and slow (see drawn-files.ts and drawn-cases.ts). With
+// SLIPWAY_TEST_COMPLETE=files, as in .ci/run, it runs all files, tests the Python runtime with
+// every installed Python, and fails without Chromium, a Docker engine or Python instead of skipping
+// tests that need them; with SLIPWAY_TEST_COMPLETE=1 all cases too.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
@@ -43,7 +45,11 @@ const nothing: PythonOutcome = { ok: true, output: "" };
 const ending = new AbortController();
 
 /** One line for each thing that the tests left behind. Ends processes that still run, by id. */
-async function leftovers(folder: RunFolder, server: RunServer, engine: EngineService): Promise<string[]> {
+async function leftovers(
+  folder: RunFolder,
+  server: RunServer,
+  engine: EngineService,
+): Promise<string[]> {
   const databases = await server.databasesLeft();
   await server.stop();
   const onEngine = await engine.stop();
@@ -61,24 +67,30 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   const options = parameters.filter((one) => one.startsWith("-"));
   const files = parameters.filter((one) => !one.startsWith("-"));
   /** Whoever names tests finds them in every file. */
-  const isWhole = files.length === 0 && !options.some((one) => one.startsWith("--test-name-pattern"));
+  const isWhole =
+    files.length === 0 && !options.some((one) => one.startsWith("--test-name-pattern"));
   const missing = prepareMachine(print);
   if (isComplete && missing.length > 0) {
-    print(`✖ Nothing may be skipped here, but ${missing.join(" and ")} cannot be had: install it, or run npm test.`);
+    print(
+      `✖ Nothing may be skipped here, but ${missing.join(" and ")} cannot be had: install it, or run npm test.`,
+    );
     return false;
   }
   // A run of named files executes all cases, unless a draw is being repeated.
-  if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined) process.env["SLIPWAY_TEST_CASES"] = "all";
+  if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined)
+    process.env["SLIPWAY_TEST_CASES"] = "all";
   if (!buildDashboard()) {
     print("✖ The dashboard was not built: tests of its pages fail.");
     if (isComplete) return false;
   }
   const folder = makeRunFolder();
   process.env["TMPDIR"] = folder.path;
-  // A connection to the package index that stalls is given up soon, whatever the machine says, and tried again.
+  // A connection to the package index that stalls is given up soon, whatever the machine says, and
+  // tried again.
   process.env["PIP_DEFAULT_TIMEOUT"] = "30";
   process.env["UV_HTTP_TIMEOUT"] = "30";
-  // Each test file and each platform is a separate process, and compiling the same code again takes over half of its start.
+  // Each test file and each platform is a separate process, and compiling the same code again takes
+  // over half of its start.
   process.env["NODE_COMPILE_CACHE"] ??= join(projectDir, "node_modules/.cache/compiled");
   let server: RunServer | undefined;
   let engine: EngineService | undefined;
@@ -89,7 +101,10 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     pip?.catch(() => undefined);
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
-    engine = await startEngineService(folder.apart("docker"), { isEager: isWhole, isDemanded: isComplete });
+    engine = await startEngineService(folder.apart("docker"), {
+      isEager: isWhole,
+      isDemanded: isComplete,
+    });
     process.env[engineServiceVariable] = engine.socketPath;
     if (pip !== null) process.env[pipSeedVariable] = await pip;
     const outcome = await runNodeTests({
@@ -109,7 +124,10 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   }
 }
 
-/** Tests look at the pages as they are built; it takes milliseconds when they are. Returns whether they are there. */
+/**
+ * Tests look at the pages as they are built; it takes milliseconds when they are. Returns whether
+ * they are there.
+ */
 function buildDashboard(): boolean {
   const built = spawnSync(process.execPath, ["tools/dashboard.mjs"], {
     cwd: projectDir,
@@ -124,14 +142,17 @@ async function runPython(): Promise<PythonOutcome> {
   return outcome;
 }
 
-/** Prints problems other than failed tests, then the summary, and returns whether everything passed. */
+/**
+ * Prints problems other than failed tests, then the summary, and returns whether everything passed.
+ */
 function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]): boolean {
   for (const line of outcome.skipped) print(`skipped: ${line}`);
   for (const file of outcome.failed) print(`✖ ${file} failed`);
   for (const line of left) print(`✖ ${line}`);
   if (left.length > 0) print("✖ Each test removes what it makes: register it with t.after().");
   if (!python.ok) print("✖ The tests of the Python runtime failed; see above.");
-  if (outcome.durations.size > slowestMax) print(`ℹ slowest files: ${slowestOf(outcome, slowestMax)}`);
+  if (outcome.durations.size > slowestMax)
+    print(`ℹ slowest files: ${slowestOf(outcome, slowestMax)}`);
   for (const line of outcome.counts) print(line);
   return outcome.ok && python.ok && left.length === 0;
 }

@@ -1,4 +1,5 @@
-// ARCHITECTURE.md's table against the rules of `rules.ts`; `npm run check` holds the project itself to them.
+// ARCHITECTURE.md's table against the rules of `rules.ts`; `npm run check` holds the project itself
+// to them.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,14 +21,18 @@ test("each row of the table names only rows above it", () => {
 });
 
 test("every folder of the server is an area of the table", () => {
-  const folders = Object.keys(readTree("server/src/*/**/*.ts")).map((path) => path.split("/")[2] ?? "");
+  const folders = Object.keys(readTree("server/src/*/**/*.ts")).map(
+    (path) => path.split("/")[2] ?? "",
+  );
   for (const folder of new Set(folders))
     assert.ok(areas.includes(folder), `server/src/${folder} is not in tools/rules.ts`);
 });
 
 /** ARCHITECTURE.md writes the row of api as "contract, and all above but store, drivers, proxy". */
 function apiRow(): string {
-  const left = areas.filter((area) => area !== "api" && !(importTable.api as readonly string[]).includes(area));
+  const left = areas.filter(
+    (area) => area !== "api" && !(importTable.api as readonly string[]).includes(area),
+  );
   return `contract, and all above but ${left.join(", ")}`;
 }
 

@@ -1,5 +1,5 @@
-// Parses answers of the platform. A field that is missing or has the wrong type is an error. Unknown fields are ignored,
-// so that this version can talk to a newer platform.
+// Parses answers of the platform. A field that is missing or has the wrong type is an error.
+// Unknown fields are ignored, so that this version can talk to a newer platform.
 import { Refused } from "./refused.ts";
 
 /** A JSON object of an answer. */
@@ -7,7 +7,8 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 /** The answer as an object. Throws `Refused` if it is not one. */
 export function fieldsOf(answer: unknown): Fields {
-  if (typeof answer === "object" && answer !== null && !Array.isArray(answer)) return answer as Fields;
+  if (typeof answer === "object" && answer !== null && !Array.isArray(answer))
+    return answer as Fields;
   throw odd("it is not a JSON object");
 }
 

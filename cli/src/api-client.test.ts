@@ -25,7 +25,10 @@ test("an answer that is not compressed as it says is named as such, not as a pla
     };
     await assert.rejects(read(), (error) => {
       assert.ok(error instanceof Refused);
-      assert.match(error.message, /^The answer of http:\S+ is not compressed as its Content-Encoding says \(\w+\)\.$/);
+      assert.match(
+        error.message,
+        /^The answer of http:\S+ is not compressed as its Content-Encoding says \(\w+\)\.$/,
+      );
       return true;
     });
   }

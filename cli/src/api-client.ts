@@ -1,5 +1,5 @@
-// HTTP client for the management API of one platform: the typed client with the caller's credentials, a deadline, and the
-// platform's own message for refusals.
+// HTTP client for the management API of one platform: the typed client with the caller's
+// credentials, a deadline, and the platform's own message for refusals.
 import { createClient, type Client } from "@slipway/client/client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
 import type { Machine } from "./machine.ts";
@@ -35,7 +35,9 @@ export type Bearer = (isRenewed: boolean) => Promise<string | null>;
 const answerMs = 30_000;
 /** The platform gives a sign of life every 15 seconds. */
 const silenceMs = 60_000;
-/** A read is retried once after a broken connection; a change is not, because it may have happened. */
+/**
+ * A read is retried once after a broken connection; a change is not, because it may have happened.
+ */
 const triesOfReads = 2;
 
 /** One platform at `url`, which has no trailing slash. */
@@ -67,7 +69,10 @@ export class ApiClient {
     return this.#bearer(false);
   }
 
-  /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when the platform does not answer. */
+  /**
+   * The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when the platform does not
+   * answer.
+   */
   async ask({ method, path, body }: Ask): Promise<unknown> {
     const isForm = body instanceof URLSearchParams;
     const response = await this.send(
@@ -81,14 +86,22 @@ export class ApiClient {
     if (text === "") return null;
     const answer = parsed(text);
     if (answer !== undefined) return answer;
-    throw new Refused(`The server at ${this.url} is not a Slipway platform: its response is not JSON.`);
+    throw new Refused(
+      `The server at ${this.url} is not a Slipway platform: its response is not JSON.`,
+    );
   }
 
-  /** An address below the platform's own URL, which it answered, as this command reaches the platform. */
+  /**
+   * An address below the platform's own URL, which it answered, as this command reaches the
+   * platform.
+   */
   reached(address: string): string {
     const { pathname, search } = new URL(address);
     const at = pathname.indexOf("/v2/");
-    if (at === -1) throw new Refused(`${this.url} answers with the address ${plain(address)}, which is not its own.`);
+    if (at === -1)
+      throw new Refused(
+        `${this.url} answers with the address ${plain(address)}, which is not its own.`,
+      );
     return this.url + pathname.slice(at) + search;
   }
 
@@ -98,14 +111,24 @@ export class ApiClient {
   }
 
   /**
-   * Follows the events of `path`, from the one after `lastId` on. Ends when the platform ends them; throws `Refused` when the
-   * connection breaks or is silent for longer than the platform's signs of life are apart.
+   * Follows the events of `path`, from the one after `lastId` on. Ends when the platform ends them;
+   * throws `Refused` when the connection breaks or is silent for longer than the platform's signs
+   * of life are apart.
    */
   async *events(path: string, lastId: string | null): AsyncGenerator<ServerEvent, void, undefined> {
-    const headers = { accept: "text/event-stream", ...(lastId === null ? {} : { "last-event-id": lastId }) };
+    const headers = {
+      accept: "text/event-stream",
+      ...(lastId === null ? {} : { "last-event-id": lastId }),
+    };
     const silence = new AbortController();
-    const response = await this.send(new Request(this.url + path, { headers, signal: silence.signal }), null);
-    const late = setTimeout(() => silence.abort(new DOMException("no sign of life", "TimeoutError")), silenceMs);
+    const response = await this.send(
+      new Request(this.url + path, { headers, signal: silence.signal }),
+      null,
+    );
+    const late = setTimeout(
+      () => silence.abort(new DOMException("no sign of life", "TimeoutError")),
+      silenceMs,
+    );
     try {
       const touched = (async function* (body: AsyncIterable<Uint8Array>) {
         for await (const part of body) {
@@ -125,7 +148,9 @@ export class ApiClient {
   }
 
   /** GETs `path`, whose answer may be of any size, and take as long as it does. */
-  async download(path: string): Promise<{ readonly headers: Headers; readonly bytes: AsyncIterable<Uint8Array> }> {
+  async download(
+    path: string,
+  ): Promise<{ readonly headers: Headers; readonly bytes: AsyncIterable<Uint8Array> }> {
     const { headers, body } = await this.send(new Request(this.url + path), null);
     return { headers, bytes: this.#received(body ?? ReadableStream.from<Uint8Array>([])) };
   }
@@ -140,8 +165,9 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request as the caller, whose token is renewed once when it is refused. Rejects like `ask`; what comes back is no
-   * refusal. `waitMs` bounds the whole answer; null: the request's own signal does.
+   * Sends a request as the caller, whose token is renewed once when it is refused. Rejects like
+   * `ask`; what comes back is no refusal. `waitMs` bounds the whole answer; null: the request's own
+   * signal does.
    */
   async send(request: Request, waitMs: number | null = answerMs): Promise<Response> {
     const token = await this.#bearer(false);
@@ -164,10 +190,15 @@ export class ApiClient {
     headers.set("x-cli-version", version);
     if (token !== null) headers.set("authorization", `Bearer ${token}`);
     for (let rest = request.method === "GET" ? triesOfReads : 1; ; rest--) {
-      const signal = waitMs === null ? request.signal : AbortSignal.any([request.signal, AbortSignal.timeout(waitMs)]);
+      const signal =
+        waitMs === null
+          ? request.signal
+          : AbortSignal.any([request.signal, AbortSignal.timeout(waitMs)]);
       try {
         // Never send a token to the target of a redirect.
-        const answer = await fetch(new Request(request.clone(), { headers, signal, redirect: "error" }));
+        const answer = await fetch(
+          new Request(request.clone(), { headers, signal, redirect: "error" }),
+        );
         if (answer.ok && waitMs === null) return answer;
         const response = boundedAnswer(answer);
         if (response.ok) return response;
@@ -189,7 +220,8 @@ export class ApiClient {
   }
 
   #refusal(status: number, body: unknown): string {
-    const said = typeof body === "object" && body !== null && "message" in body ? String(body.message) : "";
+    const said =
+      typeof body === "object" && body !== null && "message" in body ? String(body.message) : "";
     return said === ""
       ? `${this.url} answered with status ${status} and no message. Is it a Slipway platform?`
       : withCommands(plain(said));
@@ -201,13 +233,19 @@ export class ApiClient {
     }
     const why = reasonOf(error);
     if (decoding.test(why)) {
-      return new Refused(`The answer of ${this.url} is not compressed as its Content-Encoding says (${why}).`, {
-        cause: error,
-      });
+      return new Refused(
+        `The answer of ${this.url} is not compressed as its Content-Encoding says (${why}).`,
+        {
+          cause: error,
+        },
+      );
     }
-    return new Refused(`${this.url} cannot be reached (${why}). Is the platform running? Is the URL correct?`, {
-      cause: error,
-    });
+    return new Refused(
+      `${this.url} cannot be reached (${why}). Is the platform running? Is the URL correct?`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -239,6 +277,7 @@ const decoding = /^(Z_|ERR__ERROR_|ZSTD_)/;
 /** fetch only reports that it failed; its cause has the reason. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-  if (cause instanceof Error && "code" in cause && typeof cause.code === "string") return cause.code;
+  if (cause instanceof Error && "code" in cause && typeof cause.code === "string")
+    return cause.code;
   return cause instanceof Error ? cause.message : String(cause);
 }

@@ -1,5 +1,6 @@
-// What an app's folder says about itself, read from its TOML file as the platform reads it: `slipway.toml`, else
-// `cerebrium.toml`. The platform checks the values; only what chooses files is checked here.
+// What an app's folder says about itself, read from its TOML file as the platform reads it:
+// `slipway.toml`, else `cerebrium.toml`. The platform checks the values; only what chooses files is
+// checked here.
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
@@ -43,7 +44,10 @@ export const tomlNames = ["slipway.toml", "cerebrium.toml"] as const;
 /** The port of apps that name none. */
 const portByDefault = 8000;
 
-/** Reads the folder. Throws `Refused` when there is no such folder, or when its TOML file cannot be read. */
+/**
+ * Reads the folder. Throws `Refused` when there is no such folder, or when its TOML file cannot be
+ * read.
+ */
 export function readAppFolder(given: string): AppFolder {
   const path = resolve(given === "" ? "." : given);
   if (!isFolder(path)) throw new Refused(`${path} is not a folder.`, { exitCode: 2 });
@@ -92,10 +96,13 @@ function parseToml({ file, text }: { readonly file: string; readonly text: strin
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const why = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
-    throw new Refused(`${file} is not valid TOML at line ${error.line}, column ${error.column}: ${why}.`, {
-      exitCode: 2,
-      cause: error,
-    });
+    throw new Refused(
+      `${file} is not valid TOML at line ${error.line}, column ${error.column}: ${why}.`,
+      {
+        exitCode: 2,
+        cause: error,
+      },
+    );
   }
 }
 
@@ -107,8 +114,10 @@ function patternsOf(
 ): readonly string[] {
   const value = deployment[key];
   const given: unknown = typeof value === "string" ? [value] : (value ?? otherwise);
-  const isList = Array.isArray(given) && given.every((one): one is string => typeof one === "string");
-  if (!isList) throw new Refused(`deployment.${key} in ${file} must be a list of patterns.`, { exitCode: 2 });
+  const isList =
+    Array.isArray(given) && given.every((one): one is string => typeof one === "string");
+  if (!isList)
+    throw new Refused(`deployment.${key} in ${file} must be a list of patterns.`, { exitCode: 2 });
   const wrong = given.find((one) => globTest(one) === null);
   if (wrong === undefined) return given;
   throw new Refused(
@@ -120,7 +129,8 @@ function patternsOf(
 function customOf(given: unknown): CustomRuntime | null {
   if (given === undefined) return null;
   const { entrypoint, port, dockerfile_path: dockerfile } = tableOf(given);
-  const isList = Array.isArray(entrypoint) && entrypoint.every((one): one is string => typeof one === "string");
+  const isList =
+    Array.isArray(entrypoint) && entrypoint.every((one): one is string => typeof one === "string");
   return {
     entrypoint: isList || typeof entrypoint === "string" ? entrypoint : [],
     port: typeof port === "number" ? port : portByDefault,
@@ -130,5 +140,7 @@ function customOf(given: unknown): CustomRuntime | null {
 
 /** The value as a table; empty when it is none. */
 export function tableOf(value: unknown): Table {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Table) : {};
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Table)
+    : {};
 }

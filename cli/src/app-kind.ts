@@ -1,5 +1,5 @@
-// Finds out what kind of app a folder holds, for `slipway init`: how it is served, and whether its packages are listed where the
-// platform finds them.
+// Finds out what kind of app a folder holds, for `slipway init`: how it is served, and whether its
+// packages are listed where the platform finds them.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "smol-toml";
@@ -56,8 +56,14 @@ const usualDockerfile = "Dockerfile";
 
 /** Reads, but runs nothing of the folder. */
 export function findApp(folder: string): FoundApp {
-  const hasRequirements = ["requirements.txt", "uv.lock"].some((name) => existsSync(join(folder, name)));
-  return { kind: kindOf(folder), packages: hasRequirements ? [] : packagesOf(folder), hasRequirements };
+  const hasRequirements = ["requirements.txt", "uv.lock"].some((name) =>
+    existsSync(join(folder, name)),
+  );
+  return {
+    kind: kindOf(folder),
+    packages: hasRequirements ? [] : packagesOf(folder),
+    hasRequirements,
+  };
 }
 
 function kindOf(folder: string): AppKind {
@@ -66,7 +72,8 @@ function kindOf(folder: string): AppKind {
   if (usual !== undefined) return ofDockerfile(folder, usual);
   const web = /^web:[ \t]*(.*\S)/m.exec(textOf(join(folder, "Procfile")) ?? "")?.[1] ?? null;
   const names = readdirSync(folder);
-  if (names.includes("package.json") && !names.includes("main.py")) return built(nodeDockerfile(folder, web));
+  if (names.includes("package.json") && !names.includes("main.py"))
+    return built(nodeDockerfile(folder, web));
   if (names.includes("go.mod")) return built(goDockerfile(folder));
   const python = sourceFiles(folder, /\.py$/);
   if (web !== null && python.length > 0) return ofProcfile(web);
@@ -75,10 +82,13 @@ function kindOf(folder: string): AppKind {
     if (found !== null) return found;
   }
   if (names.includes("main.py")) return ofMain(textOf(join(folder, "main.py")) ?? "");
-  const isNew = names.every((name) => name.startsWith(".") || /^(?:readme|licen[cs]e|changelog)\b/i.test(name));
+  const isNew = names.every(
+    (name) => name.startsWith(".") || /^(?:readme|licen[cs]e|changelog)\b/i.test(name),
+  );
   if (isNew) return { kind: "cortex", isNew };
   const [only, another] = dockerfiles;
-  if (only !== undefined && another === undefined && !only.includes("/")) return ofDockerfile(folder, only);
+  if (only !== undefined && another === undefined && !only.includes("/"))
+    return ofDockerfile(folder, only);
   return { kind: "none", why: nextStep(names, { python, dockerfiles }) };
 }
 
@@ -136,9 +146,16 @@ function servedBy(path: string, text: string): AppKind | null {
       "true",
     ];
     const entrypoint = ["streamlit", "run", path, ...options];
-    return { kind: "server", framework: "Streamlit", entrypoint, port: portByDefault, needs: ["streamlit"] };
+    return {
+      kind: "server",
+      framework: "Streamlit",
+      entrypoint,
+      port: portByDefault,
+      needs: ["streamlit"],
+    };
   }
-  if (/^\s*(?:import|from) gradio\b/m.test(text) && /\.launch\(/.test(text)) return ofGradio(path, text);
+  if (/^\s*(?:import|from) gradio\b/m.test(text) && /\.launch\(/.test(text))
+    return ofGradio(path, text);
   return null;
 }
 
@@ -146,7 +163,10 @@ function servedBy(path: string, text: string): AppKind | null {
 function ofGradio(path: string, text: string): AppKind {
   const written = portIn([text], /\bPORT\b/, /\bserver_port\s*=\s*(\d{2,5})\b/);
   const port = written ?? portByDefault;
-  const variables = ["GRADIO_SERVER_NAME=0.0.0.0", ...(written === null ? [`GRADIO_SERVER_PORT=${port}`] : [])];
+  const variables = [
+    "GRADIO_SERVER_NAME=0.0.0.0",
+    ...(written === null ? [`GRADIO_SERVER_PORT=${port}`] : []),
+  ];
   const entrypoint = ["env", ...variables, "python", path];
   return { kind: "server", framework: "Gradio", entrypoint, port, needs: ["gradio"] };
 }
@@ -157,8 +177,15 @@ function ofMain(text: string): AppKind {
     return { kind: "cortex", isNew: false };
   }
   if (/\b(?:serve_forever|run_app|uvicorn\.run|HTTPServer)\b/.test(text)) {
-    const port = portIn([text], /\bPORT\b/, /\bport\s*=\s*(\d{2,5})\b|,\s*(\d{4,5})\s*\)/) ?? portByDefault;
-    return { kind: "server", framework: "main.py", entrypoint: ["python", "main.py"], port, needs: [] };
+    const port =
+      portIn([text], /\bPORT\b/, /\bport\s*=\s*(\d{2,5})\b|,\s*(\d{4,5})\s*\)/) ?? portByDefault;
+    return {
+      kind: "server",
+      framework: "main.py",
+      entrypoint: ["python", "main.py"],
+      port,
+      needs: [],
+    };
   }
   const why =
     "main.py has no public function at its top level. Write one, such as def run(text: str), which becomes an endpoint. Then: slipway init";
@@ -172,7 +199,10 @@ function ofModal(path: string): string {
 /** The one thing to do in a folder that has files, and none that says how it starts. */
 function nextStep(
   names: readonly string[],
-  { python, dockerfiles }: { readonly python: readonly string[]; readonly dockerfiles: readonly string[] },
+  {
+    python,
+    dockerfiles,
+  }: { readonly python: readonly string[]; readonly dockerfiles: readonly string[] },
 ): string {
   const again = "Then: slipway init";
   const compose = names.find((name) => /^(?:docker-)?compose\.ya?ml$/.test(name));
@@ -196,9 +226,14 @@ function nextStep(
 }
 
 /** An app object of a framework that the file makes at its top level. */
-function servedIn(text: string): { kind: "asgi" | "wsgi"; variable: string; framework: string } | null {
+function servedIn(
+  text: string,
+): { kind: "asgi" | "wsgi"; variable: string; framework: string } | null {
   for (const { name, kind } of frameworks) {
-    const made = new RegExp(`^(\\w+)(?:\\s*:\\s*[\\w.]+)?\\s*=\\s*(?:\\w+\\.)?${name}\\(`, "m").exec(text);
+    const made = new RegExp(
+      `^(\\w+)(?:\\s*:\\s*[\\w.]+)?\\s*=\\s*(?:\\w+\\.)?${name}\\(`,
+      "m",
+    ).exec(text);
     if (made?.[1] !== undefined) return { kind, variable: made[1], framework: name };
   }
   const django = /^(\w+)\s*=\s*get_(a|w)sgi_application\(/m.exec(text);
@@ -213,7 +248,9 @@ function packagesOf(folder: string): string[] {
   try {
     const { project } = parse(text) as { project?: { dependencies?: unknown } };
     const listed = project?.dependencies;
-    return Array.isArray(listed) ? listed.filter((one): one is string => typeof one === "string") : [];
+    return Array.isArray(listed)
+      ? listed.filter((one): one is string => typeof one === "string")
+      : [];
   } catch {
     // Whoever builds the package will be told.
     return [];

@@ -1,8 +1,11 @@
-// The files that `slipway init` writes: a commented `slipway.toml`, and a `main.py` to begin with. Pure.
+// The files that `slipway init` writes: a commented `slipway.toml`, and a `main.py` to begin with.
+// Pure.
 import type { AppKind, FoundApp } from "./app-kind.ts";
 
 /** An app that can be deployed. */
-export type DeployableApp = FoundApp & { readonly kind: Exclude<AppKind, { readonly kind: "none" }> };
+export type DeployableApp = FoundApp & {
+  readonly kind: Exclude<AppKind, { readonly kind: "none" }>;
+};
 
 /** The settings file of an app. `pythonVersion`: such as `3.12`; null: the platform's default. */
 export function tomlFor(name: string, found: DeployableApp, pythonVersion: string | null): string {
@@ -15,7 +18,10 @@ export function tomlFor(name: string, found: DeployableApp, pythonVersion: strin
   ].join("\n");
 }
 
-/** What the app needs and lists nowhere. Packages in the TOML file would keep the platform from reading requirements.txt. */
+/**
+ * What the app needs and lists nowhere. Packages in the TOML file would keep the platform from
+ * reading requirements.txt.
+ */
 function unlisted({ kind, packages, hasRequirements }: DeployableApp): readonly string[] {
   if (hasRequirements || kind.kind === "cortex" || kind.kind === "dockerfile") return [];
   if (kind.kind === "server") return packages.length === 0 ? kind.needs : [];
@@ -80,8 +86,11 @@ port = ${port}
 `;
 }
 
-function servedBy(kind: Exclude<DeployableApp["kind"], { readonly kind: "cortex" | "dockerfile" }>) {
-  if (kind.kind === "server") return { what: kind.framework, entrypoint: kind.entrypoint, port: kind.port };
+function servedBy(
+  kind: Exclude<DeployableApp["kind"], { readonly kind: "cortex" | "dockerfile" }>,
+) {
+  if (kind.kind === "server")
+    return { what: kind.framework, entrypoint: kind.entrypoint, port: kind.port };
   const what = `${kind.framework}, as ${kind.app}`;
   const entrypoint =
     kind.kind === "asgi"
@@ -99,8 +108,10 @@ function dependencies(packages: readonly string[]): string {
 `;
   }
   const rows = packages.map((one) => {
-    const [, name, version] = /^\s*([A-Za-z0-9][\w.-]*(?:\[[\w, .-]+\])?)\s*([<>=!~][^;@]*)?$/.exec(one) ?? [];
-    if (name === undefined) return `# ${one.replaceAll(/[\r\n]/g, " ")}  (write this one in a requirements.txt)`;
+    const [, name, version] =
+      /^\s*([A-Za-z0-9][\w.-]*(?:\[[\w, .-]+\])?)\s*([<>=!~][^;@]*)?$/.exec(one) ?? [];
+    if (name === undefined)
+      return `# ${one.replaceAll(/[\r\n]/g, " ")}  (write this one in a requirements.txt)`;
     return `${JSON.stringify(name)} = ${JSON.stringify((version ?? "latest").trim())}`;
   });
   return `[cerebrium.dependencies.pip]\n${rows.join("\n")}\n`;

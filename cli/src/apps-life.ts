@@ -9,7 +9,8 @@ const said = ({ message }: { readonly message: string }): string => message;
 export const appsLife = {
   restart: changeCommand({
     name: "apps restart",
-    about: "Replace all replicas of an app step by step with new ones of the same release; no call fails.",
+    about:
+      "Replace all replicas of an app step by step with new ones of the same release; no call fails.",
     examples: ["apps restart hello"],
     of: "app",
     isNamed: true,
@@ -27,7 +28,8 @@ export const appsLife = {
     isNamed: true,
     hints: { 409: ({ path }) => `To start it: slipway apps start ${path.app_id}` },
     change: ({ api, path }) => answerOf(api.POST(`${route}/stop`, { params: { path } })),
-    said: (answer, { given }) => `${answer.message} To start it again: slipway apps start ${given.operand("app")}`,
+    said: (answer, { given }) =>
+      `${answer.message} To start it again: slipway apps start ${given.operand("app")}`,
   }),
 
   start: changeCommand({

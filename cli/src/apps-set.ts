@@ -1,5 +1,6 @@
-// `slipway apps scale` and `slipway apps set`: change settings of an app. The platform checks the values and says what a change
-// takes; here only the names are checked, so that a mistyped one is answered with the one that was meant.
+// `slipway apps scale` and `slipway apps set`: change settings of an app. The platform checks the
+// values and says what a change takes; here only the names are checked, so that a mistyped one is
+// answered with the one that was meant.
 import { answerOf } from "@slipway/client/client.ts";
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { Field } from "@slipway/contract/field.ts";
@@ -45,7 +46,8 @@ export const appsSet = {
   scale: changeCommand({
     ...common,
     name: "apps scale",
-    about: "Change how many replicas an app has, and how calls are spread over them. It says what the change takes.",
+    about:
+      "Change how many replicas an app has, and how calls are spread over them. It says what the change takes.",
     examples: [
       "apps scale hello --min 1 --max 5",
       "apps scale hello --concurrency 10 --cooldown 60",
@@ -67,7 +69,8 @@ export const appsSet = {
         return text === undefined ? [] : [`${field}=${text}`];
       });
       const pairs = [...at.given.operands(pairsOperand.name), ...chosen];
-      if (pairs.length === 0) throw misuse("There is nothing to change. See slipway apps scale --help.");
+      if (pairs.length === 0)
+        throw misuse("There is nothing to change. See slipway apps scale --help.");
       return await change(at, pairs);
     },
   }),
@@ -78,14 +81,21 @@ export const appsSet = {
     about: `Change settings of an app. It says what the change takes: nothing, new replicas, or a new build.
 
 The settings: ${changeable.join(", ")}.`,
-    examples: ["apps set hello memory=8 cpu=4", "apps set hello gitBranch=production", "apps set hello compute=A10,L4"],
+    examples: [
+      "apps set hello memory=8 cpu=4",
+      "apps set hello gitBranch=production",
+      "apps set hello compute=A10,L4",
+    ],
     operands: [pairsOperand],
     options: dryRunOption,
     change: (at) => change(at, at.given.operands(pairsOperand.name)),
   }),
 };
 
-/** By the name that the API has and the one that the TOML file has, in lower case: `cooldownPeriodSeconds`, `cooldown`. */
+/**
+ * By the name that the API has and the one that the TOML file has, in lower case:
+ * `cooldownPeriodSeconds`, `cooldown`.
+ */
 const settingsByName = namesOfSettings();
 
 function namesOfSettings(): ReadonlyMap<string, FieldName> {
@@ -107,20 +117,30 @@ function tomlNameOf(name: FieldName): string | null {
 async function change({ given, api, path }: At, pairs: readonly string[]) {
   const body = Object.fromEntries(pairs.map(settingOf));
   const query = { dryRun: given.has("dry-run") };
-  return await answerOf(api.PATCH("/v2/projects/{project_id}/apps/{app_id}", { params: { path, query }, body }));
+  return await answerOf(
+    api.PATCH("/v2/projects/{project_id}/apps/{app_id}", { params: { path, query }, body }),
+  );
 }
 
-/** `memory=8` as a field of the body. The platform refuses values that do not fit, with what is allowed. */
+/**
+ * `memory=8` as a field of the body. The platform refuses values that do not fit, with what is
+ * allowed.
+ */
 function settingOf(pair: string): [FieldName, never] {
   const [, given = "", text] = /^([^=]*)=(.*)$/s.exec(pair) ?? [];
   if (text === undefined) throw misuse(`"${pair}" must be of the form setting=value.`);
   const name = settingsByName.get(given.toLowerCase());
   if (name === undefined) {
-    const meant = closestName(given, [...changeable, ...changeable.flatMap((one) => tomlNameOf(one) ?? [])]);
+    const meant = closestName(given, [
+      ...changeable,
+      ...changeable.flatMap((one) => tomlNameOf(one) ?? []),
+    ]);
     const within = changeable.filter((one) => given.length > 2 && one.startsWith(given));
     const names = meant ?? within.join(" or ");
     const hint = names === "" ? "" : ` Did you mean ${names}?`;
-    throw misuse(`"${given}" is not a setting that can be changed.${hint} See slipway apps set --help.`);
+    throw misuse(
+      `"${given}" is not a setting that can be changed.${hint} See slipway apps set --help.`,
+    );
   }
   return [name, valueOf(appFields[name], text) as never];
 }

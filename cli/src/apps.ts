@@ -7,10 +7,12 @@ import { moment, printTable, state } from "./table.ts";
 export const apps = {
   list: listCommand({
     name: "apps list",
-    about: "List the apps of the project, with their states, the time of their last change, and what an app waits for.",
+    about:
+      "List the apps of the project, with their states, the time of their last change, and what an app waits for.",
     examples: ["apps", "apps --json"],
     of: "project",
-    items: ({ api, path }) => answerOf(api.GET("/v2/projects/{project_id}/apps", { params: { path } })),
+    items: ({ api, path }) =>
+      answerOf(api.GET("/v2/projects/{project_id}/apps", { params: { path } })),
     columns: {
       NAME: ({ name }) => name,
       STATE: ({ status }) => state(status),
@@ -22,10 +24,12 @@ export const apps = {
 
   show: showCommand({
     name: "apps show",
-    about: "Show an app: its state, its address, and every setting in effect with where it comes from.",
+    about:
+      "Show an app: its state, its address, and every setting in effect with where it comes from.",
     examples: ["apps show hello", "apps show hello --json"],
     of: "app",
-    item: ({ api, path }) => answerOf(api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path } })),
+    item: ({ api, path }) =>
+      answerOf(api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path } })),
     fields: (app) => ({
       Name: app.name,
       Id: app.id,

@@ -1,4 +1,5 @@
-// The public keys that verify an export of the audit log: a JWKS, from a file or from a running platform.
+// The public keys that verify an export of the audit log: a JWKS, from a file or from a running
+// platform.
 import { createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { boundedAnswer } from "./bounded-answer.ts";
@@ -6,12 +7,17 @@ import { Refused } from "./refused.ts";
 
 const answerMs = 30_000;
 
-/** The keys by id. `place`: a file or an http(s) URL. Throws `Refused` with exit code 2 when no keys can be loaded. */
+/**
+ * The keys by id. `place`: a file or an http(s) URL. Throws `Refused` with exit code 2 when no keys
+ * can be loaded.
+ */
 export async function readKeys(place: string): Promise<ReadonlyMap<string, KeyObject>> {
   const text = /^https?:\/\//.test(place) ? await fetchText(place) : await fileText(place);
   const keys = keysOf(text);
   if (keys.size > 0) return keys;
-  throw refused(`${place} contains no public signing keys. The platform's JWKS is at /.well-known/jwks.json.`);
+  throw refused(
+    `${place} contains no public signing keys. The platform's JWKS is at /.well-known/jwks.json.`,
+  );
 }
 
 function keysOf(text: string): Map<string, KeyObject> {
@@ -31,7 +37,8 @@ function keysOf(text: string): Map<string, KeyObject> {
 function listOf(text: string): Readonly<Record<string, unknown>>[] {
   try {
     const value: unknown = JSON.parse(text);
-    const keys: unknown = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
+    const keys: unknown =
+      typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
     return Array.isArray(keys) ? keys.filter(isJwk) : [];
   } catch (error) {
     if (error instanceof SyntaxError) return [];

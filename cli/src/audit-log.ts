@@ -3,7 +3,15 @@ import { answerOf } from "@slipway/client/client.ts";
 import type { Option } from "./command.ts";
 import { projectPath } from "./connection.ts";
 import { timeBefore } from "./life.ts";
-import { choice, defined, limitOption, listCommand, paged, resourceCommand, type At } from "./resource.ts";
+import {
+  choice,
+  defined,
+  limitOption,
+  listCommand,
+  paged,
+  resourceCommand,
+  type At,
+} from "./resource.ts";
 import { moment, state } from "./table.ts";
 
 const filterOptions = {
@@ -20,7 +28,11 @@ export const auditLog = {
     name: "audit list",
     about:
       "List entries of the audit log of the project, newest first: who did what, when, and whether it was refused.",
-    examples: ["audit list", "audit list --since 7d --action app.delete", "audit list --outcome failure -n 200"],
+    examples: [
+      "audit list",
+      "audit list --since 7d --action app.delete",
+      "audit list --outcome failure -n 200",
+    ],
     of: "project",
     options: { ...filterOptions, ...limitOption },
     items: (at) =>
@@ -35,7 +47,8 @@ export const auditLog = {
       ACTION: ({ action }) => action,
       BY: ({ actor }) => actor.name ?? actor.type,
       OUTCOME: ({ outcome }) => state(outcome),
-      ON: ({ resource }) => (resource === null ? "" : `${resource.type} ${resource.name ?? resource.id ?? ""}`.trim()),
+      ON: ({ resource }) =>
+        resource === null ? "" : `${resource.type} ${resource.name ?? resource.id ?? ""}`.trim(),
       FROM: ({ address }) => address ?? "",
       REASON: ({ reason }) => reason ?? "",
     },
@@ -53,7 +66,9 @@ verified on any machine: slipway audit verify.`,
       ...filterOptions,
     },
     async run(at) {
-      const format = at.given.has("json") ? "ndjson" : (choice(at.given, "format", ["ndjson", "csv"]) ?? "ndjson");
+      const format = at.given.has("json")
+        ? "ndjson"
+        : (choice(at.given, "format", ["ndjson", "csv"]) ?? "ndjson");
       const search = new URLSearchParams({ ...filterOf(at), format });
       const path = projectPath(at.path.project_id, `/audit-log/export?${search.toString()}`);
       for await (const part of (await at.client.download(path)).bytes) at.machine.write(part);

@@ -1,4 +1,5 @@
-// `slipway audit verify`: verifies an exported audit log on any machine, given only the file and the platform's public keys.
+// `slipway audit verify`: verifies an exported audit log on any machine, given only the file and
+// the platform's public keys.
 import { createReadStream } from "node:fs";
 import { readKeys } from "./audit-keys.ts";
 import { command } from "./command.ts";
@@ -22,8 +23,14 @@ export const verifyAudit = command({
   examples: ["audit verify audit.ndjson --keys https://slipway.example.org/.well-known/jwks.json"],
   operands: [{ name: "file", about: 'The exported file, or "-" for standard input.' }],
   options: {
-    keys: { value: "<jwks>", about: "Public keys of the platform: a file, or the URL of its /.well-known/jwks.json." },
-    earlier: { value: "<file>", about: "An earlier export of the same log, which this one must continue." },
+    keys: {
+      value: "<jwks>",
+      about: "Public keys of the platform: a file, or the URL of its /.well-known/jwks.json.",
+    },
+    earlier: {
+      value: "<file>",
+      about: "An earlier export of the same log, which this one must continue.",
+    },
   },
   async run(given, machine) {
     const place = given.text("keys");
@@ -47,7 +54,9 @@ type Keys = Parameters<typeof verifyExport>[1];
 async function verifyEarlier(file: string, keys: Keys): Promise<Intact> {
   const verdict = await verify(file, keys, null);
   if (verdict.result === "intact") return verdict;
-  throw new Refused(`The earlier export ${file} cannot be used: ${plain(verdict.message)}`, { exitCode: 2 });
+  throw new Refused(`The earlier export ${file} cannot be used: ${plain(verdict.message)}`, {
+    exitCode: 2,
+  });
 }
 
 async function verify(file: string, keys: Keys, earlier: Intact | null): Promise<Verdict> {
@@ -65,7 +74,15 @@ function earlierText(earlier: Intact | null): string {
   return `\nIt continues the earlier export from ${plain(earlier.exportedAt)}, which ended with ${earlier.through.number}.`;
 }
 
-function intactText({ project, exportedAt, after, through, stub, checkpoints, areSigned }: Intact): string {
+function intactText({
+  project,
+  exportedAt,
+  after,
+  through,
+  stub,
+  checkpoints,
+  areSigned,
+}: Intact): string {
   const of = project === null ? "no project" : `the project ${plain(project)}`;
   const count = through.number - after.number;
   return [
@@ -73,9 +90,13 @@ function intactText({ project, exportedAt, after, through, stub, checkpoints, ar
     ...(count === 0 ? [] : [`Numbers ${after.number + 1} to ${through.number}.`]),
     ...(stub === null
       ? []
-      : [`Retention has removed the ${after.number} entries before these, all older than ${plain(stub.before)}.`]),
+      : [
+          `Retention has removed the ${after.number} entries before these, all older than ${plain(stub.before)}.`,
+        ]),
     ...(areSigned
-      ? [`The signatures of the header${stub === null ? "" : ", the stub"} and ${checkpoints} checkpoints are valid.`]
+      ? [
+          `The signatures of the header${stub === null ? "" : ", the stub"} and ${checkpoints} checkpoints are valid.`,
+        ]
       : []),
   ].join("\n");
 }

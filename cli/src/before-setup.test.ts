@@ -1,7 +1,17 @@
-// What `slipway` does in a checkout that is not set up: nothing there changes, and it needs no Node.js.
+// What `slipway` does in a checkout that is not set up: nothing there changes, and it needs no
+// Node.js.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -16,7 +26,8 @@ const usual = ["awk", "cat", "df", "dirname", "head", "readlink", "sed"];
 function checkout(t: TestContext, programs: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
   t.after(() => rmSync(folder, { recursive: true }));
-  for (const name of ["bin", "package.json"]) cpSync(join(cli, name), join(folder, "cli", name), { recursive: true });
+  for (const name of ["bin", "package.json"])
+    cpSync(join(cli, name), join(folder, "cli", name), { recursive: true });
   const tools = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
   t.after(() => rmSync(tools, { recursive: true }));
   for (const name of usual) {
@@ -27,11 +38,21 @@ function checkout(t: TestContext, programs: Readonly<Record<string, string>> = {
     writeFileSync(join(tools, name), `#!/bin/sh\n${script}\n`);
     chmodSync(join(tools, name), 0o755);
   }
-  const files = (): string[] => readdirSync(folder, { recursive: true, encoding: "utf8" }).toSorted();
+  const files = (): string[] =>
+    readdirSync(folder, { recursive: true, encoding: "utf8" }).toSorted();
   const before = files();
   return (...words: string[]) => {
-    const given = { encoding: "utf8", env: { PATH: tools, HOME: tools }, cwd: folder, timeout: 60_000 } as const;
-    const { status, stdout, stderr } = spawnSync("/bin/sh", [join(folder, "cli/bin/slipway"), ...words], given);
+    const given = {
+      encoding: "utf8",
+      env: { PATH: tools, HOME: tools },
+      cwd: folder,
+      timeout: 60_000,
+    } as const;
+    const { status, stdout, stderr } = spawnSync(
+      "/bin/sh",
+      [join(folder, "cli/bin/slipway"), ...words],
+      given,
+    );
     assert.deepEqual(files(), before, "nothing was installed");
     return { status, stdout, stderr };
   };
@@ -76,12 +97,20 @@ test("doctor checks before the set-up what needs no packages, and installs nothi
     "python3.12": "echo 1",
     "python3.10": 'case "$*" in *ensurepip*) exit 1;; esac; echo 1',
   })("doctor");
-  assert.match(full.stdout, /^warning  set-up           not done yet; .* with Node\.js v20\.20\.2\n +slipway up$/m);
+  assert.match(
+    full.stdout,
+    /^warning  set-up           not done yet; .* with Node\.js v20\.20\.2\n +slipway up$/m,
+  );
   assert.match(full.stdout, /^ok       docker           engine 27\.1/m);
   assert.match(
     full.stdout,
     /^warning  python           Python 3\.10, 3\.12; .*\n +On Debian: apt-get install python3\.10-venv$/m,
   );
-  const old = checkout(t, { node: "echo v18.1.0", npm: "echo 9.0.0", git: "echo git version 2" })("doctor");
-  assert.match(old.stdout, /^fault    set-up           Node\.js v18\.1\.0 with npm 9\.0\.0 is too old$/m);
+  const old = checkout(t, { node: "echo v18.1.0", npm: "echo 9.0.0", git: "echo git version 2" })(
+    "doctor",
+  );
+  assert.match(
+    old.stdout,
+    /^fault    set-up           Node\.js v18\.1\.0 with npm 9\.0\.0 is too old$/m,
+  );
 });

@@ -1,4 +1,5 @@
-// The file in the data folder that the platform wrote at its first start: its addresses and first tokens.
+// The file in the data folder that the platform wrote at its first start: its addresses and first
+// tokens.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fieldsOf, textOf } from "./answer.ts";

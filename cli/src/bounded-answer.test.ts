@@ -12,7 +12,8 @@ test("an answer that does not end is refused at its bound; a smaller one stays a
       controller.enqueue(new Uint8Array(1000));
     },
   });
-  const isRefused = (error: unknown): boolean => error instanceof Refused && /larger than 1 MB/.test(error.message);
+  const isRefused = (error: unknown): boolean =>
+    error instanceof Refused && /larger than 1 MB/.test(error.message);
   await assert.rejects(boundedAnswer(new Response(endless), 1e6).text(), isRefused);
   assert.ok(sent < 1.1e6, String(sent));
   const small = boundedAnswer(Response.json({ message: "no" }, { status: 404 }));

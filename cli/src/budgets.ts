@@ -22,7 +22,8 @@ export const budgets = {
       const one = await budgetOf(at);
       output(at.given, at.machine, one, () => {
         // As with the other lists, none is no failure.
-        if (one === null) return at.machine.tell("There is no budget. To set one: slipway budgets set <amount>");
+        if (one === null)
+          return at.machine.tell("There is no budget. To set one: slipway budgets set <amount>");
         printFields(at.machine, {
           Of: one.app_id ?? "the project",
           Month: one.month,
@@ -42,10 +43,15 @@ export const budgets = {
     about: "Set the monthly budget of the project or of an app; an earlier one is replaced.",
     examples: ["budgets set 100", "budgets set 25.50 --app hello --warn 50,80 --stop"],
     of: "project",
-    operands: [{ name: "amount", about: "What a month may cost, before coupons, such as 100 or 25.50." }],
+    operands: [
+      { name: "amount", about: "What a month may cost, before coupons, such as 100 or 25.50." },
+    ],
     options: {
       warn: { value: "<percents>", about: "When to warn, such as 50,80. Default: 80,100." },
-      stop: { value: null, about: "Refuse calls when the amount is reached, until the month is over." },
+      stop: {
+        value: null,
+        about: "Refuse calls when the amount is reached, until the month is over.",
+      },
       webhook: { value: "<url>", about: "Where warnings and stops are posted as well." },
       ...appOption,
     },
@@ -55,7 +61,8 @@ export const budgets = {
         amount_cents: centsOf(given.operand("amount")),
         stop: given.has("stop"),
         ...defined({
-          warn_percent: warn === undefined ? undefined : warn.split(",").filter(Boolean).map(Number),
+          warn_percent:
+            warn === undefined ? undefined : warn.split(",").filter(Boolean).map(Number),
           webhook_url: given.text("webhook"),
         }),
       };
@@ -74,12 +81,14 @@ export const budgets = {
     of: "project",
     hints: { 404: () => "To set one: slipway budgets set <amount>" },
     options: appOption,
-    question: ({ path }) => `Remove the budget of ${path.app_id === "" ? "the project" : path.app_id}?`,
+    question: ({ path }) =>
+      `Remove the budget of ${path.app_id === "" ? "the project" : path.app_id}?`,
     change: ({ api, path }) =>
       path.app_id === ""
         ? answerOf(api.DELETE(projectRoute, { params: { path } }))
         : answerOf(api.DELETE(appRoute, { params: { path } })),
-    said: ({ amount_cents, currency }) => `The budget of ${moneyText(amount_cents, currency)} was removed.`,
+    said: ({ amount_cents, currency }) =>
+      `The budget of ${moneyText(amount_cents, currency)} was removed.`,
   }),
 };
 
@@ -90,7 +99,8 @@ async function budgetOf({ api, path }: At) {
       ? await answerOf(api.GET(projectRoute, { params: { path } }))
       : await answerOf(api.GET(appRoute, { params: { path } }));
   } catch (error) {
-    if (error instanceof ApiRefused && error.status === 404 && /\bbudget\b/.test(error.message)) return null;
+    if (error instanceof ApiRefused && error.status === 404 && /\bbudget\b/.test(error.message))
+      return null;
     throw error;
   }
 }

@@ -6,7 +6,11 @@ import { withCommands } from "./command-advice.ts";
 import { plain } from "./plain-text.ts";
 
 /** How a build ended. `isSaid`: the reason is in its log, of which the end was printed. */
-export type BuildEnd = { readonly status: string; readonly reason: string | null; readonly isSaid: boolean };
+export type BuildEnd = {
+  readonly status: string;
+  readonly reason: string | null;
+  readonly isSaid: boolean;
+};
 
 /** Notes what was printed of a log. */
 export class PrintedLines {
@@ -32,10 +36,14 @@ type Following = {
 };
 
 /**
- * The end of the build at `path` of the API. `print` gets each line of the log once. Throws `Refused` when the platform does
- * not answer for half a minute; the build goes on then.
+ * The end of the build at `path` of the API. `print` gets each line of the log once. Throws
+ * `Refused` when the platform does not answer for half a minute; the build goes on then.
  */
-export async function followBuild(client: ApiClient, path: string, { print, tell }: Following): Promise<BuildEnd> {
+export async function followBuild(
+  client: ApiClient,
+  path: string,
+  { print, tell }: Following,
+): Promise<BuildEnd> {
   const printed = new PrintedLines();
   const end = await follow(client, {
     path: `${path}/logs?follow=true`,
@@ -44,12 +52,18 @@ export async function followBuild(client: ApiClient, path: string, { print, tell
     print({ data }) {
       const fields = fieldsOf(JSON.parse(data));
       printed.add(textOf(fields, "log"));
-      print(`${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")))}`);
+      print(
+        `${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")))}`,
+      );
     },
   });
   const fields = fieldsOf(JSON.parse(end));
   const reason = textOrNull(fields, "reason");
-  return { status: textOf(fields, "status"), reason, isSaid: reason !== null && printed.have(reason) };
+  return {
+    status: textOf(fields, "status"),
+    reason,
+    isSaid: reason !== null && printed.have(reason),
+  };
 }
 
 /** The width of the longest name of a stage. */

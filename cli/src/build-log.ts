@@ -1,4 +1,5 @@
-// Shared by `slipway logs --build` and `slipway builds`: finds a build by its number or id, and shows its log.
+// Shared by `slipway logs --build` and `slipway builds`: finds a build by its number or id, and
+// shows its log.
 import { answerOf } from "@slipway/client/client.ts";
 import { fieldsOf, textOf, textOrNull, type Fields } from "./answer.ts";
 import { withCommands } from "./command-advice.ts";
@@ -23,10 +24,15 @@ export const buildOperand = {
 /** The build that was named; "": the latest. Throws `Refused` when the app has none like it. */
 export async function buildOf({ api, path }: At, named: string) {
   if (idForm.test(named)) {
-    return await answerOf(api.GET(`${route}/{build_id}`, { params: { path: { ...path, build_id: named } } }));
+    return await answerOf(
+      api.GET(`${route}/{build_id}`, { params: { path: { ...path, build_id: named } } }),
+    );
   }
   const builds = await answerOf(api.GET(route, { params: { path } }));
-  const found = named === "" || named === "latest" ? builds[0] : builds.find(({ number }) => String(number) === named);
+  const found =
+    named === "" || named === "latest"
+      ? builds[0]
+      : builds.find(({ number }) => String(number) === named);
   if (found !== undefined) return found;
   const what = named === "" ? "no builds yet" : `no build "${plain(named)}" among its latest`;
   throw new Refused(`The app has ${what}. To list them: slipway builds list ${path.app_id}`, {
@@ -34,7 +40,10 @@ export async function buildOf({ api, path }: At, named: string) {
   });
 }
 
-/** Prints the log of the build; with `-f` until the build ends. Resolves with the exit code: 1 when the build has failed. */
+/**
+ * Prints the log of the build; with `-f` until the build ends. Resolves with the exit code: 1 when
+ * the build has failed.
+ */
 export async function showBuildLog(at: At, named: string, count: number | null): Promise<number> {
   const { given, client, machine, path } = at;
   const { id } = await buildOf(at, named);

@@ -1,7 +1,14 @@
 // `slipway builds …`: the builds of an app.
 import { answerOf } from "@slipway/client/client.ts";
 import { buildOf, buildOperand, showBuildLog } from "./build-log.ts";
-import { changeCommand, defined, listCommand, resourceCommand, showCommand, type At } from "./resource.ts";
+import {
+  changeCommand,
+  defined,
+  listCommand,
+  resourceCommand,
+  showCommand,
+  type At,
+} from "./resource.ts";
 import { spanText } from "./since.ts";
 import { moment, state } from "./table.ts";
 
@@ -68,7 +75,11 @@ export const builds = {
     name: "builds start",
     about:
       "Build the newest commit of the app's branch, or of another branch, or a given tag or commit. A build that succeeds is released.",
-    examples: ["builds start hello", "builds start hello --branch v1.2", "builds start hello --commit 1a2b3c4"],
+    examples: [
+      "builds start hello",
+      "builds start hello --branch v1.2",
+      "builds start hello --commit 1a2b3c4",
+    ],
     of: "app",
     options: {
       branch: { value: "<branch>", about: "The newest commit of this branch, or this tag, once." },
@@ -88,7 +99,9 @@ export const builds = {
     of: "app",
     operands: [buildOperand],
     change: async (at) =>
-      await answerOf(at.api.POST(`${route}/{build_id}/rebuild`, { params: { path: await pathOf(at) } })),
+      await answerOf(
+        at.api.POST(`${route}/{build_id}/rebuild`, { params: { path: await pathOf(at) } }),
+      ),
     said: startedText,
   }),
 
@@ -98,7 +111,8 @@ export const builds = {
     examples: ["builds cancel hello", "builds cancel hello 3"],
     of: "app",
     operands: [buildOperand],
-    change: async (at) => await answerOf(at.api.DELETE(`${route}/{build_id}`, { params: { path: await pathOf(at) } })),
+    change: async (at) =>
+      await answerOf(at.api.DELETE(`${route}/{build_id}`, { params: { path: await pathOf(at) } })),
     said: ({ number, status }) =>
       status === "cancelled"
         ? `Build ${number} is cancelled.`
@@ -111,10 +125,21 @@ async function pathOf(at: At) {
   return { ...at.path, build_id: id };
 }
 
-function startedText({ buildId, status }: { readonly buildId: string; readonly status: string }, { path }: At): string {
+function startedText(
+  { buildId, status }: { readonly buildId: string; readonly status: string },
+  { path }: At,
+): string {
   return `Build ${buildId} is in state ${status}. To follow it: slipway logs ${path.app_id} --build latest -f`;
 }
 
-function tookText({ startedAt, endedAt }: { startedAt: string | null; endedAt: string | null }): string | null {
-  return startedAt === null || endedAt === null ? null : spanText(Date.parse(endedAt) - Date.parse(startedAt));
+function tookText({
+  startedAt,
+  endedAt,
+}: {
+  startedAt: string | null;
+  endedAt: string | null;
+}): string | null {
+  return startedAt === null || endedAt === null
+    ? null
+    : spanText(Date.parse(endedAt) - Date.parse(startedAt));
 }

@@ -5,7 +5,19 @@ import { fieldsOf } from "./call-body.ts";
 import { Refused } from "./refused.ts";
 
 test("values that are JSON are taken as JSON, others as text", () => {
-  const pairs = ["a=3", "b=true", "c=null", 'd=[1,{"x":2}]', "e=Ada", 'f="3"', "g=", "h=x=y", "i:=4", "j=03", "k=a b"];
+  const pairs = [
+    "a=3",
+    "b=true",
+    "c=null",
+    'd=[1,{"x":2}]',
+    "e=Ada",
+    'f="3"',
+    "g=",
+    "h=x=y",
+    "i:=4",
+    "j=03",
+    "k=a b",
+  ];
   assert.deepEqual(fieldsOf(pairs), {
     a: 3,
     b: true,

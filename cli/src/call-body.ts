@@ -22,20 +22,29 @@ export async function bodyOf(
   }
   if (file !== undefined) {
     const bytes = file === "-" ? await readInput() : await fileBytes(file);
-    return { bytes, type: isJson(bytes.toString()) ? "application/json" : "application/octet-stream" };
+    return {
+      bytes,
+      type: isJson(bytes.toString()) ? "application/json" : "application/octet-stream",
+    };
   }
-  if (data !== undefined && !isJson(data)) throw misuse(`--data is not valid JSON: ${data.slice(0, 200)}`);
+  if (data !== undefined && !isJson(data))
+    throw misuse(`--data is not valid JSON: ${data.slice(0, 200)}`);
   return { bytes: Buffer.from(data ?? JSON.stringify(fieldsOf(pairs))), type: "application/json" };
 }
 
-/** `name=value` pairs as fields. A value that is valid JSON is taken as JSON, else as text; `name:=value` must be JSON. Pure. */
+/**
+ * `name=value` pairs as fields. A value that is valid JSON is taken as JSON, else as text;
+ * `name:=value` must be JSON. Pure.
+ */
 export function fieldsOf(pairs: readonly string[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     pairs.map((pair) => {
       const [, name, sign, value = ""] = /^([^=]+?)(:?=)(.*)$/s.exec(pair) ?? [];
-      if (name === undefined) throw misuse(`"${pair}" must be of the form name=value, or name:=json.`);
+      if (name === undefined)
+        throw misuse(`"${pair}" must be of the form name=value, or name:=json.`);
       if (isJson(value)) return [name, JSON.parse(value) as unknown];
-      if (sign === ":=") throw misuse(`The value of ${name} is not valid JSON: ${value.slice(0, 200)}`);
+      if (sign === ":=")
+        throw misuse(`The value of ${name} is not valid JSON: ${value.slice(0, 200)}`);
       return [name, value];
     }),
   );
@@ -55,6 +64,9 @@ async function fileBytes(file: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw misuse(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`, error);
+    throw misuse(
+      `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
+      error,
+    );
   }
 }

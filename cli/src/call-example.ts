@@ -1,4 +1,5 @@
-// An example call of an app, from what its `main.py` looks like: the first public function with values for its parameters.
+// An example call of an app, from what its `main.py` looks like: the first public function with
+// values for its parameters.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { shellQuoted } from "@slipway/server/src/lib/shell-quoted.ts";
@@ -15,12 +16,16 @@ export type CallExample = {
 export function exampleOf({ path, custom }: Pick<AppFolder, "path" | "custom">): CallExample {
   const main = join(path, "main.py");
   if (custom !== null || !existsSync(main)) return { endpoint: "", values: {} };
-  const found = /^(?:async )?def ([A-Za-z]\w*)\(((?:[^()]|\([^()]*\))*)\)/m.exec(readFileSync(main, "utf8"));
+  const found = /^(?:async )?def ([A-Za-z]\w*)\(((?:[^()]|\([^()]*\))*)\)/m.exec(
+    readFileSync(main, "utf8"),
+  );
   const [, endpoint = "run", parameters = ""] = found ?? [];
   const values = parameters
     .split(",")
     .map((one) => /^\s*([A-Za-z]\w*)\s*(?::\s*([\w.]+)[^=]*)?(?:=\s*(.*?)\s*)?$/s.exec(one))
-    .flatMap((match) => (match === null ? [] : [[match[1] ?? "", valueOf(match[2], match[3])] as const]))
+    .flatMap((match) =>
+      match === null ? [] : [[match[1] ?? "", valueOf(match[2], match[3])] as const],
+    )
     .filter(([name]) => name !== "run_id");
   return { endpoint, values: Object.fromEntries(values) };
 }
@@ -35,14 +40,25 @@ export function slipwayCall(app: string, { endpoint, values }: CallExample): str
   return ["slipway call", quoted(`${app}/${endpoint}`), ...words, ...method].join(" ");
 }
 
-/** The same with curl; `url` is the app's. `token`: where it comes from, such as `$SLIPWAY_TOKEN`; null: none is needed. */
-export function curlCall(url: string, { endpoint, values }: CallExample, token: string | null): string {
+/**
+ * The same with curl; `url` is the app's. `token`: where it comes from, such as `$SLIPWAY_TOKEN`;
+ * null: none is needed.
+ */
+export function curlCall(
+  url: string,
+  { endpoint, values }: CallExample,
+  token: string | null,
+): string {
   const header = token === null ? [] : [`-H "Authorization: Bearer ${token}"`];
   if (endpoint === "") return ["curl -w '\\n'", ...header, quoted(`${url}/`)].join(" ");
   const body = `-d ${quoted(JSON.stringify(values))}`;
-  return ["curl -w '\\n'", ...header, "-H 'Content-Type: application/json'", body, quoted(`${url}/${endpoint}`)].join(
-    " ",
-  );
+  return [
+    "curl -w '\\n'",
+    ...header,
+    "-H 'Content-Type: application/json'",
+    body,
+    quoted(`${url}/${endpoint}`),
+  ].join(" ");
 }
 
 function valueOf(kind: string | undefined, given: string | undefined): unknown {

@@ -2,7 +2,12 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { pipeline, type Readable, type Transform } from "node:stream";
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
+import {
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+} from "node:zlib";
 import { ApiRefused } from "./api-client.ts";
 import { withCommands } from "./command-advice.ts";
 import { bodyOf, bodyOptions } from "./call-body.ts";
@@ -49,16 +54,22 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
     ...bodyOptions,
     stream: { value: null, about: "Ask for events, and print each as it comes." },
     async: { value: null, about: "Run it in the background, and print the run id." },
-    webhook: { value: "<url>", about: "Run it in the background, and post the result to this URL." },
+    webhook: {
+      value: "<url>",
+      about: "Run it in the background, and post the result to this URL.",
+    },
     wait: { value: null, about: "With --async: wait for the run, and print its result." },
     timeout: { value: "<time>", about: "With --wait: how long, such as 30s or 10m. Default: 1h." },
     method: { value: "<method>", about: "Default: POST.", short: "X" },
   },
   async run(at) {
     const { given, machine } = at;
-    if (given.has("wait") && !isAsync(given)) throw misuse("--wait is only for calls with --async.");
-    if (given.has("timeout") && !given.has("wait")) throw misuse("--timeout is only for calls with --async --wait.");
-    if (given.has("stream") && isAsync(given)) throw misuse("Use either --stream or --async, not both.");
+    if (given.has("wait") && !isAsync(given))
+      throw misuse("--wait is only for calls with --async.");
+    if (given.has("timeout") && !given.has("wait"))
+      throw misuse("--timeout is only for calls with --async --wait.");
+    if (given.has("stream") && isAsync(given))
+      throw misuse("Use either --stream or --async, not both.");
     const startMs = performance.now();
     const { response, runId } = await send(at);
     const status = response.statusCode ?? 0;
@@ -84,7 +95,8 @@ function splitTarget(target: string): { app: string; rest: string } {
 async function send(at: At): Promise<{ response: IncomingMessage; runId: string }> {
   const { given, client, path } = at;
   const method = given.text("method")?.toUpperCase() ?? "POST";
-  if (!methodForm.test(method)) throw misuse(`--method is "${method}", but must be a word such as GET or POST.`);
+  if (!methodForm.test(method))
+    throw misuse(`--method is "${method}", but must be a word such as GET or POST.`);
   const pairs = given.operands("name=value");
   const { bytes, type } = await bodyOf(given, pairs);
   const hasBody = method !== "GET" && method !== "HEAD";
@@ -93,7 +105,9 @@ async function send(at: At): Promise<{ response: IncomingMessage; runId: string 
   const app = path.app_id;
   // An id is the project's id and the name.
   const name = app.startsWith(`${path.project_id}-`) ? app.slice(path.project_id.length + 1) : app;
-  const url = new URL(`${client.url}/v4/${encodeURIComponent(path.project_id)}/${encodeURIComponent(name)}${rest}`);
+  const url = new URL(
+    `${client.url}/v4/${encodeURIComponent(path.project_id)}/${encodeURIComponent(name)}${rest}`,
+  );
   if (isAsync(given)) url.searchParams.set("async", "true");
   const webhook = given.text("webhook");
   if (webhook !== undefined) url.searchParams.set("webhookEndpoint", webhook);
@@ -107,7 +121,10 @@ async function send(at: At): Promise<{ response: IncomingMessage; runId: string 
   return { response, runId: String(response.headers["x-request-id"] ?? "") };
 }
 
-/** Node's fetch gives up on an answer after five minutes; how long a call may take is the app's to say. */
+/**
+ * Node's fetch gives up on an answer after five minutes; how long a call may take is the app's to
+ * say.
+ */
 function sent(
   url: URL,
   method: string,
@@ -153,20 +170,29 @@ async function* received(response: IncomingMessage): AsyncGenerator<Uint8Array, 
 async function inBackground(at: At, response: IncomingMessage): Promise<number> {
   const { given, machine, path } = at;
   const runId = fieldOf((await whole(received(response))).toString(), "run_id");
-  if (runId === null) throw new Refused("The call was answered without a run id. Is this a Slipway platform?");
+  if (runId === null)
+    throw new Refused("The call was answered without a run id. Is this a Slipway platform?");
   if (!given.has("wait")) {
     machine.print(given.has("json") ? plainJson({ runId }) : plain(runId));
-    machine.tell(`It runs in the background. To see its result: slipway runs result ${path.app_id} ${plain(runId)}`);
+    machine.tell(
+      `It runs in the background. To see its result: slipway runs result ${path.app_id} ${plain(runId)}`,
+    );
     return 0;
   }
   machine.tell(`Run ${plain(runId)} runs in the background ...`);
   const run = await waitForRun(at, runId);
   await printResult(at, runId);
-  machine.tell(`Run ${plain(runId)} ended as ${run.status} after ${spanText(run.totalResponseTimeMs)}.`);
+  machine.tell(
+    `Run ${plain(runId)} ended as ${run.status} after ${spanText(run.totalResponseTimeMs)}.`,
+  );
   return run.status === "success" ? 0 : exitCodes.failed;
 }
 
-async function refusalOf(response: IncomingMessage, status: number, pairs: readonly string[]): Promise<Refused> {
+async function refusalOf(
+  response: IncomingMessage,
+  status: number,
+  pairs: readonly string[],
+): Promise<Refused> {
   const text = (await whole(received(response))).toString();
   const message = fieldOf(text, "message") ?? text.split("\n").map(plain).join("\n").slice(0, 2000);
   const hint =
@@ -180,7 +206,8 @@ async function refusalOf(response: IncomingMessage, status: number, pairs: reado
 
 /** How to send as text what was taken as JSON, where the runtime says that a text was expected. */
 function textHint(status: number, message: string, pairs: readonly string[]): string {
-  const name = status === 422 ? /the parameter '([^']+)' .*expected a string/.exec(message)?.[1] : undefined;
+  const name =
+    status === 422 ? /the parameter '([^']+)' .*expected a string/.exec(message)?.[1] : undefined;
   const pair = name === undefined ? undefined : pairs.find((one) => one.startsWith(`${name}=`));
   if (name === undefined || pair === undefined) return "";
   const text = pair.slice(name.length + 1);
@@ -192,7 +219,9 @@ function fieldOf(text: string, name: string): string | null {
   try {
     const body: unknown = JSON.parse(text);
     const value: unknown =
-      typeof body === "object" && body !== null ? Object.entries(body).find(([key]) => key === name)?.[1] : null;
+      typeof body === "object" && body !== null
+        ? Object.entries(body).find(([key]) => key === name)?.[1]
+        : null;
     return typeof value === "string" ? plain(value) : null;
   } catch {
     // An app may answer anything.

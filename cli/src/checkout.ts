@@ -1,5 +1,6 @@
-// The checkout of the platform that `up`, `down` and `start` work with: the one that this command line belongs to, else the one
-// around the working folder, whose programs run only when the person says so: the folder may be a stranger's.
+// The checkout of the platform that `up`, `down` and `start` work with: the one that this command
+// line belongs to, else the one around the working folder, whose programs run only when the person
+// says so: the folder may be a stranger's.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Given, Option } from "./command.ts";
@@ -12,7 +13,10 @@ import { Refused } from "./refused.ts";
 /** The platform's program and its data. */
 export type Checkout = {
   readonly root: string;
-  /** SLIPWAY_DATA_DIR, relative to the working folder; by default `.slipway` in the checkout, as with `npm start`. */
+  /**
+   * SLIPWAY_DATA_DIR, relative to the working folder; by default `.slipway` in the checkout, as
+   * with `npm start`.
+   */
   readonly dataDir: string;
   /** The Node.js that the project brings; it exists after the setup. */
   readonly node: string;
@@ -22,7 +26,11 @@ export type Checkout = {
 
 /** The option of commands that run programs of a checkout. */
 export const trustOption = {
-  yes: { value: null, about: "Run the programs of the checkout around this folder without asking.", short: "y" },
+  yes: {
+    value: null,
+    about: "Run the programs of the checkout around this folder without asking.",
+    short: "y",
+  },
 } as const satisfies Record<string, Option>;
 
 /** Throws `Refused` that says where a platform is to be had. */
@@ -39,10 +47,14 @@ export function findCheckout(machine: Pick<Machine, "environment">): Checkout {
   };
 }
 
-/** The same, for a command that runs its programs. Asks first, unless this command line belongs to it or `--yes` was passed. */
+/**
+ * The same, for a command that runs its programs. Asks first, unless this command line belongs to
+ * it or `--yes` was passed.
+ */
 export async function trustedCheckout(given: Given, machine: Machine): Promise<Checkout> {
   const checkout = findCheckout(machine);
-  if (!checkout.isOwn) await confirm(given, machine, `Run the programs in ${plain(checkout.root)}?`);
+  if (!checkout.isOwn)
+    await confirm(given, machine, `Run the programs in ${plain(checkout.root)}?`);
   return checkout;
 }
 
@@ -56,8 +68,14 @@ export function noPlatformHere(cause?: unknown): Refused {
   );
 }
 
-/** The platform's environment: it refuses names that it does not know, and some are of the command line only. */
-export function platformEnvironment(machine: Pick<Machine, "environment">, { dataDir }: Checkout): NodeJS.ProcessEnv {
+/**
+ * The platform's environment: it refuses names that it does not know, and some are of the command
+ * line only.
+ */
+export function platformEnvironment(
+  machine: Pick<Machine, "environment">,
+  { dataDir }: Checkout,
+): NodeJS.ProcessEnv {
   const {
     SLIPWAY_URL: _url,
     SLIPWAY_TOKEN: _token,

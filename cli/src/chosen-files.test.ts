@@ -1,5 +1,5 @@
-// Which files of a folder are deployed: the patterns of its TOML file, ignore files on every level, what is never packed, and
-// links.
+// Which files of a folder are deployed: the patterns of its TOML file, ignore files on every level,
+// what is never packed, and links.
 import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -29,7 +29,14 @@ async function chosenIn(folder: string): Promise<string[]> {
 const toml = (text: string): string => `[cerebrium.deployment]\nname = "a-name"\n${text}`;
 
 test("by default everything is chosen but names at the top with a dot, and what only this machine needs", async (t) => {
-  const never = [".git/HEAD", "a/.git/x", "node_modules/x", "a/__pycache__/x", ".slipway/link.json", "env/pyvenv.cfg"];
+  const never = [
+    ".git/HEAD",
+    "a/.git/x",
+    "node_modules/x",
+    "a/__pycache__/x",
+    ".slipway/link.json",
+    "env/pyvenv.cfg",
+  ];
   const folder = folderWith(t, {
     ...Object.fromEntries([...never, "env/lib/x.py", ".env", ".cache/x"].map((path) => [path, ""])),
     "main.py": "",
@@ -40,17 +47,29 @@ test("by default everything is chosen but names at the top with a dot, and what 
 });
 
 test("include and exclude choose; the TOML file always belongs to it", async (t) => {
-  const files = { "main.py": "", "src/a.py": "", "src/b/c.py": "", "data/x.bin": "", "notes.md": "" };
+  const files = {
+    "main.py": "",
+    "src/a.py": "",
+    "src/b/c.py": "",
+    "data/x.bin": "",
+    "notes.md": "",
+  };
   const cases: readonly [string, readonly string[]][] = [
     ['include = ["./*", "main.py", "cerebrium.toml"]', ["cerebrium.toml", ...Object.keys(files)]],
     ['include = ["*.py"]', ["cerebrium.toml", "main.py"]],
     ['include = ["main.py", "src/"]', ["cerebrium.toml", "main.py", "src/a.py", "src/b/c.py"]],
     ['include = ["src"]', ["cerebrium.toml", "src/a.py", "src/b/c.py"]],
-    ['exclude = ["data", "**/b/*", "cerebrium.toml"]', ["cerebrium.toml", "main.py", "notes.md", "src/a.py"]],
+    [
+      'exclude = ["data", "**/b/*", "cerebrium.toml"]',
+      ["cerebrium.toml", "main.py", "notes.md", "src/a.py"],
+    ],
     ['include = ["**/*.py"]\nexclude = ["src/b"]', ["cerebrium.toml", "main.py", "src/a.py"]],
   ];
   for (const [text, expected] of cases) {
-    assert.deepEqual(await chosenIn(folderWith(t, { ...files, "cerebrium.toml": toml(text) })), expected.toSorted());
+    assert.deepEqual(
+      await chosenIn(folderWith(t, { ...files, "cerebrium.toml": toml(text) })),
+      expected.toSorted(),
+    );
   }
 });
 
@@ -78,11 +97,17 @@ test("ignore files count on every level and above, and .slipwayignore takes back
 });
 
 test("a line of an ignore file that would take for ever is refused", async (t) => {
-  const usual = { ".gitignore": "# *** a * b * c * d ***\n**/*.py[cod]\n**/build/**/*-*.tmp\n", "main.py": "" };
+  const usual = {
+    ".gitignore": "# *** a * b * c * d ***\n**/*.py[cod]\n**/build/**/*-*.tmp\n",
+    "main.py": "",
+  };
   assert.deepEqual(await chosenIn(folderWith(t, usual)), ["main.py"]);
   const slow = { ["a".repeat(200)]: "", "main.py": "" };
   for (const line of [`${"*a".repeat(30)}b`, `${"**/a/".repeat(30)}b`])
-    await assert.rejects(chosenIn(folderWith(t, { ...slow, ".gitignore": line })), /which has too many \*/);
+    await assert.rejects(
+      chosenIn(folderWith(t, { ...slow, ".gitignore": line })),
+      /which has too many \*/,
+    );
 });
 
 test("a link is followed within the folder, and refused when it leads out, to nothing, or back into itself", async (t) => {
@@ -103,22 +128,32 @@ test("a link is followed within the folder, and refused when it leads out, to no
     symlinkSync(target, join(folder, "bad"));
     await assert.rejects(chosenIn(folder), { message: why });
     writeFileSync(join(folder, "slipway.toml"), toml('exclude = ["bad"]'));
-    assert.deepEqual(await chosenIn(folder), [".git", "data/x", "main.py", "slipway.toml"].slice(1));
+    assert.deepEqual(
+      await chosenIn(folder),
+      [".git", "data/x", "main.py", "slipway.toml"].slice(1),
+    );
   }
 });
 
 test("a TOML file that does not choose files well is refused with the line or the pattern", (t) => {
   for (const [text, message] of [
-    [toml('include = ["[a"]'), /^deployment\.include in slipway\.toml has "\[a", which is not a valid pattern/],
+    [
+      toml('include = ["[a"]'),
+      /^deployment\.include in slipway\.toml has "\[a", which is not a valid pattern/,
+    ],
     [toml("include = 3"), /^deployment\.include in slipway\.toml must be a list of patterns/],
     ["[cerebrium", /^slipway\.toml is not valid TOML at line 1/],
   ] as const) {
-    assert.throws(() => readAppFolder(folderWith(t, { "slipway.toml": text })), { message, exitCode: 2 });
+    assert.throws(() => readAppFolder(folderWith(t, { "slipway.toml": text })), {
+      message,
+      exitCode: 2,
+    });
   }
 });
 
 test("a name that is not UTF-8 is refused with the way out, and left out where it is ignored, excluded or not included", async (t) => {
-  const latin1 = (folder: string, name: string): Buffer => Buffer.from(join(folder, name), "latin1");
+  const latin1 = (folder: string, name: string): Buffer =>
+    Buffer.from(join(folder, name), "latin1");
   const folder = folderWith(t, { "main.py": "" });
   writeFileSync(latin1(folder, "bad\xff.txt"), "x");
   await assert.rejects(

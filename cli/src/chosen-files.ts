@@ -1,5 +1,6 @@
-// Chooses the files of an app's folder: `include` and `exclude` of its TOML file, `.gitignore` and `.slipwayignore` of each
-// folder, and never what only this machine needs. `deploy` packs them, `dev` watches them.
+// Chooses the files of an app's folder: `include` and `exclude` of its TOML file, `.gitignore` and
+// `.slipwayignore` of each folder, and never what only this machine needs. `deploy` packs them,
+// `dev` watches them.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
@@ -25,7 +26,9 @@ export type ChosenFiles = {
   readonly files: readonly ChosenFile[];
   /** What ignore files have kept out: paths, a folder for all in it. */
   readonly leftOut: readonly string[];
-  /** What cannot be deployed: sockets and the like, and what was gone again when it was looked at. */
+  /**
+   * What cannot be deployed: sockets and the like, and what was gone again when it was looked at.
+   */
   readonly notFiles: readonly string[];
 };
 
@@ -43,7 +46,10 @@ export function isNeverChosen(name: string): boolean {
   return neverNames.has(name);
 }
 
-/** Throws `Refused` for a link that leaves the folder or leads back into itself, and when nothing is chosen. */
+/**
+ * Throws `Refused` for a link that leaves the folder or leads back into itself, and when nothing is
+ * chosen.
+ */
 export async function chooseFiles(folder: AppFolder): Promise<ChosenFiles> {
   const choice = new Choice(folder);
   await choice.walk();
@@ -85,12 +91,18 @@ class Choice {
   }
 
   async #enter({ absolute, path, rules: before, above }: FolderAt): Promise<void> {
-    const entries = await entriesOf(absolute, path === "" ? absolute : path).catch(withAdvice(path));
+    const entries = await entriesOf(absolute, path === "" ? absolute : path).catch(
+      withAdvice(path),
+    );
     const own = rulesOf(absolute);
     const rules = own === null ? before : [...before, own];
     for (const entry of entries) {
-      const at = { absolute: join(absolute, entry.name), path: path === "" ? entry.name : `${path}/${entry.name}` };
-      if (neverNames.has(entry.name) || (this.#isExcluded(at.path) && !this.#isToml(at.path))) continue;
+      const at = {
+        absolute: join(absolute, entry.name),
+        path: path === "" ? entry.name : `${path}/${entry.name}`,
+      };
+      if (neverNames.has(entry.name) || (this.#isExcluded(at.path) && !this.#isToml(at.path)))
+        continue;
       if (isMisnamed(entry.name)) {
         this.#leaveMisnamed(at, { rules, isFolder: entry.isDirectory() });
         continue;
@@ -103,8 +115,10 @@ class Choice {
       }
       const isFolder = stats.isDirectory();
       if (isFolder && existsSync(join(source, "pyvenv.cfg"))) continue;
-      if (!this.#isToml(at.path) && isIgnored(rules, at.absolute, isFolder)) this.leftOut.push(at.path);
-      else if (isFolder) await this.#enter({ absolute: source, path: at.path, rules, above: [...above, source] });
+      if (!this.#isToml(at.path) && isIgnored(rules, at.absolute, isFolder))
+        this.leftOut.push(at.path);
+      else if (isFolder)
+        await this.#enter({ absolute: source, path: at.path, rules, above: [...above, source] });
       else if (!stats.isFile()) this.notFiles.push(at.path);
       else if (this.#isIncluded(at.path)) this.#add({ ...at, source, stats });
     }
@@ -136,7 +150,9 @@ class Choice {
       );
     }
     if (this.files.length >= filesMax) {
-      throw new Refused(`The folder has more than ${filesMax} files. Leave some out: exclude, or .slipwayignore.`);
+      throw new Refused(
+        `The folder has more than ${filesMax} files. Leave some out: exclude, or .slipwayignore.`,
+      );
     }
     this.files.push({
       path,
@@ -148,17 +164,25 @@ class Choice {
   }
 
   /** What a link leads to. */
-  async #targetOf({ absolute, path }: { absolute: string; path: string }, above: readonly string[]): Promise<string> {
+  async #targetOf(
+    { absolute, path }: { absolute: string; path: string },
+    above: readonly string[],
+  ): Promise<string> {
     const [root = ""] = above;
     const target = await realpath(absolute).catch(() => null);
     const inside = target === null ? null : relative(root, target);
     const help = `Copy the files there, or leave it out: exclude = [${JSON.stringify(path)}]`;
-    if (target === null || inside === null) throw new Refused(`${path} is a link to nothing. ${help}`);
+    if (target === null || inside === null)
+      throw new Refused(`${path} is a link to nothing. ${help}`);
     if (inside.split(sep)[0] === ".." || inside.split(sep).some((name) => neverNames.has(name))) {
-      const git = "Or deploy the repository, where links to other folders of it are followed: slipway deploy --git";
-      throw new Refused(`${path} is a link to ${target}, which is outside of what is deployed. ${help}\n${git}`);
+      const git =
+        "Or deploy the repository, where links to other folders of it are followed: slipway deploy --git";
+      throw new Refused(
+        `${path} is a link to ${target}, which is outside of what is deployed. ${help}\n${git}`,
+      );
     }
-    if (above.includes(target)) throw new Refused(`${path} is a link to a folder that it is in itself. ${help}`);
+    if (above.includes(target))
+      throw new Refused(`${path} is a link to a folder that it is in itself. ${help}`);
     return target;
   }
 }
@@ -168,7 +192,9 @@ function includeTest({ include, toml }: AppFolder): (path: string) => boolean {
   const written = include.map((one) => one.replace(/^\.\//, ""));
   if (written.includes("*")) return () => true;
   const tests = written.map(globTest);
-  const folders = written.filter((one) => !/[*?[{\\]/.test(one)).map((one) => `${one.replace(/\/+$/, "")}/`);
+  const folders = written
+    .filter((one) => !/[*?[{\\]/.test(one))
+    .map((one) => `${one.replace(/\/+$/, "")}/`);
   return (path) =>
     path === toml?.file ||
     tests.some((test) => test?.(path) === true) ||
@@ -198,7 +224,9 @@ function rulesOf(folder: string): Rules | null {
 /** Null: it is no file. */
 function textOf(file: string): string | null {
   try {
-    return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(file, "utf8") : null;
+    return statSync(file, { throwIfNoEntry: false })?.isFile() === true
+      ? readFileSync(file, "utf8")
+      : null;
   } catch (error) {
     if (isGone(error)) return null;
     throw unreadable(file, error);

@@ -1,4 +1,5 @@
-// Reads claims of a token without verifying its signature, which the platform does. Only used to renew a token in time.
+// Reads claims of a token without verifying its signature, which the platform does. Only used to
+// renew a token in time.
 
 /** When the token expires, in milliseconds since the Unix epoch; infinite when it has no expiry. */
 export function tokenEndMs(token: string): number {

@@ -10,7 +10,16 @@ test("the platform's advice names commands instead of operations, and other text
     "Correct it and build it again (slipway deploy, or for an app of a repository slipway builds start).",
   );
   assert.equal(withCommands(`Raise it${howToChange("owner")}.`), "Raise it (slipway apps set).");
-  assert.equal(withCommands("make one (POST …/apps/{app}/git-hook)."), "make one (slipway git hook create).");
-  assert.equal(withCommands("PUT …/git-credentials/{host}) and"), "slipway git credentials set) and");
-  assert.equal(withCommands("GET …/apps/{app}/runs and POST /v2/x"), "GET …/apps/{app}/runs and POST /v2/x");
+  assert.equal(
+    withCommands("make one (POST …/apps/{app}/git-hook)."),
+    "make one (slipway git hook create).",
+  );
+  assert.equal(
+    withCommands("PUT …/git-credentials/{host}) and"),
+    "slipway git credentials set) and",
+  );
+  assert.equal(
+    withCommands("GET …/apps/{app}/runs and POST /v2/x"),
+    "GET …/apps/{app}/runs and POST /v2/x",
+  );
 });

@@ -1,4 +1,5 @@
-// The platform's messages say what to do as operations of its API; whoever uses the command line gets its commands instead. Pure.
+// The platform's messages say what to do as operations of its API; whoever uses the command line
+// gets its commands instead. Pure.
 
 /**
  * The command for what a message advises. For an app whose files were uploaded, a build that is

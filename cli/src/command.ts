@@ -1,12 +1,15 @@
-// The framework for commands: operands and options, and the refusal of unknown input. Every command has `--help` with
-// examples, and `--json`. A command is one call of `command`, listed in `commands.ts`.
+// The framework for commands: operands and options, and the refusal of unknown input. Every command
+// has `--help` with examples, and `--json`. A command is one call of `command`, listed in
+// `commands.ts`.
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { helpOf } from "./help.ts";
 import type { Machine } from "./machine.ts";
 import { misuse, type Refused } from "./refused.ts";
 
-/** Runs a command with the arguments after its name; resolves with the exit code. Throws `Refused`. */
+/**
+ * Runs a command with the arguments after its name; resolves with the exit code. Throws `Refused`.
+ */
 export type Run = (parameters: readonly string[], machine: Machine) => Promise<number>;
 
 export type Option = {
@@ -23,7 +26,10 @@ export type Operand = {
   readonly name: string;
   readonly about: string;
   readonly isOptional?: true;
-  /** The first operand: it may be omitted although others follow, when one is missing; then its text is "". */
+  /**
+   * The first operand: it may be omitted although others follow, when one is missing; then its text
+   * is "".
+   */
   readonly isOfFolder?: true;
   /**
    * The form of an operand that comes after a folder: a first text of this form is this operand
@@ -68,7 +74,8 @@ export type Command = Run & { readonly shape: CommandShape };
 export const commonOptions = {
   json: {
     value: null,
-    about: "Print JSON; logs, and commands that follow something, print a line of JSON for each thing.",
+    about:
+      "Print JSON; logs, and commands that follow something, print a line of JSON for each thing.",
   },
   help: { value: null, about: "Show this text.", short: "h" },
 } as const satisfies Record<string, Option>;
@@ -93,7 +100,10 @@ function parse(shape: CommandShape, parameters: readonly string[]): Given | null
   const config = Object.fromEntries(
     Object.entries(options).map(([name, { value, short }]: [string, Option]) => [
       name,
-      { type: value === null ? ("boolean" as const) : ("string" as const), ...(short === undefined ? {} : { short }) },
+      {
+        type: value === null ? ("boolean" as const) : ("string" as const),
+        ...(short === undefined ? {} : { short }),
+      },
     ]),
   );
   const { values, positionals: typed } = parseTyped(shape, parameters, config);
@@ -103,8 +113,11 @@ function parse(shape: CommandShape, parameters: readonly string[]): Given | null
   const isNext = typed.length === 1 && operands[1]?.form?.test(typed[0] ?? "") === true;
   const isOmitted = operands[0]?.isOfFolder === true && (typed.length === countMin - 1 || isNext);
   const positionals = isOmitted ? ["", ...typed] : typed;
-  const missing = operands.find(({ isOptional }, index) => isOptional !== true && positionals[index] === undefined);
-  if (missing !== undefined) throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);
+  const missing = operands.find(
+    ({ isOptional }, index) => isOptional !== true && positionals[index] === undefined,
+  );
+  if (missing !== undefined)
+    throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);
   const tooMany = operands.at(-1)?.isMany === true ? undefined : positionals[operands.length];
   if (tooMany !== undefined) throw misused(shape, `"${tooMany}" is an unexpected argument`);
   const textOf = (name: string): string | undefined => {
@@ -130,7 +143,10 @@ function parseTyped(
     const name = /^--([^=]+)/.exec(parameter)?.[1];
     if (name === undefined || Object.hasOwn(options, name)) continue;
     const meant = closestName(name, Object.keys(options));
-    throw misused(shape, `--${name} is not a valid option${meant === undefined ? "" : `; did you mean --${meant}?`}`);
+    throw misused(
+      shape,
+      `--${name} is not a valid option${meant === undefined ? "" : `; did you mean --${meant}?`}`,
+    );
   }
   try {
     return parseArgs({ args: [...parameters], options, allowPositionals: true });

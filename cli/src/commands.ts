@@ -1,5 +1,5 @@
-// The table of commands. A command is loaded only when it is used: the platform is large, and the other commands should
-// start fast. To add a command, write its file and add a row here.
+// The table of commands. A command is loaded only when it is used: the platform is large, and the
+// other commands should start fast. To add a command, write its file and add a row here.
 import type { Run } from "./command.ts";
 
 /** The headings of the help, in its order. */
@@ -113,7 +113,11 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Show what an app prints, or the log of a build; -f follows it live.",
     load: async () => (await import("./logs.ts")).showLogs,
   },
-  exec: { topic: "Apps", about: "Run a command in a replica.", load: async () => (await import("./exec.ts")).exec },
+  exec: {
+    topic: "Apps",
+    about: "Run a command in a replica.",
+    load: async () => (await import("./exec.ts")).exec,
+  },
   builds: {
     topic: "Apps",
     about: "List, follow, cancel and repeat builds.",
@@ -378,7 +382,11 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Check this machine and the platform; says what to do.",
     load: async () => (await import("./doctor.ts")).doctor,
   },
-  login: { topic: "Platform", about: "Sign in to a platform.", load: async () => (await import("./login.ts")).login },
+  login: {
+    topic: "Platform",
+    about: "Sign in to a platform.",
+    load: async () => (await import("./login.ts")).login,
+  },
   logout: {
     topic: "Platform",
     about: "Sign out on this machine.",

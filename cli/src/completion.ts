@@ -1,7 +1,15 @@
-// `slipway completion`: prints a script that completes commands and options in a shell, made from the table of commands, and the
-// names of apps, for which the script runs `slipway completion apps`.
+// `slipway completion`: prints a script that completes commands and options in a shell, made from
+// the table of commands, and the names of apps, for which the script runs `slipway completion
+// apps`.
 import { listOf, textOf } from "./answer.ts";
-import { command, commonOptions, type CommandShape, type Given, type Option, type Run } from "./command.ts";
+import {
+  command,
+  commonOptions,
+  type CommandShape,
+  type Given,
+  type Option,
+  type Run,
+} from "./command.ts";
 import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
@@ -21,8 +29,17 @@ export const completionOf = (commands: Readonly<Record<string, Completed>>): Run
     name: "completion",
     about: `Print a script that completes commands and options. In bash, add the line "source <(slipway completion bash)" to
 ~/.bashrc; in zsh, the same with zsh to ~/.zshrc, after compinit; in fish, write the script to the file below.`,
-    examples: ["completion bash", "completion zsh", "completion fish > ~/.config/fish/completions/slipway.fish"],
-    operands: [{ name: "shell", about: "bash, zsh or fish; apps prints the names of the project's apps instead." }],
+    examples: [
+      "completion bash",
+      "completion zsh",
+      "completion fish > ~/.config/fish/completions/slipway.fish",
+    ],
+    operands: [
+      {
+        name: "shell",
+        about: "bash, zsh or fish; apps prints the names of the project's apps instead.",
+      },
+    ],
     options: projectOptions,
     async run(given, machine) {
       if (given.operand("shell") === "apps") {
@@ -31,9 +48,12 @@ export const completionOf = (commands: Readonly<Record<string, Completed>>): Run
       }
       const shell = shells.find((one) => one === given.operand("shell"));
       if (shell === undefined) {
-        throw new Refused(`shell is "${given.operand("shell")}", but must be one of ${shells.join(", ")}, or apps.`, {
-          exitCode: 2,
-        });
+        throw new Refused(
+          `shell is "${given.operand("shell")}", but must be one of ${shells.join(", ")}, or apps.`,
+          {
+            exitCode: 2,
+          },
+        );
       }
       const found = await choicesBelow([], commands);
       const script = { bash: bashScript, zsh: zshScript, fish: fishScript }[shell](found).trimEnd();
@@ -69,10 +89,12 @@ async function choicesBelow(
       const at = [...words, word];
       if ("verbs" in entry) return await choicesBelow(at, entry.verbs);
       const { options, operands } = shapeOf(await entry.load());
-      const choices = Object.entries({ ...options, ...commonOptions }).map(([name, option]: [string, Option]) => ({
-        text: `--${name}`,
-        about: option.about,
-      }));
+      const choices = Object.entries({ ...options, ...commonOptions }).map(
+        ([name, option]: [string, Option]) => ({
+          text: `--${name}`,
+          about: option.about,
+        }),
+      );
       return [{ words: at, choices, isOfApp: operands?.[0]?.name === "app" }];
     }),
   );
@@ -88,7 +110,9 @@ function shapeOf(run: Run): Partial<CommandShape> {
 function arms(found: readonly Choices[]): string {
   return found
     .map(({ words, choices, isOfApp }) => {
-      const apps = isOfApp ? `; [[ "$all" != "$typed" || "$word" == -* ]] || choices+=" $(${printApps})"` : "";
+      const apps = isOfApp
+        ? `; [[ "$all" != "$typed" || "$word" == -* ]] || choices+=" $(${printApps})"`
+        : "";
       return `      "${words.join(" ")}") choices="${choices.map(({ text }) => text).join(" ")}"${apps} ;;`;
     })
     .join("\n");
@@ -145,7 +169,9 @@ function fishScript(found: readonly Choices[]): string {
       const what = isOption ? `-l ${text.slice(2)}` : `-f -a ${text}`;
       return `complete -c slipway -n '${test} "${when}"' ${what} -d '${about.replaceAll(/['\\]/g, "\\$&")}'`;
     });
-    return isOfApp ? [...options, `complete -c slipway -n '__slipway_is "${when}"' -f -a '(${printApps})'`] : options;
+    return isOfApp
+      ? [...options, `complete -c slipway -n '__slipway_is "${when}"' -f -a '(${printApps})'`]
+      : options;
   });
   return `function __slipway_typed
   string join " " (string match -v -- "-*" (commandline -opc)[2..])

@@ -1,4 +1,5 @@
-// `slipway config validate`: reads the TOML file of an app as the platform does, and says what is wrong in it. It needs no platform.
+// `slipway config validate`: reads the TOML file of an app as the platform does, and says what is
+// wrong in it. It needs no platform.
 import { checkToml } from "@slipway/server/src/apps/toml-check.ts";
 import { readAppFolder, tableOf } from "./app-folder.ts";
 import { command } from "./command.ts";
@@ -26,12 +27,17 @@ each other. Exits with 1 if a deployment would be refused, and with 2 if the fil
       // Which providers there are is the platform's to say.
       const providers = typeof provider === "string" ? [provider] : [];
       const { settings, warnings, problem } = checkToml({ name: file, text }, providers);
-      const problems = [...settings.map((one) => one.problem), problem].filter((one) => one !== null);
+      const problems = [...settings.map((one) => one.problem), problem].filter(
+        (one) => one !== null,
+      );
       const isValid = problems.length === 0;
       output(given, machine, { file, isValid, problems, warnings }, () => {
         for (const warning of warnings) machine.tell(plain(warning));
         for (const one of problems) machine.tell(plain(one));
-        if (isValid) machine.tell(`${file} is valid${warnings.length === 0 ? "" : ", but see the warnings above"}.`);
+        if (isValid)
+          machine.tell(
+            `${file} is valid${warnings.length === 0 ? "" : ", but see the warnings above"}.`,
+          );
       });
       return Promise.resolve(isValid ? 0 : exitCodes.failed);
     },

@@ -1,5 +1,5 @@
-// Resolves which platform, which credentials and which project a command uses: from its options, then the environment, then
-// the sign-in stored by `slipway login`.
+// Resolves which platform, which credentials and which project a command uses: from its options,
+// then the environment, then the sign-in stored by `slipway login`.
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { listOf, textOf, fieldsOf } from "./answer.ts";
 import { ApiClient, ApiRefused, type Bearer } from "./api-client.ts";
@@ -8,16 +8,28 @@ import type { Given, Option } from "./command.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
-import { isOfServiceAccount, readSignIns, renewSignIn, writeSignIn, type SignIn } from "./sign-ins.ts";
+import {
+  isOfServiceAccount,
+  readSignIns,
+  renewSignIn,
+  writeSignIn,
+  type SignIn,
+} from "./sign-ins.ts";
 
 /** Options of every command that talks to a platform. */
 export const platformOptions = {
-  url: { value: "<url>", about: "URL of the platform. Default: SLIPWAY_URL, or where you signed in last." },
+  url: {
+    value: "<url>",
+    about: "URL of the platform. Default: SLIPWAY_URL, or where you signed in last.",
+  },
 } as const satisfies Record<string, Option>;
 
 /** Options of every command that works on one project. */
 export const projectOptions = {
-  project: { value: "<project>", about: "Project id or name. Default: SLIPWAY_PROJECT, or the selected project." },
+  project: {
+    value: "<project>",
+    about: "Project id or name. Default: SLIPWAY_PROJECT, or the selected project.",
+  },
   ...platformOptions,
 } as const satisfies Record<string, Option>;
 
@@ -44,7 +56,10 @@ export function namedUrl(given: Given, machine: Machine): string | null {
   return variable === "" ? null : checkedUrl("SLIPWAY_URL", variable);
 }
 
-/** The platform and the credentials. Throws `Refused` with a hint how to sign in when there are none. */
+/**
+ * The platform and the credentials. Throws `Refused` with a hint how to sign in when there are
+ * none.
+ */
 export function connect(given: Given, machine: Machine): Connection {
   const signIns = readSignIns(machine);
   const url = namedUrl(given, machine) ?? signIns.current;
@@ -62,15 +77,29 @@ export function connect(given: Given, machine: Machine): Connection {
     const bearerHint = ` This token is the stored one of ${signIn.email}. Sign in again: slipway login --url ${url}`;
     return { client: new ApiClient({ url, machine, bearer, bearerHint }), signIn, token: null };
   }
-  return { client: new ApiClient({ url, machine, bearer: bearerOf({ url, signIn, machine }) }), signIn, token: null };
+  return {
+    client: new ApiClient({ url, machine, bearer: bearerOf({ url, signIn, machine }) }),
+    signIn,
+    token: null,
+  };
 }
 
-/** The id of the project to work on. Asks the platform when a name was given, or when no project is selected. */
-export async function projectOf(connection: Connection, given: Given, machine: Machine): Promise<string> {
+/**
+ * The id of the project to work on. Asks the platform when a name was given, or when no project is
+ * selected.
+ */
+export async function projectOf(
+  connection: Connection,
+  given: Given,
+  machine: Machine,
+): Promise<string> {
   const option = given.text("project");
   const variable = machine.environment["SLIPWAY_PROJECT"] ?? "";
   const named = option ?? (variable === "" ? undefined : variable);
-  const known = connection.token === null ? (connection.signIn?.project ?? null) : tokenProject(connection.token);
+  const known =
+    connection.token === null
+      ? (connection.signIn?.project ?? null)
+      : tokenProject(connection.token);
   if (known !== null && (named === undefined || named === known)) return known;
   const projects = await projectsOf(connection);
   if (named !== undefined) return chosen(projects, named).id;
@@ -103,7 +132,10 @@ function byName(one: Project, other: Project): number {
   return one.name > other.name ? 1 : 0;
 }
 
-/** The project with this id or name. Throws `Refused` when there is none, or when several have the name. */
+/**
+ * The project with this id or name. Throws `Refused` when there is none, or when several have the
+ * name.
+ */
 export function chosen(projects: readonly Project[], named: string): Project {
   const byId = projects.find(({ id }) => id === named);
   if (byId !== undefined) return byId;
@@ -115,9 +147,12 @@ export function chosen(projects: readonly Project[], named: string): Project {
       projects.map(({ name }) => name),
     );
     const hint = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
-    throw new Refused(`You have no project "${plain(named)}".${hint} To list your projects: slipway projects`, {
-      exitCode: exitCodes.notFound,
-    });
+    throw new Refused(
+      `You have no project "${plain(named)}".${hint} To list your projects: slipway projects`,
+      {
+        exitCode: exitCodes.notFound,
+      },
+    );
   }
   if (byName.length === 1) return only;
   throw new Refused(
@@ -131,7 +166,15 @@ export function projectPath(project: string, rest: string): string {
 }
 
 /** The stored access token, renewed when it is about to expire or the platform rejects it. */
-function bearerOf({ url, signIn, machine }: { url: string; signIn: SignIn; machine: Machine }): Bearer {
+function bearerOf({
+  url,
+  signIn,
+  machine,
+}: {
+  url: string;
+  signIn: SignIn;
+  machine: Machine;
+}): Bearer {
   let { accessToken } = signIn;
   const renewer = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
   return async (isRenewed) => {
@@ -142,19 +185,28 @@ function bearerOf({ url, signIn, machine }: { url: string; signIn: SignIn; machi
   };
 }
 
-async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine: Machine): Promise<string> {
+async function renew(
+  client: ApiClient,
+  { refreshToken, email }: SignIn,
+  machine: Machine,
+): Promise<string> {
   const form = new URLSearchParams({ grant_type: "refresh_token", refresh_token: refreshToken });
   try {
     const answer = await client.ask({ method: "POST", path: "/v2/auth/token", body: form });
     return textOf(fieldsOf(answer), "access_token");
   } catch (error) {
-    if (!(error instanceof ApiRefused) || (error.status !== 400 && error.status !== 401)) throw error;
-    // The session was revoked, ended by a changed password, or expired: the stored tokens are useless now.
+    if (!(error instanceof ApiRefused) || (error.status !== 400 && error.status !== 401))
+      throw error;
+    // The session was revoked, ended by a changed password, or expired: the stored tokens are
+    // useless now.
     writeSignIn(machine, client.url, null);
-    throw new Refused(`The session of ${email} at ${client.url} has ended. Sign in again: slipway login`, {
-      exitCode: exitCodes.denied,
-      cause: error,
-    });
+    throw new Refused(
+      `The session of ${email} at ${client.url} has ended. Sign in again: slipway login`,
+      {
+        exitCode: exitCodes.denied,
+        cause: error,
+      },
+    );
   }
 }
 
@@ -178,9 +230,13 @@ function checkedUrl(name: string, given: string): string {
   try {
     url = new URL(given);
   } catch (error) {
-    throw misuse(`${name} is "${given}", but must be a URL such as https://slipway.example.org.`, error);
+    throw misuse(
+      `${name} is "${given}", but must be a URL such as https://slipway.example.org.`,
+      error,
+    );
   }
-  const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  const isPlain =
+    url.username === "" && url.password === "" && url.search === "" && url.hash === "";
   if (!/^https?:$/.test(url.protocol) || !isPlain) {
     // The URL is not shown: it may contain a password.
     throw misuse(`${name} must be a URL with http or https, without user, query or fragment.`);

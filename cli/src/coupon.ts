@@ -10,7 +10,8 @@ const route = "/v2/projects/{project_id}/billing/coupons" as const;
 export const coupon = {
   list: listCommand({
     name: "coupon list",
-    about: "List the coupons that the project has applied, also those that have ended, oldest first.",
+    about:
+      "List the coupons that the project has applied, also those that have ended, oldest first.",
     examples: ["coupon"],
     of: "project",
     items: async ({ api, path }) => (await answerOf(api.GET(route, { params: { path } }))).items,
@@ -23,7 +24,9 @@ export const coupon = {
           ? moneyText(one.amount_cents, one.amount_currency)
           : `${one.percentage_rate} %`,
       LEFT: (one) =>
-        one.percentage_rate === undefined ? moneyText(one.amount_cents_balance, one.amount_currency) : null,
+        one.percentage_rate === undefined
+          ? moneyText(one.amount_cents_balance, one.amount_currency)
+          : null,
       HOW: ({ frequency }) => frequency,
       APPLIED: ({ applied_at }) => moment(applied_at),
       ENDS: ({ expiration_at }) => moment(expiration_at),

@@ -1,4 +1,5 @@
-// `slipway deploy`: makes the app of a folder run, from its files or from its git repository, and follows the build to its end.
+// `slipway deploy`: makes the app of a folder run, from its files or from its git repository, and
+// follows the build to its end.
 import { answerOf } from "@slipway/client/client.ts";
 import { dockerfilesAmong } from "@slipway/server/src/lib/dockerfile-names.ts";
 import { readAppFolder, type AppFolder } from "./app-folder.ts";
@@ -33,23 +34,36 @@ Exit code 0: the app is live. 1: the deployment failed. 2: it could not begin. 1
 export const deploy = command({
   name: "deploy",
   about,
-  examples: ["deploy", "deploy shop --name shop-next", "deploy --git --detach --json", "deploy --git --ref v1.2"],
+  examples: [
+    "deploy",
+    "deploy shop --name shop-next",
+    "deploy --git --detach --json",
+    "deploy --git --ref v1.2",
+  ],
   endsItself: true,
   operands: [{ name: "folder", about: "The app's folder. Default: this one.", isOptional: true }],
   options: {
     name: { value: "<app>", about: "The app's name. Default: deployment.name in slipway.toml." },
-    git: { value: null, about: "Deploy the newest commit of the branch from the remote origin, not the files here." },
+    git: {
+      value: null,
+      about: "Deploy the newest commit of the branch from the remote origin, not the files here.",
+    },
     ref: {
       value: "<name>",
       about:
         "With --git: this branch, tag, or commit (7 digits or more) of the remote, now and until another is named.",
     },
     detach: { value: null, about: "Do not wait for the build.", short: "d" },
-    yes: { value: null, about: "Upload even if the app is deployed from a repository so far.", short: "y" },
+    yes: {
+      value: null,
+      about: "Upload even if the app is deployed from a repository so far.",
+      short: "y",
+    },
     ...projectOptions,
   },
   async run(given, machine) {
-    if (given.has("ref") && !given.has("git")) throw new Refused("--ref needs --git.", { exitCode: 2 });
+    if (given.has("ref") && !given.has("git"))
+      throw new Refused("--ref needs --git.", { exitCode: 2 });
     const folder = readAppFolder(given.operand("folder"));
     const here = appOfFolder(folder.path);
     const name = given.text("name") ?? here.app;
@@ -66,7 +80,9 @@ function nameless(folder: AppFolder): Refused {
     folder.toml === null
       ? "has no slipway.toml. Make one: slipway init"
       : `has no name in its ${folder.toml.file}. Add one below [cerebrium.deployment]: name = "<app>"`;
-  return new Refused(`${folder.path} ${what}. Or name the app: slipway deploy --name <app>`, { exitCode: 2 });
+  return new Refused(`${folder.path} ${what}. Or name the app: slipway deploy --name <app>`, {
+    exitCode: 2,
+  });
 }
 
 type DeploymentOptions = {
@@ -174,7 +190,10 @@ class Deployment {
     }
   }
 
-  async #send(packed: { path: string; bytes: number }, files: readonly ChosenFile[]): Promise<Begun> {
+  async #send(
+    packed: { path: string; bytes: number },
+    files: readonly ChosenFile[],
+  ): Promise<Begun> {
     const { folder, name, project, connection, machine } = this.#given;
     const body = {
       name,
@@ -183,13 +202,17 @@ class Deployment {
       ...(folder.toml === null ? {} : { cerebrium_toml: folder.toml.text }),
     };
     const params = { path: { project_id: project } };
-    const made = await answerOf(connection.client.api.POST("/v2/projects/{project_id}/apps", { params, body })).catch(
-      (error: unknown) => {
-        throw error instanceof ApiRefused && folder.toml !== null ? withFileName(error, folder.toml.file) : error;
-      },
-    );
+    const made = await answerOf(
+      connection.client.api.POST("/v2/projects/{project_id}/apps", { params, body }),
+    ).catch((error: unknown) => {
+      throw error instanceof ApiRefused && folder.toml !== null
+        ? withFileName(error, folder.toml.file)
+        : error;
+    });
     const cancel = (): Promise<unknown> =>
-      connection.client.ask({ method: "DELETE", path: this.#buildPath(made.buildId) }).catch(() => null);
+      connection.client
+        .ask({ method: "DELETE", path: this.#buildPath(made.buildId) })
+        .catch(() => null);
     this.#interrupt = async () => {
       machine.tell("Interrupted before all files were uploaded: nothing was deployed.");
       await cancel();
@@ -198,7 +221,8 @@ class Deployment {
       await upload({
         url: connection.client.reached(made.uploadUrl),
         ...packed,
-        onProgress: (bytes) => this.#progress.show(`Uploading: ${megabytes(bytes)} of ${megabytes(packed.bytes)}`),
+        onProgress: (bytes) =>
+          this.#progress.show(`Uploading: ${megabytes(bytes)} of ${megabytes(packed.bytes)}`),
         onTrouble: (message) => (this.#progress.clear(), machine.tell(message)),
       });
     } catch (error) {
@@ -215,7 +239,9 @@ class Deployment {
   #tellChosen({ files, leftOut, notFiles }: ChosenFiles): void {
     const { name, machine } = this.#given;
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-    machine.tell(`Deploying ${name}: ${files.length} ${files.length === 1 ? "file" : "files"}, ${megabytes(bytes)}.`);
+    machine.tell(
+      `Deploying ${name}: ${files.length} ${files.length === 1 ? "file" : "files"}, ${megabytes(bytes)}.`,
+    );
     const tell = (why: string, paths: readonly string[]): void => {
       if (paths.length === 0) return;
       const more = paths.length > shownMax ? ` and ${paths.length - shownMax} more` : "";
@@ -229,7 +255,9 @@ class Deployment {
     const { connection, project, name } = this.#given;
     const params = { path: { project_id: project, app_id: name } };
     try {
-      return await answerOf(connection.client.api.GET("/v2/projects/{project_id}/apps/{app_id}", { params }));
+      return await answerOf(
+        connection.client.api.GET("/v2/projects/{project_id}/apps/{app_id}", { params }),
+      );
     } catch (error) {
       if (error instanceof ApiRefused && error.status === 404) return null;
       throw error;
@@ -238,12 +266,16 @@ class Deployment {
 
   #buildPath(buildId: string): string {
     const { project, name } = this.#given;
-    return projectPath(project, `/apps/${encodeURIComponent(name)}/builds/${encodeURIComponent(buildId)}`);
+    return projectPath(
+      project,
+      `/apps/${encodeURIComponent(name)}/builds/${encodeURIComponent(buildId)}`,
+    );
   }
 
   #sayDetached({ buildId, url, dashboardUrl }: Begun): number {
     const { given, machine, name } = this.#given;
-    if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status: "pending", reason: null, url }));
+    if (given.has("json"))
+      machine.print(JSON.stringify({ app: name, buildId, status: "pending", reason: null, url }));
     else {
       machine.print(buildId);
       machine.tell(`The build goes on. Its log: slipway builds logs ${name} ${buildId} -f`);
@@ -259,16 +291,23 @@ class Deployment {
     machine.tell(`  To cancel it:  slipway builds cancel ${name} ${buildId}`);
   }
 
-  async #sayEnd({ buildId, url }: Begun, { status, reason, isSaid }: BuildEnd, seconds: number): Promise<number> {
+  async #sayEnd(
+    { buildId, url }: Begun,
+    { status, reason, isSaid }: BuildEnd,
+    seconds: number,
+  ): Promise<number> {
     const { given, machine, name, folder } = this.#given;
     const isLive = status === "success";
-    if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
+    if (given.has("json"))
+      machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
     if (!isLive) {
       machine.tell(
         `\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${withCommands(plain(reason))}`}`,
       );
       const isServed = ((await this.#existing())?.liveRelease ?? null) !== null;
-      machine.tell(`${adviceFor(status)}${isServed ? `\n${name} keeps serving its previous release.` : ""}`);
+      machine.tell(
+        `${adviceFor(status)}${isServed ? `\n${name} keeps serving its previous release.` : ""}`,
+      );
       return 1;
     }
     if (given.has("json")) return 0;
@@ -280,7 +319,9 @@ class Deployment {
     machine.print(`\n${name} is live after ${seconds.toFixed(1)} s: ${plain(url)}`);
     if (pageUrl !== null) machine.print(`  Its page:   ${plain(pageUrl)}`);
     machine.print(`  Call it:    ${plain(slipwayCall(name, example))}`);
-    machine.print(`  With curl:  ${plain(curlCall(url, example, isOpen ? null : await this.#tokenText()))}`);
+    machine.print(
+      `  With curl:  ${plain(curlCall(url, example, isOpen ? null : await this.#tokenText()))}`,
+    );
     machine.print(`  Its output: slipway logs ${name} -f`);
     return 0;
   }
@@ -310,7 +351,8 @@ const shownMax = 5;
 function requireStart(folder: AppFolder, files: readonly ChosenFile[]): void {
   const paths = files.map(({ path }) => path);
   // With a Dockerfile, the platform knows whether it is set there, and whether it can be built.
-  if (folder.custom !== null || paths.includes("main.py") || dockerfilesAmong(paths).length > 0) return;
+  if (folder.custom !== null || paths.includes("main.py") || dockerfilesAmong(paths).length > 0)
+    return;
   throw new Refused(
     `${folder.path} has no main.py among the files to deploy, and no runtime.custom in slipway.toml.\n` +
       "To begin an app here: slipway init. If main.py is elsewhere: slipway deploy <folder>",
@@ -320,13 +362,18 @@ function requireStart(folder: AppFolder, files: readonly ChosenFile[]): void {
 
 /** The platform names the text of the file as the field that it was sent in. */
 function withFileName(error: ApiRefused, file: string): ApiRefused {
-  return new ApiRefused(error.status, error.message.replaceAll(/\b(?:config|cerebrium)_toml\b/g, file), error.body);
+  return new ApiRefused(
+    error.status,
+    error.message.replaceAll(/\b(?:config|cerebrium)_toml\b/g, file),
+    error.body,
+  );
 }
 
 function tooLarge(error: UploadRefused, files: readonly ChosenFile[]): Refused {
   const largest = files.toSorted((one, other) => other.bytes - one.bytes).slice(0, 3);
   const names = largest.map(({ path, bytes }) => `${plain(path)} (${megabytes(bytes)})`).join(", ");
-  const how = "Leave files out with exclude in slipway.toml or in .slipwayignore, and let the app fetch large ones.";
+  const how =
+    "Leave files out with exclude in slipway.toml or in .slipwayignore, and let the app fetch large ones.";
   return new Refused(`${error.message}\nThe largest files: ${names}.\n${how}`, { cause: error });
 }
 

@@ -1,9 +1,13 @@
-// One run of an app on this machine for `slipway dev`: a process group of its own, so that all that it starts ends with it.
+// One run of an app on this machine for `slipway dev`: a process group of its own, so that all that
+// it starts ends with it.
 import { spawn, type ChildProcess } from "node:child_process";
 import { connect } from "node:net";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { keepOnLoopback, replacePort } from "@slipway/server/src/drivers/process/entrypoint-port.ts";
+import {
+  keepOnLoopback,
+  replacePort,
+} from "@slipway/server/src/drivers/process/entrypoint-port.ts";
 import type { AppFolder } from "./app-folder.ts";
 import type { DevPython } from "./dev-python.ts";
 import { runtimeFolder } from "./own-files.ts";
@@ -39,7 +43,9 @@ export class DevProcess {
     });
     this.#ended = new Promise((resolve) => {
       this.#child.on("error", (error) => resolve(`${file} cannot be started: ${error.message}`));
-      this.#child.on("exit", (code, signal) => resolve(`it exited with ${signal ?? `code ${code}`}`));
+      this.#child.on("exit", (code, signal) =>
+        resolve(`it exited with ${signal ?? `code ${code}`}`),
+      );
     });
     this.#ready = folder.custom === null ? this.#saysReady() : this.#listens(port);
     this.#ready.catch(() => undefined);
@@ -107,15 +113,20 @@ function commandOf({ folder, python, port }: DevRun): readonly string[] {
   const { entrypoint } = custom;
   const words = typeof entrypoint === "string" ? [entrypoint] : entrypoint;
   const [only = ""] = words;
-  if (words.length === 0) throw new Refused(`runtime.custom in ${folder.toml?.file} has no entrypoint.`);
+  if (words.length === 0)
+    throw new Refused(`runtime.custom in ${folder.toml?.file} has no entrypoint.`);
   if (words.length === 1 && /\s/.test(only)) return ["sh", "-c", only];
   const moved = port === custom.port ? words : replacePort(words, custom.port, port);
   if (moved !== null) return keepOnLoopback(moved);
-  throw new Refused(`Port ${custom.port} is taken, and the entrypoint does not name it, so that it cannot be changed.`);
+  throw new Refused(
+    `Port ${custom.port} is taken, and the entrypoint does not name it, so that it cannot be changed.`,
+  );
 }
 
 function environmentOf({ folder, python, port, environment }: DevRun): NodeJS.ProcessEnv {
-  const kept = Object.entries(environment).filter(([name]) => !name.startsWith("SLIPWAY_") && name !== "PYTHONHOME");
+  const kept = Object.entries(environment).filter(
+    ([name]) => !name.startsWith("SLIPWAY_") && name !== "PYTHONHOME",
+  );
   return {
     ...Object.fromEntries(kept),
     PATH: `${join(python.folder, "bin")}:${environment["PATH"] ?? ""}`,
@@ -123,7 +134,11 @@ function environmentOf({ folder, python, port, environment }: DevRun): NodeJS.Pr
     PYTHONUNBUFFERED: "1",
     APP_NAME: folder.name ?? "app",
     ...(folder.custom === null
-      ? { SLIPWAY_LISTEN: `127.0.0.1:${port}`, SLIPWAY_READY_FD: String(readyFd), SLIPWAY_GRACE_SECONDS: "2" }
+      ? {
+          SLIPWAY_LISTEN: `127.0.0.1:${port}`,
+          SLIPWAY_READY_FD: String(readyFd),
+          SLIPWAY_GRACE_SECONDS: "2",
+        }
       : { PORT: String(port) }),
   };
 }

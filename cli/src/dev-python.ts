@@ -1,8 +1,16 @@
-// The Python that `slipway dev` runs an app with: a virtual environment below the user's cache with the packages that the app
-// lists, made once for each list.
+// The Python that `slipway dev` runs an app with: a virtual environment below the user's cache with
+// the packages that the app lists, made once for each list.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { once } from "node:events";
 import { join } from "node:path";
 import type { AppFiles } from "@slipway/server/src/deploy/app-files.ts";
@@ -25,11 +33,22 @@ const readyMark = ".slipway-ready";
 /** In the environment's folder while pip needs it. */
 const listName = "requirements-of-app.txt";
 
-/** Throws `Refused` that says what is missing, or which packages cannot be installed. `signal` ends an installation. */
-export async function devPython(folder: AppFolder, machine: Machine, signal: AbortSignal): Promise<DevPython> {
+/**
+ * Throws `Refused` that says what is missing, or which packages cannot be installed. `signal` ends
+ * an installation.
+ */
+export async function devPython(
+  folder: AppFolder,
+  machine: Machine,
+  signal: AbortSignal,
+): Promise<DevPython> {
   const { packages, project } = packagesOf(folder);
   const python = findPython(folder);
-  const cache = join(machine.environment["XDG_CACHE_HOME"] || join(machine.homeFolder, ".cache"), "slipway", "dev");
+  const cache = join(
+    machine.environment["XDG_CACHE_HOME"] || join(machine.homeFolder, ".cache"),
+    "slipway",
+    "dev",
+  );
   const key = createHash("sha256")
     .update(JSON.stringify([python, packages, ...(project === null ? [] : [project])]))
     .digest("hex")
@@ -89,8 +108,10 @@ function packagesOf({ settings, path, custom, toml }: AppFolder): AppPackages {
 }
 
 function filesOf(folder: string): AppFiles {
-  const has = (file: string): boolean => statSync(join(folder, file), { throwIfNoEntry: false })?.isFile() === true;
-  const readText = (file: string): string | null => (has(file) ? readTextFile(join(folder, file), file) : null);
+  const has = (file: string): boolean =>
+    statSync(join(folder, file), { throwIfNoEntry: false })?.isFile() === true;
+  const readText = (file: string): string | null =>
+    has(file) ? readTextFile(join(folder, file), file) : null;
   return { has, readText, names: () => [], pythonProblem: () => null };
 }
 
@@ -101,12 +122,16 @@ function findPython({ settings, toml }: AppFolder): FoundPython {
   const wanted = tableOf(settings["deployment"])["python_version"];
   const name = typeof wanted === "string" ? `python${wanted}` : "python3";
   const code = "import sys, venv; print('%d.%d.%d' % sys.version_info[:3]); print(sys.executable)";
-  const { status, stdout } = spawnSync(name, ["-I", "-c", code], { encoding: "utf8", timeout: probeMs });
+  const { status, stdout } = spawnSync(name, ["-I", "-c", code], {
+    encoding: "utf8",
+    timeout: probeMs,
+  });
   const [version = "", program = ""] = stdout?.trim().split("\n") ?? [];
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (status === 0 && major === 3 && minor >= 8) return { program, version };
   const what = `${name} with its venv module is not on this machine`;
-  const how = typeof wanted === "string" ? ` Install it, or change python_version in ${toml?.file}.` : "";
+  const how =
+    typeof wanted === "string" ? ` Install it, or change python_version in ${toml?.file}.` : "";
   throw new Refused(
     `${what}, and slipway dev runs the app with it.${how} To see which Pythons there are: slipway doctor`,
   );
@@ -114,11 +139,22 @@ function findPython({ settings, toml }: AppFolder): FoundPython {
 
 async function run(
   [file = "", ...words]: readonly string[],
-  { cwd, signal, variables = {} }: { cwd: string; signal: AbortSignal; variables?: Readonly<Record<string, string>> },
+  {
+    cwd,
+    signal,
+    variables = {},
+  }: { cwd: string; signal: AbortSignal; variables?: Readonly<Record<string, string>> },
 ): Promise<void> {
   const env = { ...process.env, ...variables };
   // In a group of its own, which the signal of the caller reaches and Ctrl-C does not.
-  const child = spawn(file, words, { cwd, env, stdio: ["ignore", 2, 2], signal, timeout: installMs, detached: true });
+  const child = spawn(file, words, {
+    cwd,
+    env,
+    stdio: ["ignore", 2, 2],
+    signal,
+    timeout: installMs,
+    detached: true,
+  });
   const [code] = (await once(child, "close")) as [number | null];
   if (code === 0) return;
   const isVenv = words.includes("venv");
@@ -129,7 +165,10 @@ async function run(
 }
 
 function removeOld(cache: string): void {
-  const all = readdirSync(cache).map((name) => ({ path: join(cache, name), ms: statSync(join(cache, name)).mtimeMs }));
+  const all = readdirSync(cache).map((name) => ({
+    path: join(cache, name),
+    ms: statSync(join(cache, name)).mtimeMs,
+  }));
   for (const { path } of all.toSorted((one, other) => other.ms - one.ms).slice(environmentsMax)) {
     rmSync(path, { recursive: true, force: true });
   }

@@ -1,4 +1,5 @@
-// Tells when the files of an app change, for `slipway dev`: those that a deployment would take, and the file with its variables.
+// Tells when the files of an app change, for `slipway dev`: those that a deployment would take, and
+// the file with its variables.
 import { statSync, watch, type FSWatcher } from "node:fs";
 import { sep } from "node:path";
 import { readAppFolder } from "./app-folder.ts";
@@ -43,7 +44,10 @@ export class DevWatch {
     this.#seen = await this.#snapshot();
   }
 
-  /** Resolves at the next change since `look`, or when the signal is aborted. Throws `Refused` when nothing can be watched. */
+  /**
+   * Resolves at the next change since `look`, or when the signal is aborted. Throws `Refused` when
+   * nothing can be watched.
+   */
   async changed(signal: AbortSignal): Promise<void> {
     const onAbort = (): void => this.#wake();
     signal.addEventListener("abort", onAbort);
@@ -71,10 +75,15 @@ export class DevWatch {
 
   /** A folder that cannot be deployed is another state too. */
   async #snapshot(): Promise<string> {
-    const others = this.#others.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+    const others = this.#others.map(
+      (path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0,
+    );
     try {
       const { files } = await chooseFiles(readAppFolder(this.#folder));
-      return JSON.stringify([others, files.map(({ path, bytes, modifiedMs }) => [path, bytes, modifiedMs])]);
+      return JSON.stringify([
+        others,
+        files.map(({ path, bytes, modifiedMs }) => [path, bytes, modifiedMs]),
+      ]);
     } catch (error) {
       return JSON.stringify([others, error instanceof Error ? error.message : String(error)]);
     }
@@ -83,7 +92,10 @@ export class DevWatch {
 
 function unwatchable(folder: string, error: unknown): Refused {
   const why = error instanceof Error ? error.message : String(error);
-  return new Refused(`${folder} cannot be watched: ${why}. On Linux, raise fs.inotify.max_user_watches.`, {
-    cause: error,
-  });
+  return new Refused(
+    `${folder} cannot be watched: ${why}. On Linux, raise fs.inotify.max_user_watches.`,
+    {
+      cause: error,
+    },
+  );
 }

@@ -1,4 +1,5 @@
-// `slipway dev`: runs the app of a folder on this machine, without a platform, and again at each save.
+// `slipway dev`: runs the app of a folder on this machine, without a platform, and again at each
+// save.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { readAppFolder, tableOf, type AppFolder } from "./app-folder.ts";
@@ -31,12 +32,17 @@ export const dev = command({
       about: "Where it answers. Default: the first free port from the app's own on.",
       short: "p",
     },
-    env: { value: "<file>", about: "A file with variables of the app. Default: .env in its folder." },
+    env: {
+      value: "<file>",
+      about: "A file with variables of the app. Default: .env in its folder.",
+    },
   },
   async run(given, machine) {
     const path = readAppFolder(given.operand("folder")).path;
-    const variables = given.text("env") === undefined ? join(path, ".env") : resolve(given.text("env") ?? "");
-    if (given.has("env") && !existsSync(variables)) throw new Refused(`${variables} does not exist.`, { exitCode: 2 });
+    const variables =
+      given.text("env") === undefined ? join(path, ".env") : resolve(given.text("env") ?? "");
+    if (given.has("env") && !existsSync(variables))
+      throw new Refused(`${variables} does not exist.`, { exitCode: 2 });
     const session = new DevSession({ path, variables, port: portOf(given), machine });
     return await session.run();
   },
@@ -98,7 +104,12 @@ class DevSession {
     // What it printed before says why.
     void app
       ?.ended()
-      .then((why) => isEnding || signal.aborted || machine.tell(`The app has ended: ${why}. Waiting for a change …`));
+      .then(
+        (why) =>
+          isEnding ||
+          signal.aborted ||
+          machine.tell(`The app has ended: ${why}. Waiting for a change …`),
+      );
     try {
       await watch.changed(signal);
     } finally {
@@ -122,7 +133,9 @@ class DevSession {
     void app.ready().then((isReady) => {
       if (!isReady) return;
       const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
-      machine.tell(`${folder.name ?? "The app"} runs at ${url} (ready after ${seconds} s); a save starts it again.`);
+      machine.tell(
+        `${folder.name ?? "The app"} runs at ${url} (ready after ${seconds} s); a save starts it again.`,
+      );
       machine.tell(`  Call it: ${curlCall(url, exampleOf(folder), null)}\n`);
     });
     return app;
@@ -147,7 +160,9 @@ function requireRunnable(folder: AppFolder, machine: Machine): void {
     [deployment[name]].flat().some((one) => typeof one === "string" && one.trim() !== ""),
   );
   if (left.length > 0)
-    machine.tell(`Not run here, only by deployments: ${left.join(" and ")} of ${folder.toml?.file}.`);
+    machine.tell(
+      `Not run here, only by deployments: ${left.join(" and ")} of ${folder.toml?.file}.`,
+    );
   if (storagePath !== null)
     machine.tell(
       `Not here, only in deployments: storage of the app's own. At ${storagePath} it sees this machine's folder.`,

@@ -1,4 +1,5 @@
-// Finds and runs the command that was typed. `main.ts` calls it for this process, tests with a terminal of their own.
+// Finds and runs the command that was typed. `main.ts` calls it for this process, tests with a
+// terminal of their own.
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import type { Command } from "./command.ts";
 import { commands, topics, type Entry } from "./commands.ts";
@@ -8,7 +9,10 @@ import { exitCodes, misuse, Refused } from "./refused.ts";
 
 const ownOptions = { "--help": "Show this text.", "--version": "Show the version." } as const;
 
-/** Runs the command that `parameters` name; resolves with its exit code, after a refusal is told to the person. */
+/**
+ * Runs the command that `parameters` name; resolves with its exit code, after a refusal is told to
+ * the person.
+ */
 export async function dispatch(parameters: readonly string[], machine: Machine): Promise<number> {
   if (parameters[0] === "--version" || parameters[0] === "-v") {
     machine.print(machine.version);
@@ -43,8 +47,12 @@ type Place = {
 function help({ words, entries }: Place): string {
   const shown = Object.entries(entries).filter(([, { isAlias }]) => isAlias !== true);
   const rowsOf = (of: typeof shown) => of.map(([name, { about }]) => [name, about] as const);
-  if (words.length > 0) return helpOfCommands({ words, topics: [{ title: "", rows: rowsOf(shown) }] });
-  const byTopic = topics.map((title) => ({ title, rows: rowsOf(shown.filter(([, { topic }]) => topic === title)) }));
+  if (words.length > 0)
+    return helpOfCommands({ words, topics: [{ title: "", rows: rowsOf(shown) }] });
+  const byTopic = topics.map((title) => ({
+    title,
+    rows: rowsOf(shown.filter(([, { topic }]) => topic === title)),
+  }));
   const own = { title: "", rows: Object.entries(ownOptions) };
   return helpOfCommands({ words, topics: [...byTopic, own].filter(({ rows }) => rows.length > 0) });
 }
@@ -71,16 +79,28 @@ async function run(parameters: readonly string[], place: Place, machine: Machine
   if ("load" in entry) return await (await entry.load())(rest, machine);
   const { verbs, otherwise: otherVerb } = entry;
   const next = { words: [...words, word], entries: verbs };
-  return await run(rest, otherVerb === undefined ? next : { ...next, otherwise: otherVerb }, machine);
+  return await run(
+    rest,
+    otherVerb === undefined ? next : { ...next, otherwise: otherVerb },
+    machine,
+  );
 }
 
-/** The verb that was left out in `slipway builds hello`; undefined: none of the place takes an app alone. */
+/**
+ * The verb that was left out in `slipway builds hello`; undefined: none of the place takes an app
+ * alone.
+ */
 async function verbOfApps({ words, entries }: Place): Promise<string | undefined> {
   if (words.length === 0) return undefined;
   for (const verb of ["list", "show"]) {
     const entry = Object.hasOwn(entries, verb) ? entries[verb] : undefined;
     const found = entry !== undefined && "load" in entry ? await entry.load() : null;
-    if (found !== null && "shape" in found && (found as Command).shape.operands?.[0]?.name === "app") return verb;
+    if (
+      found !== null &&
+      "shape" in found &&
+      (found as Command).shape.operands?.[0]?.name === "app"
+    )
+      return verb;
   }
   return undefined;
 }

@@ -1,5 +1,5 @@
-// The checks of `slipway doctor`: what a platform on this machine needs, and whether the one that commands use answers. Each looks
-// once, leaves nothing changed, and has a deadline.
+// The checks of `slipway doctor`: what a platform on this machine needs, and whether the one that
+// commands use answers. Each looks once, leaves nothing changed, and has a deadline.
 import { spawnSync } from "node:child_process";
 import { statfsSync, statSync } from "node:fs";
 import { connect } from "node:net";
@@ -13,7 +13,10 @@ import { publicUrlCheck } from "./public-url.ts";
 import { readSignIns } from "./sign-ins.ts";
 
 /** One line of the report. */
-export type Check = { readonly name: string; readonly run: (machine: Machine) => Finding | Promise<Finding> };
+export type Check = {
+  readonly name: string;
+  readonly run: (machine: Machine) => Finding | Promise<Finding>;
+};
 
 const commandMs = 10_000;
 const answerMs = 5_000;
@@ -28,7 +31,8 @@ const portByDefault = "7070";
 export const checks: readonly Check[] = [
   {
     name: "command line",
-    run: ({ version, system }) => ok(`slipway ${version}, Node.js ${process.versions.node}, ${system}`),
+    run: ({ version, system }) =>
+      ok(`slipway ${version}, Node.js ${process.versions.node}, ${system}`),
   },
   { name: "git", run: gitCheck },
   { name: "docker", run: dockerCheck },
@@ -54,21 +58,28 @@ function pythonCheck(): Finding {
   const found = pythonMinors.flatMap((minor) => {
     const name = `python3.${minor}`;
     const isThere = outputOf(name, ["-c", "print(1)"]) === "1";
-    return isThere ? [{ name, hasVenv: outputOf(name, ["-c", "import venv, ensurepip; print(1)"]) === "1" }] : [];
+    return isThere
+      ? [{ name, hasVenv: outputOf(name, ["-c", "import venv, ensurepip; print(1)"]) === "1" }]
+      : [];
   });
   const names = found.map(({ name }) => name.replace("python", "")).join(", ");
   const lacking = found.filter(({ hasVenv }) => !hasVenv).map(({ name }) => name);
   if (found.length === 0) {
-    const todo = "Install one (on Debian: apt-get install python3 python3-venv); only apps in containers do without.";
+    const todo =
+      "Install one (on Debian: apt-get install python3 python3-venv); only apps in containers do without.";
     return warning("no Python from 3.8 to 3.14 is in the PATH", todo);
   }
   if (lacking.length === 0) return ok(`Python ${names}`);
   const which = lacking.map((name) => `${name}-venv`).join(" ");
-  return warning(`Python ${names}; without venv: ${lacking.join(", ")}`, `On Debian: apt-get install ${which}`);
+  return warning(
+    `Python ${names}; without venv: ${lacking.join(", ")}`,
+    `On Debian: apt-get install ${which}`,
+  );
 }
 
 function namespaceCheck(): Finding {
-  if (process.platform !== "linux") return warning("not on Linux: apps are not isolated from each other", isolation);
+  if (process.platform !== "linux")
+    return warning("not on Linux: apps are not isolated from each other", isolation);
   const words = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "true"];
   if (outputOf("unshare", words) !== null)
     return ok("apps can be isolated from each other and from the platform's files");
@@ -94,21 +105,30 @@ function diskCheck({ environment }: Machine): Finding {
   const { bavail, bsize } = statfsSync(folder);
   const free = bavail * bsize;
   const about = `${(free / 1e9).toFixed(1)} GB free at ${folder}`;
-  const todo = "Free some, or set SLIPWAY_DATA_DIR to a folder on another disk; packages and builds need room.";
+  const todo =
+    "Free some, or set SLIPWAY_DATA_DIR to a folder on another disk; packages and builds need room.";
   if (free < diskMin.fault) return fault(about, todo);
   return free < diskMin.warning ? warning(about, todo) : ok(about);
 }
 
 async function platformCheck(machine: Machine): Promise<Finding> {
   const url = machine.environment["SLIPWAY_URL"] || readSignIns(machine).current;
-  if (url === null) return warning("you are not signed in anywhere", "slipway up, or slipway login --url <its URL>");
+  if (url === null)
+    return warning(
+      "you are not signed in anywhere",
+      "slipway up, or slipway login --url <its URL>",
+    );
   const answer = await platformAt(url);
-  if (answer === null) return fault(`${url} does not answer`, "If it should run on this machine: slipway up");
+  if (answer === null)
+    return fault(`${url} does not answer`, "If it should run on this machine: slipway up");
   const { skewSeconds } = answer;
   const about = `${url} answers`;
   if (Math.abs(skewSeconds) > skewSecondsMax) {
     const which = `this machine's clock is ${Math.abs(skewSeconds)} s ${skewSeconds > 0 ? "ahead of" : "behind"} it`;
-    return fault(`${about}; ${which}`, "Set the clocks, for example with NTP: tokens may seem to be not yet valid.");
+    return fault(
+      `${about}; ${which}`,
+      "Set the clocks, for example with NTP: tokens may seem to be not yet valid.",
+    );
   }
   return ok(`${about}; the clocks agree`);
 }
@@ -116,7 +136,10 @@ async function platformCheck(machine: Machine): Promise<Finding> {
 /** Null: nothing that is a platform. */
 async function platformAt(url: string): Promise<{ readonly skewSeconds: number } | null> {
   try {
-    const response = await fetch(`${url}/openapi.json`, { signal: AbortSignal.timeout(answerMs), redirect: "error" });
+    const response = await fetch(`${url}/openapi.json`, {
+      signal: AbortSignal.timeout(answerMs),
+      redirect: "error",
+    });
     const { info } = (await boundedAnswer(response).json()) as { info?: { title?: unknown } };
     if (!response.ok || !String(info?.title).includes("Slipway")) return null;
     const theirsMs = Date.parse(response.headers.get("date") ?? "");
@@ -137,7 +160,9 @@ async function isTaken(port: number): Promise<boolean> {
 }
 
 function existingAbove(path: string): string {
-  return statSync(path, { throwIfNoEntry: false }) === undefined ? existingAbove(dirname(path)) : path;
+  return statSync(path, { throwIfNoEntry: false }) === undefined
+    ? existingAbove(dirname(path))
+    : path;
 }
 
 /** What it prints; null when it is missing, fails, or takes too long. */

@@ -1,6 +1,6 @@
-// The check of `slipway doctor` on the database of the platform of this checkout: how large it is, what takes the
-// space, how it has grown since the platform was started, and which setting keeps it smaller. The platform says it
-// to the operator's token in its data folder.
+// The check of `slipway doctor` on the database of the platform of this checkout: how large it is,
+// what takes the space, how it has grown since the platform was started, and which setting keeps it
+// smaller. The platform says it to the operator's token in its data folder.
 import { textOf } from "./answer.ts";
 import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
@@ -26,7 +26,10 @@ const namedMax = 3;
 const grownMsMin = 3_600_000;
 const dayMs = 86_400_000;
 
-const calls = ["records of calls", "SLIPWAY_CALL_RETENTION_DAYS, SLIPWAY_CALL_RECORDS_PER_MINUTE"] as const;
+const calls = [
+  "records of calls",
+  "SLIPWAY_CALL_RETENTION_DAYS, SLIPWAY_CALL_RECORDS_PER_MINUTE",
+] as const;
 const runs = ["async runs", "SLIPWAY_RUN_RETENTION_DAYS"] as const;
 const deliveries = ["webhook deliveries", "SLIPWAY_RUN_RETENTION_DAYS"] as const;
 /** What tables hold, and what keeps them smaller. Of others, people need only the name. */
@@ -47,18 +50,25 @@ export async function databaseCheck(machine: Machine): Promise<Finding> {
   const found = await readDatabase(machine);
   if (typeof found === "string") return { state: "ok", about: found };
   const large = found.tables.filter(({ bytes }) => bytes >= namedMin).slice(0, namedMax);
-  const shares = large.map(({ name, bytes }) => `${known.get(name)?.[0] ?? plain(name)} ${bytesText(bytes)}`);
+  const shares = large.map(
+    ({ name, bytes }) => `${known.get(name)?.[0] ?? plain(name)} ${bytesText(bytes)}`,
+  );
   const about = [bytesText(found.bytes), ...shares, grown(found)].join(", ");
   const settings = [...new Set(large.flatMap(({ name }) => known.get(name)?.[1] ?? []))];
   if (settings.length === 0) return { state: "ok", about };
-  return { state: "ok", about, todo: `To keep it smaller: ${settings.join(", ")} (docs/settings.md).` };
+  return {
+    state: "ok",
+    about,
+    todo: `To keep it smaller: ${settings.join(", ")} (docs/settings.md).`,
+  };
 }
 
 /** Space of deleted rows is used again, so growth ends where as much is deleted as is written. */
 function grown({ bytes, bytesThen, since }: Database): string {
   const nowMs = Date.now();
   const ms = nowMs - Date.parse(since);
-  if (ms < grownMsMin) return "growth not known yet: the platform was started less than an hour ago";
+  if (ms < grownMsMin)
+    return "growth not known yet: the platform was started less than an hour ago";
   const aDay = ((bytes - bytesThen) / ms) * dayMs;
   const started = `since the platform was started (${sinceText(since, nowMs)})`;
   if (aDay <= 0) return `not grown ${started}`;
@@ -85,10 +95,14 @@ async function readDatabase({ environment }: Machine): Promise<Database | string
   }
 }
 
-function readBootstrap(machine: Pick<Machine, "environment">): { readonly url: string; readonly token: string } | null {
+function readBootstrap(
+  machine: Pick<Machine, "environment">,
+): { readonly url: string; readonly token: string } | null {
   try {
     const fields = readBootstrapFields(findCheckout(machine));
-    return fields === null ? null : { url: localUrlOf(fields), token: textOf(fields, "operatorToken") };
+    return fields === null
+      ? null
+      : { url: localUrlOf(fields), token: textOf(fields, "operatorToken") };
   } catch {
     // Not set up, not readable for this user, or no checkout.
     return null;

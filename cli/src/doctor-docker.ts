@@ -1,5 +1,6 @@
-// The check of `slipway doctor` on the Docker engine: it builds an image of one line and runs a container of it in a network of its
-// own, as a build and a replica would, and removes all three again.
+// The check of `slipway doctor` on the Docker engine: it builds an image of one line and runs a
+// container of it in a network of its own, as a build and a replica would, and removes all three
+// again.
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { appFields } from "@slipway/contract/app-fields.ts";
@@ -30,7 +31,10 @@ export async function dockerCheck({ environment }: Machine): Promise<Finding> {
   const given: NodeJS.ProcessEnv = { ...environment, DOCKER_BUILDKIT: "1" };
   if (host !== "") given["DOCKER_HOST"] = host;
   // As the platform does: the first client of the PATH may lack what it needs to build.
-  const client = await findClient({ PATH: environment["PATH"] ?? "", HOME: environment["HOME"] ?? "" });
+  const client = await findClient({
+    PATH: environment["PATH"] ?? "",
+    HOME: environment["HOME"] ?? "",
+  });
   const program = client.ok ? client.program : "docker";
   const docker = (words: readonly string[], timeout = askMs, input = ""): Ran =>
     run(program, words, { timeout, input, env: given });
@@ -38,7 +42,8 @@ export async function dockerCheck({ environment }: Machine): Promise<Finding> {
   if (!asked.isOk) {
     return {
       state: "warning",
-      about: "no engine answers: apps run as processes, without apt and conda packages and Dockerfiles",
+      about:
+        "no engine answers: apps run as processes, without apt and conda packages and Dockerfiles",
       todo: "To have them, see docs/guides/docker.md.",
     };
   }
@@ -67,10 +72,13 @@ function tryEngine(
     if (!built.isOk) return broken(`${engine} cannot build an image: ${reasonIn(built.output)}`);
     const connected = docker(["network", "create", name]);
     if (!connected.isOk) {
-      return broken(`${engine} builds images, but cannot make a network: ${reasonIn(connected.output)}`);
+      return broken(
+        `${engine} builds images, but cannot make a network: ${reasonIn(connected.output)}`,
+      );
     }
     const ran = docker(["run", "--rm", "--network", name, name, "true"], runMs);
-    if (!ran.isOk) return broken(`${engine} builds images, but cannot run a container: ${reasonIn(ran.output)}`);
+    if (!ran.isOk)
+      return broken(`${engine} builds images, but cannot run a container: ${reasonIn(ran.output)}`);
     return { state: "ok", about: `${engine} builds an image and runs a container` };
   } finally {
     docker(["network", "rm", name]);
@@ -84,9 +92,14 @@ function run(
   words: readonly string[],
   options: { readonly timeout: number; readonly input: string; readonly env: NodeJS.ProcessEnv },
 ): Ran {
-  const { status, error, stdout, stderr } = spawnSync(program, words, { ...options, encoding: "utf8" });
+  const { status, error, stdout, stderr } = spawnSync(program, words, {
+    ...options,
+    encoding: "utf8",
+  });
   const isLate = (error as NodeJS.ErrnoException | undefined)?.code === "ETIMEDOUT";
-  const output = isLate ? `it did not end within ${options.timeout / 1000} s` : `${stdout ?? ""}${stderr ?? ""}`;
+  const output = isLate
+    ? `it did not end within ${options.timeout / 1000} s`
+    : `${stdout ?? ""}${stderr ?? ""}`;
   return { isOk: status === 0, output: output.trim() };
 }
 
@@ -99,7 +112,12 @@ function broken(about: string): Finding {
 function reasonIn(output: string): string {
   const lines = output.split("\n").filter((line) => line.trim() !== "");
   const line =
-    lines.findLast((one) => /error|fail|cannot|executor/i.test(one)) ?? lines.at(-1) ?? "it does not say why";
-  const cause = line.replace(/^.*(?:did not complete successfully: |\]: |response from daemon: )(?=\S)/, "");
+    lines.findLast((one) => /error|fail|cannot|executor/i.test(one)) ??
+    lines.at(-1) ??
+    "it does not say why";
+  const cause = line.replace(
+    /^.*(?:did not complete successfully: |\]: |response from daemon: )(?=\S)/,
+    "",
+  );
   return plain(cause.length > reasonMax ? `…${cause.slice(-reasonMax)}` : cause);
 }

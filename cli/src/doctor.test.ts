@@ -1,4 +1,5 @@
-// What `slipway doctor` reports on machines that lack something, made with a PATH and a port of the test's own.
+// What `slipway doctor` reports on machines that lack something, made with a PATH and a port of the
+// test's own.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,9 +13,17 @@ import { fileURLToPath } from "node:url";
 
 const main = fileURLToPath(new URL("main.ts", import.meta.url));
 
-type Found = { readonly name: string; readonly state: string; readonly about: string; readonly todo?: string };
+type Found = {
+  readonly name: string;
+  readonly state: string;
+  readonly about: string;
+  readonly todo?: string;
+};
 
-/** `programs`: all that the machine has, as shell scripts, but for what is in the folder `later` of its PATH. */
+/**
+ * `programs`: all that the machine has, as shell scripts, but for what is in the folder `later` of
+ * its PATH.
+ */
 async function doctor(
   t: TestContext,
   programs: Readonly<Record<string, string>>,
@@ -40,7 +49,9 @@ async function doctor(
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
   const [code] = (await once(child, "close")) as [number];
   const found = JSON.parse(stdout) as Found[];
-  const calls = existsSync(join(home, "calls")) ? readFileSync(join(home, "calls"), "utf8").trim().split("\n") : [];
+  const calls = existsSync(join(home, "calls"))
+    ? readFileSync(join(home, "calls"), "utf8").trim().split("\n")
+    : [];
   return { calls, code, of: (name: string) => found.find((one) => one.name === name) };
 }
 
@@ -114,8 +125,14 @@ test("without a client that can build, what to install is said, and the engine i
   const { code, of } = await doctor(t, { docker }, {});
   const { state, about, todo } = of("docker") ?? {};
   assert.deepEqual([code, state], [1, "fault"]);
-  assert.match(about ?? "", /^engine 27\.1 answers, but \S+\/docker cannot build images without its plugin buildx$/);
-  assert.match(todo ?? "", /^Install the plugin \(package docker-buildx or docker-buildx-plugin\)\./);
+  assert.match(
+    about ?? "",
+    /^engine 27\.1 answers, but \S+\/docker cannot build images without its plugin buildx$/,
+  );
+  assert.match(
+    todo ?? "",
+    /^Install the plugin \(package docker-buildx or docker-buildx-plugin\)\./,
+  );
 });
 
 test("a client that cannot build is passed over for one that can, as the platform does", async (t) => {
@@ -124,7 +141,8 @@ test("a client that cannot build is passed over for one that can, as the platfor
   const script =
     '#!/bin/sh\ncase "$1" in buildx) exit 1;; --version) echo Docker version 20.10.24;; *) echo 20.10;; esac\n';
   writeFileSync(join(old, "docker"), script, { mode: 0o755 });
-  const docker = 'case "$1" in --version) echo Docker version 28.2.2;; version) echo 20.10;; *) exit 1;; esac';
+  const docker =
+    'case "$1" in --version) echo Docker version 28.2.2;; version) echo 20.10;; *) exit 1;; esac';
   const { of } = await doctor(t, { docker }, {}, old);
   assert.equal(of("docker")?.about, "engine 20.10 builds an image and runs a container");
 });
@@ -157,12 +175,14 @@ test("a machine that has all is fine; clocks that differ are a fault", async (t)
 test("a public URL that does not lead to the platform here is a warning, and one that is not set is said", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
   t.after(() => rmSync(folder, { recursive: true }));
-  const answer: RequestListener = (_request, response) => void response.end('{"keys":[{"kid":"a"}]}');
+  const answer: RequestListener = (_request, response) =>
+    void response.end('{"keys":[{"kid":"a"}]}');
   const localUrl = `http://127.0.0.1:${await serve(t, answer)}`;
   const other = `http://127.0.0.1:${await serve(t, (_request, response) => void response.end("[]"))}`;
   const found = async (urls?: object) => {
     if (urls !== undefined) writeFileSync(join(folder, "bootstrap.json"), JSON.stringify(urls));
-    const { state, about } = (await doctor(t, {}, { SLIPWAY_DATA_DIR: folder })).of("public URL") ?? {};
+    const { state, about } =
+      (await doctor(t, {}, { SLIPWAY_DATA_DIR: folder })).of("public URL") ?? {};
     return [state, about];
   };
   assert.deepEqual(await found(), ["ok", "not looked at: no platform was set up here"]);
@@ -185,7 +205,8 @@ test("the database of the platform here is shown with what grows in it and the s
   let answer: object = {};
   const about = async (): Promise<string> => (await doctor(t, {}, env)).of("database")?.about ?? "";
   const port = await serve(t, (request, response) => {
-    const isAllowed = request.headers.authorization === "Bearer op" && request.url === "/v2/operator/platform";
+    const isAllowed =
+      request.headers.authorization === "Bearer op" && request.url === "/v2/operator/platform";
     response.statusCode = isAllowed ? 200 : 401;
     response.end(JSON.stringify(answer));
   });
@@ -199,7 +220,12 @@ test("the database of the platform here is shown with what grows in it and the s
   write("op");
   assert.equal(await about(), "not known: the platform is of an older version");
   answer = {
-    database: { bytes: 1e9, tables, since: new Date(Date.now() - 12.5 * hour).toISOString(), bytesThen: 500e6 },
+    database: {
+      bytes: 1e9,
+      tables,
+      since: new Date(Date.now() - 12.5 * hour).toISOString(),
+      bytesThen: 500e6,
+    },
   };
   const { of } = await doctor(t, {}, env);
   assert.match(
@@ -210,10 +236,20 @@ test("the database of the platform here is shown with what grows in it and the s
     of("database")?.todo,
     "To keep it smaller: SLIPWAY_CALL_RETENTION_DAYS, SLIPWAY_CALL_RECORDS_PER_MINUTE, SLIPWAY_LOG_RETENTION_DAYS (docs/settings.md).",
   );
-  answer = { database: { bytes: 1e6, tables: [], since: new Date().toISOString(), bytesThen: 9e5 } };
-  assert.match(await about(), /^1\.0 MB, growth not known yet: the platform was started less than an hour ago$/);
   answer = {
-    database: { bytes: 1e6, tables: [], since: new Date(Date.now() - 72 * hour).toISOString(), bytesThen: 2e6 },
+    database: { bytes: 1e6, tables: [], since: new Date().toISOString(), bytesThen: 9e5 },
+  };
+  assert.match(
+    await about(),
+    /^1\.0 MB, growth not known yet: the platform was started less than an hour ago$/,
+  );
+  answer = {
+    database: {
+      bytes: 1e6,
+      tables: [],
+      since: new Date(Date.now() - 72 * hour).toISOString(),
+      bytesThen: 2e6,
+    },
   };
   assert.match(await about(), /^1\.0 MB, not grown since the platform was started \(3 d ago\)$/);
   write("old");

@@ -1,4 +1,5 @@
-// `slipway doctor`: checks this machine and the platform that commands use, and says what to do about what is missing.
+// `slipway doctor`: checks this machine and the platform that commands use, and says what to do
+// about what is missing.
 import { command } from "./command.ts";
 import { checks } from "./doctor-checks.ts";
 import { printJson } from "./output.ts";
@@ -18,7 +19,8 @@ not work. Exits with 1 if a check fails.`,
       found.push(finding);
       if (given.has("json")) continue;
       machine.print(`${finding.state.padEnd(stateWidth)}${name.padEnd(nameWidth)}${finding.about}`);
-      if (finding.todo !== undefined) machine.print(`${" ".repeat(stateWidth + nameWidth)}${finding.todo}`);
+      if (finding.todo !== undefined)
+        machine.print(`${" ".repeat(stateWidth + nameWidth)}${finding.todo}`);
     }
     if (given.has("json")) printJson(machine, found);
     return found.some(({ state }) => state === "fault") ? 1 : 0;

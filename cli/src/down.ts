@@ -1,4 +1,5 @@
-// `slipway down`: stops the platform of this machine, its database and its replicas; what they have stored stays.
+// `slipway down`: stops the platform of this machine, its database and its replicas; what they have
+// stored stays.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

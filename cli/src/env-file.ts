@@ -1,5 +1,6 @@
-// Reads files of lines NAME=value (`.env`) for `secrets set --from-env` and `dev`, with the values that Docker Compose and
-// python-dotenv both read there. What these two read differently is refused, so that no value is changed unseen. Pure.
+// Reads files of lines NAME=value (`.env`) for `secrets set --from-env` and `dev`, with the values
+// that Docker Compose and python-dotenv both read there. What these two read differently is
+// refused, so that no value is changed unseen. Pure.
 import { isUtf8 } from "node:buffer";
 import { misuse, type Refused } from "./refused.ts";
 
@@ -38,7 +39,10 @@ const quotes: Readonly<Record<string, Quotes>> = {
         found: /\$\{/,
         what: "has ${ in single quotes, which starts a variable for some programs. Set it by itself: slipway secrets set <name>",
       },
-      { found: /\\\\/, what: "has two backslashes in single quotes. Put the value in double quotes" },
+      {
+        found: /\\\\/,
+        what: "has two backslashes in single quotes. Put the value in double quotes",
+      },
     ],
     unescaped: (text) => text.replaceAll("\\'", "'"),
   },
@@ -51,14 +55,21 @@ const quotes: Readonly<Record<string, Quotes>> = {
         what: "has \\' or \\0 in double quotes. Write the quote without a backslash, and two backslashes for one",
       },
     ],
-    unescaped: (text) => text.replaceAll(/\\(.)/gsu, (whole, letter: string) => doubleEscapes[letter] ?? whole),
+    unescaped: (text) =>
+      text.replaceAll(/\\(.)/gsu, (whole, letter: string) => doubleEscapes[letter] ?? whole),
   },
 };
 
 const bareRefusals: readonly Refusal[] = [
   dollarSign,
-  { found: /^\s|\s$/u, what: "begins or ends with a blank that is no space. Put the value in quotes" },
-  { found: /[^\S ]#/u, what: "has a # after a tab. Put the value in quotes, or a space before the comment" },
+  {
+    found: /^\s|\s$/u,
+    what: "begins or ends with a blank that is no space. Put the value in quotes",
+  },
+  {
+    found: /[^\S ]#/u,
+    what: "has a # after a tab. Put the value in quotes, or a space before the comment",
+  },
 ];
 
 const blank = /(?:\s*(?:#[^\n]*)?)*/uy;
@@ -68,12 +79,16 @@ const endOfLine = /[ \t]*(?:#[^\n]*)?(?:\r?\n|$)/uy;
 /** But tabs and line breaks. */
 const controls = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]/u;
 
-/** The values by name; a later line wins. Throws `Refused`, with the number of the line and no value. */
+/**
+ * The values by name; a later line wins. Throws `Refused`, with the number of the line and no
+ * value.
+ */
 export function readEnvFile(bytes: Uint8Array, file: string): Readonly<Record<string, string>> {
   const text = textOf(bytes, file);
   const reader = new Reader(text, file);
   const loneReturn = /\r(?!\n)/.exec(text);
-  if (loneReturn !== null) throw reader.refused(loneReturn.index, "has a carriage return without a line feed");
+  if (loneReturn !== null)
+    throw reader.refused(loneReturn.index, "has a carriage return without a line feed");
   const found = new Map<string, string>();
   for (;;) {
     reader.take(blank);
@@ -91,7 +106,9 @@ function valueAt(reader: Reader, gap: string, refuse: (what: string) => Refused)
   if (quoted === undefined) {
     const [line = ""] = reader.take(restOfLine) ?? [];
     if (gap !== "" && line.startsWith("#")) {
-      throw refuse("has a # after a space, which is a comment for some programs. Put the value in quotes");
+      throw refuse(
+        "has a # after a space, which is a comment for some programs. Put the value in quotes",
+      );
     }
     const value = line.replace(/ #.*$/u, "").replace(/[ \t]+$/u, "");
     throwFirst([...bareRefusals, control], [line.replace(/[ \t]+$/u, ""), value], refuse);
@@ -100,7 +117,9 @@ function valueAt(reader: Reader, gap: string, refuse: (what: string) => Refused)
   const written = reader.take(quoted.form)?.[1];
   if (written === undefined) throw refuse("has no closing quote");
   if (reader.take(endOfLine) === null) {
-    throw refuse("has text after its closing quote. Put a backslash before quotes within the value");
+    throw refuse(
+      "has text after its closing quote. Put a backslash before quotes within the value",
+    );
   }
   throwFirst([...quoted.refusals, windowsBreak, control], [written], refuse);
   return quoted.unescaped(written);
@@ -112,7 +131,11 @@ const windowsBreak: Refusal = {
 };
 const control: Refusal = { found: controls, what: "has a control character. Remove it" };
 
-function throwFirst(refusals: readonly Refusal[], texts: readonly string[], refuse: (what: string) => Refused): void {
+function throwFirst(
+  refusals: readonly Refusal[],
+  texts: readonly string[],
+  refuse: (what: string) => Refused,
+): void {
   const first = refusals.find(({ found }) => texts.some((text) => found.test(text)));
   if (first !== undefined) throw refuse(first.what);
 }

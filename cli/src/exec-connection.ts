@@ -1,5 +1,5 @@
-// The connection of a command in a replica: a WebSocket with the channels of Kubernetes, between the replica and the standard
-// streams of this process. Neither side gets more than it takes.
+// The connection of a command in a replica: a WebSocket with the channels of Kubernetes, between
+// the replica and the standard streams of this process. Neither side gets more than it takes.
 import type { IncomingMessage } from "node:http";
 import { execChannels, execProtocol } from "@slipway/contract/exec-routes.ts";
 import { WebSocket } from "ws";
@@ -116,7 +116,9 @@ export class ExecConnection {
 
   #broken(error: Error): Refused {
     const reason = "code" in error ? String(error.code) : error.message;
-    return new Refused(`The connection to ${this.#target.url} broke (${reason}).`, { cause: error });
+    return new Refused(`The connection to ${this.#target.url} broke (${reason}).`, {
+      cause: error,
+    });
   }
 
   #outcome(): Promise<ExecOutcome> {
@@ -142,7 +144,8 @@ export class ExecConnection {
     client.on("error", () => undefined);
     client.once("close", () => {
       clearTimeout(late);
-      const message = "The connection broke before the command had ended; the platform ends the command.";
+      const message =
+        "The connection broke before the command had ended; the platform ends the command.";
       resolve(outcome ?? { exitCode: null, message });
     });
     return promise;
@@ -187,7 +190,9 @@ type Status = {
   readonly status?: string;
   readonly reason?: string;
   readonly message?: string;
-  readonly details?: { readonly causes?: readonly { readonly reason?: string; readonly message?: string }[] };
+  readonly details?: {
+    readonly causes?: readonly { readonly reason?: string; readonly message?: string }[];
+  };
 };
 
 function outcomeIn(bytes: Buffer): ExecOutcome {

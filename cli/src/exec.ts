@@ -1,4 +1,5 @@
-// `slipway exec`: runs a command in a replica of an app, with the input and output of this terminal.
+// `slipway exec`: runs a command in a replica of an app, with the input and output of this
+// terminal.
 import { answerOf } from "@slipway/client/client.ts";
 import { ExecConnection, type ExecOutcome } from "./exec-connection.ts";
 import { plain } from "./plain-text.ts";
@@ -29,24 +30,35 @@ that of the command. It keeps no replica alive: give the app a replica that stay
     },
   ],
   options: {
-    replica: { value: "<replica>", about: "Which one. Default: the newest that takes calls.", short: "c" },
+    replica: {
+      value: "<replica>",
+      about: "Which one. Default: the newest that takes calls.",
+      short: "c",
+    },
     stdin: { value: null, about: "Pass on what this command reads.", short: "i" },
     tty: { value: null, about: "Give it this terminal.", short: "t" },
   },
   hints: { 403: () => "It takes the permission apps.exec." },
   async run(at) {
     const { given } = at;
-    if (given.has("json")) throw misuse("--json is not for exec: it prints what the command prints.");
+    if (given.has("json"))
+      throw misuse("--json is not for exec: it prints what the command prints.");
     const words = given.operands("command");
     const hasTerminal = given.has("tty");
     if (words.length === 0 && !hasTerminal)
-      throw misuse("command is missing: the program and its arguments, after --. For a shell: slipway exec <app> -it");
+      throw misuse(
+        "command is missing: the program and its arguments, after --. For a shell: slipway exec <app> -it",
+      );
     const command = words.length === 0 ? ["sh"] : words;
     return await runIn(at, { command, hasInput: given.has("stdin"), hasTerminal });
   },
 });
 
-type Wish = { readonly command: readonly string[]; readonly hasInput: boolean; readonly hasTerminal: boolean };
+type Wish = {
+  readonly command: readonly string[];
+  readonly hasInput: boolean;
+  readonly hasTerminal: boolean;
+};
 
 async function runIn(at: At, wish: Wish): Promise<number> {
   if (wish.hasTerminal && !(process.stdin.isTTY && process.stdout.isTTY))
@@ -54,7 +66,14 @@ async function runIn(at: At, wish: Wish): Promise<number> {
   const replica = at.given.text("replica") ?? (await newestReplica(at));
   const { client, path, machine } = at;
   const connection = new ExecConnection(
-    { url: client.url, token: await client.token(), project: path.project_id, app: path.app_id, replica, machine },
+    {
+      url: client.url,
+      token: await client.token(),
+      project: path.project_id,
+      app: path.app_id,
+      replica,
+      machine,
+    },
     wish,
   );
   const outcome = await connection.run();

@@ -1,5 +1,5 @@
-// The app and the project that commands mean where none is named: those that the working folder is linked to, else the app in its
-// TOML file.
+// The app and the project that commands mean where none is named: those that the working folder is
+// linked to, else the app in its TOML file.
 import { readAppFolder } from "./app-folder.ts";
 import type { Given } from "./command.ts";
 import { projectOf, type Connection } from "./connection.ts";
@@ -24,7 +24,11 @@ export function appOfFolder(path: string): FolderApp {
 /** The project that was chosen, else that of the link, else the selected one. */
 export async function projectWith(
   { project }: FolderApp,
-  { connection, given, machine }: { readonly connection: Connection; readonly given: Given; readonly machine: Machine },
+  {
+    connection,
+    given,
+    machine,
+  }: { readonly connection: Connection; readonly given: Given; readonly machine: Machine },
 ): Promise<string> {
   const isChosen = given.has("project") || (machine.environment["SLIPWAY_PROJECT"] ?? "") !== "";
   return project !== null && !isChosen ? project : await projectOf(connection, given, machine);

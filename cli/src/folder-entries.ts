@@ -1,5 +1,5 @@
-// Looks at folders for the commands that walk them: what is gone meanwhile counts as never there, and what cannot be read is a
-// refusal that names it.
+// Looks at folders for the commands that walk them: what is gone meanwhile counts as never there,
+// and what cannot be read is a refusal that names it.
 import type { Dirent, Stats } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { Refused } from "./refused.ts";
@@ -27,17 +27,25 @@ export async function statsOf(path: string, shown: string): Promise<Stats | null
 
 /** True when the error says that there is no such file, or no longer. */
 export function isGone(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR");
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    (error.code === "ENOENT" || error.code === "ENOTDIR")
+  );
 }
 
-/** True for a name whose bytes are not UTF-8: Node.js reads it as another one, which no file has. */
+/**
+ * True for a name whose bytes are not UTF-8: Node.js reads it as another one, which no file has.
+ */
 export function isMisnamed(name: string): boolean {
   return name.includes("\ufffd");
 }
 
 /** The refusal of a name whose bytes are not UTF-8. */
 export function misnamed(path: string): Refused {
-  return new Refused(`${JSON.stringify(path)} has a name that is not UTF-8. Rename it, or leave it out.`);
+  return new Refused(
+    `${JSON.stringify(path)} has a name that is not UTF-8. Rename it, or leave it out.`,
+  );
 }
 
 /** The refusal of what cannot be read. */

@@ -1,4 +1,5 @@
-// Follows a live stream of the platform until it ends: prints each thing, and after a lost connection goes on after the last one.
+// Follows a live stream of the platform until it ends: prints each thing, and after a lost
+// connection goes on after the last one.
 import { ApiRefused, type ApiClient } from "./api-client.ts";
 import { Refused } from "./refused.ts";
 import type { ServerEvent } from "./server-events.ts";
@@ -18,10 +19,13 @@ export type Following = {
 };
 
 /**
- * Returns the data of the event `end`. A stream without one is followed until what it shows, or the right to read it, is gone:
- * then it throws `Refused`.
+ * Returns the data of the event `end`. A stream without one is followed until what it shows, or the
+ * right to read it, is gone: then it throws `Refused`.
  */
-export async function follow(client: ApiClient, { path, from, print, tell }: Following): Promise<string> {
+export async function follow(
+  client: ApiClient,
+  { path, from, print, tell }: Following,
+): Promise<string> {
   let lastId = from;
   for (let breaks = 0; breaks < breaksMax; breaks++) {
     try {
@@ -38,5 +42,7 @@ export async function follow(client: ApiClient, { path, from, print, tell }: Fol
     }
     await new Promise((resolve) => setTimeout(resolve, againMs));
   }
-  throw new Refused(`${client.url} does not answer any more; what was followed goes on without this command.`);
+  throw new Refused(
+    `${client.url} does not answer any more; what was followed goes on without this command.`,
+  );
 }

@@ -5,11 +5,17 @@ import { Refused } from "./refused.ts";
 
 const portsTried = 100;
 
-/** `wanted`, or without one the first free port from the usual one on. Throws `Refused` when `wanted` is taken. */
+/**
+ * `wanted`, or without one the first free port from the usual one on. Throws `Refused` when
+ * `wanted` is taken.
+ */
 export async function freePort(wanted: number | null, usual: number): Promise<number> {
   for (let port = wanted ?? usual; port < (wanted ?? usual) + portsTried; port++) {
     if (await isFree(port)) return port;
-    if (wanted !== null) throw new Refused(`Port ${port} is taken by another program. Choose another one with --port.`);
+    if (wanted !== null)
+      throw new Refused(
+        `Port ${port} is taken by another program. Choose another one with --port.`,
+      );
   }
   throw new Refused(`The ports from ${usual} on are taken. Choose one with --port.`);
 }

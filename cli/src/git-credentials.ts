@@ -30,7 +30,10 @@ export const gitCredentials = {
     name: "git credentials set",
     about: `Set the credential that repositories on a host are fetched with: a token, or with --ssh-key a private key. A token
 is asked for on a terminal, and read from standard input elsewhere.`,
-    examples: ["git credentials set github.com", "git credentials set git.example.org --ssh-key deploy_key"],
+    examples: [
+      "git credentials set github.com",
+      "git credentials set git.example.org --ssh-key deploy_key",
+    ],
     of: "project",
     operands: [hostOperand],
     options: {
@@ -41,11 +44,15 @@ is asked for on a terminal, and read from standard input elsewhere.`,
       const { api, path, given } = at;
       const file = given.text("ssh-key");
       const secret = file === undefined ? await readToken(at) : await keyText(file);
-      if (secret === "") throw misuse("The token is missing: type it, or send it to standard input.");
+      if (secret === "")
+        throw misuse("The token is missing: type it, or send it to standard input.");
       const kind = file === undefined ? ("token" as const) : ("ssh_key" as const);
       const body = { kind, secret, ...defined({ username: given.text("username") }) };
       return await answerOf(
-        api.PUT(`${route}/{host}`, { params: { path: { ...path, host: given.operand("host") } }, body }),
+        api.PUT(`${route}/{host}`, {
+          params: { path: { ...path, host: given.operand("host") } },
+          body,
+        }),
       );
     },
     said: ({ message }) => message,
@@ -60,7 +67,11 @@ is asked for on a terminal, and read from standard input elsewhere.`,
     operands: [hostOperand],
     question: ({ given }) => `Remove the credential for ${given.operand("host")}?`,
     change: ({ api, path, given }: At) =>
-      answerOf(api.DELETE(`${route}/{host}`, { params: { path: { ...path, host: given.operand("host") } } })),
+      answerOf(
+        api.DELETE(`${route}/{host}`, {
+          params: { path: { ...path, host: given.operand("host") } },
+        }),
+      ),
     said: ({ message }) => message,
   }),
 };
@@ -76,6 +87,9 @@ async function keyText(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw misuse(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`, error);
+    throw misuse(
+      `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
+      error,
+    );
   }
 }

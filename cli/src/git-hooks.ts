@@ -44,7 +44,10 @@ export const gitDeliveries = {
     examples: ["git deliveries list hello"],
     of: "app",
     options: limitOption,
-    items: (at) => paged(at, (query) => answerOf(at.api.GET(deliveriesRoute, { params: { path: at.path, query } }))),
+    items: (at) =>
+      paged(at, (query) =>
+        answerOf(at.api.GET(deliveriesRoute, { params: { path: at.path, query } })),
+      ),
     columns: {
       DELIVERY: ({ id }) => id,
       OUTCOME: ({ verdict }) => state(verdict),
@@ -58,7 +61,8 @@ export const gitDeliveries = {
 
   replay: changeCommand({
     name: "git deliveries replay",
-    about: "Process a push again, with the settings that the app has now and the newest commit of its branch.",
+    about:
+      "Process a push again, with the settings that the app has now and the newest commit of its branch.",
     examples: ["git deliveries replay hello 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c"],
     of: "app",
     operands: [{ name: "delivery", about: "Its id." }],

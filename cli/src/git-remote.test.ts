@@ -26,7 +26,8 @@ test("a remote's address is kept without its user and password, and a path is no
 test("no program that the folder's git configuration names is run", (t) => {
   const folder = mkdtempSync(join(tmpdir(), "slipway-test-"));
   t.after(() => rmSync(folder, { recursive: true }));
-  const git = (...words: string[]) => execFileSync("git", ["-C", folder, ...words], { stdio: "pipe" });
+  const git = (...words: string[]) =>
+    execFileSync("git", ["-C", folder, ...words], { stdio: "pipe" });
   const program = join(folder, "program");
   git("init", "--quiet");
   git("config", "remote.origin.url", "https://github.com/acme/app");
@@ -40,11 +41,14 @@ test("no program that the folder's git configuration names is run", (t) => {
   writeFileSync(program, `#!/bin/sh\ntouch ${join(folder, "was-run")}\ncat\n`, { mode: 0o755 });
   mkdirSync(join(folder, "hooks"));
   copyFileSync(program, join(folder, "hooks", "post-index-change"));
-  for (const name of ["core.fsmonitor", "filter.a.b.clean", "filter.c.process"]) git("config", name, program);
+  for (const name of ["core.fsmonitor", "filter.a.b.clean", "filter.c.process"])
+    git("config", name, program);
   git("config", "filter.c.required", "true");
   git("config", "core.hooksPath", join(folder, "hooks"));
   const { gitRepo, warnings } = gitRefOf(folder);
   assert.equal(gitRepo, "https://github.com/acme/app");
-  assert.deepEqual(warnings, ["There are changes that are not committed; the platform builds what was pushed."]);
+  assert.deepEqual(warnings, [
+    "There are changes that are not committed; the platform builds what was pushed.",
+  ]);
   assert.equal(existsSync(join(folder, "was-run")), false);
 });

@@ -1,4 +1,5 @@
-// Where an app's folder is in a git repository that the platform can fetch: the remote's address, branch, path.
+// Where an app's folder is in a git repository that the platform can fetch: the remote's address,
+// branch, path.
 import { spawnSync } from "node:child_process";
 import { Refused } from "./refused.ts";
 
@@ -14,17 +15,25 @@ export type GitRef = {
 
 const gitMs = 20_000;
 
-/** Reads the repository of the folder; `named`: what to deploy instead of the branch that is checked out. Throws `Refused` when there is none, or no remote that names owner and repository. */
+/**
+ * Reads the repository of the folder; `named`: what to deploy instead of the branch that is checked
+ * out. Throws `Refused` when there is none, or no remote that names owner and repository.
+ */
 export function gitRefOf(folder: string, named?: string): GitRef {
   const prefix = git(folder, ["rev-parse", "--show-prefix"]);
-  if (prefix === null) throw new Refused(`${folder} is in no git repository. Without --git its files are uploaded.`);
+  if (prefix === null)
+    throw new Refused(`${folder} is in no git repository. Without --git its files are uploaded.`);
   const remote = git(folder, ["config", "--get", "remote.origin.url"]);
   if (remote === null) {
-    throw new Refused("The repository has no remote called origin. Add one, or upload the files: leave out --git.");
+    throw new Refused(
+      "The repository has no remote called origin. Add one, or upload the files: leave out --git.",
+    );
   }
   const gitRepo = repositoryOf(remote);
   if (gitRepo === null)
-    throw new Refused("The remote origin is a path of this machine, where the platform cannot fetch.");
+    throw new Refused(
+      "The remote origin is a path of this machine, where the platform cannot fetch.",
+    );
   const branch = named ?? git(folder, ["symbolic-ref", "--short", "HEAD"]);
   const path = prefix.replace(/\/$/, "");
   return {
@@ -35,9 +44,13 @@ export function gitRefOf(folder: string, named?: string): GitRef {
   };
 }
 
-/** A remote's address without a user and a password: `https://host/owner/name`, `git@host:owner/name`; null for a path. Pure. */
+/**
+ * A remote's address without a user and a password: `https://host/owner/name`,
+ * `git@host:owner/name`; null for a path. Pure.
+ */
 export function repositoryOf(remote: string): string | null {
-  const [, scheme, host = "", path = ""] = /^(https?|ssh|git):\/\/(?:[^/]*@)?([^/@]+)\/(.+)$/.exec(remote) ?? [];
+  const [, scheme, host = "", path = ""] =
+    /^(https?|ssh|git):\/\/(?:[^/]*@)?([^/@]+)\/(.+)$/.exec(remote) ?? [];
   if (scheme === "http" || scheme === "https") return `${scheme}://${host}/${path}`;
   // The port is that of ssh.
   if (scheme !== undefined) return `https://${host.replace(/:\d+$/, "")}/${path}`;
@@ -54,14 +67,21 @@ function warningsOf(folder: string, isDetached: boolean): string[] {
   const detached = `No branch is checked out here: the app's own branch is deployed. For this commit: --ref ${head}`;
   return [
     ...(head === null ? [] : [detached]),
-    ...(changed ? ["There are changes that are not committed; the platform builds what was pushed."] : []),
-    ...(ahead > 0 ? [`${ahead === 1 ? "1 commit is" : `${ahead} commits are`} not pushed yet.`] : []),
+    ...(changed
+      ? ["There are changes that are not committed; the platform builds what was pushed."]
+      : []),
+    ...(ahead > 0
+      ? [`${ahead === 1 ? "1 commit is" : `${ahead} commits are`} not pushed yet.`]
+      : []),
   ];
 }
 
 type Setting = readonly [name: string, value: string];
 
-/** Settings of every run: a folder that somebody else has packed may name programs, of which none is run. */
+/**
+ * Settings of every run: a folder that somebody else has packed may name programs, of which none is
+ * run.
+ */
 const settings: readonly Setting[] = [
   ["core.fsmonitor", "false"],
   ["core.hooksPath", "/dev/null"],
@@ -69,7 +89,9 @@ const settings: readonly Setting[] = [
 
 /** Turns off the programs through which the folder wants its files to be compared. */
 function withoutFilters(folder: string): Setting[] {
-  const names = git(folder, ["config", "--null", "--name-only", "--get-regexp", "^filter\\."])?.split("\0") ?? [];
+  const names =
+    git(folder, ["config", "--null", "--name-only", "--get-regexp", "^filter\\."])?.split("\0") ??
+    [];
   const filters = new Set(names.flatMap((name) => /^(filter\..*)\.[^.]*$/s.exec(name)?.[1] ?? []));
   return [...filters].flatMap((filter): Setting[] => [
     [`${filter}.clean`, ""],
@@ -79,13 +101,27 @@ function withoutFilters(folder: string): Setting[] {
 }
 
 /** What git prints; null when it fails. It writes nothing and connects to nobody. */
-function git(folder: string, words: readonly string[], more: readonly Setting[] = []): string | null {
-  const { status, stdout, error } = spawnSync("git", ["-C", folder, "--no-optional-locks", ...words], {
-    encoding: "utf8",
-    timeout: gitMs,
-    env: { ...process.env, GIT_ALLOW_PROTOCOL: "", GIT_NO_LAZY_FETCH: "1", ...configVariables([...settings, ...more]) },
-  });
-  if (error !== undefined && "code" in error && error.code === "ENOENT") throw new Refused("git is not installed.");
+function git(
+  folder: string,
+  words: readonly string[],
+  more: readonly Setting[] = [],
+): string | null {
+  const { status, stdout, error } = spawnSync(
+    "git",
+    ["-C", folder, "--no-optional-locks", ...words],
+    {
+      encoding: "utf8",
+      timeout: gitMs,
+      env: {
+        ...process.env,
+        GIT_ALLOW_PROTOCOL: "",
+        GIT_NO_LAZY_FETCH: "1",
+        ...configVariables([...settings, ...more]),
+      },
+    },
+  );
+  if (error !== undefined && "code" in error && error.code === "ENOENT")
+    throw new Refused("git is not installed.");
   return status === 0 ? stdout.trim() : null;
 }
 

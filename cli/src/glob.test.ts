@@ -25,7 +25,8 @@ test("a pattern matches whole paths: * within a name, ** any depth, sets and alt
   for (const [pattern, matching, others] of cases) {
     const matches = globTest(pattern);
     for (const path of matching) assert.equal(matches?.(path), true, `${pattern} matches ${path}`);
-    for (const path of others) assert.equal(matches?.(path), false, `${pattern} does not match ${path}`);
+    for (const path of others)
+      assert.equal(matches?.(path), false, `${pattern} does not match ${path}`);
   }
 });
 

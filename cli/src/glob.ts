@@ -1,6 +1,7 @@
-// Patterns of `include` and `exclude` in an app's TOML file. A pattern matches a whole path relative to the folder: `*` and `?`
-// within a name, `**` any number of folders, `[a-z]` and `{a,b}`. The time for a path grows with its length times that of the
-// pattern: a folder may be a stranger's, and regular expressions can be made to take forever.
+// Patterns of `include` and `exclude` in an app's TOML file. A pattern matches a whole path
+// relative to the folder: `*` and `?` within a name, `**` any number of folders, `[a-z]` and
+// `{a,b}`. The time for a path grows with its length times that of the pattern: a folder may be a
+// stranger's, and regular expressions can be made to take forever.
 
 /** The most characters of a pattern. */
 export const patternMax = 1000;
@@ -11,7 +12,8 @@ type Place = { readonly takes: ((char: string) => boolean) | null; readonly next
 /** A test of relative paths with `/`; null when the pattern is not valid. */
 export function globTest(pattern: string): ((path: string) => boolean) | null {
   const written = pattern.replace(/^(?:\.?\/)+/, "");
-  const places = pattern.length > patternMax ? null : placesOf(written.endsWith("/") ? `${written}**` : written);
+  const places =
+    pattern.length > patternMax ? null : placesOf(written.endsWith("/") ? `${written}**` : written);
   if (places === null) return null;
   const { begin, end } = places;
   return (path) => {
@@ -27,7 +29,8 @@ export function globTest(pattern: string): ((path: string) => boolean) | null {
 /** The places that take a character, or end the pattern, from these on. */
 function reached(from: readonly Place[]): Set<Place> {
   const found = new Set(from);
-  for (const place of found) if (place.takes === null) for (const next of place.next) found.add(next);
+  for (const place of found)
+    if (place.takes === null) for (const next of place.next) found.add(next);
   return found;
 }
 
@@ -85,7 +88,10 @@ function placesOf(pattern: string): { readonly begin: Place; readonly end: Place
 /** Null: such as a range in the wrong order. */
 function setTest(not: string, set: string): ((char: string) => boolean) | null {
   try {
-    const expression = new RegExp(`^[${not === "" ? "" : "^"}${set.replaceAll(/[[^&~]/g, "\\$&")}]$`, "su");
+    const expression = new RegExp(
+      `^[${not === "" ? "" : "^"}${set.replaceAll(/[[^&~]/g, "\\$&")}]$`,
+      "su",
+    );
     return (char) => char !== "/" && expression.test(char);
   } catch {
     // The caller names the pattern.

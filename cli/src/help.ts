@@ -1,4 +1,5 @@
-// The help texts: of a command, generated from its shape, and of a list of commands by topic. At most 100 columns wide. Pure.
+// The help texts: of a command, generated from its shape, and of a list of commands by topic. At
+// most 100 columns wide. Pure.
 import { wrapped } from "./plain-text.ts";
 
 /** Wide enough for the texts, and narrow enough for two windows side by side. */
@@ -41,7 +42,10 @@ export function helpOf(
     ...Object.entries({ ...options, ...commonOptions })
       .filter(([, { isHidden }]: [string, ExplainedOption]) => isHidden !== true)
       .map(([key, { value, about: what, short }]: [string, ExplainedOption]) =>
-        row(`${short === undefined ? "" : `-${short}, `}--${key}${value === null ? "" : ` ${value}`}`, what),
+        row(
+          `${short === undefined ? "" : `-${short}, `}--${key}${value === null ? "" : ` ${value}`}`,
+          what,
+        ),
       ),
   ];
   const exampleRows = examples.map((example) => `  slipway ${example}`);
@@ -63,7 +67,10 @@ export function helpOfCommands({
   topics,
 }: {
   readonly words: readonly string[];
-  readonly topics: readonly { readonly title: string; readonly rows: readonly (readonly [string, string])[] }[];
+  readonly topics: readonly {
+    readonly title: string;
+    readonly rows: readonly (readonly [string, string])[];
+  }[];
 }): string {
   const lines = topics.flatMap(({ title, rows }) => [
     "",
@@ -78,6 +85,7 @@ export function helpOfCommands({
 function row(left: string, right: string): string {
   const indent = " ".repeat(columnAt);
   const [first = "", ...more] = wrapped(right, widthMax - columnAt);
-  const start = left.length + 4 > columnAt ? `  ${left}\n${indent}` : `  ${left.padEnd(columnAt - 2)}`;
+  const start =
+    left.length + 4 > columnAt ? `  ${left}\n${indent}` : `  ${left.padEnd(columnAt - 2)}`;
   return [`${start}${first}`, ...more.map((line) => indent + line)].join("\n");
 }

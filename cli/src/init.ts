@@ -1,5 +1,5 @@
-// `slipway init`: makes a folder deployable. It looks at what is there, writes a commented `slipway.toml`, and in an empty folder
-// a `main.py` to begin with.
+// `slipway init`: makes a folder deployable. It looks at what is there, writes a commented
+// `slipway.toml`, and in an empty folder a `main.py` to begin with.
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
@@ -26,7 +26,11 @@ and other ASGI or WSGI apps, Gradio, Streamlit, a Procfile, a Dockerfile), for N
 a main.py to begin with. It overwrites nothing. Exits with 1 if something is to be done first, which it says.`,
   examples: ["init", "init shop --name shop"],
   operands: [
-    { name: "folder", about: "The folder, which is made if it is not there. Default: this one.", isOptional: true },
+    {
+      name: "folder",
+      about: "The folder, which is made if it is not there. Default: this one.",
+      isOptional: true,
+    },
   ],
   options: {
     name: { value: "<app>", about: "The app's name. Default: the folder's." },
@@ -48,7 +52,9 @@ a main.py to begin with. It overwrites nothing. Exits with 1 if something is to 
     const found = { ...rest, kind };
     if (kind.kind === "dockerfile" && kind.made !== null) {
       writeFileSync(join(folder, kind.path), kind.made.text, { flag: "wx" });
-      machine.tell(`Wrote ${kind.path} for ${kind.made.framework}: it needs a platform with the docker driver.`);
+      machine.tell(
+        `Wrote ${kind.path} for ${kind.made.framework}: it needs a platform with the docker driver.`,
+      );
     }
     writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found, pythonVersion()));
     machine.tell(`Wrote slipway.toml: ${sentenceOf(found)}`);
@@ -57,7 +63,8 @@ a main.py to begin with. It overwrites nothing. Exits with 1 if something is to 
       "The apps of a project share one volume, /persistent-storage: give each app a folder of its own there.",
     );
     const words = ["", ...(operand === "" ? [] : [quoted(operand)])].join(" ");
-    const tryHere = kind.kind === "dockerfile" ? "" : `    (or try it here first: slipway dev${words})`;
+    const tryHere =
+      kind.kind === "dockerfile" ? "" : `    (or try it here first: slipway dev${words})`;
     machine.tell(`Next: slipway deploy${words}${tryHere}`);
     output(given, machine, { folder, name }, () => undefined);
   },
@@ -69,7 +76,10 @@ a main.py to begin with. It overwrites nothing. Exits with 1 if something is to 
  */
 function pythonVersion(): string | null {
   const code = "import sys; print('%d.%d' % sys.version_info[:2])";
-  const { stdout } = spawnSync("python3", ["-I", "-c", code], { encoding: "utf8", timeout: 10_000 });
+  const { stdout } = spawnSync("python3", ["-I", "-c", code], {
+    encoding: "utf8",
+    timeout: 10_000,
+  });
   const [, version, minor] = /^(3\.(\d+))$/.exec(stdout?.trim() ?? "") ?? [];
   return version !== undefined && Number(minor) >= 8 && Number(minor) <= 14 ? version : null;
 }
@@ -80,7 +90,11 @@ function writeMain(folder: string, machine: Machine): void {
 }
 
 /** Asks on a terminal; elsewhere the folder's name has to do. */
-async function nameOf(given: string | undefined, folder: string, machine: Machine): Promise<string> {
+async function nameOf(
+  given: string | undefined,
+  folder: string,
+  machine: Machine,
+): Promise<string> {
   if (given !== undefined) return checked(given, "--name");
   const proposed = proposedName(folder);
   if (!machine.isInteractive) {
@@ -96,7 +110,9 @@ async function nameOf(given: string | undefined, folder: string, machine: Machin
   // Ctrl-D: the proposed name.
   const ended = once(asking, "close").then(() => "");
   try {
-    const answer = (await Promise.race([asking.question(`Name of the app [${proposed}]: `), ended])).trim();
+    const answer = (
+      await Promise.race([asking.question(`Name of the app [${proposed}]: `), ended])
+    ).trim();
     return answer === "" ? proposed : checked(answer, "The name");
   } finally {
     asking.close();
@@ -105,9 +121,12 @@ async function nameOf(given: string | undefined, folder: string, machine: Machin
 
 function checked(name: string, what: string): string {
   if (nameForm.test(name)) return name;
-  throw new Refused(`${what} is ${JSON.stringify(name)}, but must be 3 to 30 lowercase letters, digits and dashes.`, {
-    exitCode: 2,
-  });
+  throw new Refused(
+    `${what} is ${JSON.stringify(name)}, but must be 3 to 30 lowercase letters, digits and dashes.`,
+    {
+      exitCode: 2,
+    },
+  );
 }
 
 function proposedName(folder: string): string {
@@ -121,7 +140,9 @@ function proposedName(folder: string): string {
 function sentenceOf({ kind, packages }: DeployableApp): string {
   const beside = packages.length === 0 ? "" : ` The packages are those of pyproject.toml.`;
   if (kind.kind === "cortex") return `functions of main.py become endpoints.${beside}`;
-  if (kind.kind === "dockerfile") return `the app is built from its Dockerfile and listens on port ${kind.port}.`;
-  if (kind.kind === "server") return `${kind.framework} is started, and listens on port ${kind.port}.${beside}`;
+  if (kind.kind === "dockerfile")
+    return `the app is built from its Dockerfile and listens on port ${kind.port}.`;
+  if (kind.kind === "server")
+    return `${kind.framework} is started, and listens on port ${kind.port}.${beside}`;
   return `${kind.framework} is served as ${kind.app}.${beside}`;
 }

@@ -12,10 +12,14 @@ Only the link goes to standard output.`,
   examples: ["invite ada@example.org", "invite ada@example.org --role admin"],
   of: "project",
   operands: [{ name: "email", about: "The person's email address." }],
-  options: { role: { value: "<role>", about: "owner, admin, member or billing. Default: member." } },
+  options: {
+    role: { value: "<role>", about: "owner, admin, member or billing. Default: member." },
+  },
   async change({ given, api, path }) {
     const body = { email: given.operand("email"), role: choice(given, "role", roles) ?? "member" };
-    return await answerOf(api.POST("/v2/projects/{project_id}/invitations", { params: { path }, body }));
+    return await answerOf(
+      api.POST("/v2/projects/{project_id}/invitations", { params: { path }, body }),
+    );
   },
   said: ({ email, role, expiresAt, isMailed }) => [
     `Invited ${email} as ${role}, until ${expiresAt}.`,

@@ -1,4 +1,5 @@
-// Shared by the commands for tokens: the options of new tokens, and the commands that replace and revoke them.
+// Shared by the commands for tokens: the options of new tokens, and the commands that replace and
+// revoke them.
 import type { Operand, Option } from "./command.ts";
 import { changeCommand, defined, type At } from "./resource.ts";
 import { exitCodes, Refused } from "./refused.ts";
@@ -14,13 +15,18 @@ export const expiresOption = (byDefault: string) =>
 const rotationOptions = {
   overlap: {
     value: "<time>",
-    about: "How long the previous token stays valid: 30m, 24h, 7d, or 0 to revoke it now. Default: 24h.",
+    about:
+      "How long the previous token stays valid: 30m, 24h, 7d, or 0 to revoke it now. Default: 24h.",
   },
-  expires: { value: "<when>", about: "When the new token expires. Default: the same lifetime as the previous token." },
+  expires: {
+    value: "<when>",
+    about: "When the new token expires. Default: the same lifetime as the previous token.",
+  },
 } as const satisfies Record<string, Option>;
 
 /** Said before a token. */
-export const tokenText = "This is its token. It is shown only once; keep it secret like a password:";
+export const tokenText =
+  "This is its token. It is shown only once; keep it secret like a password:";
 
 type Rotation = { overlap_seconds?: number; expires_at?: string };
 
@@ -43,7 +49,8 @@ export function expiryOf(text: string): string | null {
 /** Said of a rotated token. */
 function rotatedText(name: string, { given }: At): readonly string[] {
   const overlap = given.text("overlap") ?? "24h";
-  const beside = overlap === "0" ? "the previous one is revoked" : `the previous one stays valid for ${overlap}`;
+  const beside =
+    overlap === "0" ? "the previous one is revoked" : `the previous one stays valid for ${overlap}`;
   return [`Created a new token for ${name}; ${beside}.`, tokenText];
 }
 
@@ -58,7 +65,11 @@ type Kind<One extends Account> = {
   /** The command that lists them. */
   readonly list: string;
   items(at: At): Promise<readonly One[]>;
-  rotate(at: At, id: string, body: Rotation): Promise<{ readonly name: string; readonly token: string }>;
+  rotate(
+    at: At,
+    id: string,
+    body: Rotation,
+  ): Promise<{ readonly name: string; readonly token: string }>;
   remove(at: At, id: string): Promise<{ readonly name: string }>;
 };
 
@@ -66,7 +77,8 @@ type Kind<One extends Account> = {
 export function issuedVerbs<One extends Account>(kind: Kind<One>) {
   const { command, noun, example, operand } = kind;
   const idOf = async (at: At): Promise<string> =>
-    accountOf(await kind.items(at), at.given.operand(operand.name), { kind: noun, list: kind.list }).id;
+    accountOf(await kind.items(at), at.given.operand(operand.name), { kind: noun, list: kind.list })
+      .id;
   return {
     rotate: changeCommand({
       name: `${command} rotate`,
@@ -89,7 +101,8 @@ Only the new token goes to standard output.`,
       examples: [`${command} delete ${example} --yes`],
       of: "project",
       operands: [operand],
-      question: ({ given }) => `Delete the ${noun} ${given.operand(operand.name)} and revoke its tokens?`,
+      question: ({ given }) =>
+        `Delete the ${noun} ${given.operand(operand.name)} and revoke its tokens?`,
       change: async (at) => await kind.remove(at, await idOf(at)),
       said: ({ name }) => `Deleted the ${noun} ${name}; its tokens are revoked.`,
     }),
@@ -98,7 +111,9 @@ Only the new token goes to standard output.`,
 
 type Account = { readonly id: string; readonly name: string; readonly state: string };
 
-/** The account with this id or name; if several share the name, the active one. Throws `Refused`. */
+/**
+ * The account with this id or name; if several share the name, the active one. Throws `Refused`.
+ */
 function accountOf<One extends Account>(
   accounts: readonly One[],
   named: string,
@@ -109,10 +124,15 @@ function accountOf<One extends Account>(
   const byName = accounts.filter(({ name, state }) => name === named && state === "active");
   const [only] = byName;
   if (only === undefined) {
-    throw new Refused(`The project has no active ${kind} "${named}". To list them: slipway ${list}`, {
-      exitCode: exitCodes.notFound,
-    });
+    throw new Refused(
+      `The project has no active ${kind} "${named}". To list them: slipway ${list}`,
+      {
+        exitCode: exitCodes.notFound,
+      },
+    );
   }
   if (byName.length === 1) return only;
-  throw new Refused(`Several are named "${named}". Use an id instead: ${byName.map(({ id }) => id).join(", ")}`);
+  throw new Refused(
+    `Several are named "${named}". Use an id instead: ${byName.map(({ id }) => id).join(", ")}`,
+  );
 }

@@ -46,7 +46,9 @@ standard output. A readable one is not lost: slipway call uses it, and who may i
       const expires = given.text("expires");
       const expires_at = expires === undefined ? undefined : expiryOf(expires);
       if (expires_at === null)
-        throw misuse('--expires is "never", but tokens for calling apps end; the default is ten years.');
+        throw misuse(
+          '--expires is "never", but tokens for calling apps end; the default is ten years.',
+        );
       const body = {
         name: given.operand("name"),
         readable: given.has("readable"),
@@ -63,14 +65,18 @@ standard output. A readable one is not lost: slipway call uses it, and who may i
 
   show: resourceCommand({
     name: "keys show",
-    about: "Print a token that calls the apps of the project: that of its first readable key, as slipway call uses it.",
+    about:
+      "Print a token that calls the apps of the project: that of its first readable key, as slipway call uses it.",
     examples: ["keys show"],
     of: "project",
     async run(at) {
       const token = await readableToken(at);
-      if (token !== null) return output(at.given, at.machine, { token }, () => at.machine.print(token));
+      if (token !== null)
+        return output(at.given, at.machine, { token }, () => at.machine.print(token));
       const how = "To create one: slipway keys create <name> --readable";
-      throw new Refused(`The project has no readable key that is valid. ${how}`, { exitCode: exitCodes.notFound });
+      throw new Refused(`The project has no readable key that is valid. ${how}`, {
+        exitCode: exitCodes.notFound,
+      });
     },
   }),
 
@@ -82,8 +88,14 @@ standard output. A readable one is not lost: slipway call uses it, and who may i
     list: "keys",
     items: keysOf,
     rotate: (at, id, body) =>
-      answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: { ...at.path, api_key_id: id } }, body })),
-    remove: (at, id) => answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, api_key_id: id } } })),
+      answerOf(
+        at.api.POST(`${oneRoute}/rotate`, {
+          params: { path: { ...at.path, api_key_id: id } },
+          body,
+        }),
+      ),
+    remove: (at, id) =>
+      answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, api_key_id: id } } })),
   }),
 };
 

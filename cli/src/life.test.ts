@@ -21,9 +21,14 @@ test("what is neither is refused as misuse, with the option, what was given and 
     assert.throws(
       () => end(given),
       (error) =>
-        error instanceof Refused && error.exitCode === 2 && error.message.startsWith(`--expires is "${given}"`),
+        error instanceof Refused &&
+        error.exitCode === 2 &&
+        error.message.startsWith(`--expires is "${given}"`),
       given,
     );
   }
-  assert.throws(() => secondsOf("1", "--overlap"), /--overlap is "1", but must be 30m, 24h, 7d or 0\./);
+  assert.throws(
+    () => secondsOf("1", "--overlap"),
+    /--overlap is "1", but must be 30m, 24h, 7d or 0\./,
+  );
 });

@@ -1,12 +1,21 @@
 // Parses the lifetime of a new token: `90d`, `12h`, a timestamp, or `never`.
 import { misuse, type Refused } from "./refused.ts";
 
-const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+const unitMs: Readonly<Record<string, number>> = {
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
 const form = /^(\d{1,6})([smhdw])$/;
 const timeForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/;
 
 /** The expiry in RFC 3339; null for `never`. `option` is named in the refusal. Pure. */
-export function endOf(given: string, { option, nowMs }: { option: string; nowMs: number }): string | null {
+export function endOf(
+  given: string,
+  { option, nowMs }: { option: string; nowMs: number },
+): string | null {
   if (given === "never") return null;
   const ms = durationMs(given);
   const endMs = ms === null ? timeIn(given) : nowMs + ms;
@@ -23,7 +32,10 @@ export function secondsOf(given: string, option: string): number {
 }
 
 /** The time in RFC 3339 that is `given` (`10m`, `2h`, …) ago, or that `given` says. Pure. */
-export function timeBefore(given: string, { option, nowMs }: { option: string; nowMs: number }): string {
+export function timeBefore(
+  given: string,
+  { option, nowMs }: { option: string; nowMs: number },
+): string {
   const ms = durationMs(given);
   const startMs = ms === null ? timeIn(given) : nowMs - ms;
   const start = new Date(startMs);

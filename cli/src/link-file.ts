@@ -1,4 +1,5 @@
-// The file that `slipway link` writes into an app's folder: project and app that commands there mean. It has no secrets.
+// The file that `slipway link` writes into an app's folder: project and app that commands there
+// mean. It has no secrets.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { plain } from "./plain-text.ts";
@@ -61,7 +62,10 @@ export function writeLink(folder: string, link: Link): void {
 }
 
 function notOurs(file: string, cause?: unknown): Refused {
-  return new Refused(`${file} was not written by slipway link. Delete it, then link again: slipway link <app>`, {
-    cause,
-  });
+  return new Refused(
+    `${file} was not written by slipway link. Delete it, then link again: slipway link <app>`,
+    {
+      cause,
+    },
+  );
 }

@@ -23,24 +23,30 @@ which is neither deployed nor committed. Without an app, the name in slipway.tom
       const before = readLink(folder.path);
       rmSync(linkFile(folder.path), { force: true });
       machine.tell(
-        before === null ? "This folder is not linked." : `This folder is no longer linked to ${plain(before.app)}.`,
+        before === null
+          ? "This folder is not linked."
+          : `This folder is no longer linked to ${plain(before.app)}.`,
       );
       output(given, machine, { link: null }, () => undefined);
       return;
     }
     const app = given.operand("app") || folder.name;
     if (app === null)
-      throw new Refused("Name the app: slipway link <app>. There is no name in slipway.toml.", { exitCode: 2 });
+      throw new Refused("Name the app: slipway link <app>. There is no name in slipway.toml.", {
+        exitCode: 2,
+      });
     checkApp(app);
     const connection = connect(given, machine);
     const project = await projectOf(connection, given, machine);
-    const isThere = await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`)).then(
-      () => true,
-      (error: unknown) => {
-        if (error instanceof ApiRefused && error.status === 404) return false;
-        throw error;
-      },
-    );
+    const isThere = await connection.client
+      .get(projectPath(project, `/apps/${encodeURIComponent(app)}`))
+      .then(
+        () => true,
+        (error: unknown) => {
+          if (error instanceof ApiRefused && error.status === 404) return false;
+          throw error;
+        },
+      );
     writeLink(folder.path, { project, app });
     machine.tell(
       `Linked to ${plain(app)} in the project ${project}${isThere ? "" : ", which slipway deploy will make"}.`,

@@ -35,13 +35,17 @@ In scripts and CI, set SLIPWAY_TOKEN to the token of a service account, which st
   examples: ["login", "login --url https://slipway.example.org", "login --token < token.txt"],
   options: {
     token: { value: null, about: "Store a service account's token, read from standard input." },
-    url: { value: "<url>", about: `URL of the platform. Default: SLIPWAY_URL, the last one used, or ${urlAtHome}.` },
+    url: {
+      value: "<url>",
+      about: `URL of the platform. Default: SLIPWAY_URL, the last one used, or ${urlAtHome}.`,
+    },
   },
   async run(given, machine) {
     if (!given.has("token")) refuseWithoutPerson(machine);
     const url = namedUrl(given, machine) ?? readSignIns(machine).current ?? urlAtHome;
     warnOfPlainHttp(url, machine);
-    if (given.has("token")) await keepToken({ url, token: await givenToken(machine), label }, machine);
+    if (given.has("token"))
+      await keepToken({ url, token: await givenToken(machine), label }, machine);
     else {
       const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
       await keep(url, await approvedTokens(client, machine), machine);
@@ -65,9 +69,12 @@ async function givenToken(machine: Machine): Promise<string> {
   }
   const token = text.trim();
   if (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token) && token.length <= tokenLengthMax) return token;
-  throw new Refused("Standard input has no token of a service account: three parts with dots between them.", {
-    exitCode: 2,
-  });
+  throw new Refused(
+    "Standard input has no token of a service account: three parts with dots between them.",
+    {
+      exitCode: 2,
+    },
+  );
 }
 
 function refuseWithoutPerson(machine: Machine): void {
@@ -82,13 +89,17 @@ function refuseWithoutPerson(machine: Machine): void {
 function warnOfPlainHttp(url: string, machine: Machine): void {
   const { protocol, hostname } = new URL(url);
   if (protocol === "https:" || /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)) return;
-  machine.tell(`Warning: ${url} is not encrypted. Anyone on the network path can read your tokens and act as you.\n`);
+  machine.tell(
+    `Warning: ${url} is not encrypted. Anyone on the network path can read your tokens and act as you.\n`,
+  );
 }
 
 async function approvedTokens(client: ApiClient, machine: Machine): Promise<Tokens> {
   const asked = await begin(client);
   machine.tell(`Open this page in a browser:\n\n  ${asked.page}\n`);
-  machine.tell(`Check that it shows this code:\n\n  ${asked.userCode}\n\nWaiting for your approval …`);
+  machine.tell(
+    `Check that it shows this code:\n\n  ${asked.userCode}\n\nWaiting for your approval …`,
+  );
   const endMs = performance.now() + asked.lifeMs;
   let { intervalMs } = asked;
   for (;;) {
@@ -101,7 +112,9 @@ async function approvedTokens(client: ApiClient, machine: Machine): Promise<Toke
 }
 
 async function begin(client: ApiClient): Promise<Asked> {
-  const answer = fieldsOf(await client.ask({ method: "POST", path: "/device-authorization", body: {} }));
+  const answer = fieldsOf(
+    await client.ask({ method: "POST", path: "/device-authorization", body: {} }),
+  );
   const asked = fieldsOf(answer["deviceAuthResponsePayload"]);
   return {
     deviceCode: textOf(asked, "device_code"),
@@ -118,10 +131,18 @@ function secondsOf(fields: Fields, name: string, otherwise: number): number {
 }
 
 /** The tokens, or the information that there are none yet. */
-async function ask(client: ApiClient, deviceCode: string): Promise<Tokens | "authorization_pending" | "slow_down"> {
+async function ask(
+  client: ApiClient,
+  deviceCode: string,
+): Promise<Tokens | "authorization_pending" | "slow_down"> {
   try {
-    const answer = fieldsOf(await client.ask({ method: "POST", path: "/token", body: { device_code: deviceCode } }));
-    return { accessToken: textOf(answer, "accessToken"), refreshToken: textOf(answer, "refreshToken") };
+    const answer = fieldsOf(
+      await client.ask({ method: "POST", path: "/token", body: { device_code: deviceCode } }),
+    );
+    return {
+      accessToken: textOf(answer, "accessToken"),
+      refreshToken: textOf(answer, "refreshToken"),
+    };
   } catch (error) {
     const code = error instanceof ApiRefused ? codeOf(error.body) : undefined;
     if (code === "authorization_pending" || code === "slow_down") return code;
@@ -131,7 +152,8 @@ async function ask(client: ApiClient, deviceCode: string): Promise<Tokens | "aut
 }
 
 function codeOf(body: unknown): string | undefined {
-  const error = typeof body === "object" && body !== null && "error" in body ? body.error : undefined;
+  const error =
+    typeof body === "object" && body !== null && "error" in body ? body.error : undefined;
   return typeof error === "string" ? error : undefined;
 }
 
@@ -164,6 +186,8 @@ async function keep(url: string, tokens: Tokens, machine: Machine): Promise<void
   if (projects.length > 1) machine.tell("To select another one: slipway projects use <project>");
   machine.tell(`Saved in ${signInFile(machine)}, which only you can read.`);
   if ((machine.environment["SLIPWAY_TOKEN"] ?? "") !== "") {
-    machine.tell("SLIPWAY_TOKEN is set: commands use it instead of this sign-in, until you unset it.");
+    machine.tell(
+      "SLIPWAY_TOKEN is set: commands use it instead of this sign-in, until you unset it.",
+    );
   }
 }

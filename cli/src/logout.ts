@@ -1,4 +1,5 @@
-// `slipway logout`: ends the session of this machine on the platform and deletes the tokens stored here.
+// `slipway logout`: ends the session of this machine on the platform and deletes the tokens stored
+// here.
 import { ApiClient } from "./api-client.ts";
 import { command } from "./command.ts";
 import { namedUrl, platformOptions } from "./connection.ts";
@@ -18,7 +19,9 @@ Other sessions, such as the one in your browser, stay active.`,
     const url = namedUrl(given, machine) ?? signIns.current;
     const signIn = url === null ? undefined : signIns.platforms[url];
     if (url === null || signIn === undefined) {
-      machine.tell(url === null ? "You are not signed in anywhere." : `You are not signed in at ${url}.`);
+      machine.tell(
+        url === null ? "You are not signed in anywhere." : `You are not signed in at ${url}.`,
+      );
       output(given, machine, { url: null }, () => undefined);
       return;
     }
@@ -30,7 +33,9 @@ Other sessions, such as the one in your browser, stay active.`,
       );
     }
     if (isOfServiceAccount(signIn)) {
-      machine.tell(`The token of ${signIn.email} at ${url} was removed from this machine. It stays valid elsewhere.`);
+      machine.tell(
+        `The token of ${signIn.email} at ${url} was removed from this machine. It stays valid elsewhere.`,
+      );
       output(given, machine, { url }, () => undefined);
       return;
     }

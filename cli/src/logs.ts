@@ -1,4 +1,5 @@
-// `slipway logs`: shows the last lines that an app has printed, or the log of a build, and follows them live.
+// `slipway logs`: shows the last lines that an app has printed, or the log of a build, and follows
+// them live.
 import { answerOf } from "@slipway/client/client.ts";
 import { fieldsOf, textOf, type Fields } from "./answer.ts";
 import { showBuildLog } from "./build-log.ts";
@@ -46,7 +47,8 @@ instead. With -f, go on with what comes, until Ctrl-C or the end of the build.`,
     const { given } = at;
     const count = wholeNumber(given, "lines", { min: 0, max: linesMax });
     const build = given.text("build");
-    if (build === undefined) return await showAppLog(at, count ?? (given.has("since") ? linesMax : linesDefault));
+    if (build === undefined)
+      return await showAppLog(at, count ?? (given.has("since") ? linesMax : linesDefault));
     const other = appFilters.find((option) => given.has(option));
     if (other !== undefined) throw misuse(`Use either --build or --${other}, not both.`);
     return await showBuildLog(at, build, count ?? null);
@@ -56,14 +58,20 @@ instead. With -f, go on with what comes, until Ctrl-C or the end of the build.`,
 async function showAppLog(at: At, count: number): Promise<void> {
   const { given, client, api, path, machine } = at;
   const filter = filterOf(at);
-  const print = (line: Fields): void => machine.print(given.has("json") ? plainJson(line) : shownLine(line, machine));
+  const print = (line: Fields): void =>
+    machine.print(given.has("json") ? plainJson(line) : shownLine(line, machine));
   const query = { ...filter, direction: "backward", pageSize: Math.max(1, count) } as const;
-  const { logs } = await answerOf(api.GET("/v2/projects/{project_id}/apps/{app_id}/logs", { params: { path, query } }));
+  const { logs } = await answerOf(
+    api.GET("/v2/projects/{project_id}/apps/{app_id}/logs", { params: { path, query } }),
+  );
   for (const line of logs.slice(0, count).toReversed()) print(line);
   if (!given.has("follow")) return;
   const search = new URLSearchParams({ ...filter, follow: "true" });
   await follow(client, {
-    path: projectPath(path.project_id, `/apps/${encodeURIComponent(path.app_id)}/logs?${search.toString()}`),
+    path: projectPath(
+      path.project_id,
+      `/apps/${encodeURIComponent(path.app_id)}/logs?${search.toString()}`,
+    ),
     from: logs.length === 0 ? null : String(Math.max(...logs.map(({ lineNumber }) => lineNumber))),
     print: ({ data }) => print(fieldsOf(JSON.parse(data))),
     tell: (message) => machine.tell(message),
@@ -77,7 +85,8 @@ function filterOf({ given }: At) {
     container: given.text("replica"),
     search: given.text("search"),
     stream: given.has("stderr") ? ("stderr" as const) : undefined,
-    afterDate: since === undefined ? undefined : timeBefore(since, { option: "--since", nowMs: Date.now() }),
+    afterDate:
+      since === undefined ? undefined : timeBefore(since, { option: "--since", nowMs: Date.now() }),
   });
 }
 

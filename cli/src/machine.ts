@@ -1,5 +1,5 @@
-// What a command gets from the machine it runs on: environment, home folder and terminal. Results go to standard output,
-// where scripts read them; all messages to a person go to standard error.
+// What a command gets from the machine it runs on: environment, home folder and terminal. Results
+// go to standard output, where scripts read them; all messages to a person go to standard error.
 import { homedir, platform, arch } from "node:os";
 import { styleText } from "node:util";
 import { ownVersion } from "./own-files.ts";
@@ -12,7 +12,9 @@ export type Machine = {
   readonly homeFolder: string;
   /** True for an interactive terminal: standard input and standard error are terminals. */
   readonly isInteractive: boolean;
-  /** The width of the terminal that standard output goes to; null: it goes to a file or a program. */
+  /**
+   * The width of the terminal that standard output goes to; null: it goes to a file or a program.
+   */
   readonly columns: number | null;
   /** The version of this command line. */
   readonly version: string;
@@ -39,7 +41,8 @@ const columnsDefault = 80;
 /** The machine that runs this process. */
 export function thisMachine(): Machine {
   const { environment, stdout } = { environment: process.env, stdout: process.stdout };
-  const isColoured = stdout.isTTY && (environment["NO_COLOR"] ?? "") === "" && environment["TERM"] !== "dumb";
+  const isColoured =
+    stdout.isTTY && (environment["NO_COLOR"] ?? "") === "" && environment["TERM"] !== "dumb";
   return {
     environment,
     homeFolder: homedir(),

@@ -1,5 +1,5 @@
-// Dockerfiles that `slipway init` writes for apps of Node.js and Go, which the platform runs in images only. Reads the folder, and
-// runs nothing of it.
+// Dockerfiles that `slipway init` writes for apps of Node.js and Go, which the platform runs in
+// images only. Reads the folder, and runs nothing of it.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { portIn, sourceFiles, textOf } from "./source-files.ts";
@@ -16,9 +16,13 @@ export function nodeDockerfile(folder: string, webCommand: string | null): MadeD
   const scripts = scriptsOf(folder);
   const command = nodeCommand({ folder, scripts, webCommand });
   if (command === null) {
-    return { why: 'package.json has no start script. Add one, such as "start": "node server.js", then: slipway init' };
+    return {
+      why: 'package.json has no start script. Add one, such as "start": "node server.js", then: slipway init',
+    };
   }
-  const texts = sourceFiles(folder, /\.(?:[cm]?js|[cm]?ts)$/).map((path) => textOf(join(folder, path)) ?? "");
+  const texts = sourceFiles(folder, /\.(?:[cm]?js|[cm]?ts)$/).map(
+    (path) => textOf(join(folder, path)) ?? "",
+  );
   const port = portIn(texts, /\benv\b[^\n]*\bPORT\b/, /\blisten\(\s*(\d{2,5})\b/) ?? portByDefault;
   const [manifests, install] = installerOf(folder);
   const lines = [
@@ -55,11 +59,18 @@ export function goDockerfile(folder: string): MadeDockerfile {
   const mains = sourceFiles(folder, /(?<!_test)\.go$/).filter((path) =>
     /^package main$/m.test(textOf(join(folder, path)) ?? ""),
   );
-  const packages = [...new Set(mains.map((path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "")))];
+  const packages = [
+    ...new Set(
+      mains.map((path) => (path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "")),
+    ),
+  ];
   const [main, other] = packages.includes("") ? [""] : packages;
   if (main === undefined || other !== undefined) {
-    const what = main === undefined ? "no package main" : `several programs (${packages.join(", ")})`;
-    return { why: `go.mod is there, but ${what}. Write a Dockerfile that builds and starts one, then: slipway init` };
+    const what =
+      main === undefined ? "no package main" : `several programs (${packages.join(", ")})`;
+    return {
+      why: `go.mod is there, but ${what}. Write a Dockerfile that builds and starts one, then: slipway init`,
+    };
   }
   const texts = mains.map((path) => textOf(join(folder, path)) ?? "");
   const port = portIn(texts, /Getenv\("PORT"\)/, /"[\w.]*:(\d{2,5})"/) ?? portByDefault;
@@ -98,8 +109,12 @@ function installerOf(folder: string): readonly [string, string] {
 
 function scriptsOf(folder: string): Readonly<Record<string, unknown>> {
   try {
-    const { scripts } = JSON.parse(textOf(join(folder, "package.json")) ?? "{}") as { scripts?: unknown };
-    return typeof scripts === "object" && scripts !== null ? (scripts as Readonly<Record<string, unknown>>) : {};
+    const { scripts } = JSON.parse(textOf(join(folder, "package.json")) ?? "{}") as {
+      scripts?: unknown;
+    };
+    return typeof scripts === "object" && scripts !== null
+      ? (scripts as Readonly<Record<string, unknown>>)
+      : {};
   } catch {
     // npm says what is wrong with it.
     return {};

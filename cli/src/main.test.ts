@@ -61,13 +61,17 @@ async function printed(run: Run, parameters: readonly string[]): Promise<string>
 test("the help names every command and goes to standard output", () => {
   const { status, stdout } = slipway("--help");
   assert.equal(status, 0);
-  const shown = Object.entries(commands).flatMap(([word, { isAlias }]) => (isAlias === true ? [] : [word]));
+  const shown = Object.entries(commands).flatMap(([word, { isAlias }]) =>
+    isAlias === true ? [] : [word],
+  );
   for (const word of [...shown, "--help", "--version"]) assert.ok(stdout.includes(word), word);
 });
 
 test("every command has a help that names it, has examples that it understands and --json, and fits 100 columns", async () => {
   // The platform's own help lists its settings.
-  for (const { words, load } of everyCommand(commands).filter(({ words: [word] }) => word !== "start")) {
+  for (const { words, load } of everyCommand(commands).filter(
+    ({ words: [word] }) => word !== "start",
+  )) {
     const run = await load();
     const help = await printed(run, ["--help"]);
     const name = /^Usage: slipway ([a-z -]+[a-z])/.exec(help)?.[1] ?? "";
@@ -77,7 +81,8 @@ test("every command has a help that names it, has examples that it understands a
     const examples = [...help.matchAll(/^  slipway (.*)$/gm)].map(([, example = ""]) => example);
     assert.ok(help.includes("\nExamples:\n") && examples.length > 0, `${name} has no example`);
     for (const example of examples) {
-      const short = words.at(-1) === "list" || words.at(-1) === "show" ? words.slice(0, -1).join(" ") : name;
+      const short =
+        words.at(-1) === "list" || words.at(-1) === "show" ? words.slice(0, -1).join(" ") : name;
       const own = example.startsWith(name) ? name : short;
       assert.ok(example.startsWith(own), `${name}: ${example}`);
       const given = example
@@ -108,7 +113,9 @@ test("only the command that runs the platform loads the platform; the others nee
     "lib/fault.ts",
     "drivers/process/entrypoint-port.ts",
   ];
-  const files = readdirSync(folder).filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
+  const files = readdirSync(folder).filter(
+    (file) => file.endsWith(".ts") && !file.endsWith(".test.ts"),
+  );
   for (const file of files.filter((one) => one !== "start.ts")) {
     const text = readFileSync(join(folder, file), "utf8");
     for (const [, path = ""] of text.matchAll(/"@slipway\/server\/src\/([^"]+)"/g)) {
@@ -135,7 +142,11 @@ test("every first word has a topic, and the lists of commands fit 100 columns", 
 
 test("the version is the one of the package", () => {
   const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
-  assert.deepEqual(slipway("--version"), { status: 0, stdout: `${manifest.version}\n`, stderr: "" });
+  assert.deepEqual(slipway("--version"), {
+    status: 0,
+    stdout: `${manifest.version}\n`,
+    stderr: "",
+  });
 });
 
 test("without a command the help goes to standard error and the code is 2", () => {
@@ -155,9 +166,13 @@ test("an unknown command is refused with the one that was meant", () => {
   assert.deepEqual(slipway("service-accounts", "rotat"), {
     status: 2,
     stdout: "",
-    stderr: '"service-accounts rotat" is not a command; did you mean rotate? See slipway service-accounts --help.\n',
+    stderr:
+      '"service-accounts rotat" is not a command; did you mean rotate? See slipway service-accounts --help.\n',
   });
-  assert.match(slipway("volumes", "rm", "x").stderr, /^"volumes rm" is not a command; did you mean remove\?/);
+  assert.match(
+    slipway("volumes", "rm", "x").stderr,
+    /^"volumes rm" is not a command; did you mean remove\?/,
+  );
 });
 
 test("an app where a verb belongs is answered with the verb that was left out", () => {
@@ -169,27 +184,46 @@ test("an app where a verb belongs is answered with the verb that was left out", 
   for (const [typed, meant] of Object.entries(cases)) {
     const { status, stderr } = slipway(...typed.split(" "));
     assert.equal(status, 2);
-    assert.ok(stderr.startsWith(`"${typed}" is not a command; did you mean slipway ${meant}? See slipway `), stderr);
+    assert.ok(
+      stderr.startsWith(`"${typed}" is not a command; did you mean slipway ${meant}? See slipway `),
+      stderr,
+    );
   }
-  assert.match(slipway("keys", "hello").stderr, /^"keys hello" is not a command\. See slipway keys --help/);
+  assert.match(
+    slipway("keys", "hello").stderr,
+    /^"keys hello" is not a command\. See slipway keys --help/,
+  );
 });
 
 test("what a command does not take is refused, with what it takes instead", () => {
   const misuses: [string[], string][] = [
     [["invite"], "email is missing: the person's email address. See slipway invite --help.\n"],
     [["invite", "a@b", "c"], '"c" is an unexpected argument. See slipway invite --help.\n'],
-    [["invite", "a@b", "--rol", "x"], "--rol is not a valid option; did you mean --role? See slipway invite --help.\n"],
+    [
+      ["invite", "a@b", "--rol", "x"],
+      "--rol is not a valid option; did you mean --role? See slipway invite --help.\n",
+    ],
     [["members", "--colour"], "--colour is not a valid option. See slipway members list --help.\n"],
-    [["whoami", "--url", "ftp://x"], "--url must be a URL with http or https, without user, query or fragment.\n"],
-    [["whoami", "--url", "here"], '--url is "here", but must be a URL such as https://slipway.example.org.\n'],
+    [
+      ["whoami", "--url", "ftp://x"],
+      "--url must be a URL with http or https, without user, query or fragment.\n",
+    ],
+    [
+      ["whoami", "--url", "here"],
+      '--url is "here", but must be a URL such as https://slipway.example.org.\n',
+    ],
   ];
-  for (const [words, stderr] of misuses) assert.deepEqual(slipway(...words), { status: 2, stdout: "", stderr });
+  for (const [words, stderr] of misuses)
+    assert.deepEqual(slipway(...words), { status: 2, stdout: "", stderr });
 });
 
 test("who is not signed in is told how to, also where nobody can", () => {
   const { status, stderr } = slipway("projects");
   assert.equal(status, 3);
-  assert.match(stderr, /^You are not signed in\. Sign in: slipway login .*\nIn scripts and CI, set SLIPWAY_TOKEN /);
+  assert.match(
+    stderr,
+    /^You are not signed in\. Sign in: slipway login .*\nIn scripts and CI, set SLIPWAY_TOKEN /,
+  );
   const login = slipway("login");
   assert.deepEqual([login.status, login.stdout], [1, ""]);
   assert.match(login.stderr, /requires a terminal.*\n.*SLIPWAY_TOKEN/);
@@ -199,7 +233,10 @@ test("a platform that does not answer is named, with the reason", () => {
   const given = { SLIPWAY_TOKEN: "a.b.c", SLIPWAY_URL: "http://127.0.0.1:2" };
   const { status, stderr } = slipwayWith(given, "projects");
   assert.equal(status, 1);
-  assert.match(stderr, /^http:\/\/127\.0\.0\.1:2 cannot be reached \(ECONNREFUSED\)\. Is the platform running/);
+  assert.match(
+    stderr,
+    /^http:\/\/127\.0\.0\.1:2 cannot be reached \(ECONNREFUSED\)\. Is the platform running/,
+  );
 });
 
 test("a password in a URL is not repeated", () => {
@@ -211,7 +248,10 @@ test("a password in a URL is not repeated", () => {
 test("start has a help of its own, and shows the settings when it is asked for them", () => {
   const { status, stdout } = slipway("start", "--help");
   assert.equal(status, 0);
-  assert.match(stdout, /^Usage: slipway start \[options\]\n[^]*--settings +List the environment variables\.\n/);
+  assert.match(
+    stdout,
+    /^Usage: slipway start \[options\]\n[^]*--settings +List the environment variables\.\n/,
+  );
   const settings = slipway("start", "--settings");
   assert.equal(settings.status, 0);
   assert.match(settings.stdout, /SLIPWAY_PORT/);

@@ -1,16 +1,24 @@
 #!/usr/bin/env node
-// The command line: runs the command that was typed and exits with its exit code. What the codes mean is in `refused.ts` and
-// docs/guides/command-line.md.
+// The command line: runs the command that was typed and exits with its exit code. What the codes
+// mean is in `refused.ts` and docs/guides/command-line.md.
 import { enableCompileCache } from "node:module";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-// Halves the time until a command starts. Not in the folder for temporary files, where other users could put code for this one.
-enableCompileCache(join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "slipway", "compiled"));
-const [{ dispatch }, { thisMachine }] = await Promise.all([import("./dispatch.ts"), import("./machine.ts")]);
+// Halves the time until a command starts. Not in the folder for temporary files, where other users
+// could put code for this one.
+enableCompileCache(
+  join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "slipway", "compiled"),
+);
+const [{ dispatch }, { thisMachine }] = await Promise.all([
+  import("./dispatch.ts"),
+  import("./machine.ts"),
+]);
 
 // As in `slipway logs … | head`.
 for (const stream of [process.stdout, process.stderr]) {
-  stream.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+  stream.on("error", (error: NodeJS.ErrnoException) =>
+    process.exit(error.code === "EPIPE" ? 0 : 1),
+  );
 }
 process.exitCode = await dispatch(process.argv.slice(2), thisMachine());

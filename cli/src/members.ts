@@ -14,7 +14,8 @@ const emailOperand = { name: "email", about: "The person's email address." } as 
 export const members = {
   list: listCommand({
     name: "members list",
-    about: "List the members of the project, followed by invitations that have not been accepted yet.",
+    about:
+      "List the members of the project, followed by invitations that have not been accepted yet.",
     examples: ["members", "members --json"],
     of: "project",
     items: async (at) => [
@@ -41,10 +42,15 @@ export const members = {
     async change(at) {
       const role = roles.find((one) => one === at.given.operand("role"));
       if (role === undefined)
-        throw misuse(`The role is "${at.given.operand("role")}", but must be one of ${roles.join(", ")}.`);
+        throw misuse(
+          `The role is "${at.given.operand("role")}", but must be one of ${roles.join(", ")}.`,
+        );
       const member = await memberOf(at);
       const path = { ...at.path, person_id: member.personId };
-      const asked = at.api.PATCH("/v2/projects/{project_id}/members/{person_id}", { params: { path }, body: { role } });
+      const asked = at.api.PATCH("/v2/projects/{project_id}/members/{person_id}", {
+        params: { path },
+        body: { role },
+      });
       return await answerOf(asked);
     },
     said: ({ email, role }) => `${email} now has the role ${role}.`,
@@ -63,13 +69,19 @@ The last owner cannot be removed.`,
       const member = (await membersOf(at)).find(({ email }) => isSame(email, named));
       if (member !== undefined) {
         const path = { ...at.path, person_id: member.personId };
-        await answerOf(at.api.DELETE("/v2/projects/{project_id}/members/{person_id}", { params: { path } }));
+        await answerOf(
+          at.api.DELETE("/v2/projects/{project_id}/members/{person_id}", { params: { path } }),
+        );
         return { email: member.email, withdrawn: false };
       }
       const invitation = (await invitationsOf(at)).find(({ email }) => isSame(email, named));
       if (invitation === undefined) throw await noMember(at);
       const path = { ...at.path, invitation_id: invitation.id };
-      await answerOf(at.api.DELETE("/v2/projects/{project_id}/invitations/{invitation_id}", { params: { path } }));
+      await answerOf(
+        at.api.DELETE("/v2/projects/{project_id}/invitations/{invitation_id}", {
+          params: { path },
+        }),
+      );
       return { email: invitation.email, withdrawn: true };
     },
     said: ({ email, withdrawn }) =>
@@ -82,7 +94,9 @@ async function membersOf({ api, path }: At) {
 }
 
 async function memberOf(at: At) {
-  const member = (await membersOf(at)).find(({ email }) => isSame(email, at.given.operand("email")));
+  const member = (await membersOf(at)).find(({ email }) =>
+    isSame(email, at.given.operand("email")),
+  );
   if (member === undefined) throw await noMember(at);
   return member;
 }
@@ -99,9 +113,12 @@ async function noMember(at: At): Promise<Refused> {
     all.map((one) => one.email),
   );
   const hint = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
-  return new Refused(`The project has no member "${plain(email)}".${hint} To list the members: slipway members`, {
-    exitCode: exitCodes.notFound,
-  });
+  return new Refused(
+    `The project has no member "${plain(email)}".${hint} To list the members: slipway members`,
+    {
+      exitCode: exitCodes.notFound,
+    },
+  );
 }
 
 /** Only callers who may invite can see invitations; for others there are none. */

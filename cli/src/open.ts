@@ -1,4 +1,5 @@
-// `slipway open`: prints the dashboard's page of a project or an app, and opens it in a browser where there is one.
+// `slipway open`: prints the dashboard's page of a project or an app, and opens it in a browser
+// where there is one.
 import { spawn } from "node:child_process";
 import { command } from "./command.ts";
 import { connect, projectOptions, projectPath } from "./connection.ts";
@@ -21,7 +22,8 @@ Without an app: that of the app in this folder, else the project's.`,
     const app = here.app ?? "";
     const project = await projectWith(here, { connection, given, machine });
     // A typing error would open an empty page. An app of this folder may not be deployed yet.
-    if (named !== "") await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`));
+    if (named !== "")
+      await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`));
     const url = `${connection.client.url}${pagePath(project, app)}`;
     output(given, machine, { url }, () => machine.print(url));
     show(url, machine);
@@ -37,7 +39,8 @@ function pagePath(project: string, app: string): string {
 /** Where nothing opens pages, the printed address has to do. */
 function show(url: string, { isInteractive, environment }: Machine): void {
   const isMac = process.platform === "darwin";
-  const hasScreen = isMac || (environment["DISPLAY"] || environment["WAYLAND_DISPLAY"] || "") !== "";
+  const hasScreen =
+    isMac || (environment["DISPLAY"] || environment["WAYLAND_DISPLAY"] || "") !== "";
   if (!isInteractive || !hasScreen) return;
   const child = spawn(isMac ? "open" : "xdg-open", [url], { stdio: "ignore", detached: true });
   child.on("error", () => undefined);

@@ -1,4 +1,5 @@
-// Packs chosen files as a zip in a temporary file, one after the other, so that memory stays bounded.
+// Packs chosen files as a zip in a temporary file, one after the other, so that memory stays
+// bounded.
 import { once } from "node:events";
 import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,23 +20,36 @@ export type PackedFiles = {
 /** The same for the same files. */
 const madeAt = new Date(Date.UTC(2000, 0, 1));
 
-/** Throws `Refused` when a file cannot be read, or changes meanwhile. `onProgress` gets the bytes of the zip so far. */
-export async function pack(files: readonly ChosenFile[], onProgress: (bytes: number) => void): Promise<PackedFiles> {
+/**
+ * Throws `Refused` when a file cannot be read, or changes meanwhile. `onProgress` gets the bytes of
+ * the zip so far.
+ */
+export async function pack(
+  files: readonly ChosenFile[],
+  onProgress: (bytes: number) => void,
+): Promise<PackedFiles> {
   const folder = mkdtempSync(join(tmpdir(), "slipway-deploy-"));
   const remove = (): void => rmSync(folder, { recursive: true, force: true });
   process.once("exit", remove);
-  const packed = { path: join(folder, "app.zip"), remove: () => (process.off("exit", remove), remove()) };
+  const packed = {
+    path: join(folder, "app.zip"),
+    remove: () => (process.off("exit", remove), remove()),
+  };
   try {
     await write(files, packed.path, onProgress);
     return { ...packed, bytes: statSync(packed.path).size };
   } catch (error) {
     packed.remove();
     if (error instanceof Refused) throw error;
-    if (error instanceof Error && "code" in error && error.code === "EACCES") throw noPermission(files, error);
+    if (error instanceof Error && "code" in error && error.code === "EACCES")
+      throw noPermission(files, error);
     const why = error instanceof Error ? error.message : String(error);
-    throw new Refused(`The files cannot be packed: ${why}. Try again when nothing writes to the folder.`, {
-      cause: error,
-    });
+    throw new Refused(
+      `The files cannot be packed: ${why}. Try again when nothing writes to the folder.`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -48,13 +62,19 @@ function noPermission(files: readonly ChosenFile[], error: Error): Refused {
   );
 }
 
-async function write(files: readonly ChosenFile[], path: string, onProgress: (bytes: number) => void): Promise<void> {
+async function write(
+  files: readonly ChosenFile[],
+  path: string,
+  onProgress: (bytes: number) => void,
+): Promise<void> {
   const zip = new ZipFile();
   const failed = once(zip, "error").then(([error]: unknown[]) => {
     throw error;
   });
   const output = createWriteStream(path, { mode: 0o600, flags: "wx" });
-  const counting = async function* (parts: AsyncIterable<Buffer | string>): AsyncGenerator<Buffer | string> {
+  const counting = async function* (
+    parts: AsyncIterable<Buffer | string>,
+  ): AsyncGenerator<Buffer | string> {
     let bytes = 0;
     for await (const part of parts) {
       bytes += part.length;

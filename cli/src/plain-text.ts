@@ -6,7 +6,10 @@ const segments = new Intl.Segmenter();
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u;
 
-/** The text without control characters that move the cursor, change colours or reverse the writing direction. */
+/**
+ * The text without control characters that move the cursor, change colours or reverse the writing
+ * direction.
+ */
 export function plain(text: string): string {
   return text.replaceAll(steering, "");
 }
@@ -23,7 +26,10 @@ export function plainJson(value: unknown, indent = 0): string {
 /** How many columns of a terminal the text takes. */
 export function widthOf(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length;
-  return Array.from(segments.segment(text)).reduce((sum, { segment }) => sum + (wide.test(segment) ? 2 : 1), 0);
+  return Array.from(segments.segment(text)).reduce(
+    (sum, { segment }) => sum + (wide.test(segment) ? 2 : 1),
+    0,
+  );
 }
 
 /** At most `width` columns of the text; where it is cut, it ends in "…". */
@@ -39,12 +45,18 @@ export function cut(text: string, width: number): string {
   return `${kept.trimEnd()}…`;
 }
 
-/** Lines of at most `width` columns; words are not broken. Blank lines stay, other line breaks are like spaces. */
+/**
+ * Lines of at most `width` columns; words are not broken. Blank lines stay, other line breaks are
+ * like spaces.
+ */
 export function wrapped(text: string, width: number): string[] {
   return text
     .trim()
     .split(/\n\s*\n/)
-    .flatMap((paragraph, index) => [...(index === 0 ? [] : [""]), ...wrappedParagraph(paragraph, width)]);
+    .flatMap((paragraph, index) => [
+      ...(index === 0 ? [] : [""]),
+      ...wrappedParagraph(paragraph, width),
+    ]);
 }
 
 function wrappedParagraph(text: string, width: number): string[] {

@@ -1,4 +1,5 @@
-// One line on a terminal that is replaced while work goes on. Elsewhere nothing is shown: logs of CI have no use for it.
+// One line on a terminal that is replaced while work goes on. Elsewhere nothing is shown: logs of
+// CI have no use for it.
 import type { Machine } from "./machine.ts";
 
 const everyMs = 100;
@@ -20,7 +21,9 @@ export class Progress {
     if (!this.#isShown || nowMs - this.#lastMs < everyMs) return;
     this.#lastMs = nowMs;
     this.#hasLine = true;
-    process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns ?? widthByDefault) - 1)}`);
+    process.stderr.write(
+      `\r\x1b[K${text.slice(0, (process.stderr.columns ?? widthByDefault) - 1)}`,
+    );
   }
 
   clear(): void {

@@ -1,4 +1,5 @@
-// `slipway projects …`: lists, makes, renames and deletes projects, and selects the default project for other commands.
+// `slipway projects …`: lists, makes, renames and deletes projects, and selects the default project
+// for other commands.
 import { answerOf } from "@slipway/client/client.ts";
 import { command } from "./command.ts";
 import { chosen, connect, platformOptions, projectsOf, type Connection } from "./connection.ts";
@@ -17,7 +18,11 @@ const paramsOf = async ({ connection, given }: At) => ({
 });
 
 /** Saves the default project with the sign-in; null: none. */
-function select(machine: Machine, { client: { url }, signIn }: Connection, project: string | null): void {
+function select(
+  machine: Machine,
+  { client: { url }, signIn }: Connection,
+  project: string | null,
+): void {
   // The access token may just have been renewed.
   const latest = readSignIns(machine).platforms[url] ?? signIn;
   if (latest !== null) renewSignIn(machine, url, { ...latest, project });
@@ -27,7 +32,8 @@ function select(machine: Machine, { client: { url }, signIn }: Connection, proje
 export const projects = {
   list: listCommand({
     name: "projects list",
-    about: "List the projects that you are a member of. A star marks the project that commands use by default.",
+    about:
+      "List the projects that you are a member of. A star marks the project that commands use by default.",
     examples: ["projects"],
     of: "platform",
     items: ({ connection }) => projectsOf(connection),
@@ -45,7 +51,8 @@ export const projects = {
     examples: ["projects create shop"],
     of: "platform",
     operands: [{ name: "name", about: "What people are shown." }],
-    change: ({ api, given }) => answerOf(api.POST("/v2/projects", { body: { name: given.operand("name") } })),
+    change: ({ api, given }) =>
+      answerOf(api.POST("/v2/projects", { body: { name: given.operand("name") } })),
     said: ({ id, name }) => [
       `Created the project ${name} (${id}).`,
       `To use it by default: slipway projects use ${id}`,
@@ -60,7 +67,9 @@ export const projects = {
     operands: [projectOperand, { name: "name", about: "What people are shown from now on." }],
     async change(at) {
       const params = await paramsOf(at);
-      return await answerOf(at.api.PATCH(route, { params, body: { name: at.given.operand("name") } }));
+      return await answerOf(
+        at.api.PATCH(route, { params, body: { name: at.given.operand("name") } }),
+      );
     },
     said: ({ id, name }) => `The project ${id} is called ${name} now.`,
   }),
@@ -77,7 +86,8 @@ usage and statements are kept. This cannot be undone.`,
     async change(at) {
       const params = await paramsOf(at);
       const answer = await answerOf(at.api.DELETE(route, { params }));
-      if (at.connection.signIn?.project === params.path.project_id) select(at.machine, at.connection, null);
+      if (at.connection.signIn?.project === params.path.project_id)
+        select(at.machine, at.connection, null);
       return answer;
     },
     said: ({ message }) => message,
@@ -85,7 +95,8 @@ usage and statements are kept. This cannot be undone.`,
 
   use: command({
     name: "projects use",
-    about: "Select the project that commands use by default. The choice is saved with your sign-in.",
+    about:
+      "Select the project that commands use by default. The choice is saved with your sign-in.",
     examples: ["projects use shop", "projects use p-4f1c09aa"],
     operands: [projectOperand],
     options: platformOptions,

@@ -38,8 +38,14 @@ test("whatever else is there is a warning that says what, names the setting, and
   await new Promise((resolve) => gone.close(resolve));
   const cases: readonly [string, string][] = [
     [await serve(t, keys("z")), "another platform answers there"],
-    [await serve(t, (_request, response) => response.end("<html>")), "something that is no platform answers there"],
-    [await serve(t, (_request, response) => response.end("null")), "something that is no platform answers there"],
+    [
+      await serve(t, (_request, response) => response.end("<html>")),
+      "something that is no platform answers there",
+    ],
+    [
+      await serve(t, (_request, response) => response.end("null")),
+      "something that is no platform answers there",
+    ],
     [
       await serve(t, (_request, response) => response.writeHead(404).end('{"message":"x"}')),
       "something that is no platform answers there",
@@ -58,7 +64,10 @@ test("whatever else is there is a warning that says what, names the setting, and
     const { state, about, todo } = await publicUrlFinding({ baseUrl, localUrl });
     const said = `SLIPWAY_PUBLIC_URL is ${baseUrl}, but from this machine ${why}`;
     assert.deepEqual([state, about], ["warning", said]);
-    assert.ok(todo?.includes(`have it lead to ${localUrl}, or set SLIPWAY_PUBLIC_URL to the URL that does`), todo);
+    assert.ok(
+      todo?.includes(`have it lead to ${localUrl}, or set SLIPWAY_PUBLIC_URL to the URL that does`),
+      todo,
+    );
   };
   await Promise.all(cases.map(check));
 });
@@ -67,5 +76,8 @@ test("nothing is said of a public URL while the platform itself does not answer"
   const baseUrl = await serve(t, keys("a"));
   const localUrl = await serve(t, (_request, response) => response.writeHead(503).end());
   const { state, about } = await publicUrlFinding({ baseUrl, localUrl });
-  assert.deepEqual([state, about], ["ok", `not looked at: the platform at ${localUrl} does not answer`]);
+  assert.deepEqual(
+    [state, about],
+    ["ok", `not looked at: the platform at ${localUrl} does not answer`],
+  );
 });

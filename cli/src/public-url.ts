@@ -1,5 +1,6 @@
-// Whether the platform of this machine is reached at its public URL (SLIPWAY_PUBLIC_URL), for `slipway doctor` and `slipway up`. It
-// sends one request there, without a token, and one to the platform itself: both must answer with the same public keys.
+// Whether the platform of this machine is reached at its public URL (SLIPWAY_PUBLIC_URL), for
+// `slipway doctor` and `slipway up`. It sends one request there, without a token, and one to the
+// platform itself: both must answer with the same public keys.
 import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { textOf } from "./answer.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
@@ -15,7 +16,10 @@ const path = "/.well-known/jwks.json";
 const answerMs = 3_000;
 const answerBytesMax = 100_000;
 
-/** A finding of `slipway doctor`, never a fault: a router may keep this machine alone from its public URL. */
+/**
+ * A finding of `slipway doctor`, never a fault: a router may keep this machine alone from its
+ * public URL.
+ */
 export async function publicUrlCheck(machine: Machine): Promise<Finding> {
   const urls = readUrls(machine);
   if (urls === null) return { state: "ok", about: "not looked at: no platform was set up here" };
@@ -27,7 +31,11 @@ export async function publicUrlCheck(machine: Machine): Promise<Finding> {
 /** Asks at both URLs, for three seconds at most. */
 export async function publicUrlFinding({ baseUrl, localUrl }: PlatformUrls): Promise<Finding> {
   const [there, here] = await Promise.all([keysAt(baseUrl), keysAt(localUrl)]);
-  if (!here.ok) return { state: "ok", about: `not looked at: the platform at ${plain(localUrl)} does not answer` };
+  if (!here.ok)
+    return {
+      state: "ok",
+      about: `not looked at: the platform at ${plain(localUrl)} does not answer`,
+    };
   const about = `SLIPWAY_PUBLIC_URL is ${plain(baseUrl)}`;
   const isSame = there.ok && there.ids.some((id) => here.ids.includes(id));
   if (isSame) return { state: "ok", about: `${about}, and the platform answers there` };
@@ -39,7 +47,9 @@ export async function publicUrlFinding({ baseUrl, localUrl }: PlatformUrls): Pro
   };
 }
 
-type Keys = { readonly ok: true; readonly ids: readonly unknown[] } | { readonly ok: false; readonly why: string };
+type Keys =
+  | { readonly ok: true; readonly ids: readonly unknown[] }
+  | { readonly ok: false; readonly why: string };
 
 async function keysAt(url: string): Promise<Keys> {
   try {
@@ -47,13 +57,19 @@ async function keysAt(url: string): Promise<Keys> {
     const response = await fetch(`${url}${path}`, { signal, redirect: "manual" });
     const { status, headers } = response;
     if (status >= 300 && status < 400) {
-      const target = URL.parse(headers.get("location") ?? "", url)?.href.replace(path, "") ?? "another address";
+      const target =
+        URL.parse(headers.get("location") ?? "", url)?.href.replace(path, "") ?? "another address";
       return { ok: false, why: `it sends on to ${plain(target).slice(0, 200)}` };
     }
-    const answer = (await boundedAnswer(response, answerBytesMax).json()) as { keys?: unknown } | null;
+    const answer = (await boundedAnswer(response, answerBytesMax).json()) as {
+      keys?: unknown;
+    } | null;
     const keys = answer?.keys;
     if (status !== 200 || !Array.isArray(keys)) return { ok: false, why: notPlatform };
-    return { ok: true, ids: keys.map((key: { kid?: unknown } | null) => key?.kid).filter((id) => id !== undefined) };
+    return {
+      ok: true,
+      ids: keys.map((key: { kid?: unknown } | null) => key?.kid).filter((id) => id !== undefined),
+    };
   } catch (error) {
     return { ok: false, why: whyNoAnswer(error) };
   }
@@ -69,14 +85,17 @@ function whyNoAnswer(error: unknown): string {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "its name has no address";
   if (code === "ECONNREFUSED") return "nothing listens there";
-  if (/CERT|SELF_SIGNED|ALTNAME|ISSUER/.test(code)) return `its certificate is not accepted (${code})`;
+  if (/CERT|SELF_SIGNED|ALTNAME|ISSUER/.test(code))
+    return `its certificate is not accepted (${code})`;
   return `it is not reached (${plain(cause instanceof Error ? cause.message : String(cause)).slice(0, 200)})`;
 }
 
 function readUrls(machine: Machine): PlatformUrls | null {
   try {
     const fields = readBootstrapFields(findCheckout(machine));
-    return fields === null ? null : { baseUrl: textOf(fields, "baseUrl"), localUrl: localUrlOf(fields) };
+    return fields === null
+      ? null
+      : { baseUrl: textOf(fields, "baseUrl"), localUrl: localUrlOf(fields) };
   } catch {
     // Not readable for this user, or no checkout.
     return null;

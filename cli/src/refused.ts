@@ -19,7 +19,10 @@ export class Refused extends Error {
   override readonly name = "Refused";
   readonly exitCode: ExitCode;
 
-  constructor(message: string, options: { readonly exitCode?: ExitCode; readonly cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    options: { readonly exitCode?: ExitCode; readonly cause?: unknown } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.exitCode = options.exitCode ?? exitCodes.failed;
   }

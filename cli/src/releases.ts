@@ -13,12 +13,15 @@ export const numberForm = /^v?(\d{1,9})$/i;
 export const releases = {
   list: listCommand({
     name: "releases list",
-    about: "List the releases of an app, newest first, with the shares of the calls that they are to get and get now.",
+    about:
+      "List the releases of an app, newest first, with the shares of the calls that they are to get and get now.",
     examples: ["releases list hello"],
     of: "app",
     options: limitOption,
     items: (at) =>
-      paged(at, (query) => answerOf(at.api.GET(`${route}/releases`, { params: { path: at.path, query } }))),
+      paged(at, (query) =>
+        answerOf(at.api.GET(`${route}/releases`, { params: { path: at.path, query } })),
+      ),
     columns: {
       RELEASE: ({ number }) => `v${number}`,
       STATE: (release) => state(release.state),

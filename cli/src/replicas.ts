@@ -19,18 +19,24 @@ export const listReplicas = listCommand({
     ]);
     // Several releases can be of one build: they have the same files.
     const releaseOf = Map.groupBy(items, ({ buildId }) => buildId);
-    return replicas.map((one) => ({ ...one, releases: releaseOf.get(one.buildId)?.map(({ number }) => number) ?? [] }));
+    return replicas.map((one) => ({
+      ...one,
+      releases: releaseOf.get(one.buildId)?.map(({ number }) => number) ?? [],
+    }));
   },
   columns: {
     REPLICA: ({ containerId }) => containerId,
     // One that is too old for the list has its build.
     RELEASE: ({ releases, buildId }) =>
-      releases.length === 0 ? `build ${buildId.slice(-8)}` : releases.map((number) => `v${number}`).join(", "),
+      releases.length === 0
+        ? `build ${buildId.slice(-8)}`
+        : releases.map((number) => `v${number}`).join(", "),
     STATE: ({ containerState }) => state(containerState),
     STARTED: ({ containerStartTimestamp }) => moment(containerStartTimestamp),
     CORES: ({ usage }) => usage?.cpuCores?.toFixed(2) ?? null,
     MEMORY: ({ usage }) => (usage === null ? null : bytesText(usage.memoryBytes)),
-    POOL: ({ hardwareProvider, region }) => [hardwareProvider, region].filter((one) => one !== null).join("/"),
+    POOL: ({ hardwareProvider, region }) =>
+      [hardwareProvider, region].filter((one) => one !== null).join("/"),
   },
   none: "The app has no replicas now. The next call starts one.",
 });

@@ -1,5 +1,6 @@
-// The three kinds of commands on things of a platform: list them, show one, do something to one. Each connects as the caller,
-// finds project and app, and prints JSON or text. A wrong app name is answered with the one that was probably meant.
+// The three kinds of commands on things of a platform: list them, show one, do something to one.
+// Each connects as the caller, finds project and app, and prints JSON or text. A wrong app name is
+// answered with the one that was probably meant.
 import { answerOf, type Client } from "@slipway/client/client.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { ApiRefused, type ApiClient } from "./api-client.ts";
@@ -21,7 +22,10 @@ export type At = {
   readonly connection: Connection;
   readonly client: ApiClient;
   readonly api: Client;
-  /** The parameters in paths of the API. `app_id`: the operand `app` or the option `--app`; "" if there is none. */
+  /**
+   * The parameters in paths of the API. `app_id`: the operand `app` or the option `--app`; "" if
+   * there is none.
+   */
   readonly path: { readonly project_id: string; readonly app_id: string };
 };
 
@@ -47,7 +51,8 @@ const namedOperand = { name: "app", about: "Name or id of the app." } as const s
 const appOperand = {
   name: "app",
   isOfFolder: true,
-  about: "Name or id of the app. Default: the one that this folder is linked to, or that its slipway.toml names.",
+  about:
+    "Name or id of the app. Default: the one that this folder is linked to, or that its slipway.toml names.",
 } as const satisfies Operand;
 
 /** The option of commands on a project that can also work on one app. */
@@ -69,7 +74,9 @@ const limitMax = 10_000;
 const pageSizeMax = 200;
 
 /** A command that does what `run` says. */
-export function resourceCommand(shape: Common & { readonly run: (at: At) => Promise<number | void> }): Command {
+export function resourceCommand(
+  shape: Common & { readonly run: (at: At) => Promise<number | void> },
+): Command {
   const { of, appOf, isNamed, hints = {}, operands = [], options = {}, run, ...rest } = shape;
   const needsApp = of === "app" || appOf !== undefined;
   return command({
@@ -80,7 +87,8 @@ export function resourceCommand(shape: Common & { readonly run: (at: At) => Prom
       const connection = connect(given, machine);
       const named = (appOf ?? namedApp)(given);
       const here = needsApp && named === "" ? appOfFolder(".") : { app: named, project: null };
-      const project = of === "platform" ? "" : await projectWith(here, { connection, given, machine });
+      const project =
+        of === "platform" ? "" : await projectWith(here, { connection, given, machine });
       const app = here.app ?? "";
       if (needsApp && app === "") throw nameless(shape.name);
       const { client } = connection;
@@ -157,10 +165,16 @@ export function showCommand<Item>(
   });
 }
 
-/** A command that changes something and says what it did. With `--json` it prints the platform's answer. */
+/**
+ * A command that changes something and says what it did. With `--json` it prints the platform's
+ * answer.
+ */
 export function changeCommand<Answer>(
   shape: Common & {
-    /** What is destroyed, as a question; null: nothing. The command asks it on a terminal, and needs `--yes` without one. */
+    /**
+     * What is destroyed, as a question; null: nothing. The command asks it on a terminal, and needs
+     * `--yes` without one.
+     */
     readonly question?: (at: At) => string | null | Promise<string>;
     readonly change: (at: At) => Promise<Answer>;
     /** One line, or several. */
@@ -238,28 +252,44 @@ export function defined<Fields extends Readonly<Record<string, unknown>>>(
   fields: Fields,
 ): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
+  return Object.fromEntries(entries) as {
+    [Name in keyof Fields]?: Exclude<Fields[Name], undefined>;
+  };
 }
 
-/** The refusal with what to do about it; of an app that does not exist, with the app that was probably meant. */
-async function explained(error: ApiRefused, at: At, hint: ((at: At) => string) | undefined): Promise<Refused> {
+/**
+ * The refusal with what to do about it; of an app that does not exist, with the app that was
+ * probably meant.
+ */
+async function explained(
+  error: ApiRefused,
+  at: At,
+  hint: ((at: At) => string) | undefined,
+): Promise<Refused> {
   const { api, path } = at;
   const apps = error.status === 404 && path.app_id !== "" ? await appsOrNone(api, path) : null;
   if (apps === null || apps.some(({ id, name }) => id === path.app_id || name === path.app_id)) {
     if (hint === undefined) return error;
-    // The folder, which may be a stranger's, may name anything: it stays one word of the command to copy.
+    // The folder, which may be a stranger's, may name anything: it stays one word of the command to
+    // copy.
     const shown = hint({ ...at, path: { ...path, app_id: quoted(path.app_id) } });
-    return new Refused(`${error.message} ${plain(shown)}`, { exitCode: error.exitCode, cause: error });
+    return new Refused(`${error.message} ${plain(shown)}`, {
+      exitCode: error.exitCode,
+      cause: error,
+    });
   }
   const meant = closestName(
     path.app_id,
     apps.map(({ name }) => name),
   );
   const suggestion = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
-  return new Refused(`The project has no app "${plain(path.app_id)}".${suggestion} To list its apps: slipway apps`, {
-    exitCode: exitCodes.notFound,
-    cause: error,
-  });
+  return new Refused(
+    `The project has no app "${plain(path.app_id)}".${suggestion} To list its apps: slipway apps`,
+    {
+      exitCode: exitCodes.notFound,
+      cause: error,
+    },
+  );
 }
 
 /** Null: they cannot be listed. */

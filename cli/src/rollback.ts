@@ -20,16 +20,28 @@ number alone is a release of the folder's app.`,
   examples: ["rollback hello", "rollback hello 3", "rollback 3 --no-wait"],
   of: "app",
   hints: { 404: ({ path }) => `To list them: slipway releases list ${path.app_id}` },
-  operands: [{ name: "release", about: "Its number. Default: the one before.", isOptional: true, form: numberForm }],
+  operands: [
+    {
+      name: "release",
+      about: "Its number. Default: the one before.",
+      isOptional: true,
+      form: numberForm,
+    },
+  ],
   options: {
     "no-wait": { value: null, about: "Do not wait until it takes the calls." },
-    timeout: { value: "<time>", about: `How long to wait, such as 30s or 10m. Default: ${waitDefault}.` },
+    timeout: {
+      value: "<time>",
+      about: `How long to wait, such as 30s or 10m. Default: ${waitDefault}.`,
+    },
   },
   async change(at) {
     const waitMs = secondsOf(at.given.text("timeout") ?? waitDefault, "--timeout") * 1000;
     const named = at.given.operand("release");
     const body = named === "" ? {} : { release: numberOf(named) };
-    const release = await answerOf(at.api.POST(`${route}/rollback`, { params: { path: at.path }, body }));
+    const release = await answerOf(
+      at.api.POST(`${route}/rollback`, { params: { path: at.path }, body }),
+    );
     return at.given.has("no-wait") ? release : await whenItTakesCalls(at, release.number, waitMs);
   },
   said: ({ number, commit, currentPercent }, { path }) => [
@@ -37,17 +49,23 @@ number alone is a release of the folder's app.`,
     // Without a commit it came from an upload, and no push deploys it.
     ...(commit === null
       ? []
-      : [`Pushes are not deployed for now. To resume that: slipway apps resume-deploys ${path.app_id}`]),
+      : [
+          `Pushes are not deployed for now. To resume that: slipway apps resume-deploys ${path.app_id}`,
+        ]),
   ],
 });
 
 function takingText(percent: number | null): string {
-  if (percent === null) return ". No replica of the app takes calls now: the next call goes to this release.";
+  if (percent === null)
+    return ". No replica of the app takes calls now: the next call goes to this release.";
   if (percent === 100) return " and takes all calls.";
   return `, but takes ${percent} % of the calls until its replicas are ready.`;
 }
 
-/** The release, once it takes all calls, or none of the app's replicas takes any. Throws `Refused` when that takes too long. */
+/**
+ * The release, once it takes all calls, or none of the app's replicas takes any. Throws `Refused`
+ * when that takes too long.
+ */
 async function whenItTakesCalls(at: At, number: number, waitMs: number) {
   const endMs = performance.now() + waitMs;
   let told = "";
@@ -55,7 +73,8 @@ async function whenItTakesCalls(at: At, number: number, waitMs: number) {
     const path = { ...at.path, release: String(number) };
     const release = await answerOf(at.api.GET(`${route}/releases/{release}`, { params: { path } }));
     const { state, currentPercent } = release;
-    if (state !== "live") throw new Refused(`Release v${number} was made live, but another one has taken its place.`);
+    if (state !== "live")
+      throw new Refused(`Release v${number} was made live, but another one has taken its place.`);
     if (currentPercent === null || currentPercent === 100) return release;
     const waiting = await waitingText(at, number);
     if (performance.now() + pauseMs > endMs) {

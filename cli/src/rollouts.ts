@@ -30,7 +30,9 @@ export const rollouts = {
     examples: ["rollouts show hello", "rollouts show hello -f"],
     of: "app",
     hints: { 404: ({ path }) => `To list its releases: slipway releases list ${path.app_id}` },
-    options: { follow: { value: null, about: "Print each change, until the roll-out ends.", short: "f" } },
+    options: {
+      follow: { value: null, about: "Print each change, until the roll-out ends.", short: "f" },
+    },
     async run(at) {
       if (at.given.has("follow")) return await followRollOut(at);
       const found = await answerOf(at.api.GET(route, { params: { path: at.path } }));
@@ -70,7 +72,8 @@ export const rollouts = {
 
   finish: changeCommand({
     name: "rollouts finish",
-    about: "End a roll-out now: the new release gets all calls as soon as its replicas can take them.",
+    about:
+      "End a roll-out now: the new release gets all calls as soon as its replicas can take them.",
     examples: ["rollouts finish hello"],
     of: "app",
     change: ({ api, path }) => answerOf(api.POST(`${route}/finish`, { params: { path } })),
@@ -96,13 +99,20 @@ async function followRollOut({ given, machine, client, path }: At): Promise<void
     const rollOut = JSON.parse(data) as RollOut;
     machine.print(given.has("json") ? plainJson(fieldsOf(rollOut)) : rollOutText(rollOut));
   };
-  const address = projectPath(path.project_id, `/apps/${encodeURIComponent(path.app_id)}/rollout?follow=true`);
+  const address = projectPath(
+    path.project_id,
+    `/apps/${encodeURIComponent(path.app_id)}/rollout?follow=true`,
+  );
   const tell = (message: string): void => machine.tell(message);
-  print(await follow(client, { path: address, from: null, print: ({ data }) => print(data), tell }));
+  print(
+    await follow(client, { path: address, from: null, print: ({ data }) => print(data), tell }),
+  );
 }
 
 function rollOutText({ state: word, release, fromRelease, currentShare, reason }: RollOut): string {
   const stateText = word === "taken_back" ? "rolled back" : word.replaceAll("_", " ");
   const why = reason === null ? "" : ` ${reason}`;
-  return plain(`The roll-out of v${release} after v${fromRelease} is ${stateText}, at ${currentShare} %.${why}`);
+  return plain(
+    `The roll-out of v${release} after v${fromRelease} is ${stateText}, at ${currentShare} %.${why}`,
+  );
 }

@@ -1,4 +1,5 @@
-// Shared by `slipway call --async --wait` and `slipway runs`: waits for the end of a run, and prints its result.
+// Shared by `slipway call --async --wait` and `slipway runs`: waits for the end of a run, and
+// prints its result.
 import { answerOf } from "@slipway/client/client.ts";
 import { projectPath } from "./connection.ts";
 import { secondsOf } from "./life.ts";
@@ -25,14 +26,21 @@ export async function waitForRun(at: At, runId: string) {
     if (run.endedAt !== null) return run;
     if (performance.now() + waitMs > endMs) {
       const later = `slipway runs result ${at.path.app_id} ${runId}`;
-      throw new Refused(`Run ${runId} has not ended within ${timeout}; it goes on. To see its result later: ${later}`);
+      throw new Refused(
+        `Run ${runId} has not ended within ${timeout}; it goes on. To see its result later: ${later}`,
+      );
     }
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }
 
-/** Prints the app's answer to the run; returns the app's status. Throws `Refused` if there is none. */
-export async function printResult({ given, machine, client, path }: At, runId: string): Promise<number> {
+/**
+ * Prints the app's answer to the run; returns the app's status. Throws `Refused` if there is none.
+ */
+export async function printResult(
+  { given, machine, client, path }: At,
+  runId: string,
+): Promise<number> {
   const rest = `/apps/${encodeURIComponent(path.app_id)}/runs/${encodeURIComponent(runId)}/result`;
   const { headers, bytes } = await client.download(projectPath(path.project_id, rest));
   const contentType = headers.get("content-type") ?? "";

@@ -19,7 +19,10 @@ import { moment, state } from "./table.ts";
 
 const route = "/v2/projects/{project_id}/apps/{app_id}/runs" as const;
 const deadRoute = "/v2/projects/{project_id}/apps/{app_id}/dead-runs" as const;
-const runOperand = { name: "run", about: "The run id, which is also the X-Request-Id of the call." } as const;
+const runOperand = {
+  name: "run",
+  about: "The run id, which is also the X-Request-Id of the call.",
+} as const;
 const deadOptions = {
   status: { value: "<status>", about: "With --all: only those that ended as failure or timeout." },
 };
@@ -30,7 +33,11 @@ export const runs = {
     name: "runs list",
     about: `List the runs of an app, newest first: runs in the background, and calls that have ended. With --dead: runs that
 failed for good and can be run again.`,
-    examples: ["runs list hello", "runs list hello --async --status failure", "runs list hello --dead -n 200"],
+    examples: [
+      "runs list hello",
+      "runs list hello --async --status failure",
+      "runs list hello --dead -n 200",
+    ],
     of: "app",
     options: {
       async: { value: null, about: "Only runs in the background." },
@@ -43,11 +50,18 @@ failed for good and can be run again.`,
       if (given.has("dead")) {
         const status = choice(given, "status", ["failure", "timeout"]);
         return paged(at, (page) =>
-          answerOf(api.GET(deadRoute, { params: { path, query: { ...page, ...defined({ status }) } } })),
+          answerOf(
+            api.GET(deadRoute, { params: { path, query: { ...page, ...defined({ status }) } } }),
+          ),
         );
       }
-      const filter = { asyncOnly: given.has("async"), ...defined({ status: choice(given, "status", runStates) }) };
-      return paged(at, (page) => answerOf(api.GET(route, { params: { path, query: { ...page, ...filter } } })));
+      const filter = {
+        asyncOnly: given.has("async"),
+        ...defined({ status: choice(given, "status", runStates) }),
+      };
+      return paged(at, (page) =>
+        answerOf(api.GET(route, { params: { path, query: { ...page, ...filter } } })),
+      );
     },
     columns: {
       RUN: ({ id }) => id,
@@ -91,7 +105,8 @@ failed for good and can be run again.`,
 
   result: resourceCommand({
     name: "runs result",
-    about: "Print the app's answer to a run in the background. The exit code is 1 if the app answered with an error.",
+    about:
+      "Print the app's answer to a run in the background. The exit code is 1 if the app answered with an error.",
     examples: [
       "runs result hello 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c",
       "runs result hello 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c --wait --timeout 10m",
@@ -101,7 +116,10 @@ failed for good and can be run again.`,
     operands: [runOperand],
     options: {
       wait: { value: null, about: "Wait until it has ended." },
-      timeout: { value: "<time>", about: "With --wait: how long, such as 30s or 10m. Default: 1h." },
+      timeout: {
+        value: "<time>",
+        about: "With --wait: how long, such as 30s or 10m. Default: 1h.",
+      },
     },
     async run(at) {
       const runId = at.given.operand("run");
@@ -129,7 +147,10 @@ failed for good and can be run again.`,
     name: "runs redrive",
     about:
       "Run a failed run again as a new one, with the same request and webhook; or with --all every one that failed for good.",
-    examples: ["runs redrive hello 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c", "runs redrive hello --all --status timeout"],
+    examples: [
+      "runs redrive hello 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c",
+      "runs redrive hello --all --status timeout",
+    ],
     of: "app",
     operands: [{ ...runOperand, isOptional: true }],
     options: { all: { value: null, about: "All that failed for good." }, ...deadOptions },
@@ -144,19 +165,23 @@ failed for good and can be run again.`,
       const query = deadQuery(given);
       let redriven = 0;
       for (let hasMore = true; hasMore;) {
-        const answer = await answerOf(api.POST(`${deadRoute}/redrive`, { params: { path, query } }));
+        const answer = await answerOf(
+          api.POST(`${deadRoute}/redrive`, { params: { path, query } }),
+        );
         redriven += answer.redriven;
         // A request that redrives none would be repeated for ever.
         hasMore = answer.hasMore && answer.redriven > 0;
       }
       return { runId: null, redriven };
     },
-    said: ({ runId, redriven }) => (runId === null ? `Redriven: ${redriven}.` : `The new run is ${runId}.`),
+    said: ({ runId, redriven }) =>
+      runId === null ? `Redriven: ${redriven}.` : `The new run is ${runId}.`,
   }),
 
   purge: changeCommand({
     name: "runs purge",
-    about: "Delete the stored requests of all runs that failed for good: they stay listed, but cannot be run again.",
+    about:
+      "Delete the stored requests of all runs that failed for good: they stay listed, but cannot be run again.",
     examples: ["runs purge hello --yes", "runs purge hello --status timeout"],
     of: "app",
     isNamed: true,

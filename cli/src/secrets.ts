@@ -1,5 +1,5 @@
-// `slipway secrets …`: the secrets of a project or an app. The API replaces all of them at once, so a change reads them, merges
-// and writes. Values are never printed but with `list --json`.
+// `slipway secrets …`: the secrets of a project or an app. The API replaces all of them at once, so
+// a change reads them, merges and writes. Values are never printed but with `list --json`.
 import { readFile } from "node:fs/promises";
 import { answerOf } from "@slipway/client/client.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
@@ -11,19 +11,25 @@ import { appOption, changeCommand, listCommand, type At } from "./resource.ts";
 const projectRoute = "/v2/projects/{project_id}/secrets" as const;
 const appRoute = "/v2/projects/{project_id}/apps/{app_id}/secrets" as const;
 const restartOption = {
-  restart: { value: null, about: "Restart the apps that use them now; else replicas see them when they start." },
+  restart: {
+    value: null,
+    about: "Restart the apps that use them now; else replicas see them when they start.",
+  },
 } as const;
 
 /** By verb. */
 export const secrets = {
   list: listCommand({
     name: "secrets list",
-    about: "List the names of the secrets of the project, or of an app. With --json: names and values.",
+    about:
+      "List the names of the secrets of the project, or of an app. With --json: names and values.",
     examples: ["secrets", "secrets list --app hello"],
     of: "project",
     options: appOption,
     async items(at) {
-      const entries = Object.entries(await read(at)).toSorted(([one], [other]) => (one < other ? -1 : 1));
+      const entries = Object.entries(await read(at)).toSorted(([one], [other]) =>
+        one < other ? -1 : 1,
+      );
       return entries.map(([name, value]) => ({ name, value }));
     },
     columns: { NAME: ({ name }) => name },
@@ -40,7 +46,9 @@ asks for the value on a terminal, and reads it from standard input elsewhere, so
       "secrets set --from-env .env",
     ],
     of: "project",
-    operands: [{ name: "NAME=value", about: "A secret, or its name alone.", isOptional: true, isMany: true }],
+    operands: [
+      { name: "NAME=value", about: "A secret, or its name alone.", isOptional: true, isMany: true },
+    ],
     options: {
       "from-env": {
         value: "<file>",
@@ -53,7 +61,8 @@ asks for the value on a terminal, and reads it from standard input elsewhere, so
     async change(at) {
       const added = { ...(await fileSecrets(at)), ...(await typedSecrets(at)) };
       const names = Object.keys(added);
-      if (names.length === 0) throw misuse("There is nothing to set. See slipway secrets set --help.");
+      if (names.length === 0)
+        throw misuse("There is nothing to set. See slipway secrets set --help.");
       const { message } = await write(at, { ...(await read(at)), ...added });
       return { names, message };
     },
@@ -75,7 +84,9 @@ asks for the value on a terminal, and reads it from standard input elsewhere, so
     },
     async change(at) {
       const names = at.given.operands("NAME");
-      const kept = Object.fromEntries(Object.entries(await read(at)).filter(([name]) => !names.includes(name)));
+      const kept = Object.fromEntries(
+        Object.entries(await read(at)).filter(([name]) => !names.includes(name)),
+      );
       const { message } = await write(at, kept);
       return { names, message };
     },
@@ -108,15 +119,20 @@ async function fileSecrets({ given }: At): Promise<Readonly<Record<string, strin
 async function typedSecrets({ given, machine }: At): Promise<Record<string, string>> {
   const pairs = given.operands("NAME=value");
   const bare = pairs.filter((pair) => !pair.includes("="));
-  if (bare.length > 0 && given.text("from-env") === "-") throw misuse(`${bare.join(", ")}: the value is missing.`);
+  if (bare.length > 0 && given.text("from-env") === "-")
+    throw misuse(`${bare.join(", ")}: the value is missing.`);
   if (bare.length > 1 && !machine.isInteractive) {
-    throw misuse(`${bare.join(", ")}: standard input has one value only. Set them one by one, or use --from-env -.`);
+    throw misuse(
+      `${bare.join(", ")}: standard input has one value only. Set them one by one, or use --from-env -.`,
+    );
   }
   const typed: [string, string][] = [];
   for (const pair of pairs) {
     const at = pair.indexOf("=");
     typed.push(
-      at === -1 ? [pair, await askedValue(pair, machine.isInteractive)] : [pair.slice(0, at), pair.slice(at + 1)],
+      at === -1
+        ? [pair, await askedValue(pair, machine.isInteractive)]
+        : [pair.slice(0, at), pair.slice(at + 1)],
     );
   }
   return Object.fromEntries(typed);
@@ -127,7 +143,9 @@ async function askedValue(name: string, isInteractive: boolean): Promise<string>
   if (!isInteractive) {
     const value = (await readInput()).toString().replace(/\r?\n$/, "");
     if (value !== "") return value;
-    throw misuse(`Nothing came on standard input for ${name}. To make it empty: slipway secrets set ${name}=`);
+    throw misuse(
+      `Nothing came on standard input for ${name}. To make it empty: slipway secrets set ${name}=`,
+    );
   }
   return await askSecret(`${name}: `);
 }
@@ -136,7 +154,10 @@ async function fileBytes(file: string): Promise<Uint8Array> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw misuse(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`, error);
+    throw misuse(
+      `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
+      error,
+    );
   }
 }
 

@@ -9,7 +9,9 @@ export class EventTooLarge extends Error {}
 const eventCharactersMax = 10_000_000;
 
 /** The events that have data, each as soon as it is complete. Throws `EventTooLarge`. */
-export async function* serverEvents(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent, void, undefined> {
+export async function* serverEvents(
+  bytes: AsyncIterable<Uint8Array>,
+): AsyncGenerator<ServerEvent, void, undefined> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const part of bytes) {
@@ -32,5 +34,9 @@ function eventOf(block: string): ServerEvent {
     const before = name === "data" ? fields.get(name) : undefined;
     fields.set(name, before === undefined ? value : `${before}\n${value}`);
   }
-  return { id: fields.get("id") ?? "", event: fields.get("event") ?? "message", data: fields.get("data") ?? "" };
+  return {
+    id: fields.get("id") ?? "",
+    event: fields.get("event") ?? "message",
+    data: fields.get("data") ?? "",
+  };
 }

@@ -44,7 +44,10 @@ It never has more permissions than you. Only the token goes to standard output.`
     operands: [{ name: "name", about: "Display name, here and in the audit log." }],
     options: {
       role: { value: "<role>", about: "Role: owner, admin, member or billing. Default: member." },
-      permissions: { value: "<list>", about: "Permissions instead of a role, separated by commas." },
+      permissions: {
+        value: "<list>",
+        about: "Permissions instead of a role, separated by commas.",
+      },
       ...expiresOption(lifeDefault),
     },
     async change({ given, api, path }) {
@@ -53,9 +56,15 @@ It never has more permissions than you. Only the token goes to standard output.`
       if (role !== undefined && permissions !== undefined)
         throw misuse("Use either --role or --permissions, not both.");
       const rights =
-        permissions === undefined ? { role: role ?? "member" } : { permissions: permissionsOf(permissions) };
+        permissions === undefined
+          ? { role: role ?? "member" }
+          : { permissions: permissionsOf(permissions) };
       const expires_at = expiryOf(given.text("expires") ?? lifeDefault);
-      const body = { name: given.operand("name"), ...rights, ...(expires_at === null ? {} : { expires_at }) };
+      const body = {
+        name: given.operand("name"),
+        ...rights,
+        ...(expires_at === null ? {} : { expires_at }),
+      };
       return await answerOf(api.POST(route, { params: { path }, body }));
     },
     said: ({ name, expires_at }) => [
@@ -73,8 +82,16 @@ It never has more permissions than you. Only the token goes to standard output.`
     list: "service-accounts list",
     items: accountsOf,
     rotate: (at, id, body) =>
-      answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: { ...at.path, service_account_id: id } }, body })),
-    remove: (at, id) => answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, service_account_id: id } } })),
+      answerOf(
+        at.api.POST(`${oneRoute}/rotate`, {
+          params: { path: { ...at.path, service_account_id: id } },
+          body,
+        }),
+      ),
+    remove: (at, id) =>
+      answerOf(
+        at.api.DELETE(oneRoute, { params: { path: { ...at.path, service_account_id: id } } }),
+      ),
   }),
 };
 
@@ -88,7 +105,10 @@ function permissionsOf(text: string) {
     const permission = choosablePermissions.find((one) => one === name);
     if (permission !== undefined) return permission;
     const meant = closestName(name, choosablePermissions);
-    const hint = meant === undefined ? `They are: ${choosablePermissions.join(", ")}.` : `Did you mean ${meant}?`;
+    const hint =
+      meant === undefined
+        ? `They are: ${choosablePermissions.join(", ")}.`
+        : `Did you mean ${meant}?`;
     throw misuse(`--permissions has "${name}", which is not a permission. ${hint}`);
   });
 }

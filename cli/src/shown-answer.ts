@@ -1,5 +1,5 @@
-// Prints what an app has answered: the result alone if the answer is one of cortex, JSON readably, text and events as they come.
-// Bytes go to files and programs unchanged, but not to a terminal.
+// Prints what an app has answered: the result alone if the answer is one of cortex, JSON readably,
+// text and events as they come. Bytes go to files and programs unchanged, but not to a terminal.
 import type { Machine } from "./machine.ts";
 import { plain, plainJson } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
@@ -14,10 +14,18 @@ export type Answer = {
 
 const jsonBytesMax = 50_000_000;
 
-/** Prints the answer to standard output while it comes. `isJson`: each event, and the result, as a line of JSON. */
-export async function printAnswer(machine: Machine, { contentType, body }: Answer, isJson: boolean): Promise<void> {
+/**
+ * Prints the answer to standard output while it comes. `isJson`: each event, and the result, as a
+ * line of JSON.
+ */
+export async function printAnswer(
+  machine: Machine,
+  { contentType, body }: Answer,
+  isJson: boolean,
+): Promise<void> {
   if (/^text\/event-stream/i.test(contentType)) {
-    for await (const { data } of serverEvents(body)) machine.print(isJson ? plainJson({ data }) : plainLines(data));
+    for await (const { data } of serverEvents(body))
+      machine.print(isJson ? plainJson({ data }) : plainLines(data));
     return;
   }
   if (isJson || /^application\/(?:[\w.-]+\+)?json/i.test(contentType)) {
@@ -25,7 +33,9 @@ export async function printAnswer(machine: Machine, { contentType, body }: Answe
     const value = parsed(bytes.toString());
     if (value !== undefined) return printValue(machine, resultOf(value), isJson);
     if (isJson) return machine.print(plainJson(bytes.toString()));
-    return machine.columns === null ? machine.write(bytes) : machine.print(plainLines(bytes.toString()));
+    return machine.columns === null
+      ? machine.write(bytes)
+      : machine.print(plainLines(bytes.toString()));
   }
   if (machine.columns === null) {
     for await (const part of body) machine.write(part);
@@ -33,7 +43,9 @@ export async function printAnswer(machine: Machine, { contentType, body }: Answe
   }
   if (!/^text\/|^application\/(?:xml|javascript|x-ndjson)|^$/i.test(contentType)) {
     const { length } = await whole(body);
-    throw new Refused(`The result is ${bytesText(length)} of ${plain(contentType)}. To keep it, add: > file`);
+    throw new Refused(
+      `The result is ${bytesText(length)} of ${plain(contentType)}. To keep it, add: > file`,
+    );
   }
   const decoder = new TextDecoder();
   let isLineEnded = true;
@@ -51,7 +63,8 @@ export async function whole(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
   let length = 0;
   for await (const part of body) {
     length += part.length;
-    if (length > jsonBytesMax) throw new Refused(`The answer is larger than ${bytesText(jsonBytesMax)}.`);
+    if (length > jsonBytesMax)
+      throw new Refused(`The answer is larger than ${bytesText(jsonBytesMax)}.`);
     parts.push(part);
   }
   return Buffer.concat(parts);

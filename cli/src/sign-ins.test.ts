@@ -1,6 +1,15 @@
-// The file of sign-ins: who may read it, its content after changes, and the message for a file that is not ours.
+// The file of sign-ins: who may read it, its content after changes, and the message for a file that
+// is not ours.
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -40,7 +49,10 @@ test("each platform has its sign-in, the last one is current, and one that goes 
   assert.deepEqual(readSignIns(home), { current: null, platforms: {} });
   writeSignIn(home, one, signIn("a"));
   writeSignIn(home, other, signIn("b"));
-  assert.deepEqual([readSignIns(home).current, Object.keys(readSignIns(home).platforms)], [other, [one, other]]);
+  assert.deepEqual(
+    [readSignIns(home).current, Object.keys(readSignIns(home).platforms)],
+    [other, [one, other]],
+  );
   writeSignIn(home, other, null);
   // No command acts on another platform unasked.
   assert.deepEqual(readSignIns(home), { current: null, platforms: { [one]: signIn("a") } });
@@ -53,7 +65,10 @@ test("a renewed access token is kept, unless the sign-in has ended or is another
   writeSignIn(home, one, signIn("a"));
   writeSignIn(home, other, signIn("b"));
   renewSignIn(home, one, { ...signIn("a"), accessToken: "new" });
-  assert.deepEqual([readSignIns(home).current, readSignIns(home).platforms[one]?.accessToken], [other, "new"]);
+  assert.deepEqual(
+    [readSignIns(home).current, readSignIns(home).platforms[one]?.accessToken],
+    [other, "new"],
+  );
   renewSignIn(home, one, { ...signIn("c"), accessToken: "late" });
   assert.equal(readSignIns(home).platforms[one]?.accessToken, "new");
   writeSignIn(home, one, null);
@@ -64,9 +79,18 @@ test("a renewed access token is kept, unless the sign-in has ended or is another
 test("a file that is not ours is named, and not replaced", (t) => {
   const home = machine(t);
   mkdirSync(join(home.homeFolder, ".slipway"));
-  for (const text of ["", "{", "[]", '{"current":1,"platforms":{}}', '{"current":null,"platforms":{"a":{}}}']) {
+  for (const text of [
+    "",
+    "{",
+    "[]",
+    '{"current":1,"platforms":{}}',
+    '{"current":null,"platforms":{"a":{}}}',
+  ]) {
     writeFileSync(signInFile(home), text);
-    assert.throws(() => readSignIns(home), /config\.json was not written by slipway login\. Delete it/);
+    assert.throws(
+      () => readSignIns(home),
+      /config\.json was not written by slipway login\. Delete it/,
+    );
     assert.throws(() => writeSignIn(home, one, signIn("a")), /Delete it/);
     assert.equal(readFileSync(signInFile(home), "utf8"), text);
   }

@@ -1,5 +1,6 @@
-// The file that stores this person's sign-ins: ~/.slipway/config.json. It contains tokens, so only its owner may read it. It
-// is replaced atomically, so that a crash leaves either the old file or the new one.
+// The file that stores this person's sign-ins: ~/.slipway/config.json. It contains tokens, so only
+// its owner may read it. It is replaced atomically, so that a crash leaves either the old file or
+// the new one.
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Machine } from "./machine.ts";
@@ -16,8 +17,14 @@ export type SignIn = {
   readonly project: string | null;
 };
 
-/** The content of the file: the most recent platform, and the sign-ins by URL. A token is sent to its own URL only. */
-export type SignIns = { readonly current: string | null; readonly platforms: Readonly<Record<string, SignIn>> };
+/**
+ * The content of the file: the most recent platform, and the sign-ins by URL. A token is sent to
+ * its own URL only.
+ */
+export type SignIns = {
+  readonly current: string | null;
+  readonly platforms: Readonly<Record<string, SignIn>>;
+};
 
 const none: SignIns = { current: null, platforms: {} };
 
@@ -31,7 +38,10 @@ export function signInFile(machine: Pick<Machine, "homeFolder">): string {
   return join(machine.homeFolder, ".slipway", "config.json");
 }
 
-/** The content of the file; empty when it does not exist. Throws `Refused` for a file that is not ours. */
+/**
+ * The content of the file; empty when it does not exist. Throws `Refused` for a file that is not
+ * ours.
+ */
 export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
   const file = signInFile(machine);
   let text: string;
@@ -43,16 +53,22 @@ export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
   }
   const found = parse(text);
   if (found === null) {
-    throw new Refused(`${file} was not written by slipway login. Delete it, then sign in again: slipway login`);
+    throw new Refused(
+      `${file} was not written by slipway login. Delete it, then sign in again: slipway login`,
+    );
   }
   return found;
 }
 
 /**
- * Replaces the sign-in at `url` and makes it the current one. Null removes it: if it was the current one, none is, so that no command
- * acts on another platform unasked.
+ * Replaces the sign-in at `url` and makes it the current one. Null removes it: if it was the
+ * current one, none is, so that no command acts on another platform unasked.
  */
-export function writeSignIn(machine: Pick<Machine, "homeFolder">, url: string, signIn: SignIn | null): void {
+export function writeSignIn(
+  machine: Pick<Machine, "homeFolder">,
+  url: string,
+  signIn: SignIn | null,
+): void {
   const before = readSignIns(machine);
   const others = Object.entries(before.platforms).filter(([key]) => key !== url);
   const platforms = Object.fromEntries(signIn === null ? others : [...others, [url, signIn]]);
@@ -61,8 +77,15 @@ export function writeSignIn(machine: Pick<Machine, "homeFolder">, url: string, s
   write(signInFile(machine), { current, platforms });
 }
 
-/** Replaces the sign-in at `url` after its access token was renewed, without making it the current one. */
-export function renewSignIn(machine: Pick<Machine, "homeFolder">, url: string, signIn: SignIn): void {
+/**
+ * Replaces the sign-in at `url` after its access token was renewed, without making it the current
+ * one.
+ */
+export function renewSignIn(
+  machine: Pick<Machine, "homeFolder">,
+  url: string,
+  signIn: SignIn,
+): void {
   const before = readSignIns(machine);
   // The person may have signed out in the meantime.
   if (before.platforms[url]?.refreshToken !== signIn.refreshToken) return;
@@ -74,7 +97,10 @@ function write(file: string, content: SignIns): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     try {
-      writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flag: "wx" });
+      writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, {
+        mode: 0o600,
+        flag: "wx",
+      });
       // The umask of the process may remove even more permissions.
       chmodSync(temporary, 0o600);
       renameSync(temporary, file);

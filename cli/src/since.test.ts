@@ -30,5 +30,11 @@ test("spans and sizes have one unit or two", () => {
     "2 min 5 s",
     "1 h 1 min",
   ]);
-  assert.deepEqual([0, 999, 1500, 2_000_000, 3e15].map(bytesText), ["0 B", "999 B", "1.5 kB", "2.0 MB", "3000.0 TB"]);
+  assert.deepEqual([0, 999, 1500, 2_000_000, 3e15].map(bytesText), [
+    "0 B",
+    "999 B",
+    "1.5 kB",
+    "2.0 MB",
+    "3000.0 TB",
+  ]);
 });

@@ -1,6 +1,9 @@
 // Times for people: how long ago, or in how long. Pure.
 
-/** The largest unit that fits at least once; seconds in milliseconds, …; months and years are said as a day. */
+/**
+ * The largest unit that fits at least once; seconds in milliseconds, …; months and years are said
+ * as a day.
+ */
 const units: readonly (readonly [string, number])[] = [
   ["d", 86_400_000],
   ["h", 3_600_000],

@@ -3,7 +3,10 @@
 /** Bytes as text, such as `1.5 MB`; a kilobyte has 1000 bytes. */
 export function bytesText(bytes: number): string {
   const units = ["B", "kB", "MB", "GB", "TB"] as const;
-  const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
+  const power = Math.min(
+    units.length - 1,
+    Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)),
+  );
   const value = bytes / 1000 ** power;
   return `${power === 0 ? value : value.toFixed(1)} ${units[power]}`;
 }

@@ -1,4 +1,5 @@
-// Looks through the source files of a folder for `slipway init`. It reads, and runs nothing; what cannot be read is passed over.
+// Looks through the source files of a folder for `slipway init`. It reads, and runs nothing; what
+// cannot be read is passed over.
 import { existsSync, readdirSync, readFileSync, statSync, type Dirent } from "node:fs";
 import { join } from "node:path";
 import { isNeverChosen } from "./chosen-files.ts";
@@ -11,23 +12,37 @@ const filesMax = 500;
 const depthMax = 3;
 const firstNames = ["main.py", "app.py", "streamlit_app.py", "server.py", "asgi.py", "wsgi.py"];
 
-/** The files whose names `form` matches: those at the top first, and those that usually start an app before the others. */
+/**
+ * The files whose names `form` matches: those at the top first, and those that usually start an app
+ * before the others.
+ */
 export function sourceFiles(folder: string, form: RegExp): string[] {
   return filesBelow({ folder, form, path: "", depth: 0 });
 }
 
-type Look = { readonly folder: string; readonly form: RegExp; readonly path: string; readonly depth: number };
+type Look = {
+  readonly folder: string;
+  readonly form: RegExp;
+  readonly path: string;
+  readonly depth: number;
+};
 
 function filesBelow({ folder, form, path, depth }: Look): string[] {
   const entries = entriesOf(join(folder, path)).toSorted(byRank);
   const at = (name: string): string => (path === "" ? name : `${path}/${name}`);
-  const files = entries.filter((entry) => entry.isFile() && form.test(entry.name)).map(({ name }) => at(name));
-  const folders = entries.filter((entry) => entry.isDirectory() && /^[A-Za-z_][\w-]*$/.test(entry.name));
+  const files = entries
+    .filter((entry) => entry.isFile() && form.test(entry.name))
+    .map(({ name }) => at(name));
+  const folders = entries.filter(
+    (entry) => entry.isDirectory() && /^[A-Za-z_][\w-]*$/.test(entry.name),
+  );
   const below =
     depth === depthMax
       ? []
       : folders
-          .filter(({ name }) => !isNeverChosen(name) && !existsSync(join(folder, at(name), "pyvenv.cfg")))
+          .filter(
+            ({ name }) => !isNeverChosen(name) && !existsSync(join(folder, at(name), "pyvenv.cfg")),
+          )
           .flatMap(({ name }) => filesBelow({ folder, form, path: at(name), depth: depth + 1 }));
   return [...files, ...below].slice(0, filesMax);
 }
@@ -62,7 +77,10 @@ export function textOf(path: string): string | null {
   }
 }
 
-/** What has no encoding that the platform reads is searched as far as it goes: the build says what is wrong with it. */
+/**
+ * What has no encoding that the platform reads is searched as far as it goes: the build says what
+ * is wrong with it.
+ */
 function decoded(path: string): string {
   try {
     return readTextFile(path, path);
@@ -72,7 +90,10 @@ function decoded(path: string): string {
   }
 }
 
-/** The port that the texts name; null: none, or the variable PORT. `named` has the port as its first group. */
+/**
+ * The port that the texts name; null: none, or the variable PORT. `named` has the port as its first
+ * group.
+ */
 export function portIn(texts: readonly string[], variable: RegExp, named: RegExp): number | null {
   if (texts.some((text) => variable.test(text))) return null;
   const found = texts.map((text) =>

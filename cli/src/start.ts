@@ -1,4 +1,5 @@
-// `slipway start`: runs the platform in this process until a signal ends it, and builds the dashboard beside it.
+// `slipway start`: runs the platform in this process until a signal ends it, and builds the
+// dashboard beside it.
 import { buildDashboard } from "./build-dashboard.ts";
 import { findCheckout, noPlatformHere } from "./checkout.ts";
 import { commonOptions, type Run } from "./command.ts";
@@ -21,10 +22,13 @@ export const start: Run = async (parameters, machine) => {
     return 0;
   }
   const isSettings = parameters.length === 1 && parameters[0] === "--settings";
-  const { runPlatform } = await import("@slipway/server/src/run-platform.ts").catch((error: unknown) => {
-    const isAbsent = error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND";
-    throw isAbsent && error.message.includes("@slipway/server") ? noPlatformHere(error) : error;
-  });
+  const { runPlatform } = await import("@slipway/server/src/run-platform.ts").catch(
+    (error: unknown) => {
+      const isAbsent =
+        error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND";
+      throw isAbsent && error.message.includes("@slipway/server") ? noPlatformHere(error) : error;
+    },
+  );
   // Arguments ask for help, or are refused.
   if (parameters.length === 0) buildDashboard(findCheckout(machine), process.pid);
   return await runPlatform(isSettings ? ["--help"] : parameters);

@@ -20,29 +20,40 @@ for, and a newest build that failed.`,
     const [project, apps, replicas] = await Promise.all([
       answerOf(api.GET("/v2/projects/{project_id}", { params: { path: { project_id } } })),
       answerOf(api.GET("/v2/projects/{project_id}/apps", { params: { path: { project_id } } })),
-      answerOf(api.GET("/v2/projects/{project_id}/containers", { params: { path: { project_id } } })),
+      answerOf(
+        api.GET("/v2/projects/{project_id}/containers", { params: { path: { project_id } } }),
+      ),
     ]);
     const rows = apps.map((app) => ({
       name: app.name,
       status: app.status,
-      replicas: replicas.filter(({ appId, containerState }) => appId === app.id && containerState === "RUNNING").length,
+      replicas: replicas.filter(
+        ({ appId, containerState }) => appId === app.id && containerState === "RUNNING",
+      ).length,
       changed: app.updatedAt,
       attention: attentionOf(app, machine),
     }));
-    output(given, machine, { url: client.url, project: { id: project.id, name: project.name }, apps: rows }, () => {
-      machine.print(plain(`${client.url}, project ${project.name} (${project.id})`));
-      machine.print("");
-      if (rows.length === 0) return machine.tell("The project has no apps yet. To begin one: slipway init");
-      printTable(
-        machine,
-        ["APP", "STATE", "REPLICAS", "CHANGED"],
-        rows.map((one) => [one.name, state(one.status), one.replicas, moment(one.changed)]),
-      );
-      // Below the table, where a narrow terminal cuts nothing of them.
-      const needy = rows.filter(({ attention }) => attention !== null);
-      if (needy.length > 0) machine.print("\nNeeds attention:");
-      for (const { name, attention } of needy) machine.print(plain(`  ${name}: ${withCommands(attention ?? "")}`));
-    });
+    output(
+      given,
+      machine,
+      { url: client.url, project: { id: project.id, name: project.name }, apps: rows },
+      () => {
+        machine.print(plain(`${client.url}, project ${project.name} (${project.id})`));
+        machine.print("");
+        if (rows.length === 0)
+          return machine.tell("The project has no apps yet. To begin one: slipway init");
+        printTable(
+          machine,
+          ["APP", "STATE", "REPLICAS", "CHANGED"],
+          rows.map((one) => [one.name, state(one.status), one.replicas, moment(one.changed)]),
+        );
+        // Below the table, where a narrow terminal cuts nothing of them.
+        const needy = rows.filter(({ attention }) => attention !== null);
+        if (needy.length > 0) machine.print("\nNeeds attention:");
+        for (const { name, attention } of needy)
+          machine.print(plain(`  ${name}: ${withCommands(attention ?? "")}`));
+      },
+    );
   },
 });
 
@@ -56,10 +67,12 @@ type App = BuiltApp & {
 /** What it waits for, and why its newest build failed. Null: nothing needs attention. */
 function attentionOf(app: App, machine: Machine): string | null {
   const { name, status, waitReason, latestBuildId } = app;
-  const when = app.lastBuildEndedAt === null ? "" : ` ${cellText(machine, moment(app.lastBuildEndedAt))}`;
+  const when =
+    app.lastBuildEndedAt === null ? "" : ` ${cellText(machine, moment(app.lastBuildEndedAt))}`;
   const failed = failedBuildNote(app, when);
   const notes = [waitReason];
-  if (failed !== null) notes.push(`${failed} To see why: slipway builds show ${name} ${latestBuildId}`);
+  if (failed !== null)
+    notes.push(`${failed} To see why: slipway builds show ${name} ${latestBuildId}`);
   else if (status === "FAILED" && waitReason === null)
     notes.push(`No build has succeeded. To see why: slipway builds show ${name}`);
   const said = notes.filter((note) => note !== null);

@@ -32,7 +32,9 @@ const rows: Cell[][] = [
 
 test("numbers are right-aligned, wide characters count twice, and control characters are gone", () => {
   assert.deepEqual(
-    printed(null, (machine) => printTable(machine, heads, rows)).map((line) => line.replaceAll(/<\w+>|<\/>/g, "")),
+    printed(null, (machine) => printTable(machine, heads, rows)).map((line) =>
+      line.replaceAll(/<\w+>|<\/>/g, ""),
+    ),
     [
       "NAME    COUNT  REASON",
       "one         1  short",
@@ -57,7 +59,14 @@ test("on a terminal the widest column is cut, and no line is wider than the term
 test("a table that is too wide for the terminal becomes a field a line, without what is empty", () => {
   const ids = [1, 2].map((end) => `0197f3a2-5c1d-7c55-9f5e-0a9f3a1d2b3${end}`);
   const replicas = [1, 2].map((end) => `hello-0a9f3a1d2${end}`);
-  const cells = ids.map((id, index) => [id, "a long reason to wait", "", null, state("live"), replicas[index]]);
+  const cells = ids.map((id, index) => [
+    id,
+    "a long reason to wait",
+    "",
+    null,
+    state("live"),
+    replicas[index],
+  ]);
   const heads = ["RUN", "REASON", "A", "B", "STATE", "REPLICA"];
   for (const columns of [1, 40, 66]) {
     assert.deepEqual(
@@ -76,7 +85,9 @@ test("a table that is too wide for the terminal becomes a field a line, without 
 });
 
 test("a table whose cells would be cut to a few letters becomes a field a line, and cells name commands", () => {
-  const cells = [["token.read", "bootstrap", "success", "Fix it and build it again (POST …/apps/{app}/builds)."]];
+  const cells = [
+    ["token.read", "bootstrap", "success", "Fix it and build it again (POST …/apps/{app}/builds)."],
+  ];
   assert.deepEqual(
     printed(22, (machine) => printTable(machine, ["ACTION", "BY", "OUTCOME", "REASON"], cells)),
     [
@@ -90,7 +101,12 @@ test("a table whose cells would be cut to a few letters becomes a field a line, 
 
 test("times are relative on a terminal and whole elsewhere; states are coloured by what they mean", () => {
   const at = new Date(Date.now() - 185_000).toISOString();
-  const fields = { At: moment(at), Never: moment(null), State: state("build_failure"), Other: state("live") };
+  const fields = {
+    At: moment(at),
+    Never: moment(null),
+    State: state("build_failure"),
+    Other: state("live"),
+  };
   assert.deepEqual(
     printed(80, (machine) => printFields(machine, fields)),
     [
@@ -100,13 +116,18 @@ test("times are relative on a terminal and whole elsewhere; states are coloured 
       "<dim>Other</>  <green>live</>",
     ],
   );
-  assert.equal(printed(null, (machine) => printFields(machine, { At: moment(at) }))[0], `<dim>At</>  ${at}`);
+  assert.equal(
+    printed(null, (machine) => printFields(machine, { At: moment(at) }))[0],
+    `<dim>At</>  ${at}`,
+  );
 });
 
 test("what the platform advises is shown with commands", () => {
   const fields = { Reason: "It failed: build it again (POST …/apps/{app}/builds)." };
   assert.deepEqual(
     printed(80, (machine) => printFields(machine, fields)),
-    ["<dim>Reason</>  It failed: build it again (slipway deploy, or for an app of a repository slipway builds start)."],
+    [
+      "<dim>Reason</>  It failed: build it again (slipway deploy, or for an app of a repository slipway builds start).",
+    ],
   );
 });

@@ -1,5 +1,5 @@
-// Prints lists as tables and single things as fields: on a terminal fitted to its width, with relative times and coloured states;
-// for programs whole and in RFC 3339.
+// Prints lists as tables and single things as fields: on a terminal fitted to its width, with
+// relative times and coloured states; for programs whole and in RFC 3339.
 import { withCommands } from "./command-advice.ts";
 import type { Machine, Paint } from "./machine.ts";
 import { cut, plain, widthOf } from "./plain-text.ts";
@@ -31,7 +31,10 @@ const cutMin = 5;
 const paints: readonly (readonly [Paint, RegExp])[] = [
   ["green", /^(?:active|success|live|ready|running|delivered|built|finished|current|serving)$/i],
   ["red", /^(?:.*fail(?:ed|ure|ing)|.*timeout|refused|revoked|expired|taken_back)$/i],
-  ["yellow", /^(?:pending|queued|building|initializing|starting|rolling_out|paused|stopped|waiting|terminating)$/i],
+  [
+    "yellow",
+    /^(?:pending|queued|building|initializing|starting|rolling_out|paused|stopped|waiting|terminating)$/i,
+  ],
   ["dim", /^(?:cancelled|replaced|ignored|ended|retired|withdrawn)$/i],
 ];
 
@@ -39,17 +42,27 @@ const paints: readonly (readonly [Paint, RegExp])[] = [
 const idForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{10})$/;
 
 /**
- * Prints rows below a header, or where that is too wide each row as lines of its own. Columns of numbers are right-aligned, ids are
- * never cut. Control characters are removed: names are untrusted text.
+ * Prints rows below a header, or where that is too wide each row as lines of its own. Columns of
+ * numbers are right-aligned, ids are never cut. Control characters are removed: names are untrusted
+ * text.
  */
-export function printTable(machine: Machine, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
+export function printTable(
+  machine: Machine,
+  heads: readonly string[],
+  rows: readonly (readonly Cell[])[],
+): void {
   const texts = rows.map((row) => heads.map((_, index) => cellText(machine, row[index])));
   const isNumber = heads.map((_, index) => isNumeric(rows.map((row) => row[index])));
-  const widths = heads.map((head, index) => Math.max(widthOf(head), ...texts.map((row) => widthOf(row[index] ?? ""))));
+  const widths = heads.map((head, index) =>
+    Math.max(widthOf(head), ...texts.map((row) => widthOf(row[index] ?? ""))),
+  );
   const isId = heads.map((_, index) => texts.some((row) => idForm.test(row[index] ?? "")));
   const available = (machine.columns ?? Infinity) - gap.length * (heads.length - 1);
   const fitted = fit(widths, { isId, available });
-  if (available < 0 || fitted.some((width, index) => width < Math.min(widths[index] ?? 0, cutMin))) {
+  if (
+    available < 0 ||
+    fitted.some((width, index) => width < Math.min(widths[index] ?? 0, cutMin))
+  ) {
     return printRecords(machine, heads, rows);
   }
   const line = (cells: readonly string[], paint: (text: string, index: number) => string): string =>
@@ -58,7 +71,9 @@ export function printTable(machine: Machine, heads: readonly string[], rows: rea
         const width = fitted[index] ?? 0;
         const shown = cut(cell, width);
         const padding = " ".repeat(width - widthOf(shown));
-        return isNumber[index] === true ? padding + paint(shown, index) : paint(shown, index) + padding;
+        return isNumber[index] === true
+          ? padding + paint(shown, index)
+          : paint(shown, index) + padding;
       })
       .join(gap)
       .trimEnd();
@@ -68,8 +83,15 @@ export function printTable(machine: Machine, heads: readonly string[], rows: rea
   }
 }
 
-/** For a terminal that is too narrow for a table: each row as lines of a head and a value, without what is empty. */
-function printRecords(machine: Machine, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
+/**
+ * For a terminal that is too narrow for a table: each row as lines of a head and a value, without
+ * what is empty.
+ */
+function printRecords(
+  machine: Machine,
+  heads: readonly string[],
+  rows: readonly (readonly Cell[])[],
+): void {
   for (const [number, row] of rows.entries()) {
     if (number > 0) machine.print("");
     const filled = heads.flatMap((head, index) => {
@@ -93,7 +115,8 @@ export function printFields(machine: Machine, fields: Readonly<Record<string, Ce
 /** The text of a cell on this machine. */
 export function cellText({ columns }: Pick<Machine, "columns">, cell: Cell): string {
   if (cell === null || cell === undefined) return "-";
-  if (typeof cell !== "object") return plain(withCommands(String(cell)).replaceAll(/\s*\n\s*/g, " "));
+  if (typeof cell !== "object")
+    return plain(withCommands(String(cell)).replaceAll(/\s*\n\s*/g, " "));
   if ("state" in cell) return plain(cell.state);
   return plain(columns === null ? cell.at : sinceText(cell.at, Date.now()));
 }
@@ -109,7 +132,10 @@ function painted(machine: Machine, cell: Cell, text: string): string {
   return paint === undefined ? text : machine.paint(paint, text);
 }
 
-/** Takes from the widest columns, one step after the other, until they fit; each keeps at least one character, and ids all. */
+/**
+ * Takes from the widest columns, one step after the other, until they fit; each keeps at least one
+ * character, and ids all.
+ */
 function fit(
   widths: readonly number[],
   { isId, available }: { readonly isId: readonly boolean[]; readonly available: number },

@@ -4,7 +4,10 @@ import { decodeText } from "@slipway/server/src/lib/decoded-text.ts";
 import { Fault } from "@slipway/server/src/lib/fault.ts";
 import { Refused } from "./refused.ts";
 
-/** The text of a file. Throws `Refused` that says what is wrong in it; `name` is what it is called there. */
+/**
+ * The text of a file. Throws `Refused` that says what is wrong in it; `name` is what it is called
+ * there.
+ */
 export function readTextFile(path: string, name: string): string {
   try {
     return decodeText(readFileSync(path), name);

@@ -1,5 +1,5 @@
-// Lets one `slipway up` at a time start the platform of a data folder. The kernel keeps the lock (SQLite's own lock of an empty
-// file), so that it ends with its process in every case.
+// Lets one `slipway up` at a time start the platform of a data folder. The kernel keeps the lock
+// (SQLite's own lock of an empty file), so that it ends with its process in every case.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Refused } from "./refused.ts";
@@ -23,6 +23,8 @@ export async function takeTurn(dataDir: string): Promise<(() => void) | null> {
     }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, { cause: error });
+    throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, {
+      cause: error,
+    });
   }
 }

@@ -1,4 +1,5 @@
-// `slipway up`: runs the platform of this machine in the background, waits until it is ready, and signs this command line in.
+// `slipway up`: runs the platform of this machine in the background, waits until it is ready, and
+// signs this command line in.
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, openSync, closeSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
@@ -56,7 +57,9 @@ export const up = command({
     const isSignedIn = signedInAt !== null;
     const url = signedInAt ?? localUrl;
     if (baseUrl !== url) {
-      machine.tell(`Commands on this machine use ${url}. On others: slipway login --url ${baseUrl}`);
+      machine.tell(
+        `Commands on this machine use ${url}. On others: slipway login --url ${baseUrl}`,
+      );
     }
     if (baseUrl !== localUrl) {
       const { state, about, todo } = await publicUrlFinding(bootstrap);
@@ -66,7 +69,9 @@ export const up = command({
       printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });
       return;
     }
-    machine.tell(`Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(checkout)})`);
+    machine.tell(
+      `Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(checkout)})`,
+    );
     machine.tell(`Its log is ${logFileOf(checkout)}. To stop it: slipway down`);
     if (isSignedIn) machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
   },
@@ -91,7 +96,8 @@ async function turn({ dataDir }: Checkout, machine: Machine): Promise<() => void
       const endTurn = await takeTurn(dataDir);
       if (endTurn !== null) return endTurn;
       const elapsedMs = performance.now() - beganMs;
-      if (elapsedMs > readyMs) throw new Refused(`Another slipway up has not ended within ${readyMs / 1000} s.`);
+      if (elapsedMs > readyMs)
+        throw new Refused(`Another slipway up has not ended within ${readyMs / 1000} s.`);
       progress.show(`Waiting for another slipway up … ${Math.floor(elapsedMs / 1000)} s`);
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
     }
@@ -105,7 +111,8 @@ async function startAlone(checkout: Checkout, machine: Machine): Promise<Bootstr
   const beganMs = performance.now();
   if (!(await startPlatform(checkout, machine))) return await othersReadiness(checkout, machine);
   const bootstrap = readBootstrap(checkout);
-  if (bootstrap === null) throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
+  if (bootstrap === null)
+    throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
   machine.tell(`The platform runs at ${bootstrap.baseUrl} (ready after ${seconds} s).`);
   return bootstrap;
@@ -121,8 +128,12 @@ async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bo
       if (bootstrap !== null) return bootstrap;
       const elapsedMs = performance.now() - beganMs;
       if (elapsedMs > readyMs)
-        throw new Refused(`Another platform uses ${checkout.dataDir}, but does not answer. To stop it: slipway down`);
-      progress.show(`Waiting for the platform that is starting … ${Math.floor(elapsedMs / 1000)} s`);
+        throw new Refused(
+          `Another platform uses ${checkout.dataDir}, but does not answer. To stop it: slipway down`,
+        );
+      progress.show(
+        `Waiting for the platform that is starting … ${Math.floor(elapsedMs / 1000)} s`,
+      );
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
     }
   } finally {
@@ -210,7 +221,9 @@ function openLog(dataDir: string, logFile: string): number {
     return openSync(logFile, "ax", 0o600);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, { cause: error });
+    throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, {
+      cause: error,
+    });
   }
 }
 
@@ -228,19 +241,27 @@ async function readiness(
     if (failure !== null || child.exitCode !== null || child.signalCode !== null) {
       if (/ is already using the data folder /.test(printed)) return false;
       const last = printed.trimEnd().split("\n").slice(-shownLines).join("\n");
-      throw new Refused(`${last}\n\nThe platform did not start; see above. To check this machine: slipway doctor`, {
-        cause: failure,
-      });
+      throw new Refused(
+        `${last}\n\nThe platform did not start; see above. To check this machine: slipway doctor`,
+        {
+          cause: failure,
+        },
+      );
     }
     if (elapsedMs > readyMs) {
-      throw new Refused(`The platform is not ready after ${readyMs / 1000} s, but still tries. Its log: ${logFile}`);
+      throw new Refused(
+        `The platform is not ready after ${readyMs / 1000} s, but still tries. Its log: ${logFile}`,
+      );
     }
     progress.show(`Starting the platform … ${Math.floor(elapsedMs / 1000)} s`);
     await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
   }
 }
 
-/** The URL that commands now use. Null when the token of the first start is no longer valid, which it says. */
+/**
+ * The URL that commands now use. Null when the token of the first start is no longer valid, which
+ * it says.
+ */
 async function signIn(
   { baseUrl, localUrl: url, serviceAccountToken: token }: Bootstrap,
   checkout: Checkout,
@@ -256,7 +277,9 @@ async function signIn(
     return url;
   } catch (error) {
     if (!(error instanceof ApiRefused) || error.status !== 401) throw error;
-    machine.tell(`The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${url}`);
+    machine.tell(
+      `The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${url}`,
+    );
     return null;
   }
 }

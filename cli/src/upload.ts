@@ -1,5 +1,5 @@
-// Sends a zip to the address that the platform gave, in parts: after a lost connection the platform says how much it has, and
-// the upload goes on there. The address is the proof; no token is sent.
+// Sends a zip to the address that the platform gave, in parts: after a lost connection the platform
+// says how much it has, and the upload goes on there. The address is the proof; no token is sent.
 import { createReadStream } from "node:fs";
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -38,7 +38,10 @@ const silenceMs = 60_000;
 const triesMax = 6;
 const answerCharactersMax = 100_000;
 
-/** Resolves when all of it is stored. Throws `UploadRefused`, or `Refused` when the platform cannot be reached any more. */
+/**
+ * Resolves when all of it is stored. Throws `UploadRefused`, or `Refused` when the platform cannot
+ * be reached any more.
+ */
 export async function upload(given: Upload): Promise<void> {
   const { url, bytes, onProgress, onTrouble, againMs = 1000 } = given;
   let stored = 0;
@@ -59,7 +62,9 @@ export async function upload(given: Upload): Promise<void> {
       if (tries >= triesMax) throw new Refused(`The upload cannot go on: ${why}`, { cause: error });
       await new Promise((resolve) => setTimeout(resolve, againMs * 2 ** (tries - 1)));
       stored = (await storedAt(url).catch(() => null)) ?? stored;
-      onTrouble(`The upload was interrupted (${why}); going on at ${megabytes(stored)} of ${megabytes(bytes)}.`);
+      onTrouble(
+        `The upload was interrupted (${why}); going on at ${megabytes(stored)} of ${megabytes(bytes)}.`,
+      );
     }
   }
 }
@@ -97,7 +102,10 @@ async function sendPart(
     file.pipe(request);
   });
   if (status === 200) return bytesIn(body);
-  throw new UploadRefused(status, messageIn(body) ?? `The platform answered the upload with status ${status}.`);
+  throw new UploadRefused(
+    status,
+    messageIn(body) ?? `The platform answered the upload with status ${status}.`,
+  );
 }
 
 type Sent = ReturnType<typeof requestHttp>;
@@ -109,8 +117,14 @@ async function answerTo(
   headers: Readonly<Record<string, string>>,
   send: (request: Sent) => void = (request) => void request.end(),
 ): Promise<Answer> {
-  const request = (url.startsWith("https:") ? requestHttps : requestHttp)(url, { method, headers, agent: false });
-  request.setTimeout(silenceMs, () => request.destroy(new Error(`no answer within ${silenceMs / 1000} s`)));
+  const request = (url.startsWith("https:") ? requestHttps : requestHttp)(url, {
+    method,
+    headers,
+    agent: false,
+  });
+  request.setTimeout(silenceMs, () =>
+    request.destroy(new Error(`no answer within ${silenceMs / 1000} s`)),
+  );
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     request.on("response", resolve);
     // After the answer it only means that the rest of the body was not wanted.
@@ -128,13 +142,17 @@ async function answerTo(
 }
 
 function bytesIn(body: unknown): number {
-  const found = typeof body === "object" && body !== null && "receivedBytes" in body ? body.receivedBytes : null;
+  const found =
+    typeof body === "object" && body !== null && "receivedBytes" in body
+      ? body.receivedBytes
+      : null;
   if (typeof found === "number" && Number.isSafeInteger(found) && found >= 0) return found;
   throw new Refused("The platform's answer to the upload is not what a Slipway platform says.");
 }
 
 function messageIn(body: unknown): string | null {
-  const found = typeof body === "object" && body !== null && "message" in body ? body.message : null;
+  const found =
+    typeof body === "object" && body !== null && "message" in body ? body.message : null;
   return typeof found === "string" ? plain(found) : null;
 }
 

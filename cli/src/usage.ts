@@ -14,7 +14,10 @@ export const showUsage = resourceCommand({
   of: "project",
   options: {
     by: { value: "<what>", about: "app, day or compute. Default: app." },
-    from: { value: "<day>", about: "On or after this day (UTC). Default: the first day of this month." },
+    from: {
+      value: "<day>",
+      about: "On or after this day (UTC). Default: the first day of this month.",
+    },
     to: { value: "<day>", about: "Before this day (UTC). Default: tomorrow." },
   },
   async run({ given, machine, api, path }) {
@@ -23,7 +26,9 @@ export const showUsage = resourceCommand({
       from: given.text("from"),
       to: given.text("to"),
     });
-    const usage = await answerOf(api.GET("/v2/projects/{project_id}/usage", { params: { path, query } }));
+    const usage = await answerOf(
+      api.GET("/v2/projects/{project_id}/usage", { params: { path, query } }),
+    );
     const prefix = `${path.project_id}-`;
     // As everywhere else; a deleted app and a newer one of its name differ in the end of the id.
     const nameOf = (id: string): string => (id.startsWith(prefix) ? id.slice(prefix.length) : id);
@@ -38,9 +43,22 @@ export const showUsage = resourceCommand({
         moneyText(one.cost_cents, usage.currency),
       ];
       const rows = usage.items.map((one) =>
-        rowOf(one.app_id === "" ? "persistent storage" : nameOf(one.app_id ?? one.day ?? computeText(one)), one),
+        rowOf(
+          one.app_id === ""
+            ? "persistent storage"
+            : nameOf(one.app_id ?? one.day ?? computeText(one)),
+          one,
+        ),
       );
-      const heads = [usage.group_by.toUpperCase(), "REPLICAS", "CORES", "MEMORY", "GPUS", "BUILDS", "COST"];
+      const heads = [
+        usage.group_by.toUpperCase(),
+        "REPLICAS",
+        "CORES",
+        "MEMORY",
+        "GPUS",
+        "BUILDS",
+        "COST",
+      ];
       printTable(machine, heads, [...rows, rowOf("total", usage.total)]);
     });
   },
@@ -53,11 +71,16 @@ export const showCost = resourceCommand({
     "Show what the usage of a month costs: of the project with its coupons, or of one app. Figures lag by about a minute.",
   examples: ["cost", "cost --month 2026-01 --app hello"],
   of: "project",
-  options: { month: { value: "<month>", about: "Such as 2026-01. Default: this month (UTC)." }, ...appOption },
+  options: {
+    month: { value: "<month>", about: "Such as 2026-01. Default: this month (UTC)." },
+    ...appOption,
+  },
   async run({ given, machine, api, path }) {
     const params = { path, query: defined({ month: given.text("month") }) };
     if (path.app_id !== "") {
-      const cost = await answerOf(api.GET("/v2/projects/{project_id}/apps/{app_id}/cost", { params }));
+      const cost = await answerOf(
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/cost", { params }),
+      );
       const { month, currency, combined_cost_before_discounts_cents: cents } = cost.summary;
       return output(given, machine, cost, () => {
         printFields(machine, { Month: month, "Before coupons": moneyText(cents, currency) });
@@ -83,5 +106,7 @@ function computeText(one: {
   compute_tier?: string | undefined;
   pool?: string | undefined;
 }) {
-  return [one.compute, one.compute_tier, one.pool].filter((part) => part !== undefined && part !== "").join(" ");
+  return [one.compute, one.compute_tier, one.pool]
+    .filter((part) => part !== undefined && part !== "")
+    .join(" ");
 }

@@ -1,5 +1,5 @@
-// Moves files between this machine and a volume: up in parts of which several are sent at once, down as a stream. Of a folder, several
-// files are sent at once.
+// Moves files between this machine and a volume: up in parts of which several are sent at once,
+// down as a stream. Of a folder, several files are sent at once.
 import { createWriteStream } from "node:fs";
 import { open, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
@@ -15,7 +15,10 @@ import { defined, type At } from "./resource.ts";
 
 const route = "/v2/projects/{project_id}/volumes/{volume_id}" as const;
 const volume_id = "default";
-/** What the platform takes: `partBytes` of contract/src/volume-routes.ts, whose import would load all of zod. */
+/**
+ * What the platform takes: `partBytes` of contract/src/volume-routes.ts, whose import would load
+ * all of zod.
+ */
 const partBytes = 5_242_880;
 const partsAtOnce = 4;
 const filesAtOnce = 4;
@@ -35,8 +38,8 @@ export type Uploaded = { readonly path: string; readonly files?: number; readonl
 type Named = { readonly file: string; readonly path: string };
 
 /**
- * Uploads a file, or a folder with all that is in it; "" as path: its own name. Throws `Refused`; then each file of the volume is as
- * it was, or whole and new.
+ * Uploads a file, or a folder with all that is in it; "" as path: its own name. Throws `Refused`;
+ * then each file of the volume is as it was, or whole and new.
  */
 export async function uploadAny(at: At, { file, path }: Named): Promise<Uploaded> {
   const wanted = wantedPath({ file, path });
@@ -62,7 +65,11 @@ function wantedPath({ file, path }: Named): string {
   return path.endsWith("/") ? path + name : path;
 }
 
-async function uploadFolder(at: At, { file: folder, path }: Named, progress: Progress): Promise<Uploaded> {
+async function uploadFolder(
+  at: At,
+  { file: folder, path }: Named,
+  progress: Progress,
+): Promise<Uploaded> {
   const files = await filesIn(folder);
   if (files.length === 0) throw misuse(`${folder} has no files.`);
   let done = 0;
@@ -73,27 +80,36 @@ async function uploadFolder(at: At, { file: folder, path }: Named, progress: Pro
   const send = async (): Promise<void> => {
     for (const file of waiting) {
       if (isBroken) return;
-      const sent = await uploadFile(at, { file: join(folder, file), path: `${path}/${file}` }, () => undefined).catch(
-        (error: unknown) => {
-          isBroken = true;
-          throw error;
-        },
-      );
+      const sent = await uploadFile(
+        at,
+        { file: join(folder, file), path: `${path}/${file}` },
+        () => undefined,
+      ).catch((error: unknown) => {
+        isBroken = true;
+        throw error;
+      });
       bytes += sent.bytes;
       done++;
-      progress.show(`Uploading ${plain(path)} … ${done} of ${files.length} files, ${Math.floor(bytes / 1e6)} MB`);
+      progress.show(
+        `Uploading ${plain(path)} … ${done} of ${files.length} files, ${Math.floor(bytes / 1e6)} MB`,
+      );
     }
   };
   const ends = await Promise.allSettled(Array.from({ length: filesAtOnce }, send));
   const failed = ends.find(({ status }) => status === "rejected");
   if (failed?.status === "rejected") {
     const { reason } = failed as { readonly reason: unknown };
-    throw new Refused(`${done} of ${files.length} files were uploaded. ${reasonOf(reason)}`, { cause: reason });
+    throw new Refused(`${done} of ${files.length} files were uploaded. ${reasonOf(reason)}`, {
+      cause: reason,
+    });
   }
   return { path: path.replace(/^\/+/, ""), files: files.length, bytes };
 }
 
-/** The files below it, by their paths from there. Links are followed to files, as in a cache of models, not to folders. */
+/**
+ * The files below it, by their paths from there. Links are followed to files, as in a cache of
+ * models, not to folders.
+ */
 async function filesIn(folder: string, below = ""): Promise<string[]> {
   const found: string[] = [];
   for (const entry of await entriesOf(join(folder, below), join(folder, below))) {
@@ -104,7 +120,8 @@ async function filesIn(folder: string, below = ""): Promise<string[]> {
     else if (entry.isFile()) found.push(path);
     else {
       const target = await statsOf(full, full);
-      if (target === null) throw misuse(`${full} is a link to nothing. Remove it, or upload the files beside it.`);
+      if (target === null)
+        throw misuse(`${full} is a link to nothing. Remove it, or upload the files beside it.`);
       if (!target.isFile()) throw misuse(`${full} is neither a file nor a folder of its own.`);
       found.push(path);
     }
@@ -145,12 +162,16 @@ async function uploadFile(
 }
 
 /** Asks again after a refusal because too much was sent within a minute: nothing was done then. */
-export async function whenNotBusy<Answer>(ask: () => Promise<Answer>, pauseMs = busyMs): Promise<Answer> {
+export async function whenNotBusy<Answer>(
+  ask: () => Promise<Answer>,
+  pauseMs = busyMs,
+): Promise<Answer> {
   for (let tries = 1; ; tries++) {
     try {
       return await ask();
     } catch (error) {
-      if (!(error instanceof ApiRefused) || error.status !== 429 || tries === busyTriesMax) throw error;
+      if (!(error instanceof ApiRefused) || error.status !== 429 || tries === busyTriesMax)
+        throw error;
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
@@ -164,10 +185,15 @@ export async function downloadFile(
   const params = { path: { ...ids, volume_id }, query: defined({ file_path: path }) };
   const { url } = await answerOf(api.GET(`${route}/download`, { params }));
   // The address is its own proof: it gets no token.
-  const response = await fetch(client.reached(url), { redirect: "error" }).catch((error: unknown) => {
-    throw new Refused(`${client.url} does not send the file: ${reasonOf(error)}.`, { cause: error });
-  });
-  if (!response.ok) throw new Refused(`The file cannot be downloaded: the answer has status ${response.status}.`);
+  const response = await fetch(client.reached(url), { redirect: "error" }).catch(
+    (error: unknown) => {
+      throw new Refused(`${client.url} does not send the file: ${reasonOf(error)}.`, {
+        cause: error,
+      });
+    },
+  );
+  if (!response.ok)
+    throw new Refused(`The file cannot be downloaded: the answer has status ${response.status}.`);
   const progress = new Progress(machine);
   let bytes = 0;
   const counted = async function* (parts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -210,15 +236,21 @@ async function opened(file: string): Promise<FileHandle> {
 }
 
 /** The etag of the part. A part that did not arrive is sent again. */
-async function sentPart(handle: FileHandle, { part_number, url }: Part, size: number): Promise<string> {
+async function sentPart(
+  handle: FileHandle,
+  { part_number, url }: Part,
+  size: number,
+): Promise<string> {
   const start = (part_number - 1) * partBytes;
   const buffer = Buffer.alloc(Math.min(partBytes, size - start));
   const { bytesRead } = await handle.read(buffer, 0, buffer.length, start);
-  if (bytesRead < buffer.length) throw new Refused("The file became shorter while it was uploaded.");
+  if (bytesRead < buffer.length)
+    throw new Refused("The file became shorter while it was uploaded.");
   for (let tries = 1; ; tries++) {
     const failure = await put(url, buffer);
     if ("etag" in failure) return failure.etag;
-    if (tries === triesMax || failure.isFinal) throw new Refused(`A part did not arrive: ${failure.why}`);
+    if (tries === triesMax || failure.isFinal)
+      throw new Refused(`A part did not arrive: ${failure.why}`);
     await new Promise((resolve) => setTimeout(resolve, againMs * tries));
   }
 }
@@ -229,11 +261,16 @@ async function put(
 ): Promise<{ readonly etag: string } | { readonly why: string; readonly isFinal: boolean }> {
   try {
     const signal = AbortSignal.timeout(partMs);
-    const response = boundedAnswer(await fetch(url, { method: "PUT", body, redirect: "error", signal }));
+    const response = boundedAnswer(
+      await fetch(url, { method: "PUT", body, redirect: "error", signal }),
+    );
     const text = await response.text();
     const etag = response.headers.get("etag");
     if (response.ok && etag !== null) return { etag };
-    return { why: `status ${response.status}. ${plain(text.slice(0, 500))}`, isFinal: response.status < 500 };
+    return {
+      why: `status ${response.status}. ${plain(text.slice(0, 500))}`,
+      isFinal: response.status < 500,
+    };
   } catch (error) {
     return { why: `${reasonOf(error)}.`, isFinal: false };
   }

@@ -1,4 +1,5 @@
-// `slipway volumes …`: the files of a project that outlive replicas, which apps see at /persistent-storage.
+// `slipway volumes …`: the files of a project that outlive replicas, which apps see at
+// /persistent-storage.
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { answerOf } from "@slipway/client/client.ts";
@@ -11,7 +12,10 @@ import { downloadFile, uploadAny } from "./volume-files.ts";
 const route = "/v2/projects/{project_id}/volumes" as const;
 const volumeRoute = `${route}/{volume_id}` as const;
 const volume_id = "default";
-const pathOperand = { name: "path", about: "A path within the volume, such as models/model.bin." } as const;
+const pathOperand = {
+  name: "path",
+  about: "A path within the volume, such as models/model.bin.",
+} as const;
 /** As many as one page has. */
 const pageSize = 10_000;
 
@@ -37,13 +41,21 @@ export const volumes = {
     about: "List the files and folders in a folder of the volume, by name.",
     examples: ["volumes ls", "volumes ls models"],
     of: "project",
-    operands: [{ name: "folder", about: "A folder within the volume. Default: the volume itself.", isOptional: true }],
+    operands: [
+      {
+        name: "folder",
+        about: "A folder within the volume. Default: the volume itself.",
+        isOptional: true,
+      },
+    ],
     async items({ api, path, given }) {
       const dir = given.operand("folder");
       const found = [];
       for (let after: string | undefined; ;) {
         const query = { pageSize, ...defined({ after }), ...(dir === "" ? {} : { dir }) };
-        const page = await answerOf(api.GET(`${volumeRoute}/ls`, { params: { path: { ...path, volume_id }, query } }));
+        const page = await answerOf(
+          api.GET(`${volumeRoute}/ls`, { params: { path: { ...path, volume_id }, query } }),
+        );
         found.push(...page);
         after = page.at(-1)?.name;
         if (page.length < pageSize) return found;
@@ -61,17 +73,23 @@ export const volumes = {
     name: "volumes upload",
     about: `Upload a file into the volume, or a folder with all that is in it. Each file replaces the one of its name in one step;
 missing folders are created.`,
-    examples: ["volumes upload model.bin", "volumes upload model.bin models/v2.bin", "volumes upload my-model models/"],
+    examples: [
+      "volumes upload model.bin",
+      "volumes upload model.bin models/v2.bin",
+      "volumes upload my-model models/",
+    ],
     of: "project",
     operands: [
       { name: "file", about: "A file or a folder of this machine." },
       {
         ...pathOperand,
-        about: "Where it goes within the volume; with a / at its end, into that folder. Default: its own name.",
+        about:
+          "Where it goes within the volume; with a / at its end, into that folder. Default: its own name.",
         isOptional: true,
       },
     ],
-    change: (at) => uploadAny(at, { file: at.given.operand("file"), path: at.given.operand("path") }),
+    change: (at) =>
+      uploadAny(at, { file: at.given.operand("file"), path: at.given.operand("path") }),
     said: ({ path, files, bytes }) =>
       `Uploaded ${path}, ${files === undefined ? "" : `${files} ${files === 1 ? "file" : "files"}, `}${bytesText(bytes)}. Apps see it at /persistent-storage/${path}`,
   }),
@@ -82,7 +100,10 @@ missing folders are created.`,
       'Download a file of the volume; "-" is standard output. A file that is here is replaced, which is asked before, once all of it has come.',
     examples: ["volumes download models/model.bin", "volumes download results.csv - | head"],
     of: "project",
-    operands: [pathOperand, { name: "file", about: "Where to. Default: its own name, here.", isOptional: true }],
+    operands: [
+      pathOperand,
+      { name: "file", about: "Where to. Default: its own name, here.", isOptional: true },
+    ],
     question: ({ given }) => {
       const file = targetOf(given.operand("path"), given.operand("file"));
       return file !== "-" && existsSync(file) ? `Replace ${file}?` : null;
@@ -123,13 +144,18 @@ missing folders are created.`,
       "Set how much the volume may hold. Uploads beyond it are refused, and replicas that write beyond it are ended.",
     examples: ["volumes resize 50"],
     of: "project",
-    operands: [{ name: "gigabytes", about: "A whole number of GB (10^9 bytes), such as 50 or 50GB." }],
+    operands: [
+      { name: "gigabytes", about: "A whole number of GB (10^9 bytes), such as 50 or 50GB." },
+    ],
     async change({ api, path, given }) {
       const text = given.operand("gigabytes");
       const [, size] = /^(\d{1,7})(?: ?GB)?$/i.exec(text) ?? [];
-      if (size === undefined) throw misuse(`The size is "${text}", but must be a whole number of gigabytes.`);
+      if (size === undefined)
+        throw misuse(`The size is "${text}", but must be a whole number of gigabytes.`);
       const params = { path: { ...path, volume_id } };
-      return await answerOf(api.PATCH(`${volumeRoute}/resize`, { params, body: { newSizeGb: Number(size) } }));
+      return await answerOf(
+        api.PATCH(`${volumeRoute}/resize`, { params, body: { newSizeGb: Number(size) } }),
+      );
     },
     said: ({ name, sizeGb }) => `The volume ${name} may hold ${sizeGb} GB.`,
   }),

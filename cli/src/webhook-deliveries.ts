@@ -3,12 +3,23 @@ import { answerOf } from "@slipway/client/client.ts";
 import { deliveryStates } from "@slipway/contract/words.ts";
 import { timeBefore } from "./life.ts";
 import { misuse } from "./refused.ts";
-import { changeCommand, choice, defined, limitOption, listCommand, paged, showCommand, type At } from "./resource.ts";
+import {
+  changeCommand,
+  choice,
+  defined,
+  limitOption,
+  listCommand,
+  paged,
+  showCommand,
+  type At,
+} from "./resource.ts";
 import { spanText } from "./since.ts";
 import { moment, printTable, state } from "./table.ts";
 
 const route = "/v2/projects/{project_id}/webhook-deliveries" as const;
-const endpointOption = { endpoint: { value: "<id>", about: "Only those to this endpoint." } } as const;
+const endpointOption = {
+  endpoint: { value: "<id>", about: "Only those to this endpoint." },
+} as const;
 
 /** By verb. */
 export const webhookDeliveries = {
@@ -30,7 +41,9 @@ export const webhookDeliveries = {
         runId: given.text("run"),
         endpointId: given.text("endpoint"),
       });
-      return paged(at, (page) => answerOf(api.GET(route, { params: { path, query: { ...page, ...filter } } })));
+      return paged(at, (page) =>
+        answerOf(api.GET(route, { params: { path, query: { ...page, ...filter } } })),
+      );
     },
     columns: {
       DELIVERY: ({ id }) => id,
@@ -53,7 +66,9 @@ export const webhookDeliveries = {
     operands: [{ name: "delivery", about: "Its id." }],
     item: ({ api, path, given }) =>
       answerOf(
-        api.GET(`${route}/{delivery_id}`, { params: { path: { ...path, delivery_id: given.operand("delivery") } } }),
+        api.GET(`${route}/{delivery_id}`, {
+          params: { path: { ...path, delivery_id: given.operand("delivery") } },
+        }),
       ),
     fields: ({ item }) => ({
       Delivery: item.id,
@@ -105,17 +120,26 @@ export const webhookDeliveries = {
 async function replay({ api, path, given }: At): Promise<{ replayed: number }> {
   const delivery_id = given.operand("delivery");
   const since = given.text("since");
-  if ((delivery_id === "") !== (since !== undefined)) throw misuse("Give either the id of a delivery or --since.");
+  if ((delivery_id === "") !== (since !== undefined))
+    throw misuse("Give either the id of a delivery or --since.");
   if (since === undefined) {
-    await answerOf(api.POST(`${route}/{delivery_id}/replay`, { params: { path: { ...path, delivery_id } } }));
+    await answerOf(
+      api.POST(`${route}/{delivery_id}/replay`, { params: { path: { ...path, delivery_id } } }),
+    );
     return { replayed: 1 };
   }
   const nowMs = Date.now();
   const until = given.text("until");
   const body = {
     from: timeBefore(since, { option: "--since", nowMs }),
-    to: until === undefined ? new Date(nowMs).toISOString() : timeBefore(until, { option: "--until", nowMs }),
-    ...defined({ state: choice(given, "state", ["failed", "delivered"]), endpointId: given.text("endpoint") }),
+    to:
+      until === undefined
+        ? new Date(nowMs).toISOString()
+        : timeBefore(until, { option: "--until", nowMs }),
+    ...defined({
+      state: choice(given, "state", ["failed", "delivered"]),
+      endpointId: given.text("endpoint"),
+    }),
   };
   let replayed = 0;
   for (let hasMore = true; hasMore;) {

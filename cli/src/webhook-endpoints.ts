@@ -1,4 +1,5 @@
-// `slipway webhooks endpoints …` and `slipway webhooks schedule`: where deliveries go, and how often they are retried.
+// `slipway webhooks endpoints …` and `slipway webhooks schedule`: where deliveries go, and how
+// often they are retried.
 import { answerOf } from "@slipway/client/client.ts";
 import { misuse } from "./refused.ts";
 import { changeCommand, limitOption, listCommand, paged, type At } from "./resource.ts";
@@ -11,11 +12,13 @@ const endpointOperand = { name: "endpoint", about: "Its id." } as const;
 export const webhookEndpoints = {
   list: listCommand({
     name: "webhooks endpoints list",
-    about: "List the URLs that deliveries of the project go to, newest first, with what waits for them.",
+    about:
+      "List the URLs that deliveries of the project go to, newest first, with what waits for them.",
     examples: ["webhooks endpoints"],
     of: "project",
     options: limitOption,
-    items: (at) => paged(at, (query) => answerOf(at.api.GET(route, { params: { path: at.path, query } }))),
+    items: (at) =>
+      paged(at, (query) => answerOf(at.api.GET(route, { params: { path: at.path, query } }))),
     columns: {
       ENDPOINT: ({ id }) => id,
       STATE: (endpoint) => state(stateOf(endpoint)),
@@ -33,7 +36,8 @@ export const webhookEndpoints = {
     examples: ["webhooks endpoints pause 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c"],
     of: "project",
     operands: [endpointOperand],
-    change: async (at) => (await answerOf(at.api.POST(`${route}/{endpoint_id}/pause`, paramsOf(at)))).item,
+    change: async (at) =>
+      (await answerOf(at.api.POST(`${route}/{endpoint_id}/pause`, paramsOf(at)))).item,
     said: ({ url, waiting }) => `Deliveries to ${url} are paused; ${waiting} wait.`,
   }),
 
@@ -43,7 +47,8 @@ export const webhookEndpoints = {
     examples: ["webhooks endpoints resume 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c"],
     of: "project",
     operands: [endpointOperand],
-    change: async (at) => (await answerOf(at.api.POST(`${route}/{endpoint_id}/resume`, paramsOf(at)))).item,
+    change: async (at) =>
+      (await answerOf(at.api.POST(`${route}/{endpoint_id}/resume`, paramsOf(at)))).item,
     said: ({ url }) => `Deliveries to ${url} go on.`,
   }),
 };

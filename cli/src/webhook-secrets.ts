@@ -10,7 +10,8 @@ const route = "/v2/projects/{project_id}/webhook-secrets" as const;
 export const webhookSecrets = {
   list: listCommand({
     name: "webhooks secrets list",
-    about: "List the secrets that sign the webhooks of the project now, newest first. Their values are only in --json.",
+    about:
+      "List the secrets that sign the webhooks of the project now, newest first. Their values are only in --json.",
     examples: ["webhooks secrets", "webhooks secrets list --json"],
     of: "project",
     items: ({ api, path }) => answerOf(api.GET(route, { params: { path } })),
@@ -28,11 +29,17 @@ export const webhookSecrets = {
       "Create a secret that signs the webhooks of the project from now on, and print it. The previous one stays valid for a while.",
     examples: ["webhooks secrets create", "webhooks secrets create --overlap 48"],
     of: "project",
-    options: { overlap: { value: "<hours>", about: "How long the previous one stays valid, 0 to 720. Default: 24." } },
+    options: {
+      overlap: {
+        value: "<hours>",
+        about: "How long the previous one stays valid, 0 to 720. Default: 24.",
+      },
+    },
     async change({ api, path, given }) {
       const overlap = given.text("overlap");
       const overlapHours = overlap === undefined ? undefined : Number(overlap);
-      if (Number.isNaN(overlapHours)) throw misuse(`--overlap is "${overlap}", but must be a number of hours.`);
+      if (Number.isNaN(overlapHours))
+        throw misuse(`--overlap is "${overlap}", but must be a number of hours.`);
       return await answerOf(api.POST(route, { params: { path }, body: defined({ overlapHours }) }));
     },
     said: ({ id }) => `Created the webhook secret ${id}. Keep it secret like a password:`,
@@ -48,7 +55,9 @@ export const webhookSecrets = {
     question: ({ given }) => `Delete the webhook secret ${given.operand("secret")}?`,
     change: ({ api, path, given }) =>
       answerOf(
-        api.DELETE(`${route}/{secret_id}`, { params: { path: { ...path, secret_id: given.operand("secret") } } }),
+        api.DELETE(`${route}/{secret_id}`, {
+          params: { path: { ...path, secret_id: given.operand("secret") } },
+        }),
       ),
     said: ({ message }) => message,
   }),

@@ -1,5 +1,6 @@
-// A typed client of the management API: `client.GET("/v2/projects/{project_id}/apps", { params: { path: { project_id } } })`.
-// The command line, the dashboard and tests use it. It needs `fetch`, so it runs in Node.js and in browsers.
+// A typed client of the management API: `client.GET("/v2/projects/{project_id}/apps", { params: {
+// path: { project_id } } })`. The command line, the dashboard and tests use it. It needs `fetch`,
+// so it runs in Node.js and in browsers.
 import createFetchClient, { type Client as FetchClient, type ClientOptions } from "openapi-fetch";
 import type { Paths } from "./paths.ts";
 
@@ -47,10 +48,18 @@ type Outcome<Data> =
 export async function answerOf<Data>(asked: Promise<Outcome<Data>>): Promise<Data> {
   const { data, error, response } = await asked;
   if (response.ok) return data as Data;
-  throw new ApiError(response.status, messageOf(error) ?? `The answer has status ${response.status}.`, error);
+  throw new ApiError(
+    response.status,
+    messageOf(error) ?? `The answer has status ${response.status}.`,
+    error,
+  );
 }
 
 function messageOf(body: unknown): string | null {
-  const isSaid = typeof body === "object" && body !== null && "message" in body && typeof body.message === "string";
+  const isSaid =
+    typeof body === "object" &&
+    body !== null &&
+    "message" in body &&
+    typeof body.message === "string";
   return isSaid ? String(body.message) : null;
 }

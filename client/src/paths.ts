@@ -1,5 +1,6 @@
-// The types of all requests and answers of the management API, in the form that openapi-fetch takes: derived from the table of
-// routes that the document is generated from, so that they cannot differ from it.
+// The types of all requests and answers of the management API, in the form that openapi-fetch
+// takes: derived from the table of routes that the document is generated from, so that they cannot
+// differ from it.
 import type { z } from "zod";
 import type { Field, ValueOf } from "@slipway/contract/field.ts";
 import type { BodyShape, Route } from "@slipway/contract/route.ts";
@@ -10,16 +11,23 @@ export type RefusalBody = { readonly message: string };
 
 type Json<Content> = { readonly content: { readonly "application/json": Content } };
 
-type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+type NamesIn<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | NamesIn<Rest>
+  : never;
 
-/** A single value counts as a list of one, and a number may be sent as a text, where the field's row says so. */
+/**
+ * A single value counts as a list of one, and a number may be sent as a text, where the field's row
+ * says so.
+ */
 type SentValue<F extends Field> =
   | (F extends { isSingleAllowed: true } ? ValueOf<F>[number & keyof ValueOf<F>] : never)
   | (F extends { isTextAllowed: true } ? string : never)
   | ValueOf<F>;
 
 type FieldsBody<Shape extends BodyShape & { kind: "fields" }> = {
-  readonly [Name in Shape["required"][number] & keyof Shape["fields"]]: SentValue<Shape["fields"][Name]>;
+  readonly [Name in Shape["required"][number] & keyof Shape["fields"]]: SentValue<
+    Shape["fields"][Name]
+  >;
 } & {
   readonly [Name in keyof Shape["fields"]]?:
     | SentValue<Shape["fields"][Name]>
@@ -51,7 +59,8 @@ type PathOf<R extends Route> = [NamesIn<R["path"]>] extends [never]
 
 /** One route; an answer that is bytes is asked for with `parseAs`. */
 type Operation<R extends Route> = RequestBody<R> & {
-  readonly parameters: PathOf<R> & QueryOf<R> & { readonly header?: Readonly<Record<string, string>> };
+  readonly parameters: PathOf<R> &
+    QueryOf<R> & { readonly header?: Readonly<Record<string, string>> };
   readonly responses: Readonly<Record<R["status"], Json<z.output<R["answer"]>>>> & {
     readonly default: Json<RefusalBody>;
   };

@@ -1,4 +1,5 @@
-// What people can do about an app that was not built or does not start, in the words of every message.
+// What people can do about an app that was not built or does not start, in the words of every
+// message.
 
 /** Follows `then`, `or`, … */
 export const buildAgain = "build it again (POST …/apps/{app}/builds)";
@@ -9,7 +10,9 @@ export const changeField = "PATCH …/apps/{app}";
 /** Who reads an advice: whoever asks for an app that does not exist yet, or the owner of one. */
 export type Advised = "creator" | "owner";
 
-/** Follows the names of fields that an app can be changed by; a creator corrects the request itself. */
+/**
+ * Follows the names of fields that an app can be changed by; a creator corrects the request itself.
+ */
 export function howToChange(advised: Advised): string {
   return advised === "creator" ? "" : ` (${changeField})`;
 }

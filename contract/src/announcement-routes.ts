@@ -3,7 +3,9 @@ import { z } from "zod";
 import type { Route } from "./route.ts";
 
 /** `GET /v2/notifications`. The link may be empty. */
-export const announcements = z.array(z.strictObject({ message: z.string(), link: z.string(), linkText: z.string() }));
+export const announcements = z.array(
+  z.strictObject({ message: z.string(), link: z.string(), linkText: z.string() }),
+);
 
 /** By operation id. */
 export const announcementRoutes = {

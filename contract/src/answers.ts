@@ -1,8 +1,15 @@
-// The shapes of the answers of the management API. Tests validate real answers against them, and OpenAPI is generated from
-// them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on the last page.
+// The shapes of the answers of the management API. Tests validate real answers against them, and
+// OpenAPI is generated from them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on
+// the last page.
 import { z } from "zod";
 import { settingOrigins } from "./app-settings.ts";
-import { buildCauses, buildStates, deliveryStates, releaseStates, shownRunStates } from "./words.ts";
+import {
+  buildCauses,
+  buildStates,
+  deliveryStates,
+  releaseStates,
+  shownRunStates,
+} from "./words.ts";
 
 const time = z.iso.datetime();
 const buildStatus = z.enum(buildStates);
@@ -77,13 +84,17 @@ export const appDetail = z.strictObject({
   /** Where a browser opens the app: null for functions, and for apps that take tokens. */
   pageUrl: z.url().nullable(),
   lastBuildStatus: buildStatus.nullable(),
-  /** Why the latest build ended as it did, or what it is waiting for; null when there is nothing to report. */
+  /**
+   * Why the latest build ended as it did, or what it is waiting for; null when there is nothing to
+   * report.
+   */
   lastBuildReason: z.string().nullable(),
   /** Null: there is none, or it goes on. */
   lastBuildEndedAt: time.nullable(),
   /**
-   * What calls of the live release are waiting for, or why they are refused; else why the app has fewer replicas than are wanted,
-   * or what the replica of a build waits for; null when nothing waits.
+   * What calls of the live release are waiting for, or why they are refused; else why the app has
+   * fewer replicas than are wanted, or what the replica of a build waits for; null when nothing
+   * waits.
    */
   waitReason: z.string().nullable(),
   latestBuildId: z.uuid().nullable(),
@@ -91,12 +102,16 @@ export const appDetail = z.strictObject({
   /** The number of the release that takes calls. */
   liveRelease: z.int().min(1).nullable(),
   /**
-   * Every setting in effect by the name of its field, and where it comes from; `pending` is what a release or a build still
-   * has to bring.
+   * Every setting in effect by the name of its field, and where it comes from; `pending` is what a
+   * release or a build still has to bring.
    */
   settings: z.record(
     z.string(),
-    z.strictObject({ value: z.unknown(), origin: z.enum(settingOrigins), pending: z.unknown().optional() }),
+    z.strictObject({
+      value: z.unknown(),
+      origin: z.enum(settingOrigins),
+      pending: z.unknown().optional(),
+    }),
   ),
 });
 
@@ -137,7 +152,11 @@ export const build = z.strictObject({
 export const buildList = z.array(build);
 
 /** The answer when a build is accepted. */
-export const receivedBuild = z.strictObject({ buildId: z.uuid(), status: buildStatus, logUrl: z.url() });
+export const receivedBuild = z.strictObject({
+  buildId: z.uuid(),
+  status: buildStatus,
+  logUrl: z.url(),
+});
 
 export const release = z.strictObject({
   /** Within the app: v1, v2, … */
@@ -148,17 +167,16 @@ export const release = z.strictObject({
   endReason: z.string().nullable(),
   /** The release's share of the app's new calls, as soon as it has the replicas for them. */
   trafficPercent: z.number().min(0).max(100),
-  currentPercent: z
-    .number()
-    .min(0)
-    .max(100)
-    .nullable()
-    .meta({ description: "Its share of the app's calls now. Null: no replica of the app takes calls now." }),
+  currentPercent: z.number().min(0).max(100).nullable().meta({
+    description: "Its share of the app's calls now. Null: no replica of the app takes calls now.",
+  }),
   /** It took calls and its files are kept: the app can go back to it. */
   isStartable: z.boolean(),
   cause: z.enum(buildCauses),
   /** Who or what made it; null for releases of earlier versions. */
-  createdBy: z.strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() }).nullable(),
+  createdBy: z
+    .strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() })
+    .nullable(),
   commit: z.string().nullable(),
   commitMessage: z.string().nullable(),
   commitAuthor: z.string().nullable(),
@@ -170,7 +188,10 @@ export const release = z.strictObject({
   endedAt: time.nullable(),
 });
 
-export const releasePage = z.strictObject({ items: z.array(release), nextToken: z.string().optional() });
+export const releasePage = z.strictObject({
+  items: z.array(release),
+  nextToken: z.string().optional(),
+});
 
 /** With all its settings, as they were resolved for it. */
 export const oneRelease = release.extend({ settings: z.record(z.string(), z.unknown()) });
@@ -214,8 +235,8 @@ export const appLogPage = z.strictObject({
 const runStatus = z.enum(shownRunStates);
 
 /**
- * An async run, or a plain call that has ended. The fields up to `totalResponseTimeMs` are those that existing clients read;
- * the rest is ours. Durations of an unfinished run are those so far.
+ * An async run, or a plain call that has ended. The fields up to `totalResponseTimeMs` are those
+ * that existing clients read; the rest is ours. Durations of an unfinished run are those so far.
  */
 export const run = z.strictObject({
   async: z.boolean(),
@@ -248,7 +269,9 @@ export const run = z.strictObject({
   totalResponseTimeMs: z.int().min(0),
   /** How often the run was started. */
   attempts: z.int().min(0),
-  /** The number of the release that ran each start, in order. A retry may run on another release. */
+  /**
+   * The number of the release that ran each start, in order. A retry may run on another release.
+   */
   releases: z.array(z.int()),
   /** Why the run ended as it did, why its latest attempt failed, or what it is waiting for. */
   reason: z.string().nullable(),
@@ -263,11 +286,15 @@ export const run = z.strictObject({
 
 const listedRun = run.extend({
   isAsync: z.boolean().optional().meta({
-    description: "The same as async, under the name that clients with X-CLI-Version 1.… read; for them only.",
+    description:
+      "The same as async, under the name that clients with X-CLI-Version 1.… read; for them only.",
   }),
 });
 
-/** `callsLeftOut`: plain calls in the page's time range that were not recorded, because there were too many. */
+/**
+ * `callsLeftOut`: plain calls in the page's time range that were not recorded, because there were
+ * too many.
+ */
 export const runAndCallPage = z.strictObject({
   items: z.array(listedRun),
   callsLeftOut: z.int().min(0),
@@ -280,7 +307,10 @@ export const oneRun = z.strictObject({ item: run });
 
 export const redrivenRun = z.strictObject({ runId: z.uuid() });
 
-/** `hasMore`: the time or the limit was reached before all runs were processed; send the request again. */
+/**
+ * `hasMore`: the time or the limit was reached before all runs were processed; send the request
+ * again.
+ */
 export const redrivenRuns = z.strictObject({ redriven: z.int().min(0), hasMore: z.boolean() });
 
 export const purgedRuns = z.strictObject({ purged: z.int().min(0), hasMore: z.boolean() });
@@ -296,7 +326,9 @@ export const newWebhookSecret = z.strictObject({
 });
 
 /** Null: the caller may not manage webhooks. */
-export const webhookSecretList = z.array(newWebhookSecret.extend({ secret: newWebhookSecret.shape.secret.nullable() }));
+export const webhookSecretList = z.array(
+  newWebhookSecret.extend({ secret: newWebhookSecret.shape.secret.nullable() }),
+);
 
 export const webhookDelivery = z.strictObject({
   id: z.uuid(),
@@ -341,7 +373,10 @@ export const oneWebhookDelivery = z.strictObject({
 export const replayedWebhookDelivery = z.strictObject({ item: webhookDelivery });
 
 /** `hasMore`: the limit of one request was reached; send it again. */
-export const replayedWebhookDeliveries = z.strictObject({ replayed: z.int().min(0), hasMore: z.boolean() });
+export const replayedWebhookDeliveries = z.strictObject({
+  replayed: z.int().min(0),
+  hasMore: z.boolean(),
+});
 
 export const webhookEndpoint = z.strictObject({
   id: z.uuid(),

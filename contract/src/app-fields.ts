@@ -1,5 +1,6 @@
-// The table of fields of an app: one row for each field of a create request. Validation, TOML parsing, OpenAPI and docs are
-// generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
+// The table of fields of an app: one row for each field of a create request. Validation, TOML
+// parsing, OpenAPI and docs are generated from it. Rules across fields are in the server's
+// `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
 import {
@@ -14,7 +15,8 @@ import { corsFields, webFields } from "./web-fields.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
 const pathForm = /^(?!\/)(?!(?:.*\/)?\.\.(?:\/|$))[^\\\x00-\x1f\x7f]{0,500}$/;
-const pathAllowed = 'a path inside the repository: relative, with "/", without "..", at most 500 characters';
+const pathAllowed =
+  'a path inside the repository: relative, with "/", without "..", at most 500 characters';
 /** All fields, by their names in the request body. */
 export const appFields = {
   cliVersion: {
@@ -31,10 +33,12 @@ export const appFields = {
     change: "build",
     toml: null,
     form: /^(?:https:\/\/[a-z0-9][a-z0-9.:-]{0,260}\/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}){1,19}(?<!\.git)$/,
-    allowed: "a repository of the form owner/repo, or its address on a git host that is allowed here",
+    allowed:
+      "a repository of the form owner/repo, or its address on a git host that is allowed here",
     default: null,
     defaultAbout: "none: files are uploaded",
-    about: "Repository to deploy from: owner/repo, or its address on a git host that is allowed here.",
+    about:
+      "Repository to deploy from: owner/repo, or its address on a git host that is allowed here.",
   },
   name: {
     kind: "text",
@@ -53,7 +57,8 @@ export const appFields = {
     form: /^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,499}$/,
     allowed: "an image reference such as debian:bookworm-slim, at most 500 characters",
     default: "debian:bookworm-slim",
-    about: "Base container image. Has its effect with the docker driver; with processes, the build log warns.",
+    about:
+      "Base container image. Has its effect with the docker driver; with processes, the build log warns.",
   },
   buildSecrets: buildSecretsField,
   config_toml: {
@@ -162,7 +167,8 @@ export const appFields = {
     isSingleAllowed: false,
     isUnique: false,
     default: [],
-    about: "Start command of an app with runtime custom; a list with one element is split into words as in a shell.",
+    about:
+      "Start command of an app with runtime custom; a list with one element is split into words as in a shell.",
   },
   evaluationIntervalSeconds: {
     kind: "number",
@@ -185,7 +191,8 @@ export const appFields = {
     change: "live",
     toml: null,
     form: /^(?![-/.])(?!@$)(?!.*(?:\.\.|\/\/|\/\.|@\{|\.lock(?:\/|$)))[^\x00-\x20\x7f~^:?*[\\]{1,200}(?<![/.])$/,
-    allowed: "the name of a branch or a tag, or a commit (7 digits or more), at most 200 characters",
+    allowed:
+      "the name of a branch or a tag, or a commit (7 digits or more), at most 200 characters",
     default: "main",
     about:
       "Branch, tag or commit to deploy; of one name, the branch before the tag. Only a branch moves on with pushes. Where it is not set and there is no main, the default branch of the repository.",
@@ -249,7 +256,8 @@ export const appFields = {
     min: 0.05,
     max: 1984,
     default: 4,
-    about: "Memory of a replica in GB; where the platform can create cgroups, a replica that needs more is ended.",
+    about:
+      "Memory of a replica in GB; where the platform can create cgroups, a replica that needs more is ended.",
   },
   minReplicaCount: {
     kind: "integer",
@@ -265,7 +273,8 @@ export const appFields = {
     change: "live",
     toml: null,
     default: true,
-    about: "True: a build goes on from the app's last checkout, packages and results; false: it starts clean.",
+    about:
+      "True: a build goes on from the app's last checkout, packages and results; false: it starts clean.",
   },
   port: {
     kind: "integer",
@@ -322,7 +331,8 @@ export const appFields = {
     min: 16,
     max: 43200,
     default: 900,
-    about: "Call timeout in seconds; also how long running calls may continue when a replica stops.",
+    about:
+      "Call timeout in seconds; also how long running calls may continue when a replica stops.",
   },
   retries: retriesField,
   rollOutDurationSeconds: {
@@ -332,7 +342,8 @@ export const appFields = {
     min: 0,
     max: 21600,
     default: 0,
-    about: "Seconds over which calls move to a new release, in five steps of 20 %; 0: as soon as it can take them.",
+    about:
+      "Seconds over which calls move to a new release, in five steps of 20 %; 0: as soon as it can take them.",
   },
   runtime: {
     kind: "choice",
@@ -340,7 +351,8 @@ export const appFields = {
     toml: null,
     choices: ["cortex", "custom"],
     default: "cortex",
-    defaultAbout: "cortex; custom with a dockerfilePath, or if a TOML file has a table runtime.custom",
+    defaultAbout:
+      "cortex; custom with a dockerfilePath, or if a TOML file has a table runtime.custom",
     about: "cortex serves the functions of main.py; custom runs the app's own web server.",
   },
   scalingBuffer: {
@@ -365,7 +377,8 @@ export const appFields = {
     toml: "scaling.scaling_target",
     above: 0,
     default: 100,
-    about: "Target value of the metric: percent for utilization metrics, otherwise calls per second and replica.",
+    about:
+      "Target value of the metric: percent for utilization metrics, otherwise calls per second and replica.",
   },
   storagePath: storagePathField,
   useUv: {

@@ -1,11 +1,14 @@
-// The settings of an app after request body, TOML and defaults have been merged: the fields of the table, and what only TOML
-// files can contain. They are stored with the build, so that a rebuild gives the same app.
+// The settings of an app after request body, TOML and defaults have been merged: the fields of the
+// table, and what only TOML files can contain. They are stored with the build, so that a rebuild
+// gives the same app.
 import { fieldNames, type appFields, type FieldName, type FieldValue } from "./app-fields.ts";
 
 /** Package name → version as written in the TOML tables. */
 export type PackageVersions = Readonly<Record<string, string>>;
 
-/** The TOML tables under `dependencies`: packages inline, or files in the repository that list them. */
+/**
+ * The TOML tables under `dependencies`: packages inline, or files in the repository that list them.
+ */
 export type Dependencies = {
   readonly pip: PackageVersions;
   readonly apt: PackageVersions;
@@ -29,8 +32,8 @@ type Setting<Name extends SettingName> =
   | (Name extends NeverNull ? never : Extract<(typeof appFields)[Name]["default"], null>);
 
 /**
- * The complete configuration of building, running and scaling an app. Times in seconds, memory in GB (10^9 bytes), cpu in
- * cores; the entrypoint is split into arguments, paths have no `.` parts.
+ * The complete configuration of building, running and scaling an app. Times in seconds, memory in
+ * GB (10^9 bytes), cpu in cores; the entrypoint is split into arguments, paths have no `.` parts.
  */
 export type AppSettings = { readonly [Name in SettingName]: Setting<Name> } & {
   readonly preBuildCommands: readonly string[];
@@ -53,9 +56,14 @@ export const fileSettingNames = [
   "dependencies.groups",
 ] as const;
 
-/** Where a setting comes from; `api`: from a field of a create or change request, `repository`: from a file there. */
+/**
+ * Where a setting comes from; `api`: from a field of a create or change request, `repository`: from
+ * a file there.
+ */
 export const settingOrigins = ["api", "config_toml", "repository", "default"] as const;
 export type SettingOrigin = (typeof settingOrigins)[number];
 
 /** The origin of each setting. */
-export type SettingOrigins = Readonly<Record<SettingName | (typeof fileSettingNames)[number], SettingOrigin>>;
+export type SettingOrigins = Readonly<
+  Record<SettingName | (typeof fileSettingNames)[number], SettingOrigin>
+>;

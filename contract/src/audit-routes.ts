@@ -62,7 +62,8 @@ const auditExportQuery = {
     toml: null,
     choices: ["ndjson", "csv"],
     default: "ndjson",
-    about: "ndjson: one JSON object per line, which can be verified if it is not filtered; csv: for spreadsheets.",
+    about:
+      "ndjson: one JSON object per line, which can be verified if it is not filtered; csv: for spreadsheets.",
   },
   ...filters,
 } as const satisfies Record<string, Field>;
@@ -108,7 +109,9 @@ export const auditForwarding = z.strictObject({
 });
 
 /** `secret`: present only if it was created by this request; it is not shown again. */
-export const newAuditForwarding = auditForwarding.extend({ secret: z.string().startsWith("whsec_").optional() });
+export const newAuditForwarding = auditForwarding.extend({
+  secret: z.string().startsWith("whsec_").optional(),
+});
 
 /** One entry. All fields are always present; null where there is no value. */
 export const auditEntry = z.strictObject({
@@ -118,13 +121,22 @@ export const auditEntry = z.strictObject({
   /** `<area>.<verb>`. */
   action: z.string(),
   actor: z.strictObject({
-    type: z.enum(["person", "service_account", "inference_token", "operator", "platform", "anonymous"]),
+    type: z.enum([
+      "person",
+      "service_account",
+      "inference_token",
+      "operator",
+      "platform",
+      "anonymous",
+    ]),
     /** The id of a person or a token; null for the platform itself. */
     id: z.string().nullable(),
     name: z.string().nullable(),
   }),
   outcome: z.enum(["success", "failure"]),
-  resource: z.strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() }).nullable(),
+  resource: z
+    .strictObject({ type: z.string(), id: z.string().nullable(), name: z.string().nullable() })
+    .nullable(),
   /** The `X-Request-Id` of the answer to the request that caused the entry. */
   requestId: z.string().nullable(),
   address: z.string().nullable(),

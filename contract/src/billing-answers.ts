@@ -6,7 +6,9 @@ const currency = z.string().regex(/^[A-Z]{3}$/);
 const frequency = z.enum(["once", "recurring", "forever"]);
 const percentage = z.number().gt(0).lte(100);
 
-/** Apply coupon: exactly these fields; `expiration_at` and `percentage_rate` only where they apply. */
+/**
+ * Apply coupon: exactly these fields; `expiration_at` and `percentage_rate` only where they apply.
+ */
 export const appliedCoupon = z.strictObject({
   coupon: z.strictObject({
     code: z.string(),

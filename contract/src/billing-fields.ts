@@ -1,5 +1,5 @@
-// Fields of queries and bodies of the billing routes, as rows like those of `parameters.ts`. Names follow the published
-// interface, hence the underscores.
+// Fields of queries and bodies of the billing routes, as rows like those of `parameters.ts`. Names
+// follow the published interface, hence the underscores.
 import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
@@ -24,9 +24,11 @@ export const couponFields = {
     kind: "text",
     toml: null,
     form: /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
-    allowed: "at most 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
+    allowed:
+      "at most 100 letters, digits, dots, dashes and underscores, the first a letter or digit",
     default: null,
-    about: "The code that is entered to apply it; case-sensitive. Anyone who has it can use it: make it hard to guess.",
+    about:
+      "The code that is entered to apply it; case-sensitive. Anyone who has it can use it: make it hard to guess.",
   },
   name: shownName(200, "The name that people see."),
   coupon_type: {
@@ -87,7 +89,12 @@ export const couponFields = {
     defaultAbout: "it does not expire",
     about: "From this time on it can neither be applied nor discount usage.",
   },
-  reusable: { kind: "boolean", toml: null, default: false, about: "True: one project may apply it repeatedly." },
+  reusable: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about: "True: one project may apply it repeatedly.",
+  },
   max_uses: {
     kind: "integer",
     toml: null,

@@ -1,9 +1,13 @@
-// What the management API says of replicas: those that run, what they use, and those that have stopped.
+// What the management API says of replicas: those that run, what they use, and those that have
+// stopped.
 import { z } from "zod";
 
 const time = z.iso.datetime();
 
-/** What a replica uses now. Null: not measured here; cores, the mean of the last seconds, also at the first measurement. */
+/**
+ * What a replica uses now. Null: not measured here; cores, the mean of the last seconds, also at
+ * the first measurement.
+ */
 export const replicaUse = z.strictObject({
   cpuCores: z.number().nullable(),
   memoryBytes: z.int(),
@@ -15,7 +19,10 @@ export const replicaUse = z.strictObject({
   gpuMemoryBytes: z.int().nullable(),
 });
 
-/** Running replicas only; stopped ones are not listed. `usage` is ours, null for one that could not be measured. */
+/**
+ * Running replicas only; stopped ones are not listed. `usage` is ours, null for one that could not
+ * be measured.
+ */
 export const containerList = z.array(
   z.strictObject({
     appId: z.string(),

@@ -1,5 +1,5 @@
-// Routes of device login (RFC 8628): a command line signs in a person who approves it in a browser. The first two have the
-// paths and shapes that existing clients use.
+// Routes of device login (RFC 8628): a command line signs in a person who approves it in a browser.
+// The first two have the paths and shapes that existing clients use.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import type { Route } from "./route.ts";
@@ -22,7 +22,9 @@ const deviceTokens = z.strictObject({ accessToken: z.string(), refreshToken: z.s
 
 /** `error`: as in RFC 8628; absent when the request itself is invalid. */
 const deviceRefusal = z.strictObject({
-  error: z.enum(["authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_grant"]).optional(),
+  error: z
+    .enum(["authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_grant"])
+    .optional(),
   message: z.string().min(1),
 });
 

@@ -1,5 +1,6 @@
-// Examples of bodies and answers for the OpenAPI document. They are derived from JSON schemas; what a schema does not say
-// (which name, which commit) comes from one table by name. A test validates each against its schema.
+// Examples of bodies and answers for the OpenAPI document. They are derived from JSON schemas; what
+// a schema does not say (which name, which commit) comes from one table by name. A test validates
+// each against its schema.
 type Json = { readonly [name: string]: unknown };
 
 const id = "019af3c2-7d41-7a5e-9b1f-2c8d4e6f8a10";
@@ -142,12 +143,23 @@ const byFormat: Json = {
 
 /** What no schema says: which fields go together. By operation id. */
 const ofBodies: Readonly<Record<string, Json>> = {
-  createGitApp: { name: "hello", gitRepo: "acme/shop", gitPath: "services/hello", cpu: 2, memory: 4 },
+  createGitApp: {
+    name: "hello",
+    gitRepo: "acme/shop",
+    gitPath: "services/hello",
+    cpu: 2,
+    memory: 4,
+  },
   deployUpload: { name: "hello", cpu: 2, memory: 4 },
   updateApp: { cooldownPeriodSeconds: 60, maxReplicaCount: 5 },
   createBuild: { branch: "main" },
   rollBack: {},
-  createCoupon: { code: "WELCOME", name: "Welcome", coupon_type: "percentage", percentage_rate: 10 },
+  createCoupon: {
+    code: "WELCOME",
+    name: "Welcome",
+    coupon_type: "percentage",
+    percentage_rate: 10,
+  },
   setProjectBudget: { amount_cents: 50_000, warn_percent: [80, 100], stop: false },
   setAppBudget: { amount_cents: 10_000, warn_percent: [80, 100], stop: true },
   createServiceAccount: { name: "ci", role: "member" },
@@ -197,9 +209,18 @@ function unlessUnknown(given: unknown, others: readonly Json[]): unknown {
 }
 
 function objectExample({ properties = {}, additionalProperties }: Json, name: string): Json {
-  const named = Object.entries(properties as Record<string, Json>).map(([key, one]) => [key, example(one, key)]);
-  if (named.length > 0 || typeof additionalProperties !== "object") return Object.fromEntries(named) as Json;
-  return { [name === "settings" || name === "changes" ? "cpu" : "KEY"]: example(additionalProperties as Json, name) };
+  const named = Object.entries(properties as Record<string, Json>).map(([key, one]) => [
+    key,
+    example(one, key),
+  ]);
+  if (named.length > 0 || typeof additionalProperties !== "object")
+    return Object.fromEntries(named) as Json;
+  return {
+    [name === "settings" || name === "changes" ? "cpu" : "KEY"]: example(
+      additionalProperties as Json,
+      name,
+    ),
+  };
 }
 
 /** Some times have a fixed number of decimals. */

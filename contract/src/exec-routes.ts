@@ -3,10 +3,18 @@ import { z } from "zod";
 import type { Field } from "./field.ts";
 import { paths, type Route } from "./route.ts";
 
-const flag = (about: string) => ({ kind: "boolean", toml: null, default: false, about }) as const satisfies Field;
+const flag = (about: string) =>
+  ({ kind: "boolean", toml: null, default: false, about }) as const satisfies Field;
 
 const size = (about: string) =>
-  ({ kind: "integer", toml: null, min: 1, max: 2_000, default: null, about }) as const satisfies Field;
+  ({
+    kind: "integer",
+    toml: null,
+    min: 1,
+    max: 2_000,
+    default: null,
+    about,
+  }) as const satisfies Field;
 
 /** `…/containers/{c}/exec`. */
 export const execQuery = {
@@ -20,7 +28,8 @@ export const execQuery = {
     default: null,
     // Refusals, which the audit log keeps, do not show them.
     isSecret: true,
-    about: "The program and its arguments, each as a parameter of its own: command=ls&command=-l. Required.",
+    about:
+      "The program and its arguments, each as a parameter of its own: command=ls&command=-l. Required.",
   },
   stdin: flag("True: it reads what the client sends; otherwise its input is empty."),
   tty: flag("True: it gets a terminal; all output is then that of stdout."),
@@ -28,14 +37,27 @@ export const execQuery = {
   rows: size("The height of the terminal at first; 24 by default."),
 } as const satisfies Record<string, Field>;
 
-/** The subprotocol: https://kubernetes.io/docs/reference/using-api/websockets/ describes its channels. */
+/**
+ * The subprotocol: https://kubernetes.io/docs/reference/using-api/websockets/ describes its
+ * channels.
+ */
 export const execProtocol = "v5.channel.k8s.io";
 
-/** A subprotocol of this form carries the token of a client that cannot set header fields, such as a page: base64url without padding. */
+/**
+ * A subprotocol of this form carries the token of a client that cannot set header fields, such as a
+ * page: base64url without padding.
+ */
 export const bearerProtocol = "base64url.bearer.authorization.k8s.io.";
 
 /** The channels: the first byte of each message. */
-export const execChannels = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 255 } as const;
+export const execChannels = {
+  stdin: 0,
+  stdout: 1,
+  stderr: 2,
+  status: 3,
+  resize: 4,
+  close: 255,
+} as const;
 
 /** What the channel `status` sends last. */
 export const execStatus = z.strictObject({
@@ -43,7 +65,9 @@ export const execStatus = z.strictObject({
   status: z.enum(["Success", "Failure"]),
   message: z.string().optional(),
   reason: z.enum(["NonZeroExitCode", "InternalError"]).optional(),
-  details: z.strictObject({ causes: z.array(z.strictObject({ reason: z.string(), message: z.string() })) }).optional(),
+  details: z
+    .strictObject({ causes: z.array(z.strictObject({ reason: z.string(), message: z.string() })) })
+    .optional(),
 });
 
 /** By operation id; part of the table in `routes.ts`. */

@@ -1,4 +1,5 @@
-// Says of an app that serves that its newest build failed, for lists of apps on the command line and in the dashboard. Pure.
+// Says of an app that serves that its newest build failed, for lists of apps on the command line
+// and in the dashboard. Pure.
 import type { BuildState } from "./words.ts";
 
 /** What an app's answer says of it. */
@@ -9,11 +10,15 @@ export type BuiltApp = {
   readonly lastBuildReason: string | null;
 };
 
-const failedStates: readonly (BuildState | null)[] = ["build_failure", "init_failure", "init_timeout"];
+const failedStates: readonly (BuildState | null)[] = [
+  "build_failure",
+  "init_failure",
+  "init_timeout",
+];
 
 /**
- * `when`: follows "The newest build failed", such as " 3 min ago". Null: its newest build did not fail, or the app never had a
- * release, which its status says.
+ * `when`: follows "The newest build failed", such as " 3 min ago". Null: its newest build did not
+ * fail, or the app never had a release, which its status says.
  */
 export function failedBuildNote(app: BuiltApp, when: string): string | null {
   const { status, liveRelease, lastBuildStatus, lastBuildReason } = app;

@@ -1,14 +1,19 @@
-// The row types of the tables of fields, one per kind, and the validation of a value against its row.
+// The row types of the tables of fields, one per kind, and the validation of a value against its
+// row.
 import { z } from "zod";
 
 /**
- * What a change of an app's field takes. `live`: nothing, it is in effect within a second. `replica`: new replicas, so a
- * new release of the same artifact. `build`: a new build. `fixed`: it cannot be changed.
+ * What a change of an app's field takes. `live`: nothing, it is in effect within a second.
+ * `replica`: new replicas, so a new release of the same artifact. `build`: a new build. `fixed`: it
+ * cannot be changed.
  */
 export type FieldChange = "live" | "replica" | "build" | "fixed";
 
 type Common = {
-  /** The key in a TOML file, below the table `cerebrium`, or below `slipway` where it begins with that; null: none. */
+  /**
+   * The key in a TOML file, below the table `cerebrium`, or below `slipway` where it begins with
+   * that; null: none.
+   */
   readonly toml: string | null;
   /** One sentence. */
   readonly about: string;
@@ -84,7 +89,14 @@ type ObjectsField = Common & {
   readonly default: null;
 };
 
-export type Field = TextField | NumberField | BooleanField | ChoiceField | ListField | IntegersField | ObjectsField;
+export type Field =
+  | TextField
+  | NumberField
+  | BooleanField
+  | ChoiceField
+  | ListField
+  | IntegersField
+  | ObjectsField;
 
 /** The type of a checked value of a field. */
 export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
@@ -174,7 +186,9 @@ function numberSchema(field: NumberField): z.ZodType {
 function allowedNumber(field: NumberField): string {
   const what = field.kind === "integer" ? "a whole number" : "a number";
   if (field.above !== undefined) return `${what} above ${field.above}`;
-  return field.max === undefined ? `${what}, at least ${field.min}` : `${what} from ${field.min} to ${field.max}`;
+  return field.max === undefined
+    ? `${what}, at least ${field.min}`
+    : `${what} from ${field.min} to ${field.max}`;
 }
 
 function listSchema(field: ListField): z.ZodType {
@@ -189,17 +203,22 @@ function listSchema(field: ListField): z.ZodType {
 function elementSchema({ choices, areRanges, elementForm }: ListField): z.ZodType {
   if (choices !== undefined) return z.enum(choices);
   if (elementForm !== undefined) return z.string().regex(elementForm);
-  return areRanges === true ? z.union([z.cidrv4(), z.cidrv6()]) : z.string().max(elementLengthMax).refine(isPlainText);
+  return areRanges === true
+    ? z.union([z.cidrv4(), z.cidrv6()])
+    : z.string().max(elementLengthMax).refine(isPlainText);
 }
 
 function integersSchema({ min, max, lengthMax }: IntegersField): z.ZodType {
-  const numbers = z.array(z.int().gte(min).lte(max)).refine((values) => new Set(values).size === values.length);
+  const numbers = z
+    .array(z.int().gte(min).lte(max))
+    .refine((values) => new Set(values).size === values.length);
   return z.array(z.unknown()).max(lengthMax).pipe(numbers);
 }
 
 function allowedList(field: ListField): string {
   const max = field.lengthMax;
-  if (field.areRanges === true) return `a list of at most ${max} ranges of addresses such as 203.0.113.0/24`;
+  if (field.areRanges === true)
+    return `a list of at most ${max} ranges of addresses such as 203.0.113.0/24`;
   if (field.elementsAre !== undefined) return `a list of at most ${max} ${field.elementsAre}`;
   if (field.choices === undefined) return `a list of at most ${max} strings`;
   const once = field.isUnique ? ", none of them twice" : "";

@@ -85,6 +85,7 @@ function defaultText(field: Field): string {
   if ("isRequired" in field) return "required";
   if (field.defaultAbout !== undefined) return field.defaultAbout;
   if (field.default === null) return "none";
-  const value: unknown = Array.isArray(field.default) && field.default.length === 1 ? field.default[0] : field.default;
+  const value: unknown =
+    Array.isArray(field.default) && field.default.length === 1 ? field.default[0] : field.default;
   return `\`${typeof value === "string" ? value || '""' : JSON.stringify(value)}\``;
 }

@@ -1,4 +1,5 @@
-// The parameters of a request that runs a file once; the published clients send all of them, some of them empty.
+// The parameters of a request that runs a file once; the published clients send all of them, some
+// of them empty.
 import { appFields } from "./app-fields.ts";
 import type { Field } from "./field.ts";
 

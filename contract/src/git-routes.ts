@@ -1,4 +1,5 @@
-// Routes of pushes: the hook address of an app, what git hosts send there, and the deliveries that are kept.
+// Routes of pushes: the hook address of an app, what git hosts send there, and the deliveries that
+// are kept.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
@@ -28,7 +29,10 @@ export const gitDelivery = z.strictObject({
   /** Null: found by polling. */
   host: z.enum(gitHostKinds).nullable(),
   event: z.string(),
-  /** The branch or tag that moved, as `refs/heads/…` or `refs/tags/…`; null: the event is not a push. */
+  /**
+   * The branch or tag that moved, as `refs/heads/…` or `refs/tags/…`; null: the event is not a
+   * push.
+   */
   ref: z.string().nullable(),
   commit: z.string().nullable(),
   commitMessage: z.string().nullable(),
@@ -44,8 +48,15 @@ export const gitDelivery = z.strictObject({
   commitStatusFailure: z.string().nullable(),
 });
 
-const gitDeliveryPage = z.strictObject({ items: z.array(gitDelivery), nextToken: z.string().optional() });
-const receivedPush = z.strictObject({ id: z.uuid(), verdict: z.enum(gitVerdicts), reason: z.string() });
+const gitDeliveryPage = z.strictObject({
+  items: z.array(gitDelivery),
+  nextToken: z.string().optional(),
+});
+const receivedPush = z.strictObject({
+  id: z.uuid(),
+  verdict: z.enum(gitVerdicts),
+  reason: z.string(),
+});
 
 /** `GET …/git-deliveries`. */
 export const gitDeliveryQuery = {
@@ -77,7 +88,8 @@ export const gitRoutes = {
   listGitDeliveries: {
     method: "GET",
     path: deliveries,
-    about: "The latest 200 push events of an app, newest first, each with its verdict and the reason.",
+    about:
+      "The latest 200 push events of an app, newest first, each with its verdict and the reason.",
     access: "apps.read",
     audit: null,
     query: gitDeliveryQuery,

@@ -12,7 +12,10 @@ const forms: readonly (readonly [name: string, form: RegExp])[] = [
   ["Audit log", /\/audit-log\b/],
   ["Tokens", /\/(?:service-accounts|api-keys|operator\/(?:tokens|signing-keys))\b|jwks/],
   ["Operator", /^\/v2\/operator\//],
-  ["Sign-in and people", /^\/(?:v2\/auth|device-authorization|token)\b|\/(?:members|invitations)\b/],
+  [
+    "Sign-in and people",
+    /^\/(?:v2\/auth|device-authorization|token)\b|\/(?:members|invitations)\b/,
+  ],
   ["Apps", /\/(?:apps|partner-apps|uploads|git-repositories)\b/],
   ["Projects", /^\/v2\/projects/],
   ["Platform", /^\//],

@@ -1,4 +1,5 @@
-// The routes that list what replicas can have here, for everybody, and how much of it is free, for operators; and their answers.
+// The routes that list what replicas can have here, for everybody, and how much of it is free, for
+// operators; and their answers.
 import { z } from "zod";
 import type { Route } from "./route.ts";
 
@@ -14,10 +15,16 @@ export const hardwareAnswer = z.object({
       maxCpu: z.number().meta({ description: "The most cores that one replica can have." }),
       maxMemoryGb: z.number(),
       maxGpuCount: z.number().meta({ description: "Cards that do not answer are not counted." }),
-      gpuMemoryGb: z.number().nullable().meta({ description: "Of one GPU; null: none, or not known." }),
+      gpuMemoryGb: z
+        .number()
+        .nullable()
+        .meta({ description: "Of one GPU; null: none, or not known." }),
       price: z
         .object({ gpuSecond: z.number(), cpuSecond: z.number(), memoryGbSecond: z.number() })
-        .meta({ description: "US dollars per second of one GPU, one core and one GB, for the tier interruptible." }),
+        .meta({
+          description:
+            "US dollars per second of one GPU, one core and one GB, for the tier interruptible.",
+        }),
     }),
   ),
 });
@@ -35,21 +42,34 @@ export const platformAnswer = z.strictObject({
       since: z.iso.datetime().meta({ description: "When the platform was started." }),
       bytesThen: z.int().min(0).meta({ description: "Its size at that time." }),
     })
-    .meta({ description: "How large the database is. What was deleted is used again before it grows." }),
+    .meta({
+      description: "How large the database is. What was deleted is used again before it grows.",
+    }),
   pools: z.array(
     z.strictObject({
       name: z.string(),
       provider: z.string().nullable(),
       region: z.string().nullable(),
       tier: z.string(),
-      cores: z.number().meta({ description: "What replicas may have together, overcommitment included." }),
+      cores: z
+        .number()
+        .meta({ description: "What replicas may have together, overcommitment included." }),
       freeCores: z.number().meta({ description: "Negative after the pool was made smaller." }),
       memoryGb: z.number(),
       freeMemoryGb: z.number(),
-      gpus: z.array(z.strictObject({ compute: z.string(), count: z.int(), usable: z.int(), free: z.int() })),
+      gpus: z.array(
+        z.strictObject({ compute: z.string(), count: z.int(), usable: z.int(), free: z.int() }),
+      ),
       replicas: z.int().meta({ description: "Replicas that have something of it." }),
       apps: z
-        .array(z.strictObject({ projectId: z.string(), appId: z.string(), name: z.string(), replicas: z.int() }))
+        .array(
+          z.strictObject({
+            projectId: z.string(),
+            appId: z.string(),
+            name: z.string(),
+            replicas: z.int(),
+          }),
+        )
         .meta({ description: "Whose replicas they are, the most first." }),
     }),
   ),

@@ -17,7 +17,8 @@ export const lifecycleRoutes = {
   startApp: {
     method: "POST",
     path: `${paths.app}/start`,
-    about: "Starts a stopped app: it takes calls again, and its waiting runs go on. 409 when it is not stopped.",
+    about:
+      "Starts a stopped app: it takes calls again, and its waiting runs go on. 409 when it is not stopped.",
     access: "apps.update",
     audit: "app.start",
     status: 200,

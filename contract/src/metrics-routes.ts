@@ -5,7 +5,10 @@ import { replicaName, time } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
 
 const query = {
-  start: { ...time("Points from this time on; at most 30 days ago."), defaultAbout: "an hour before end" },
+  start: {
+    ...time("Points from this time on; at most 30 days ago."),
+    defaultAbout: "an hour before end",
+  },
   end: { ...time("Points before this time."), defaultAbout: "now" },
   containerId: replicaName("Only this replica, in cpu, memory and gpu."),
   resolution: {
@@ -13,7 +16,8 @@ const query = {
     toml: null,
     choices: ["medium", "high"],
     default: "medium",
-    about: "How many points: medium, up to about 120; high, up to about 1,500, at most one a minute.",
+    about:
+      "How many points: medium, up to about 120; high, up to about 1,500, at most one a minute.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -38,7 +42,9 @@ export const resourceMetrics = z.strictObject({
     description:
       "Milliseconds from the arrival of calls to the end of their answers, of those that ended in the step: p50, p95 and p99, estimated from counts of 19 ranges.",
   }),
-  starts: chart.meta({ description: "How many replicas started in the step, beside those that tried a release." }),
+  starts: chart.meta({
+    description: "How many replicas started in the step, beside those that tried a release.",
+  }),
 });
 
 /** By operation id; part of the table in `routes.ts`. */

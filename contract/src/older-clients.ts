@@ -1,7 +1,10 @@
-// What older clients of the published interface send beyond the document of today, and what becomes of it. The management API
-// reads requests by this table; docs/errors.md shows it.
+// What older clients of the published interface send beyond the document of today, and what becomes
+// of it. The management API reads requests by this table; docs/errors.md shows it.
 
-/** Requests that these clients send: management routes of a project, and a login. None of them is authorized by a cookie. */
+/**
+ * Requests that these clients send: management routes of a project, and a login. None of them is
+ * authorized by a cookie.
+ */
 const publishedPaths = /^\/+(?:v[23]\/+projects(?:\/|$)|(?:device-authorization|token)(?:\?|$))/;
 
 /** Their parts of an upload to a volume have so many bytes, but for the last one. */
@@ -37,7 +40,8 @@ export const olderClients = [
   {
     sent: "`X-CLI-Version: 1.…`",
     on: "`GET …/volumes/{volume_id}/ls`",
-    taken: "a folder that is not there has no files: the client lists it before it uploads the first file to it",
+    taken:
+      "a folder that is not there has no files: the client lists it before it uploads the first file to it",
   },
   {
     sent: "`X-CLI-Version: 1.…`",

@@ -1,5 +1,5 @@
-// Generates the OpenAPI 3.1 document from the table of routes. `tools/openapi.ts` writes it to contract/openapi.json, and the
-// server serves it.
+// Generates the OpenAPI 3.1 document from the table of routes. `tools/openapi.ts` writes it to
+// contract/openapi.json, and the server serves it.
 import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
 import { bodyExample, example } from "./examples.ts";
@@ -23,7 +23,10 @@ export function openApiDocument(serverUrl = "/"): Json {
   const paths: Record<string, Json> = {};
   for (const id of routeIds) {
     const route: Route = routes[id];
-    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(id, route) };
+    paths[route.path] = {
+      ...paths[route.path],
+      [route.method.toLowerCase()]: operation(id, route),
+    };
   }
   return {
     openapi: "3.1.0",
@@ -38,7 +41,9 @@ export function openApiDocument(serverUrl = "/"): Json {
     paths,
     components: {
       schemas: { Fault: jsonSchema(faultAnswer) },
-      responses: Object.fromEntries(Object.entries(refusals).map(([name, { about }]) => [name, refusal(about)])),
+      responses: Object.fromEntries(
+        Object.entries(refusals).map(([name, { about }]) => [name, refusal(about)]),
+      ),
       securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
     },
   };
@@ -52,11 +57,17 @@ function operation(id: string, route: Route): Json {
     summary: route.about.split(/(?<=\.)\s/)[0],
     description: [route.about, ...accessNotes(route)].join("\n\n"),
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
-    parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {}), ...keyParameter(route)],
+    parameters: [
+      ...pathParameters(route.path),
+      ...queryParameters(route.query ?? {}),
+      ...keyParameter(route),
+    ],
     ...(route.takesBytes === true || route.takesStream === true
       ? { requestBody: { required: true, content: { "*/*": { schema: binary } } } }
       : {}),
-    ...(route.body === undefined ? {} : { requestBody: requestBody(id, route.body, route.takesForm === true) }),
+    ...(route.body === undefined
+      ? {}
+      : { requestBody: requestBody(id, route.body, route.takesForm === true) }),
     responses: {
       [route.status]: answer,
       ...(route.hasRanges === true
@@ -75,14 +86,23 @@ const binary = { type: "string", format: "binary" };
 function answerContent(route: Route): Json {
   const { status, isBytes, answer, otherTypes = [], events } = route;
   if (status === 302)
-    return { headers: { Location: { required: true, schema: { type: "string", format: "uri-reference" } } } };
+    return {
+      headers: {
+        Location: { required: true, schema: { type: "string", format: "uri-reference" } },
+      },
+    };
   // A WebSocket has no body, hence a field of our own.
   if (status === 101) return { "x-last-message": jsonSchema(answer) };
-  const types = Object.fromEntries(otherTypes.map((type) => [type, { schema: { type: "string" } }]));
+  const types = Object.fromEntries(
+    otherTypes.map((type) => [type, { schema: { type: "string" } }]),
+  );
   if (isBytes === true) return { content: otherTypes.length === 0 ? anyBytes(route) : types };
   const schema = jsonSchema(answer);
-  const stream = events === undefined ? {} : { "text/event-stream": eventStream(jsonSchema(events)) };
-  return { content: { "application/json": { schema, example: example(schema) }, ...types, ...stream } };
+  const stream =
+    events === undefined ? {} : { "text/event-stream": eventStream(jsonSchema(events)) };
+  return {
+    content: { "application/json": { schema, example: example(schema) }, ...types, ...stream },
+  };
 }
 
 function anyBytes({ isUsuallyJson }: Route): Json {
@@ -94,25 +114,51 @@ function anyBytes({ isUsuallyJson }: Route): Json {
 
 /** OpenAPI 3.1 has no words for the data of events, hence a field of our own. */
 function eventStream(data: Json): Json {
-  const description = "Server-sent events. The data of each is JSON of the schema in `x-event-data`.";
+  const description =
+    "Server-sent events. The data of each is JSON of the schema in `x-event-data`.";
   const text = `data: ${JSON.stringify(example(data))}\n\n`;
   return { schema: { type: "string", description }, example: text, "x-event-data": data };
 }
 
-/** The refusals that follow from a route's row; those of its use case have the status 409 or 422. */
-const refusals: Readonly<Record<string, { status?: number; about: string; isOf?: (route: Route) => boolean }>> = {
-  BadRequest: { status: 400, about: "The request is malformed, or a value is not allowed; the message names it." },
-  Unauthorized: { status: 401, about: "No token was sent, or it is no longer valid.", isOf: needsProof },
-  Forbidden: { status: 403, about: "The token is valid but does not allow this.", isOf: needsProof },
+/**
+ * The refusals that follow from a route's row; those of its use case have the status 409 or 422.
+ */
+const refusals: Readonly<
+  Record<string, { status?: number; about: string; isOf?: (route: Route) => boolean }>
+> = {
+  BadRequest: {
+    status: 400,
+    about: "The request is malformed, or a value is not allowed; the message names it.",
+  },
+  Unauthorized: {
+    status: 401,
+    about: "No token was sent, or it is no longer valid.",
+    isOf: needsProof,
+  },
+  Forbidden: {
+    status: 403,
+    about: "The token is valid but does not allow this.",
+    isOf: needsProof,
+  },
   NotFound: {
     status: 404,
     about: "There is no such thing, or it is not the caller's.",
     isOf: (route) => route.path.includes("{") || takesBody(route),
   },
   TooLarge: { status: 413, about: "The body is larger than the limit.", isOf: takesBody },
-  UnsupportedMediaType: { status: 415, about: "The body is not declared as application/json.", isOf: takesBody },
-  TooManyRequests: { status: 429, about: "A rate limit is reached; retry after the seconds in `Retry-After`." },
-  Unavailable: { status: 503, about: "The platform is stopping, or a part that it needs does not answer." },
+  UnsupportedMediaType: {
+    status: 415,
+    about: "The body is not declared as application/json.",
+    isOf: takesBody,
+  },
+  TooManyRequests: {
+    status: 429,
+    about: "A rate limit is reached; retry after the seconds in `Retry-After`.",
+  },
+  Unavailable: {
+    status: 503,
+    about: "The platform is stopping, or a part that it needs does not answer.",
+  },
   Refusal: { about: "Another refusal or failure; docs/errors.md lists all." },
 };
 
@@ -129,7 +175,10 @@ function usualRefusals(route: Route): Json {
   const found = Object.entries(refusals).filter(
     ([, { status, isOf }]) => status !== undefined && isOf?.(route) !== false,
   );
-  const entries = found.map(([name, { status }]) => [status, { $ref: `#/components/responses/${name}` }]);
+  const entries = found.map(([name, { status }]) => [
+    status,
+    { $ref: `#/components/responses/${name}` },
+  ]);
   return Object.fromEntries(entries) as Json;
 }
 
@@ -143,7 +192,10 @@ function ownRefusals({ refusals: own = {} }: Route): Json {
     const schema = jsonSchema(shape);
     return [
       status,
-      { description: "A refusal.", content: { "application/json": { schema, example: example(schema) } } },
+      {
+        description: "A refusal.",
+        content: { "application/json": { schema, example: example(schema) } },
+      },
     ];
   });
   return Object.fromEntries(entries) as Json;
@@ -151,7 +203,9 @@ function ownRefusals({ refusals: own = {} }: Route): Json {
 
 function accessNotes(route: Route): string[] {
   const access = accessNote(route);
-  return route.audit === null ? [access] : [access, `Recorded in the audit log as \`${route.audit}\`.`];
+  return route.audit === null
+    ? [access]
+    : [access, `Recorded in the audit log as \`${route.audit}\`.`];
 }
 
 function accessNote({ access }: Route): string {
@@ -229,11 +283,15 @@ function fieldText(field: Field): string {
   return notes.join(" ");
 }
 
-/** Null counts as absent; in a change it removes what was set, so there the default says nothing. */
+/**
+ * Null counts as absent; in a change it removes what was set, so there the default says nothing.
+ */
 function bodyField(field: Field, name: string, body: BodyShape & { kind: "fields" }): Json {
   const { default: byDefault, ...schema } = fieldJson(field);
   const known = byDefault === undefined || body.areNullable === true ? {} : { default: byDefault };
-  return body.required.includes(name) ? { ...schema, ...known } : { anyOf: [schema, { type: "null" }], ...known };
+  return body.required.includes(name)
+    ? { ...schema, ...known }
+    : { anyOf: [schema, { type: "null" }], ...known };
 }
 
 function fieldJson(field: Field): Json {

@@ -28,7 +28,8 @@ export const buildSecretsField = {
   isSingleAllowed: false,
   isUnique: true,
   default: [],
-  about: "Names of secrets of the app or its project that its builds get, each only in the steps that can use it.",
+  about:
+    "Names of secrets of the app or its project that its builds get, each only in the steps that can use it.",
 } as const;
 
 /** Whether the submodules of its repository are fetched. */
@@ -49,7 +50,9 @@ export const gitLfsField = {
   about: "Fetch the files in the app's folder that the repository stores in Git LFS.",
 } as const;
 
-/** Folders whose names begin like this are the system's or the platform's, with all that is in them. */
+/**
+ * Folders whose names begin like this are the system's or the platform's, with all that is in them.
+ */
 const systemFolders = [
   "bin|boot|cortex|dev|etc|gnu|lib|lib32|lib64|libx32|nix|persistent-storage|proc|run|sbin|sys|tmp|usr|venv",
   "opt/(?:conda-packages|python|slipway|venv)|var/(?:lock|run|tmp)",
@@ -69,7 +72,8 @@ export const storagePathField = {
   allowed:
     'an absolute path such as /data (letters, digits, ".", "_" and "-", at most 10 folders, none of them ".."), which is not a folder of the system or the platform such as /etc, /usr, /tmp, /cortex or /persistent-storage, nor in one',
   default: null,
-  defaultAbout: "none: the app has only /persistent-storage, which it shares with the other apps of its project",
+  defaultAbout:
+    "none: the app has only /persistent-storage, which it shares with the other apps of its project",
   about:
     "Where the app sees storage of its own, which no other app sees. It outlives replicas and releases, counts as storage of the project, and is deleted with the app.",
 } as const;

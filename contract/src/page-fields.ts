@@ -1,4 +1,5 @@
-// The two parameters of every paginated list, the page size and the page token, and the text that some lists are searched for.
+// The two parameters of every paginated list, the page size and the page token, and the text that
+// some lists are searched for.
 import type { Field } from "./field.ts";
 
 /** The maximum number of items on a page: 1 to `most`. */
@@ -13,7 +14,10 @@ export const pageSize = (max: number, byDefault: number, things: string) =>
   }) as const satisfies Field;
 
 /** The page token, in this format, from the field `from` of the previous answer. */
-export const nextToken = <const From extends "nextToken" | "nextPageToken">(from: From, form: RegExp) =>
+export const nextToken = <const From extends "nextToken" | "nextPageToken">(
+  from: From,
+  form: RegExp,
+) =>
   ({
     kind: "text",
     toml: null,

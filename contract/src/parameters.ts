@@ -1,4 +1,5 @@
-// Fields of queries and bodies of the management API, except create-app, as rows like those of its table of fields.
+// Fields of queries and bodies of the management API, except create-app, as rows like those of its
+// table of fields.
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
 import { deliveryStates, runStates } from "./words.ts";
@@ -39,7 +40,12 @@ const uuid = (allowed: string, about: string) =>
 export const buildLogQuery = {
   pageSize: pageSize(1000, 1000, "lines"),
   nextToken: nextToken("nextPageToken", /^[\w-]{1,60}$/),
-  follow: { kind: "boolean", toml: null, default: false, about: "True: follow live, as server-sent events." },
+  follow: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about: "True: follow live, as server-sent events.",
+  },
 } as const satisfies Record<string, Field>;
 
 /** `…/apps/{a}/logs`. */
@@ -73,7 +79,12 @@ export const appLogQuery = {
   },
   pageSize: pageSize(1000, 100, "lines"),
   nextToken: nextToken("nextPageToken", /^[A-Za-z0-9_-]{1,64}$/),
-  follow: { kind: "boolean", toml: null, default: false, about: "True: follow live, as server-sent events." },
+  follow: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about: "True: follow live, as server-sent events.",
+  },
 } as const satisfies Record<string, Field>;
 
 const runToken = nextToken("nextToken", /^[a-z0-9-]{1,50}[\w-]{0,30}$/);
@@ -89,7 +100,12 @@ const deadStatus = {
 
 /** `…/apps/{a}/runs`. */
 export const runQuery = {
-  asyncOnly: { kind: "boolean", toml: null, default: false, about: "True: only async runs, no plain calls." },
+  asyncOnly: {
+    kind: "boolean",
+    toml: null,
+    default: false,
+    about: "True: only async runs, no plain calls.",
+  },
   status: {
     kind: "choice",
     toml: null,
@@ -170,7 +186,8 @@ export const webhookSecretFields = {
     min: 0,
     max: 720,
     default: 24,
-    about: "How many hours the previous secret stays valid, so that you can update receivers one by one.",
+    about:
+      "How many hours the previous secret stays valid, so that you can update receivers one by one.",
   },
 } as const satisfies Record<string, Field>;
 

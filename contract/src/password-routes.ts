@@ -52,7 +52,8 @@ export const passwordRoutes = {
   forgotPassword: {
     method: "POST",
     path: `${auth}/password/forgot`,
-    about: "Mails a link to set a new password. The response is the same if there is no account with the address.",
+    about:
+      "Mails a link to set a new password. The response is the same if there is no account with the address.",
     access: "public",
     audit: "person.password_reset",
     body: { kind: "fields", fields: emailFields, required: ["email"] },
@@ -62,7 +63,8 @@ export const passwordRoutes = {
   resetPassword: {
     method: "POST",
     path: `${auth}/password/reset`,
-    about: "Sets a new password with the secret from a link, which works once, and ends all sessions of the person.",
+    about:
+      "Sets a new password with the secret from a link, which works once, and ends all sessions of the person.",
     access: "public",
     audit: "person.password_reset",
     body: { kind: "fields", fields: resetFields, required: ["token", "password"] },
@@ -72,7 +74,8 @@ export const passwordRoutes = {
   createPasswordReset: {
     method: "POST",
     path: "/v2/operator/password-resets",
-    about: "Creates a link to set a new password, to pass on to the person if no mail can be sent. Operators only.",
+    about:
+      "Creates a link to set a new password, to pass on to the person if no mail can be sent. Operators only.",
     access: "platform.manage",
     audit: "person.password_reset",
     body: { kind: "fields", fields: emailFields, required: ["email"] },

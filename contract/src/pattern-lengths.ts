@@ -8,7 +8,9 @@ type Lengths = { readonly min: number; readonly max: number };
 const nothing: Lengths = { min: 0, max: 0 };
 const parser = new RegExpParser();
 
-/** `minLength` and `maxLength` of a JSON Schema, as far as a pattern from `^` to `$` bounds them. */
+/**
+ * `minLength` and `maxLength` of a JSON Schema, as far as a pattern from `^` to `$` bounds them.
+ */
 export function patternLengths(pattern: string): { minLength?: number; maxLength?: number } {
   if (!pattern.startsWith("^") || !pattern.endsWith("$")) return {};
   const { min, max } = lengthsOfAny(parser.parsePattern(pattern).alternatives);

@@ -60,7 +60,10 @@ export const sessionList = z.array(session);
 /** A single-use link to set a password, which the operator passes on. */
 export const resetLink = z.strictObject({ url: z.string(), expiresAt: time });
 
-/** The setup data for an authenticator app, and backup codes in case it is lost. Both are shown once. */
+/**
+ * The setup data for an authenticator app, and backup codes in case it is lost. Both are shown
+ * once.
+ */
 export const twoFactorEnrolment = z.strictObject({
   /** An otpauth URI; the value after `secret=` can also be typed in. */
   uri: z.string(),
@@ -70,7 +73,9 @@ export const twoFactorEnrolment = z.strictObject({
 export const backupCodes = z.strictObject({ backupCodes: z.array(z.string()) });
 
 /** The providers that people can sign in with. */
-export const providerList = z.array(z.strictObject({ id: z.enum(["oidc", "github"]), name: z.string() }));
+export const providerList = z.array(
+  z.strictObject({ id: z.enum(["oidc", "github"]), name: z.string() }),
+);
 
 /** With what a person can sign in. */
 export const signInMethods = z.strictObject({
@@ -82,7 +87,10 @@ export const signInMethods = z.strictObject({
       name: z.string(),
       /** Since when an account is connected; null: none is. */
       connectedAt: time.nullable(),
-      /** The address of the account at the provider when it was connected; null where that is not known. */
+      /**
+       * The address of the account at the provider when it was connected; null where that is not
+       * known.
+       */
       email: z.string().nullable(),
     }),
   ),

@@ -38,7 +38,10 @@ export const signInFields = {
 /** The body of `POST /v2/auth/sign-in/two-factor`. */
 export const twoFactorSignInFields = {
   challenge: secretText("The challenge that the first step answered with.", 200),
-  code: secretText("The code that the authenticator app shows now, or one of the backup codes.", 40),
+  code: secretText(
+    "The code that the authenticator app shows now, or one of the backup codes.",
+    40,
+  ),
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/token`, as JSON or as a form. */
@@ -65,7 +68,10 @@ export const tokenFields = {
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/sign-out`. */
-export const signOutFields = { refresh_token: tokenFields.refresh_token } as const satisfies Record<string, Field>;
+export const signOutFields = { refresh_token: tokenFields.refresh_token } as const satisfies Record<
+  string,
+  Field
+>;
 
 /** The body of `POST /v2/auth/password`. */
 export const passwordFields = {
@@ -73,7 +79,10 @@ export const passwordFields = {
   newPassword: newPasswordField,
 } as const satisfies Record<string, Field>;
 
-/** The body of `POST /v2/auth/password/forgot`, `POST /v2/operator/password-resets` and `POST /v2/operator/two-factor-resets`. */
+/**
+ * The body of `POST /v2/auth/password/forgot`, `POST /v2/operator/password-resets` and `POST
+ * /v2/operator/two-factor-resets`.
+ */
 export const emailFields = { email: emailField } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/password/reset`. */
@@ -83,13 +92,19 @@ export const resetFields = {
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/sign-up`. */
-export const signUpFields = { email: emailField, name: personNameField } as const satisfies Record<string, Field>;
+export const signUpFields = { email: emailField, name: personNameField } as const satisfies Record<
+  string,
+  Field
+>;
 
 const ownPassword = {
   ...secretText("The password."),
   defaultAbout: "none: for people who sign in with a provider and have no password",
 } as const;
-const ownCode = secretText("The code that the authenticator app shows now, or one of the backup codes.", 40);
+const ownCode = secretText(
+  "The code that the authenticator app shows now, or one of the backup codes.",
+  40,
+);
 
 /** The body of `POST /v2/auth/two-factor`. */
 export const twoFactorFields = { password: ownPassword } as const satisfies Record<string, Field>;
@@ -100,7 +115,10 @@ export const twoFactorConfirmFields = {
 } as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/two-factor/disable` and `POST /v2/auth/two-factor/backup-codes`. */
-export const twoFactorChangeFields = { password: ownPassword, code: ownCode } as const satisfies Record<string, Field>;
+export const twoFactorChangeFields = {
+  password: ownPassword,
+  code: ownCode,
+} as const satisfies Record<string, Field>;
 
 /** The body of `POST /v2/auth/sign-in/provider`. */
 export const providerFields = {
@@ -122,7 +140,10 @@ export const providerFields = {
   },
 } as const satisfies Record<string, Field>;
 
-/** The body of `POST /v2/auth/sign-in-methods/connect` and `POST /v2/auth/sign-in-methods/disconnect`. */
+/**
+ * The body of `POST /v2/auth/sign-in-methods/connect` and `POST
+ * /v2/auth/sign-in-methods/disconnect`.
+ */
 export const signInMethodFields = {
   provider: providerFields.provider,
   password: ownPassword,

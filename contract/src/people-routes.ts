@@ -1,5 +1,5 @@
-// Routes for people: sign-in and sign-out, access tokens, sessions. Those that use a cookie accept requests only from pages
-// of the platform itself.
+// Routes for people: sign-in and sign-out, access tokens, sessions. Those that use a cookie accept
+// requests only from pages of the platform itself.
 import { z } from "zod";
 import { messageAnswer } from "./answers.ts";
 import {
@@ -11,7 +11,13 @@ import {
   signInAnswer,
   signInMethods,
 } from "./people-answers.ts";
-import { providerFields, signInFields, signInMethodFields, signOutFields, tokenFields } from "./people-fields.ts";
+import {
+  providerFields,
+  signInFields,
+  signInMethodFields,
+  signOutFields,
+  tokenFields,
+} from "./people-fields.ts";
 import type { Route } from "./route.ts";
 
 const auth = "/v2/auth";
@@ -118,7 +124,8 @@ export const peopleRoutes = {
   getSession: {
     method: "GET",
     path: `${auth}/session`,
-    about: "The person whose access token this is, the session, and the projects that they are a member of.",
+    about:
+      "The person whose access token this is, the session, and the projects that they are a member of.",
     access: "person",
     audit: null,
     status: 200,

@@ -1,4 +1,5 @@
-// Fields of queries and bodies of the routes of plans and budgets, as rows like those of `parameters.ts`.
+// Fields of queries and bodies of the routes of plans and budgets, as rows like those of
+// `parameters.ts`.
 import type { Field } from "./field.ts";
 import { nextToken, pageSize, searchText } from "./page-fields.ts";
 

@@ -14,7 +14,11 @@ const appBudget = `${paths.app}/budget` as const;
 /** A null limit means unlimited. */
 export const projectPlan = z.strictObject({
   plan: z.string(),
-  limits: z.strictObject({ apps: count.nullable(), replicas: count.nullable(), gpus: count.nullable() }),
+  limits: z.strictObject({
+    apps: count.nullable(),
+    replicas: count.nullable(),
+    gpus: count.nullable(),
+  }),
   /** Starting and serving replicas. */
   used: z.strictObject({ apps: count, replicas: count, gpus: count }),
   audit_retention_days: z.int().min(1),
@@ -94,7 +98,8 @@ export const planRoutes = {
   listPlans: {
     method: "GET",
     path: "/v2/operator/plans",
-    about: "The plans that a project can be assigned: self-hosted and those of SLIPWAY_PLANS_FILE. Operators only.",
+    about:
+      "The plans that a project can be assigned: self-hosted and those of SLIPWAY_PLANS_FILE. Operators only.",
     access: "platform.manage",
     audit: null,
     status: 200,
@@ -133,7 +138,8 @@ export const planRoutes = {
   deleteProjectBudget: {
     method: "DELETE",
     path: projectBudget,
-    about: "Deletes the budget of the project; what it had stopped resumes, unless another budget stops it too.",
+    about:
+      "Deletes the budget of the project; what it had stopped resumes, unless another budget stops it too.",
     access: "billing.write",
     audit: "budget.delete",
     status: 200,

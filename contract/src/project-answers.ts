@@ -5,7 +5,10 @@ import { roles } from "./words.ts";
 const time = z.iso.datetime();
 const role = z.enum(roles);
 
-/** `role`: the caller's role; null for operators and for service accounts with individually chosen permissions. */
+/**
+ * `role`: the caller's role; null for operators and for service accounts with individually chosen
+ * permissions.
+ */
 export const projectDetail = z.strictObject({
   id: z.string(),
   name: z.string(),

@@ -19,7 +19,8 @@ export const buildFields = {
     ...appFields.gitBranch,
     default: null,
     defaultAbout: "the app's own",
-    about: "Builds the newest commit of this branch, or this tag, once: the app's own branch does not change.",
+    about:
+      "Builds the newest commit of this branch, or this tag, once: the app's own branch does not change.",
   },
 } as const satisfies Record<string, Field>;
 

@@ -9,7 +9,9 @@ const repositories = `${paths.project}/git-repositories` as const;
 
 /** `GET …/git-repositories`. */
 export const repositoryList = z.strictObject({
-  items: z.array(z.string()).meta({ description: "As they are stored, those of the project's apps first." }),
+  items: z
+    .array(z.string())
+    .meta({ description: "As they are stored, those of the project's apps first." }),
   hosts: z
     .array(
       z.strictObject({
@@ -33,9 +35,9 @@ export const branchList = z.strictObject({
 /** `GET …/git-repositories/settings`. */
 export const foundSettings = z.strictObject({
   /** The root is "". */
-  folders: z
-    .array(z.string())
-    .meta({ description: "The folders that have a settings file, at most 200; the root is empty." }),
+  folders: z.array(z.string()).meta({
+    description: "The folders that have a settings file, at most 200; the root is empty.",
+  }),
   hasMore: z.boolean(),
   file: z
     .strictObject({
@@ -48,16 +50,16 @@ export const foundSettings = z.strictObject({
         }),
       ),
       warnings: z.array(z.string()),
-      problem: z
-        .string()
-        .nullable()
-        .meta({ description: "Why a build would refuse the file, or how its settings contradict each other." }),
+      problem: z.string().nullable().meta({
+        description:
+          "Why a build would refuse the file, or how its settings contradict each other.",
+      }),
     })
     .nullable()
     .meta({ description: "The file that a build in the folder would use; null: there is none." }),
-  hasDockerfile: z
-    .boolean()
-    .meta({ description: "The folder has a file Dockerfile, which is built if dockerfilePath says so." }),
+  hasDockerfile: z.boolean().meta({
+    description: "The folder has a file Dockerfile, which is built if dockerfilePath says so.",
+  }),
 });
 
 const gitRepo = {
@@ -70,7 +72,10 @@ const gitRepo = {
 } as const satisfies Field;
 
 const repositoryQuery = {
-  search: searchText("Only repositories whose name contains this text; case-insensitive.", "all repositories"),
+  search: searchText(
+    "Only repositories whose name contains this text; case-insensitive.",
+    "all repositories",
+  ),
 } as const satisfies Record<string, Field>;
 
 const branchQuery = { gitRepo } as const satisfies Record<string, Field>;

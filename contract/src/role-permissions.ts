@@ -1,4 +1,5 @@
-// What each role of a project may do. The server decides by it, and the dashboard shows by it what somebody may do.
+// What each role of a project may do. The server decides by it, and the dashboard shows by it what
+// somebody may do.
 import type { Permission, Role } from "./words.ts";
 
 const member: readonly Permission[] = [
@@ -37,7 +38,13 @@ const admin: readonly Permission[] = [
 
 /** Only the owner may read the audit log. */
 export const rolePermissions: Readonly<Record<Role, ReadonlySet<Permission>>> = {
-  owner: new Set<Permission>([...admin, "projects.delete", "audit_log.read", "audit_log.forward", "billing.write"]),
+  owner: new Set<Permission>([
+    ...admin,
+    "projects.delete",
+    "audit_log.read",
+    "audit_log.forward",
+    "billing.write",
+  ]),
   admin: new Set(admin),
   member: new Set(member),
   billing: new Set<Permission>(["projects.read", "members.read", "billing.read", "billing.write"]),

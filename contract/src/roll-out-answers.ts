@@ -4,7 +4,10 @@ import { rollOutStates } from "./words.ts";
 
 const time = z.iso.datetime();
 
-/** The calls that replicas of a release have worked on since the platform started; `failures`: status 500 or above, or broken off. */
+/**
+ * The calls that replicas of a release have worked on since the platform started; `failures`:
+ * status 500 or above, or broken off.
+ */
 const releaseCalls = z.strictObject({ calls: z.int().min(0), failures: z.int().min(0) });
 
 /** A roll-out; `release` and `fromRelease` are numbers of releases. */

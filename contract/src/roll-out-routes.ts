@@ -50,7 +50,8 @@ export const rollOutRoutes = {
   finishRollOut: {
     method: "POST",
     path: `${rollOutPath}/finish`,
-    about: "Ends a roll-out at once: the new release gets all calls as soon as its replicas can take them.",
+    about:
+      "Ends a roll-out at once: the new release gets all calls as soon as its replicas can take them.",
     access: "apps.update",
     audit: "rollout.finish",
     status: 200,
@@ -59,7 +60,8 @@ export const rollOutRoutes = {
   cancelRollOut: {
     method: "POST",
     path: `${rollOutPath}/cancel`,
-    about: "Takes a roll-out back: the release before gets all calls again. Running calls end where they began.",
+    about:
+      "Takes a roll-out back: the release before gets all calls again. Running calls end where they began.",
     access: "apps.update",
     audit: "rollout.take_back",
     status: 200,

@@ -20,8 +20,8 @@ export type Route = {
   readonly path: string;
   readonly about: string;
   /**
-   * `public`: no token; `any`: any valid management token; `person`: a person's token; otherwise the permission that the caller
-   * needs in the project.
+   * `public`: no token; `any`: any valid management token; `person`: a person's token; otherwise
+   * the permission that the caller needs in the project.
    */
   readonly access: "public" | "any" | "person" | Permission;
   /** The audit action; null for reads that are not recorded. */
@@ -32,9 +32,14 @@ export type Route = {
   readonly takesForm?: true;
   /** The body is bytes of any content type, at most 25 MB, which the handler reads itself. */
   readonly takesBytes?: true;
-  /** The body is bytes of any content type and any length, which the handler reads as they arrive. */
+  /**
+   * The body is bytes of any content type and any length, which the handler reads as they arrive.
+   */
   readonly takesStream?: true;
-  /** 302: the answer is a redirect without a body. 101: the connection becomes a WebSocket, whose last message has the answer. */
+  /**
+   * 302: the answer is a redirect without a body. 101: the connection becomes a WebSocket, whose
+   * last message has the answer.
+   */
   readonly status: 101 | 200 | 201 | 302;
   readonly answer: z.ZodType;
   /** Errors with their own shape, by status; all others have only a message. */
@@ -45,15 +50,17 @@ export type Route = {
   readonly isUsuallyJson?: true;
   /** A part of these bytes may be asked for with `Range`, which is answered 206. */
   readonly hasRanges?: true;
-  /** Other content types of the answer, for callers that request them; with `isBytes` all of them. */
+  /**
+   * Other content types of the answer, for callers that request them; with `isBytes` all of them.
+   */
   readonly otherTypes?: readonly string[];
   /** The data of the server-sent events that callers can get instead. */
   readonly events?: z.ZodType;
 };
 
 /**
- * Whether a route creates something, so that a request may carry an Idempotency-Key. Bytes cannot be compared before they have
- * arrived.
+ * Whether a route creates something, so that a request may carry an Idempotency-Key. Bytes cannot
+ * be compared before they have arrived.
  */
 export function takesKey({ method, status, access, takesBytes, takesStream }: Route): boolean {
   const hasJson = takesBytes !== true && takesStream !== true;

@@ -1,5 +1,5 @@
-// All routes of the management API: method, path, required permission, audit action and shapes. The server registers exactly
-// these, and OpenAPI is generated from them.
+// All routes of the management API: method, path, required permission, audit action and shapes. The
+// server registers exactly these, and OpenAPI is generated from them.
 import * as answers from "./answers.ts";
 import { containerList, endedContainerList } from "./container-answers.ts";
 import { announcementRoutes } from "./announcement-routes.ts";
@@ -8,7 +8,14 @@ import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { gitRoutes } from "./git-routes.ts";
-import { appLogQuery, buildLogQuery, changeQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
+import {
+  appLogQuery,
+  buildLogQuery,
+  changeQuery,
+  credentialFields,
+  secretQuery,
+  secretValues,
+} from "./parameters.ts";
 import { execRoutes } from "./exec-routes.ts";
 import { hardwareRoutes } from "./hardware-routes.ts";
 import { lifecycleRoutes } from "./lifecycle-routes.ts";
@@ -152,7 +159,8 @@ export const routes = {
   listEndedContainers: {
     method: "GET",
     path: `${app}/containers/ended`,
-    about: "The last 50 replicas of an app that have stopped, the newest first, each with why it ended.",
+    about:
+      "The last 50 replicas of an app that have stopped, the newest first, each with why it ended.",
     access: "apps.read",
     audit: null,
     status: 200,
@@ -161,7 +169,8 @@ export const routes = {
   listProjectContainers: {
     method: "GET",
     path: `${project}/containers`,
-    about: "The replicas of all apps of a project that have not stopped, oldest first, at most 2,000.",
+    about:
+      "The replicas of all apps of a project that have not stopped, oldest first, at most 2,000.",
     access: "apps.read",
     audit: null,
     status: 200,

@@ -1,4 +1,5 @@
-// Routes of runs: async runs and plain calls of apps, their results, and redriving and purging of dead runs.
+// Routes of runs: async runs and plain calls of apps, their results, and redriving and purging of
+// dead runs.
 import * as answers from "./answers.ts";
 import { deadRunChoice, deadRunQuery, runQuery } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
@@ -53,7 +54,8 @@ export const runRoutes = {
   redriveRun: {
     method: "POST",
     path: `${runPath}/redrive`,
-    about: "Creates a new run from a failed one, with the same request and webhook. Each run can be redriven once.",
+    about:
+      "Creates a new run from a failed one, with the same request and webhook. Each run can be redriven once.",
     access: "runs.redrive",
     audit: "runs.redrive",
     status: 201,

@@ -1,5 +1,5 @@
-// Bodies and answers of the token routes: service accounts, API keys (tokens for calling apps), the operator's tokens, and
-// the signing keys.
+// Bodies and answers of the token routes: service accounts, API keys (tokens for calling apps), the
+// operator's tokens, and the signing keys.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import { shownName } from "./name-field.ts";
@@ -48,7 +48,10 @@ export const serviceAccountFields = {
 } as const satisfies Record<string, Field>;
 
 /** The body of `PATCH …/service-accounts/{…}`. */
-export const serviceAccountChange = { name, role, permissions } as const satisfies Record<string, Field>;
+export const serviceAccountChange = { name, role, permissions } as const satisfies Record<
+  string,
+  Field
+>;
 
 /** The body of `POST …/api-keys`. */
 export const apiKeyFields = {
@@ -100,7 +103,15 @@ const shownAccount = {
   expires_at: time.nullable(),
   ...lastUse,
   /** Newest first; during a rotation two are active. */
-  tokens: z.array(z.strictObject({ id: z.uuid(), state, created_at: time, expires_at: time.nullable(), ...lastUse })),
+  tokens: z.array(
+    z.strictObject({
+      id: z.uuid(),
+      state,
+      created_at: time,
+      expires_at: time.nullable(),
+      ...lastUse,
+    }),
+  ),
 };
 
 /** Shown only when the token is issued. */

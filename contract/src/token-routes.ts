@@ -1,4 +1,5 @@
-// Token routes: service accounts and API keys of a project, the operator's tokens and the signing keys.
+// Token routes: service accounts and API keys of a project, the operator's tokens and the signing
+// keys.
 import { paths, type Route } from "./route.ts";
 import * as shapes from "./token-fields.ts";
 
@@ -116,7 +117,8 @@ export const tokenRoutes = {
   createOperatorToken: {
     method: "POST",
     path: operatorTokens,
-    about: "Creates a token that may do everything on the whole platform; it is shown only once. Operators only.",
+    about:
+      "Creates a token that may do everything on the whole platform; it is shown only once. Operators only.",
     access: "platform.manage",
     audit: "token.create",
     body: { kind: "fields", fields: shapes.operatorTokenFields, required: ["name"] },
@@ -154,7 +156,8 @@ export const tokenRoutes = {
   rotateSigningKey: {
     method: "POST",
     path: signingKeys,
-    about: "Creates a new signing key and uses it from now on; tokens signed by other keys stay valid. Operators only.",
+    about:
+      "Creates a new signing key and uses it from now on; tokens signed by other keys stay valid. Operators only.",
     access: "platform.manage",
     audit: "signing_key.create",
     status: 201,

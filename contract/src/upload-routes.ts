@@ -27,7 +27,10 @@ export const uploadState = z.strictObject({
 export const fileRunApp = z.strictObject({ appId: z.string(), appName: z.string() });
 
 /** What a file needs; it is made with the build of the run. */
-export const fileRunEnvironment = z.strictObject({ status: z.literal("ready"), digest: z.string() });
+export const fileRunEnvironment = z.strictObject({
+  status: z.literal("ready"),
+  digest: z.string(),
+});
 
 /** The run of a file. */
 export const fileRun = z.strictObject({ runId: z.uuid() });

@@ -1,5 +1,5 @@
-// Usage routes: cost, usage sums, ledger, applied coupons and statements, with their queries and answers. Names follow the
-// published interface, hence the underscores.
+// Usage routes: cost, usage sums, ledger, applied coupons and statements, with their queries and
+// answers. Names follow the published interface, hence the underscores.
 import { z } from "zod";
 import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
@@ -81,7 +81,9 @@ const quantities = {
   total_build_seconds: seconds,
   /** Builds that were started, including those that reused an environment. */
   total_build_count: z.int().min(0),
-  /** What the persistent storage held, with what is free; 0 for an app: storage is the project's. */
+  /**
+   * What the persistent storage held, with what is free; 0 for an app: storage is the project's.
+   */
   total_storage_gb_seconds: seconds,
 };
 
@@ -196,7 +198,10 @@ export const appliedCoupons = z.strictObject({ items: z.array(z.strictObject(app
 const statementSums = {
   month: period,
   currency,
-  /** open: may still change. A closed one never does: costs discovered later are a correction in a later one. */
+  /**
+   * open: may still change. A closed one never does: costs discovered later are a correction in a
+   * later one.
+   */
   status: z.enum(["open", "closed"]),
   closed_at: time.nullable(),
   usage_cents: cents,
@@ -235,9 +240,13 @@ export const statement = z.strictObject({
       cost_micros: micros,
     }),
   ),
-  discounts: z.array(z.strictObject({ coupon_code: z.string(), coupon_name: z.string(), amount_micros: micros })),
+  discounts: z.array(
+    z.strictObject({ coupon_code: z.string(), coupon_name: z.string(), amount_micros: micros }),
+  ),
   /** Costs of months whose statements were already closed. */
-  corrections: z.array(z.strictObject({ month: period, usage_micros: micros, discounts_micros: micros })),
+  corrections: z.array(
+    z.strictObject({ month: period, usage_micros: micros, discounts_micros: micros }),
+  ),
 });
 
 const lag = "Figures lag by about a minute.";

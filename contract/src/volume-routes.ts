@@ -1,4 +1,5 @@
-// Routes of the persistent storage: its volumes and their files. Field names are those that clients of this interface send.
+// Routes of the persistent storage: its volumes and their files. Field names are those that clients
+// of this interface send.
 import { z } from "zod";
 import { messageAnswer } from "./answers.ts";
 import type { Field } from "./field.ts";
@@ -62,7 +63,9 @@ const path = (about: string) =>
     about,
   }) as const satisfies Field;
 
-const uploadPath = path("Where the file goes: a path within the volume, with or without a / at its start.");
+const uploadPath = path(
+  "Where the file goes: a path within the volume, with or without a / at its start.",
+);
 const volume = `${paths.project}/volumes/{volume_id}` as const;
 const fileQuery = (about: string) => ({ region, file_path: path(about) });
 
@@ -71,7 +74,8 @@ export const volumeRoutes = {
   listVolumes: {
     method: "GET",
     path: `${paths.project}/volumes`,
-    about: "The volumes of a project: one, `default`, which all its apps share at /persistent-storage.",
+    about:
+      "The volumes of a project: one, `default`, which all its apps share at /persistent-storage.",
     access: "volumes.read",
     audit: null,
     status: 200,
@@ -153,7 +157,10 @@ export const volumeRoutes = {
         parts: {
           kind: "objects",
           toml: null,
-          element: z.object({ part_number: z.int().min(1).max(partsMax), etag: z.string().max(200) }),
+          element: z.object({
+            part_number: z.int().min(1).max(partsMax),
+            etag: z.string().max(200),
+          }),
           lengthMax: partsMax,
           allowed: `a list of at most ${partsMax} objects with part_number and etag`,
           default: null,
@@ -169,7 +176,8 @@ export const volumeRoutes = {
   beginVolumeDownload: {
     method: "GET",
     path: `${volume}/download`,
-    about: "An address to download a file from, without a token, for one hour. Links are not followed.",
+    about:
+      "An address to download a file from, without a token, for one hour. Links are not followed.",
     access: "volumes.read",
     audit: "volume.download",
     query: fileQuery("The file. Required."),

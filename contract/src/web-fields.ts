@@ -1,6 +1,8 @@
-// The rows of the table of fields of an app that concern pages of other origins, and those of web servers of apps.
+// The rows of the table of fields of an app that concern pages of other origins, and those of web
+// servers of apps.
 
-const originForm = /^(?:\*|(?!http:\/\/.*:80$)(?!https:\/\/.*:443$)[a-z][a-z0-9+.-]{0,30}:\/\/[a-z0-9._[\]:-]{1,255})$/;
+const originForm =
+  /^(?:\*|(?!http:\/\/.*:80$)(?!https:\/\/.*:443$)[a-z][a-z0-9+.-]{0,30}:\/\/[a-z0-9._[\]:-]{1,255})$/;
 const headerForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}$/;
 
 const endpointForm = /^(?:\/[\x21-\x7e]{0,499})?$/;
@@ -13,7 +15,8 @@ export const corsFields = {
     change: "live",
     toml: "cors.credentials",
     default: false,
-    about: "True: pages of corsOrigins may send cookies of the app along. Not together with the origin *.",
+    about:
+      "True: pages of corsOrigins may send cookies of the app along. Not together with the origin *.",
   },
   corsHeaders: {
     kind: "list",
@@ -34,7 +37,8 @@ export const corsFields = {
     change: "live",
     toml: "cors.origins",
     elementForm: originForm,
-    elementsAre: 'origins such as https://example.com (in lower case, without a path and the usual port), or "*"',
+    elementsAre:
+      'origins such as https://example.com (in lower case, without a path and the usual port), or "*"',
     lengthMin: 0,
     lengthMax: 64,
     isSingleAllowed: false,

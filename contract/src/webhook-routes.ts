@@ -1,6 +1,12 @@
 // Webhook routes: signing secrets, deliveries, endpoints, and the retry schedule of a project.
 import * as answers from "./answers.ts";
-import { deliveryQuery, endpointQuery, replayFields, scheduleFields, webhookSecretFields } from "./parameters.ts";
+import {
+  deliveryQuery,
+  endpointQuery,
+  replayFields,
+  scheduleFields,
+  webhookSecretFields,
+} from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
 
 const { project } = paths;

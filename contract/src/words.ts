@@ -1,4 +1,5 @@
-// The enumerations that the API, the database and the code share. Each is defined here and nowhere else.
+// The enumerations that the API, the database and the code share. Each is defined here and nowhere
+// else.
 
 /** The roles of project members and service accounts. */
 export const roles = ["owner", "admin", "member", "billing"] as const;
@@ -22,7 +23,8 @@ export const permissionTable = {
   "runs.read": "See runs and calls of apps, and the results of runs.",
   "runs.cancel": "Cancel runs.",
   "runs.redrive": "Redrive failed runs, and delete their stored requests.",
-  "webhooks.read": "See deliveries to webhooks, endpoints, and which signing secrets there are, never the secrets.",
+  "webhooks.read":
+    "See deliveries to webhooks, endpoints, and which signing secrets there are, never the secrets.",
   "webhooks.write":
     "See, create and delete webhook signing secrets, replay deliveries, pause and resume endpoints, set the retry schedule.",
   "secrets.read": "Read secrets.",
@@ -44,12 +46,18 @@ export const permissionTable = {
 
 export type Permission = keyof typeof permissionTable;
 
-/** The permissions that a service account can have. Operating the platform is not a project's to grant. */
+/**
+ * The permissions that a service account can have. Operating the platform is not a project's to
+ * grant.
+ */
 export const choosablePermissions = (Object.keys(permissionTable) as Permission[]).filter(
   (permission) => permission !== "platform.manage",
 );
 
-/** Every action of the audit log, `<area>.<verb>`, each with one sentence. Unlisted actions cannot be recorded. */
+/**
+ * Every action of the audit log, `<area>.<verb>`, each with one sentence. Unlisted actions cannot
+ * be recorded.
+ */
 export const actionTable = {
   "platform.bootstrap": "The first start created an owner, a project, a signing key and tokens.",
   "project.create": "A project was created.",
@@ -86,7 +94,8 @@ export const actionTable = {
   "app.stop": "An app was stopped: it takes no calls until somebody starts it.",
   "app.start": "A stopped app was started.",
   "app.restart": "A restart of an app's replicas was requested.",
-  "git_hook.create": "The address and the secret for push events of an app were made, or its secret was replaced.",
+  "git_hook.create":
+    "The address and the secret for push events of an app were made, or its secret was replaced.",
   "git_deliveries.replay": "A push event of an app was replayed.",
   "app.promote": "A release of an app started to receive its calls.",
   "app.rollback": "An app went back to an earlier release, and automatic deploys were paused.",
@@ -94,14 +103,16 @@ export const actionTable = {
   "rollout.pause": "A roll-out was paused.",
   "rollout.resume": "A paused roll-out was resumed.",
   "rollout.finish": "A roll-out ended: its release gets all calls of the app.",
-  "rollout.take_back": "A roll-out was rolled back, by a person or because its release was worse than the one before.",
+  "rollout.take_back":
+    "A roll-out was rolled back, by a person or because its release was worse than the one before.",
   "build.create": "A build was requested.",
   "build.cancel": "A build was cancelled.",
   "build.rebuild": "A rebuild was requested.",
   "build.download": "The uploaded files of a build were downloaded.",
   "secrets.read": "Secrets were shown.",
   "secrets.update": "Secrets were set or removed.",
-  "volume.download": "A file of the persistent storage was downloaded: an address to download it was given.",
+  "volume.download":
+    "A file of the persistent storage was downloaded: an address to download it was given.",
   "volume.upload": "A file was uploaded to the persistent storage.",
   "volume.remove": "A file or a folder of the persistent storage was removed.",
   "volume.resize": "The size of the persistent storage was changed.",
@@ -109,14 +120,16 @@ export const actionTable = {
   "git_credentials.update": "A git credential was set.",
   "git_credentials.delete": "A git credential was removed.",
   "replica.stop": "A replica was stopped manually.",
-  "replica.exec": "A command was started in a replica; its arguments are not recorded, only how many there are.",
+  "replica.exec":
+    "A command was started in a replica; its arguments are not recorded, only how many there are.",
   "replica.exec_end": "A command in a replica ended.",
   "webhook_secrets.read": "The secrets that sign a project's webhooks were listed.",
   "webhook_secrets.create":
     "A secret that signs a project's webhooks was created; the previous one stays valid for a while.",
   "webhook_secrets.delete": "A secret that signs a project's webhooks was deleted.",
   "webhook_deliveries.replay": "Webhook deliveries were replayed.",
-  "webhook_endpoints.pause": "Deliveries to a webhook endpoint were paused, manually or because they failed for days.",
+  "webhook_endpoints.pause":
+    "Deliveries to a webhook endpoint were paused, manually or because they failed for days.",
   "webhook_endpoints.resume": "Deliveries to a paused webhook endpoint were resumed.",
   "webhook_schedule.update": "A project chose the retry schedule of failed deliveries.",
   "run.cancel": "Cancellation of a run was requested.",
@@ -136,7 +149,8 @@ export const actionTable = {
   "audit_log.forwarding_delete": "Forwarding of audit log entries was ended.",
   "audit_log.forwarding_pause":
     "Forwarding of audit log entries was paused: the receiver did not accept them for days.",
-  "audit_log.read": "The operator read a project's audit log, or an attempt to read it was refused.",
+  "audit_log.read":
+    "The operator read a project's audit log, or an attempt to read it was refused.",
 } as const;
 
 export type AuditAction = keyof typeof actionTable;
@@ -159,7 +173,14 @@ export const buildCauses = ["create", "push", "rebuild", "deploy", "settings"] a
 export type BuildCause = (typeof buildCauses)[number];
 
 /** States of a release; the first three are not final. */
-export const releaseStates = ["starting", "rolling_out", "live", "replaced", "taken_back", "failed"] as const;
+export const releaseStates = [
+  "starting",
+  "rolling_out",
+  "live",
+  "replaced",
+  "taken_back",
+  "failed",
+] as const;
 
 /** States of a roll-out; the first two are not final. */
 export const rollOutStates = ["running", "paused", "finished", "taken_back", "replaced"] as const;

@@ -1,4 +1,5 @@
-// Writes each text file of the build compressed beside itself, so that the platform need not compress anything when it serves.
+// Writes each text file of the build compressed beside itself, so that the platform need not
+// compress anything when it serves.
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";

@@ -1,5 +1,5 @@
-// Fails the build when what a browser loads before it shows the first page grows too large: pages that are seldom opened
-// belong in chunks of their own.
+// Fails the build when what a browser loads before it shows the first page grows too large: pages
+// that are seldom opened belong in chunks of their own.
 import { gzipSync } from "node:zlib";
 import type { Plugin, Rolldown } from "vite";
 
@@ -9,7 +9,10 @@ export function firstLoad({ gzipBytesMax }: { readonly gzipBytesMax: number }): 
     name: "first-load",
     writeBundle(_options, bundle) {
       const files = filesOf(bundle);
-      const sizes = files.map((name) => ({ name, bytes: gzipSync(contentOf(bundle[name])).length }));
+      const sizes = files.map((name) => ({
+        name,
+        bytes: gzipSync(contentOf(bundle[name])).length,
+      }));
       const sum = sizes.reduce((total, { bytes }) => total + bytes, 0);
       const list = sizes.map(({ name, bytes }) => `${name} ${bytes}`).join(", ");
       if (sum > gzipBytesMax) {
@@ -32,7 +35,8 @@ function filesOf(bundle: Rolldown.OutputBundle): string[] {
     for (const style of file.viteMetadata?.importedCss ?? []) found.add(style);
     for (const next of file.imports) add(next);
   };
-  for (const [name, file] of Object.entries(bundle)) if (file.type === "chunk" && file.isEntry) add(name);
+  for (const [name, file] of Object.entries(bundle))
+    if (file.type === "chunk" && file.isEntry) add(name);
   return [...found];
 }
 

@@ -1,5 +1,5 @@
-// Builds the pages into a folder that the platform serves: every script and style is a file of its own, as the content
-// security policy demands, with the hash of its content in its name.
+// Builds the pages into a folder that the platform serves: every script and style is a file of its
+// own, as the content security policy demands, with the hash of its content in its name.
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { compressed } from "./compressed.ts";

@@ -1,5 +1,5 @@
-// Talks to the management API as whoever is signed in, with the typed client; and reads what is no JSON: live logs, and answers
-// of apps.
+// Talks to the management API as whoever is signed in, with the typed client; and reads what is no
+// JSON: live logs, and answers of apps.
 import { answerOf, ApiError, createClient } from "@slipway/client/client.ts";
 import { noteAnswer, noteFailure, whenBack } from "./connection.ts";
 import { bearer, forgetAccess, renew, storedToken } from "./session.ts";
@@ -11,7 +11,9 @@ export const api = createClient({ url: location.origin, fetch: fetchSignedIn });
 export const openApi = createClient({ url: location.origin });
 
 /** The answer; throws `ApiError` with the platform's own words. */
-export async function ask<Data>(asked: Parameters<typeof answerOf<Data>>[0]): Promise<Exclude<Data, undefined>> {
+export async function ask<Data>(
+  asked: Parameters<typeof answerOf<Data>>[0],
+): Promise<Exclude<Data, undefined>> {
   return (await answerOf(asked)) as Exclude<Data, undefined>;
 }
 
@@ -34,7 +36,10 @@ export function messageOf(error: unknown): string {
   return error.message.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
-/** Sends a request with the token of whoever is signed in, once more with a new one when the session's was refused. */
+/**
+ * Sends a request with the token of whoever is signed in, once more with a new one when the
+ * session's was refused.
+ */
 export async function fetchSignedIn(request: Request): Promise<Response> {
   const again = request.clone();
   const response = await fetchAs(await bearer(), request);
@@ -60,17 +65,28 @@ const pauseMsMax = 10_000;
 const silenceMsMax = 40_000;
 
 /**
- * Follows server-sent events from `path`. Goes on after a broken or silent connection for as long as the page is open; ends
- * with an event `end` or with the signal, and throws when the platform refuses.
+ * Follows server-sent events from `path`. Goes on after a broken or silent connection for as long
+ * as the page is open; ends with an event `end` or with the signal, and throws when the platform
+ * refuses.
  */
-export async function follow(path: string, { onEvent, signal, lastId: seenId = "" }: Follower): Promise<void> {
+export async function follow(
+  path: string,
+  { onEvent, signal, lastId: seenId = "" }: Follower,
+): Promise<void> {
   let lastId = seenId;
   let failures = 0;
   while (!signal.aborted) {
     const line = new Line(signal);
     try {
-      const headers = { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) };
-      const request = new Request(new URL(path, location.origin), { headers, signal: line.signal, cache: "no-store" });
+      const headers = {
+        accept: "text/event-stream",
+        ...(lastId === "" ? {} : { "last-event-id": lastId }),
+      };
+      const request = new Request(new URL(path, location.origin), {
+        headers,
+        signal: line.signal,
+        cache: "no-store",
+      });
       const response = await fetchSignedIn(request);
       if (!response.ok || response.body === null) throw await refusalOf(response);
       for await (const event of eventsOf(response.body, () => line.isAlive())) {
@@ -91,7 +107,10 @@ export async function follow(path: string, { onEvent, signal, lastId: seenId = "
   }
 }
 
-/** A connection that is given up when nothing has come for long, or when the computer has slept meanwhile. */
+/**
+ * A connection that is given up when nothing has come for long, or when the computer has slept
+ * meanwhile.
+ */
 class Line {
   readonly signal: AbortSignal;
   readonly #broken = new AbortController();
@@ -119,7 +138,11 @@ class Line {
 /** What a response that is no success says. */
 export async function refusalOf(response: Response): Promise<ApiError> {
   const body = (await response.json().catch(() => ({}))) as { message?: string };
-  return new ApiError(response.status, body.message ?? `The platform answered ${response.status}.`, body);
+  return new ApiError(
+    response.status,
+    body.message ?? `The platform answered ${response.status}.`,
+    body,
+  );
 }
 
 async function fetchAs(token: string | null, request: Request): Promise<Response> {
@@ -134,7 +157,10 @@ async function fetchAs(token: string | null, request: Request): Promise<Response
   }
 }
 
-async function* eventsOf(stream: ReadableStream<Uint8Array>, onBytes: () => void): AsyncGenerator<ServerEvent> {
+async function* eventsOf(
+  stream: ReadableStream<Uint8Array>,
+  onBytes: () => void,
+): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of chunksOf(stream)) {

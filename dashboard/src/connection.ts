@@ -1,5 +1,6 @@
-// Whether the platform answers: every request says so, and while it does not, one small request asks again and again. What is
-// shown is asked for anew as soon as it does, and also when a computer has woken up.
+// Whether the platform answers: every request says so, and while it does not, one small request
+// asks again and again. What is shown is asked for anew as soon as it does, and also when a
+// computer has woken up.
 import { useSyncExternalStore } from "react";
 
 const askAgainMsMin = 1_000;
@@ -29,7 +30,10 @@ export function noteFailure(): void {
   void askUntilAnswered();
 }
 
-/** Calls `listener` when the platform answers again, or when the computer has woken up. Returns how to stop. */
+/**
+ * Calls `listener` when the platform answers again, or when the computer has woken up. Returns how
+ * to stop.
+ */
 export function whenBack(listener: () => void): () => void {
   onReturn.add(listener);
   return () => onReturn.delete(listener);
@@ -69,7 +73,10 @@ async function askUntilAnswered(): Promise<void> {
       addEventListener("online", resolve, { once: true, signal: AbortSignal.timeout(pauseMs) });
     });
     try {
-      const { status } = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(answerMsMax) });
+      const { status } = await fetch("/healthz", {
+        cache: "no-store",
+        signal: AbortSignal.timeout(answerMsMax),
+      });
       // A platform that is starting answers, but serves nothing yet.
       if (status < 500) noteAnswer(status);
     } catch {

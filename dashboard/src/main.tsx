@@ -32,7 +32,12 @@ const root = document.getElementById("root");
 if (root !== null) {
   createRoot(root).render(
     // Colours are in app.css: style tags would need an exception in the content security policy.
-    <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
+    <MantineProvider
+      theme={theme}
+      defaultColorScheme="auto"
+      withCssVariables={false}
+      withGlobalClasses={false}
+    >
       <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />
       </QueryClientProvider>

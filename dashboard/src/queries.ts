@@ -1,5 +1,5 @@
-// What pages ask again and again, with one key each, and how answers are kept: a refused request is not repeated, and one that
-// says that nobody is signed in leads back to the sign-in.
+// What pages ask again and again, with one key each, and how answers are kept: a refused request is
+// not repeated, and one that says that nobody is signed in leads back to the sign-in.
 import { MutationCache, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
 import { ApiError } from "@slipway/client/client.ts";
 import { api, ask } from "./api.ts";
@@ -43,11 +43,17 @@ export const queryClient = new QueryClient({
   },
 });
 
-// What is never asked again by itself is not asked now either: a reading of secrets is an entry of the audit log.
+// What is never asked again by itself is not asked now either: a reading of secrets is an entry of
+// the audit log.
 whenBack(() => void queryClient.refetchQueries({ type: "active", stale: true }));
 
 /** Who is signed in. */
-export const askerQuery = queryOptions({ queryKey: ["asker"], queryFn: asker, staleTime: Infinity, retry: 1 });
+export const askerQuery = queryOptions({
+  queryKey: ["asker"],
+  queryFn: asker,
+  staleTime: Infinity,
+  retry: 1,
+});
 
 /** Somebody else is signed in now: what was asked as the one before is forgotten. */
 export function becomes(who: Asker): void {
@@ -73,13 +79,17 @@ export const projectQuery = (project: string) =>
   queryOptions({
     queryKey: ["project", project],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}", { params: { path: { project_id: project } }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}", { params: { path: { project_id: project } }, signal }),
+      ),
     staleTime: 30_000,
   });
 
 /** To be called after a project is created, renamed or deleted. */
 export async function projectsChanged(): Promise<void> {
-  await Promise.all(["projects", "project"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })));
+  await Promise.all(
+    ["projects", "project"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })),
+  );
 }
 
 /** The apps of a project. */
@@ -87,7 +97,12 @@ export const appsQuery = (project: string) =>
   queryOptions({
     queryKey: ["apps", project],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/apps", { params: { path: { project_id: project } }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/apps", {
+          params: { path: { project_id: project } },
+          signal,
+        }),
+      ),
     refetchInterval: refreshMs,
   });
 
@@ -100,7 +115,9 @@ export function pathOf({ project, app }: AppRef): { project_id: string; app_id: 
 }
 
 const appOf = (ref: AppRef, signal: AbortSignal) =>
-  ask(api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path: pathOf(ref) }, signal }));
+  ask(
+    api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path: pathOf(ref) }, signal }),
+  );
 
 /** One app. */
 export const appQuery = (ref: AppRef) =>
@@ -118,7 +135,12 @@ export const buildsQuery = (ref: AppRef) =>
   queryOptions({
     queryKey: ["builds", ref.project, ref.app],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/apps/{app_id}/builds", { params: { path: pathOf(ref) }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/builds", {
+          params: { path: pathOf(ref) },
+          signal,
+        }),
+      ),
     refetchInterval: refreshMs,
   });
 
@@ -127,7 +149,12 @@ export const replicasQuery = (ref: AppRef) =>
   queryOptions({
     queryKey: ["replicas", ref.project, ref.app],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/apps/{app_id}/containers", { params: { path: pathOf(ref) }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/containers", {
+          params: { path: pathOf(ref) },
+          signal,
+        }),
+      ),
     refetchInterval: refreshMs,
   });
 
@@ -137,7 +164,10 @@ export const endedReplicasQuery = (ref: AppRef) =>
     queryKey: ["replicas", ref.project, ref.app, "ended"],
     queryFn: ({ signal }) =>
       ask(
-        api.GET("/v2/projects/{project_id}/apps/{app_id}/containers/ended", { params: { path: pathOf(ref) }, signal }),
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/containers/ended", {
+          params: { path: pathOf(ref) },
+          signal,
+        }),
       ),
     refetchInterval: slowRefreshMs,
   });
@@ -147,7 +177,12 @@ export const projectReplicasQuery = (project: string) =>
   queryOptions({
     queryKey: ["replicas", project],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/containers", { params: { path: { project_id: project } }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/containers", {
+          params: { path: { project_id: project } },
+          signal,
+        }),
+      ),
     refetchInterval: refreshMs,
   });
 

@@ -1,6 +1,11 @@
-// The pages by address. What is seldom opened is loaded when it is opened; filters are part of the address, so that a link to a
-// page shows the same.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+// The pages by address. What is seldom opened is loaded when it is opened; filters are part of the
+// address, so that a link to a page shows the same.
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+} from "@tanstack/react-router";
 import { ForgotPage, ResetPage } from "./account/password-pages.tsx";
 import { AppFrame } from "./app/app-frame.tsx";
 import { OverviewPage } from "./app/overview-page.tsx";
@@ -28,10 +33,16 @@ const account = () => import("./account/account-page.tsx");
 const device = () => import("./account/device-page.tsx");
 const invitation = () => import("./account/invitation-page.tsx");
 
-const root = createRootRoute({ component: () => <Shell search={<SearchButton />} />, notFoundComponent: NothingHere });
+const root = createRootRoute({
+  component: () => <Shell search={<SearchButton />} />,
+  notFoundComponent: NothingHere,
+});
 
 const AccountPage = lazyRouteComponent(account, "AccountPage");
-const NewProjectPage = lazyRouteComponent(() => import("./project/new-project.tsx"), "NewProjectPage");
+const NewProjectPage = lazyRouteComponent(
+  () => import("./project/new-project.tsx"),
+  "NewProjectPage",
+);
 const DevicePage = lazyRouteComponent(device, "DevicePage");
 
 const openPages = [
@@ -89,7 +100,11 @@ const openPages = [
   }),
 ] as const;
 
-const project = createRoute({ getParentRoute: () => root, path: "/projects/$project", component: ProjectFrame });
+const project = createRoute({
+  getParentRoute: () => root,
+  path: "/projects/$project",
+  component: ProjectFrame,
+});
 
 const projectPages = [
   createRoute({ getParentRoute: () => project, path: "/", component: AppsPage }),
@@ -151,10 +166,19 @@ const projectPages = [
   }),
 ] as const;
 
-const app = createRoute({ getParentRoute: () => root, path: "/projects/$project/apps/$app", component: AppFrame });
+const app = createRoute({
+  getParentRoute: () => root,
+  path: "/projects/$project/apps/$app",
+  component: AppFrame,
+});
 
 const appPages = [
-  createRoute({ getParentRoute: () => app, path: "/", validateSearch: texts(["range"]), component: OverviewPage }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/",
+    validateSearch: texts(["range"]),
+    component: OverviewPage,
+  }),
   createRoute({
     getParentRoute: () => app,
     path: "/builds",
@@ -225,7 +249,10 @@ const operatorRoutes = [
     getParentRoute: () => operator,
     path: "/",
     validateSearch: texts(["search", "page"]),
-    component: lazyRouteComponent(() => import("./operator/operator-projects-page.tsx"), "OperatorProjectsPage"),
+    component: lazyRouteComponent(
+      () => import("./operator/operator-projects-page.tsx"),
+      "OperatorProjectsPage",
+    ),
   }),
   createRoute({
     getParentRoute: () => operator,
@@ -236,7 +263,10 @@ const operatorRoutes = [
   createRoute({
     getParentRoute: () => operator,
     path: "/tokens",
-    component: lazyRouteComponent(() => import("./operator/operator-tokens-page.tsx"), "OperatorTokensPage"),
+    component: lazyRouteComponent(
+      () => import("./operator/operator-tokens-page.tsx"),
+      "OperatorTokensPage",
+    ),
   }),
   createRoute({
     getParentRoute: () => operator,

@@ -1,5 +1,6 @@
-// Who is signed in in this tab: a person, by the session's cookie, which no script can read and which gives short access
-// tokens; or whoever pasted a service account's token, which is kept until the tab is closed.
+// Who is signed in in this tab: a person, by the session's cookie, which no script can read and
+// which gives short access tokens; or whoever pasted a service account's token, which is kept until
+// the tab is closed.
 import { noteFailure } from "./connection.ts";
 
 const tokenKey = "slipway.token";
@@ -19,14 +20,19 @@ export function storedToken(): string | null {
   return sessionStorage.getItem(tokenKey);
 }
 
-/** True when the token that was given in this tab is an operator's: it names no project. It decides only what is offered. */
+/**
+ * True when the token that was given in this tab is an operator's: it names no project. It decides
+ * only what is offered.
+ */
 export function isOperator(): boolean {
   const token = storedToken();
   if (token === null) return false;
   try {
     const part = token.split(".")[1]?.replaceAll("-", "+").replaceAll("_", "/") ?? "";
     const claims: unknown = JSON.parse(atob(part));
-    return typeof claims === "object" && claims !== null && "jti" in claims && !("projectId" in claims);
+    return (
+      typeof claims === "object" && claims !== null && "jti" in claims && !("projectId" in claims)
+    );
   } catch {
     // No token of this platform; it says so itself.
     return false;
@@ -40,7 +46,13 @@ export function storeToken(token: string | null): void {
 }
 
 /** Takes the access token that a sign-in answered with. */
-export function keepSignIn({ accessToken, expiresIn }: { accessToken: string; expiresIn: number }): void {
+export function keepSignIn({
+  accessToken,
+  expiresIn,
+}: {
+  accessToken: string;
+  expiresIn: number;
+}): void {
   storeToken(null);
   keep(accessToken, expiresIn);
 }
@@ -51,7 +63,10 @@ export async function asker(): Promise<Asker> {
   return (await bearer()) === null ? "nobody" : "person";
 }
 
-/** What to send as bearer token; null: nobody is signed in. Rejects when the platform cannot be reached. */
+/**
+ * What to send as bearer token; null: nobody is signed in. Rejects when the platform cannot be
+ * reached.
+ */
 export async function bearer(): Promise<string | null> {
   const token = storedToken();
   if (token !== null) return token;
@@ -99,8 +114,10 @@ function keep(token: string, seconds: number): void {
 
 function post(path: string): Promise<Response> {
   const headers = { "content-type": "application/json", accept: "application/json" };
-  return fetch(path, { method: "POST", headers, body: "{}", cache: "no-store" }).catch((error: unknown) => {
-    noteFailure();
-    throw error;
-  });
+  return fetch(path, { method: "POST", headers, body: "{}", cache: "no-store" }).catch(
+    (error: unknown) => {
+      noteFailure();
+      throw error;
+    },
+  );
 }

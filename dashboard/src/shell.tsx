@@ -1,4 +1,5 @@
-// What surrounds every page: where it is, whose account, and signing out; and that pages are shown only to whom they are for.
+// What surrounds every page: where it is, whose account, and signing out; and that pages are shown
+// only to whom they are for.
 import { useState, type ReactNode } from "react";
 import { ActionIcon, Button, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -45,7 +46,10 @@ export function Shell({ search }: { readonly search: ReactNode }): ReactNode {
 function Trail(): ReactNode {
   const { project, app } = useParams({ strict: false });
   const asker = useQuery(askerQuery);
-  const projects = useQuery({ ...projectsQuery, enabled: asker.data !== undefined && asker.data !== "nobody" });
+  const projects = useQuery({
+    ...projectsQuery,
+    enabled: asker.data !== undefined && asker.data !== "nobody",
+  });
   if (project === undefined) return <nav aria-label="Breadcrumb" className="trail" />;
   const name = projects.data?.find(({ id }) => id === project)?.name ?? project;
   return (
@@ -72,7 +76,9 @@ function Connection(): ReactNode {
   const isLost = useIsLost();
   return (
     <p className="lost" role="status">
-      {isLost ? "The connection to the platform is lost. What is shown may be out of date; trying again …" : ""}
+      {isLost
+        ? "The connection to the platform is lost. What is shown may be out of date; trying again …"
+        : ""}
     </p>
   );
 }
@@ -131,7 +137,10 @@ function Who({ onProblem }: { readonly onProblem: (error: unknown) => void }): R
   );
 }
 
-/** Shows the page to whoever is signed in; `isForPeople`: not to tokens. Everybody else is asked to sign in. */
+/**
+ * Shows the page to whoever is signed in; `isForPeople`: not to tokens. Everybody else is asked to
+ * sign in.
+ */
 export function ForSignedIn({
   isForPeople = false,
   children,
@@ -140,7 +149,8 @@ export function ForSignedIn({
   readonly children: ReactNode;
 }): ReactNode {
   const asker = useQuery(askerQuery);
-  if (asker.data === undefined) return asker.error === null ? <Waiting /> : <Problem error={asker.error} />;
+  if (asker.data === undefined)
+    return asker.error === null ? <Waiting /> : <Problem error={asker.error} />;
   if (asker.data === "nobody" || (isForPeople && asker.data === "token")) {
     return <SignIn key={asker.data} isForPeople={isForPeople} />;
   }

@@ -1,6 +1,7 @@
-// The first start on an empty database: creates an owner, a project, a signing key and tokens, and lists them in
-// `bootstrap.json`. The file is written under a temporary name before the commit and renamed after it, so a crash in
-// between loses no token: the next start finds the pending file and keeps it only if the transaction was committed.
+// The first start on an empty database: creates an owner, a project, a signing key and tokens, and
+// lists them in `bootstrap.json`. The file is written under a temporary name before the commit and
+// renamed after it, so a crash in between loses no token: the next start finds the pending file and
+// keeps it only if the transaction was committed.
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -43,7 +44,10 @@ export type BootstrapOptions = Pick<Foundation, "db" | "clock" | "log"> & {
 const ownerEmail = "owner@localhost";
 const by: By = { actor: platformActor };
 
-/** Creates what is missing and loads the signing keys. If the file exists, it names the current URLs afterwards. */
+/**
+ * Creates what is missing and loads the signing keys. If the file exists, it names the current URLs
+ * afterwards.
+ */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const { db, keys, file, log } = options;
   const pendingFile = `${file}.pending`;
@@ -87,7 +91,12 @@ async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile
     inferenceToken: await issue({ kind: "inference", projectId, isReadable: true }, "bootstrap"),
     operatorToken: await issue({ kind: "operator", expiresAt: null }, "bootstrap"),
   };
-  await record(tx, { projectId, action: "platform.bootstrap", by, resource: { type: "project", id: projectId } });
+  await record(tx, {
+    projectId,
+    action: "platform.bootstrap",
+    by,
+    resource: { type: "project", id: projectId },
+  });
   return content;
 }
 
@@ -107,7 +116,10 @@ async function settlePending(db: Db, files: { file: string; pendingFile: string 
 function keepOldFile(file: string): void {
   const old = readFile(file);
   if (old !== null)
-    renameSafely(file, join(dirname(file), `bootstrap.${old.projectId.replaceAll(/[^\w-]/g, "")}.json`));
+    renameSafely(
+      file,
+      join(dirname(file), `bootstrap.${old.projectId.replaceAll(/[^\w-]/g, "")}.json`),
+    );
 }
 
 function updateUrls(file: string, options: Pick<BootstrapOptions, "baseUrl" | "localUrl">): void {
@@ -131,9 +143,14 @@ function readFile(path: string): BootstrapFile | null {
   if (!existsSync(path)) return null;
   try {
     const content: unknown = JSON.parse(readFileSync(path, "utf8"));
-    if (typeof content === "object" && content !== null && "projectId" in content) return content as BootstrapFile;
+    if (typeof content === "object" && content !== null && "projectId" in content)
+      return content as BootstrapFile;
   } catch (error) {
-    throw new CannotStart(`${path} cannot be read as JSON; move it away to start without it.`, { cause: error });
+    throw new CannotStart(`${path} cannot be read as JSON; move it away to start without it.`, {
+      cause: error,
+    });
   }
-  throw new CannotStart(`${path} was not written by the platform; move it away to start without it.`);
+  throw new CannotStart(
+    `${path} was not written by the platform; move it away to start without it.`,
+  );
 }

@@ -1,4 +1,5 @@
-// The operator's receiver of the audit log in the settings: what is taken and what is refused, without showing it.
+// The operator's receiver of the audit log in the settings: what is taken and what is refused,
+// without showing it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readConfig } from "./config.ts";
@@ -10,7 +11,10 @@ test("a URL alone, or with a secret, is taken", () => {
   const url = "https://collector.internal:8443/audit?key=1";
   const alone = readConfig({ SLIPWAY_AUDIT_FORWARD_URL: url }).auditForward;
   assert.deepEqual([alone?.url.reveal(), alone?.key], [url, null]);
-  const signed = readConfig({ SLIPWAY_AUDIT_FORWARD_URL: url, SLIPWAY_AUDIT_FORWARD_SECRET: secret }).auditForward;
+  const signed = readConfig({
+    SLIPWAY_AUDIT_FORWARD_URL: url,
+    SLIPWAY_AUDIT_FORWARD_SECRET: secret,
+  }).auditForward;
   assert.deepEqual(signed?.key, Buffer.alloc(32, 1));
 });
 

@@ -11,16 +11,26 @@ export function readAuditForward(reader: SettingReader): AuditForwardConfig | nu
   const url = reader.text("SLIPWAY_AUDIT_FORWARD_URL");
   const secret = reader.text("SLIPWAY_AUDIT_FORWARD_SECRET");
   if (url === null && secret === null) return null;
-  if (url === null) return reader.refuse("SLIPWAY_AUDIT_FORWARD_SECRET is set, but SLIPWAY_AUDIT_FORWARD_URL is not.");
+  if (url === null)
+    return reader.refuse(
+      "SLIPWAY_AUDIT_FORWARD_SECRET is set, but SLIPWAY_AUDIT_FORWARD_URL is not.",
+    );
   const read = URL.parse(url);
-  if (read === null || !/^https?:$/.test(read.protocol) || read.username !== "" || read.hash !== "") {
+  if (
+    read === null ||
+    !/^https?:$/.test(read.protocol) ||
+    read.username !== "" ||
+    read.hash !== ""
+  ) {
     const allowed = "an http or https URL without user and fragment";
     return reader.refuse(`SLIPWAY_AUDIT_FORWARD_URL must be ${allowed} (its value is not shown).`);
   }
   const key = secret === null ? null : readWebhookSecret(secret);
   if (secret !== null && key === null) {
     const allowed = "whsec_ and 24 to 64 bytes in base64";
-    return reader.refuse(`SLIPWAY_AUDIT_FORWARD_SECRET must be ${allowed} (its value is not shown).`);
+    return reader.refuse(
+      `SLIPWAY_AUDIT_FORWARD_SECRET must be ${allowed} (its value is not shown).`,
+    );
   }
   return { url: new Secret(url), key };
 }

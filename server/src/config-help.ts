@@ -1,4 +1,5 @@
-// Describes the settings, from their table: for `--help`; tools/settings.ts makes docs/settings.md with the same words.
+// Describes the settings, from their table: for `--help`; tools/settings.ts makes docs/settings.md
+// with the same words.
 import { settingTable, type Setting } from "./config-table.ts";
 
 /** Terminal width in columns that `--help` is laid out for. */

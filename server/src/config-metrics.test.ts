@@ -1,4 +1,5 @@
-// Where metrics are served, in the settings: what is taken, and that others cannot reach it without a token.
+// Where metrics are served, in the settings: what is taken, and that others cannot reach it without
+// a token.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readConfig } from "./config.ts";

@@ -4,7 +4,11 @@ import { Secret } from "#lib/secret.ts";
 import type { SettingReader } from "./config-table.ts";
 
 /** `token` null: anyone who reaches the address may read, so it is on this machine only. */
-export type MetricsConfig = { readonly host: string; readonly port: number; readonly token: Secret | null };
+export type MetricsConfig = {
+  readonly host: string;
+  readonly port: number;
+  readonly token: Secret | null;
+};
 
 const portMax = 65_535;
 
@@ -13,7 +17,8 @@ export function readMetrics(reader: SettingReader): MetricsConfig | null {
   const address = reader.text("SLIPWAY_METRICS_ADDRESS");
   const token = reader.text("SLIPWAY_METRICS_TOKEN");
   if (address === null && token === null) return null;
-  if (address === null) return reader.refuse("SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not.");
+  if (address === null)
+    return reader.refuse("SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not.");
   const [, host = "", port = ""] = /^(\[[^\]]+\]|[^\s:/[\]]+):(\d{1,5})$/.exec(address) ?? [];
   if (host === "" || Number(port) > portMax) {
     const allowed = `an address and a port up to ${portMax}, such as 127.0.0.1:9464 or [::1]:9464`;

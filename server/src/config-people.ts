@@ -1,10 +1,13 @@
-// The settings for sign-in, read for config.ts: mail, OpenID Connect, GitHub, and who may become a person.
+// The settings for sign-in, read for config.ts: mail, OpenID Connect, GitHub, and who may become a
+// person.
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings, ProviderSettings } from "#people/people-settings.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
 /** Sign-in settings and the mail server. Null: not configured. */
-export type PeopleConfig = PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
+export type PeopleConfig = PeopleSettings & {
+  readonly mail: { readonly url: Secret; readonly from: string } | null;
+};
 
 type Reader = SettingReader & { readonly url: SettingReader["text"] };
 
@@ -25,18 +28,29 @@ function readMail({ text, refuse }: Reader): PeopleConfig["mail"] {
     return refuse("SLIPWAY_SMTP_URL must start with smtp:// or smtps:// (its value is not shown).");
   }
   if (from === null || !/^[^\x00-\x1f\x7f]*[^\s<>@]+@[^\s<>@]+>?$/.test(from)) {
-    return refuse(`SLIPWAY_MAIL_FROM is "${from ?? ""}", but must be an email address, with or without a name.`);
+    return refuse(
+      `SLIPWAY_MAIL_FROM is "${from ?? ""}", but must be an email address, with or without a name.`,
+    );
   }
   return { url: new Secret(url), from };
 }
 
 function readOidc(reader: Reader): ProviderSettings | null {
   const { text, url } = reader;
-  const names = ["SLIPWAY_OIDC_ISSUER", "SLIPWAY_OIDC_CLIENT_ID", "SLIPWAY_OIDC_CLIENT_SECRET"] as const;
+  const names = [
+    "SLIPWAY_OIDC_ISSUER",
+    "SLIPWAY_OIDC_CLIENT_ID",
+    "SLIPWAY_OIDC_CLIENT_SECRET",
+  ] as const;
   const [issuer, clientId, clientSecret] = allOrNone(reader, names);
   if (issuer === undefined || clientId === undefined || clientSecret === undefined) return null;
   const name = text("SLIPWAY_OIDC_NAME") ?? "";
-  return { url: url("SLIPWAY_OIDC_ISSUER") ?? "", clientId, clientSecret: new Secret(clientSecret), name };
+  return {
+    url: url("SLIPWAY_OIDC_ISSUER") ?? "",
+    clientId,
+    clientSecret: new Secret(clientSecret),
+    name,
+  };
 }
 
 function readGithub(reader: Reader): ProviderSettings | null {

@@ -1,8 +1,16 @@
-// The table of settings, one row each. `config.ts` reads the environment through it; `--help` and docs/settings.md are
-// generated from it.
+// The table of settings, one row each. `config.ts` reads the environment through it; `--help` and
+// docs/settings.md are generated from it.
 
 /** How a value is read; each kind has one parser in `config.ts`. */
-export type SettingKind = "text" | "word" | "integer" | "boolean" | "url" | "choice" | "list" | "secret";
+export type SettingKind =
+  | "text"
+  | "word"
+  | "integer"
+  | "boolean"
+  | "url"
+  | "choice"
+  | "list"
+  | "secret";
 
 /** One row of the table. */
 export type Setting = {
@@ -16,7 +24,11 @@ export type Setting = {
   readonly about: string;
 };
 
-const row = (kind: SettingKind, value: string | null, rest: Pick<Setting, "min" | "max" | "choices"> = {}) => ({
+const row = (
+  kind: SettingKind,
+  value: string | null,
+  rest: Pick<Setting, "min" | "max" | "choices"> = {},
+) => ({
   about: (about: string): Setting => ({ kind, default: value, ...rest, about }),
 });
 const text = (value: string | null) => row("text", value);
@@ -25,8 +37,10 @@ const boolean = (value: string) => row("boolean", value);
 const url = (value: string | null) => row("url", value);
 const list = (value: string) => row("list", value);
 const secret = (value: null) => row("secret", value);
-const integer = (value: string | null, min: number, max: number) => row("integer", value, { min, max });
-const choice = (value: string | null, choices: readonly string[]) => row("choice", value, { choices });
+const integer = (value: string | null, min: number, max: number) =>
+  row("integer", value, { min, max });
+const choice = (value: string | null, choices: readonly string[]) =>
+  row("choice", value, { choices });
 
 /** Every setting by the name of its environment variable, in the order of the documentation. */
 export const settingTable = {
@@ -40,7 +54,9 @@ export const settingTable = {
   SLIPWAY_ANNOUNCEMENT: text(null).about(
     "A sentence for everybody who uses the platform, such as a planned interruption; anybody can read it at /v2/notifications.",
   ),
-  SLIPWAY_ANNOUNCEMENT_LINK: url(null).about("URL of a page that says more about SLIPWAY_ANNOUNCEMENT."),
+  SLIPWAY_ANNOUNCEMENT_LINK: url(null).about(
+    "URL of a page that says more about SLIPWAY_ANNOUNCEMENT.",
+  ),
   SLIPWAY_TRUSTED_PROXIES: list("").about(
     "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
   ),
@@ -53,7 +69,9 @@ export const settingTable = {
   SLIPWAY_DATABASE_URL: secret(null).about(
     "URL of a PostgreSQL database (15 or newer) that no other platform uses; default: an embedded database in the data folder.",
   ),
-  SLIPWAY_DATABASE_CONNECTIONS: integer("10", 2, 200).about("Maximum number of database connections."),
+  SLIPWAY_DATABASE_CONNECTIONS: integer("10", 2, 200).about(
+    "Maximum number of database connections.",
+  ),
   SLIPWAY_DRIVER: choice("auto", ["auto", "process", "docker"]).about(
     "Driver that runs replicas and builds: process, as processes of this machine, or docker, as containers of an engine on this machine. Apps that one driver has built must be deployed again for the other. auto: the one that was used until now; for a new installation docker where an engine answers and can build images, else process.",
   ),
@@ -66,7 +84,9 @@ export const settingTable = {
   SLIPWAY_RUNTIME_V1: word("runc").about(
     "OCI runtime of the Docker engine for apps with containerRuntime v1; apps without the field get the engine's default.",
   ),
-  SLIPWAY_RUNTIME_V2: word("runc").about("The same for apps with containerRuntime v2, such as runsc (gVisor)."),
+  SLIPWAY_RUNTIME_V2: word("runc").about(
+    "The same for apps with containerRuntime v2, such as runsc (gVisor).",
+  ),
   SLIPWAY_DOCKER_BUILD_NETWORK: choice("open", ["open", "closed"]).about(
     "Network of builds of images, which is the engine's default bridge. closed: private networks, services of this machine and metadata addresses are closed to all containers on it, also to those of others; this needs root and the program nft. open: as the engine has it.",
   ),
@@ -95,7 +115,9 @@ export const settingTable = {
     "Further git hosts that apps and their submodules may be fetched from, in addition to that of SLIPWAY_GIT_URL, separated by commas: names such as gitlab.com, which are reached over https, or URL templates.",
   ),
   SLIPWAY_GIT_TIMEOUT_SECONDS: integer("300", 1, 3600).about("Timeout for fetching a repository."),
-  SLIPWAY_GIT_SIZE_MB: integer("2048", 1, 1_000_000).about("Maximum size of a fetched repository, in MB."),
+  SLIPWAY_GIT_SIZE_MB: integer("2048", 1, 1_000_000).about(
+    "Maximum size of a fetched repository, in MB.",
+  ),
   SLIPWAY_UPLOAD_SIZE_MB: integer("10000", 1, 1_000_000).about(
     "Maximum size of the files of a deployment by upload, packed and unpacked, in MB. The uploads of a project that wait for more, or for their builds, take at most four times as much together.",
   ),
@@ -135,8 +157,12 @@ export const settingTable = {
   SLIPWAY_RESULT_RETENTION_DAYS: integer("7", 1, 3650).about(
     "How long results of async runs, and requests of failed ones, are kept, in days.",
   ),
-  SLIPWAY_RUN_RETENTION_DAYS: integer("30", 1, 3650).about("How long runs and webhook deliveries are listed, in days."),
-  SLIPWAY_CALL_RETENTION_DAYS: integer("30", 1, 3650).about("How long plain calls are listed, in days."),
+  SLIPWAY_RUN_RETENTION_DAYS: integer("30", 1, 3650).about(
+    "How long runs and webhook deliveries are listed, in days.",
+  ),
+  SLIPWAY_CALL_RETENTION_DAYS: integer("30", 1, 3650).about(
+    "How long plain calls are listed, in days.",
+  ),
   SLIPWAY_CALL_RECORDS_PER_MINUTE: integer("60", 0, 1_000_000).about(
     "How many successful plain calls of an app are listed per minute, the first ones of each; a record takes about 0.7 kB in the database. The others are counted. Failed calls and async runs are always listed, and charts and bills count all.",
   ),
@@ -179,7 +205,9 @@ export const settingTable = {
   SLIPWAY_SIMULATE_COMPUTE: boolean("false").about(
     "For development: apps that request a GPU or another accelerator that is not there run on the CPU.",
   ),
-  SLIPWAY_LOG_RETENTION_DAYS: integer("30", 1, 3650).about("How long logs of apps and builds are kept, in days."),
+  SLIPWAY_LOG_RETENTION_DAYS: integer("30", 1, 3650).about(
+    "How long logs of apps and builds are kept, in days.",
+  ),
   SLIPWAY_AUDIT_RETENTION_DAYS: integer("365", 1, 3650).about(
     "How long audit log entries are kept and shown, in days.",
   ),
@@ -214,7 +242,9 @@ export const settingTable = {
     "Client id of a GitHub OAuth app for sign-in; its callback URL is {public URL}/v2/auth/callback/github.",
   ),
   SLIPWAY_GITHUB_CLIENT_SECRET: secret(null).about("Client secret of that OAuth app."),
-  SLIPWAY_GITHUB_URL: url("https://github.com").about("URL of GitHub: change it for GitHub Enterprise Server."),
+  SLIPWAY_GITHUB_URL: url("https://github.com").about(
+    "URL of GitHub: change it for GitHub Enterprise Server.",
+  ),
   SLIPWAY_METRICS_ADDRESS: text(null).about(
     "Address and port that serve /metrics for Prometheus, such as 127.0.0.1:9464; an address that other machines can reach also needs a token; default: metrics are off.",
   ),

@@ -39,15 +39,22 @@ describe("what is accepted", () => {
     assert.deepEqual([config.bodyLimitBytes, config.gitSizeBytes], [3_000_000, 7_000_000]);
   });
   test("a public URL loses the slashes at its end", () => {
-    assert.equal(readConfig({ SLIPWAY_PUBLIC_URL: "https://s.example//" }).publicUrl, "https://s.example");
+    assert.equal(
+      readConfig({ SLIPWAY_PUBLIC_URL: "https://s.example//" }).publicUrl,
+      "https://s.example",
+    );
   });
   test("an announcement has a link only where one is set", () => {
     const SLIPWAY_ANNOUNCEMENT = "Down at 8.";
     const SLIPWAY_ANNOUNCEMENT_LINK = "https://s.example/at-8";
     const of = (given: Record<string, string>) => readConfig(given).announcements;
     assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT_LINK }), []);
-    assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT }), [{ message: "Down at 8.", link: "", linkText: "" }]);
-    const told = [{ message: "Down at 8.", link: SLIPWAY_ANNOUNCEMENT_LINK, linkText: "Read more" }];
+    assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT }), [
+      { message: "Down at 8.", link: "", linkText: "" },
+    ]);
+    const told = [
+      { message: "Down at 8.", link: SLIPWAY_ANNOUNCEMENT_LINK, linkText: "Read more" },
+    ];
     assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT, SLIPWAY_ANNOUNCEMENT_LINK }), told);
   });
   test("a list is split at commas and trimmed", () => {
@@ -64,13 +71,21 @@ describe("what is accepted", () => {
     }
   });
   test("both ends of a range are in it", () => {
-    for (const port of ["0", "65535"]) assert.equal(readConfig({ SLIPWAY_PORT: port }).port, Number(port));
+    for (const port of ["0", "65535"])
+      assert.equal(readConfig({ SLIPWAY_PORT: port }).port, Number(port));
   });
   test("variables of the test runner and of other programs are left alone", () => {
     readConfig({ SLIPWAY_TEST_DATABASE: "postgres://x", SLIPWAYS: "x", HOME: "/home/x" });
   });
   test("only what tools need is handed on to them", () => {
-    const given = { PATH: "/bin", https_proxy: "p", PIP_INDEX_URL: "i", UV_CACHE_DIR: "u", HOME: "/h", SECRET: "s" };
+    const given = {
+      PATH: "/bin",
+      https_proxy: "p",
+      PIP_INDEX_URL: "i",
+      UV_CACHE_DIR: "u",
+      HOME: "/h",
+      SECRET: "s",
+    };
     const { toolEnvironment } = readConfig({ ...given, SLIPWAY_SECRET_KEY: "0".repeat(64) });
     const own = { UV_HTTP_RETRIES: "5" };
     assert.deepEqual(toolEnvironment, {
@@ -84,19 +99,36 @@ describe("what is accepted", () => {
   test("the timeout that is set for pip counts for uv, unless it is told otherwise", () => {
     const given = { PIP_DEFAULT_TIMEOUT: "7.5", SLIPWAY_SECRET_KEY: "0".repeat(64) };
     assert.equal(readConfig(given).toolEnvironment["UV_HTTP_TIMEOUT"], "8");
-    assert.equal(readConfig({ ...given, PIP_DEFAULT_TIMEOUT: "soon" }).toolEnvironment["UV_HTTP_TIMEOUT"], undefined);
-    const { toolEnvironment } = readConfig({ ...given, UV_HTTP_TIMEOUT: "7", UV_HTTP_RETRIES: "1" });
-    assert.deepEqual([toolEnvironment["UV_HTTP_TIMEOUT"], toolEnvironment["UV_HTTP_RETRIES"]], ["7", "1"]);
+    assert.equal(
+      readConfig({ ...given, PIP_DEFAULT_TIMEOUT: "soon" }).toolEnvironment["UV_HTTP_TIMEOUT"],
+      undefined,
+    );
+    const { toolEnvironment } = readConfig({
+      ...given,
+      UV_HTTP_TIMEOUT: "7",
+      UV_HTTP_RETRIES: "1",
+    });
+    assert.deepEqual(
+      [toolEnvironment["UV_HTTP_TIMEOUT"], toolEnvironment["UV_HTTP_RETRIES"]],
+      ["7", "1"],
+    );
   });
 });
 
 describe("what is refused", () => {
   test("an unknown name is refused with the one that was meant", () => {
     const message = refusal({ SLIPWAY_PROT: "1" });
-    assert.equal(message, "SLIPWAY_PROT is not a setting; did you mean SLIPWAY_PORT? See --help for all of them.");
+    assert.equal(
+      message,
+      "SLIPWAY_PROT is not a setting; did you mean SLIPWAY_PORT? See --help for all of them.",
+    );
   });
   test("what the command line reads is left alone: a platform may be started where it is set", () => {
-    const given = { SLIPWAY_URL: "https://example.org", SLIPWAY_TOKEN: "a.b.c", SLIPWAY_PROJECT: "default" };
+    const given = {
+      SLIPWAY_URL: "https://example.org",
+      SLIPWAY_TOKEN: "a.b.c",
+      SLIPWAY_PROJECT: "default",
+    };
     assert.doesNotThrow(() => readConfig(given));
   });
   test("an unknown name that is like no other is refused without a guess", () => {
@@ -114,7 +146,10 @@ describe("what is refused", () => {
     });
   }
   test("a word that is neither true nor false is refused", () => {
-    assert.match(refusal({ SLIPWAY_SIMULATE_COMPUTE: "yes" }), /is "yes", but must be true or false/);
+    assert.match(
+      refusal({ SLIPWAY_SIMULATE_COMPUTE: "yes" }),
+      /is "yes", but must be true or false/,
+    );
   });
   test("a host for pages of apps is a name of its own", () => {
     const SLIPWAY_PUBLIC_URL = "https://s.example/slipway";
@@ -125,19 +160,35 @@ describe("what is refused", () => {
     assert.equal(own("localhost"), null, "it leads here only on this machine");
     const here = readConfig({}).appHosts.urlOf("http://127.0.0.1:7070", app);
     assert.equal(here, "http://web-p-0123abcd.localhost:7070/");
-    for (const host of ["S.example", "example", "apps.example:80", "https://apps.example", "-", "127.0.0.1"]) {
+    for (const host of [
+      "S.example",
+      "example",
+      "apps.example:80",
+      "https://apps.example",
+      "-",
+      "127.0.0.1",
+    ]) {
       assert.match(refusal(of(host)), /SLIPWAY_APP_PAGES_HOST is ".*", but must be a host name/);
     }
   });
   test("a host that is no name or address is refused", () => {
-    assert.match(refusal({ SLIPWAY_HOST: "http://x" }), /SLIPWAY_HOST is "http:\/\/x", but must be one word/);
+    assert.match(
+      refusal({ SLIPWAY_HOST: "http://x" }),
+      /SLIPWAY_HOST is "http:\/\/x", but must be one word/,
+    );
   });
   test("a password in the public URL is not shown", () => {
     assert.ok(!refusal({ SLIPWAY_PUBLIC_URL: "https://a:hidden@s.example" }).includes("hidden"));
   });
   test("a choice that does not exist is refused with those that do", () => {
-    assert.match(refusal({ SLIPWAY_DRIVER: "podman" }), /is "podman", but must be one of auto, process, docker/);
-    assert.match(refusal({ SLIPWAY_LOG_LEVEL: "trace" }), /must be one of debug, info, warn, error, silent/);
+    assert.match(
+      refusal({ SLIPWAY_DRIVER: "podman" }),
+      /is "podman", but must be one of auto, process, docker/,
+    );
+    assert.match(
+      refusal({ SLIPWAY_LOG_LEVEL: "trace" }),
+      /must be one of debug, info, warn, error, silent/,
+    );
   });
   for (const given of [
     "s.example",
@@ -147,7 +198,10 @@ describe("what is refused", () => {
     "https://s.example#x",
   ]) {
     test(`a public URL of ${given} is refused`, () => {
-      assert.match(refusal({ SLIPWAY_PUBLIC_URL: given }), /SLIPWAY_PUBLIC_URL is .*must be an http or https URL/);
+      assert.match(
+        refusal({ SLIPWAY_PUBLIC_URL: given }),
+        /SLIPWAY_PUBLIC_URL is .*must be an http or https URL/,
+      );
     });
   }
   for (const given of [
@@ -178,7 +232,11 @@ describe("secrets", () => {
       SLIPWAY_DATABASE_URL: "postgres://u:hidden@h/d",
       SLIPWAY_SECRET_KEY: `${key}, ${"cd".repeat(32)}`,
     });
-    for (const shown of [JSON.stringify(config), inspect(config, { depth: 9 }), `${config.databaseUrl}`]) {
+    for (const shown of [
+      JSON.stringify(config),
+      inspect(config, { depth: 9 }),
+      `${config.databaseUrl}`,
+    ]) {
       assert.ok(!shown.includes("hidden") && !shown.includes(key), shown);
     }
     assert.equal(config.databaseUrl?.reveal(), "postgres://u:hidden@h/d");

@@ -1,5 +1,5 @@
-// The only reader of the environment. Parses every SLIPWAY_… variable through the table of settings, refuses unknown names
-// and bad values, and returns one frozen object.
+// The only reader of the environment. Parses every SLIPWAY_… variable through the table of
+// settings, refuses unknown names and bad values, and returns one frozen object.
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAuditForward } from "./config-audit.ts";
@@ -14,12 +14,17 @@ import { TrustedProxies } from "#lib/trusted-proxies.ts";
 /** All settings, parsed. Times in seconds where the name says so, sizes in bytes. */
 export type Config = ReturnType<typeof readConfig>;
 
-/** The environment is invalid; the message names the variable, the given value and what is allowed. */
+/**
+ * The environment is invalid; the message names the variable, the given value and what is allowed.
+ */
 export class ConfigRefused extends Error {
   override readonly name = "ConfigRefused";
 }
 
-/** Variables that are not ours but are passed to git, pip and builds: locations of tools, certificates and package indexes. */
+/**
+ * Variables that are not ours but are passed to git, pip and builds: locations of tools,
+ * certificates and package indexes.
+ */
 const toolVariables = [
   /^(PATH|LANG|LC_[A-Z]+|TZ|TMPDIR)$/,
   /^(HTTPS?|NO|ALL)_PROXY$/i,
@@ -38,7 +43,8 @@ export function readConfig(environment: Environment) {
   refuseUnknownNames(environment);
   const text = (name: PlatformSettingName): string | null => rawValue(environment, name);
   const integer = (name: PlatformSettingName): number => parseInteger(name, text(name) ?? "");
-  const size = (name: PlatformSettingName, unit: number) => (text(name) === null ? null : integer(name) * unit);
+  const size = (name: PlatformSettingName, unit: number) =>
+    text(name) === null ? null : integer(name) * unit;
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
   return Object.freeze({
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
@@ -46,17 +52,27 @@ export function readConfig(environment: Environment) {
     /** Null: derived from host and port once the platform listens. No trailing slash. */
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
     announcements: announcementsOf(text),
-    trustedProxies: new TrustedProxies(parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES"))),
+    trustedProxies: new TrustedProxies(
+      parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
+    ),
     /** The host names of apps. */
-    appHosts: new AppHosts(parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL"))),
+    appHosts: new AppHosts(
+      parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
+    ),
     /** Absolute. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
-    driver: parseChoice<"auto" | "process" | "docker">("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) ?? "auto",
+    driver:
+      parseChoice<"auto" | "process" | "docker">("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) ??
+      "auto",
     /** Networks of apps. */
     appNetwork: {
-      mode: parseChoice<"auto" | "own" | "shared">("SLIPWAY_APP_NETWORK", text("SLIPWAY_APP_NETWORK")) ?? "auto",
+      mode:
+        parseChoice<"auto" | "own" | "shared">(
+          "SLIPWAY_APP_NETWORK",
+          text("SLIPWAY_APP_NETWORK"),
+        ) ?? "auto",
       allowed: parseRanges("SLIPWAY_APP_NETWORK_ALLOW", text("SLIPWAY_APP_NETWORK_ALLOW"), 4),
       nameServers: parseNameServers(text("SLIPWAY_APP_NAME_SERVERS")),
     },
@@ -66,7 +82,10 @@ export function readConfig(environment: Environment) {
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
     releasesKept: integer("SLIPWAY_RELEASES_KEPT"),
-    /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
+    /**
+     * Disk limits, and the space to keep free; null: no limit, or derived from the size of the
+     * disk.
+     */
     disk: {
       replicaBytes: size("SLIPWAY_REPLICA_DISK_GB", 1e9),
       storageBytes: size("SLIPWAY_STORAGE_LIMIT_GB", 1e9),
@@ -90,7 +109,10 @@ export function readConfig(environment: Environment) {
     providers: parseList(text("SLIPWAY_PROVIDERS")),
     poolsFile: text("SLIPWAY_POOLS_FILE"),
     overcommit: integer("SLIPWAY_OVERCOMMIT"),
-    simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
+    simulateCompute: parseBoolean(
+      "SLIPWAY_SIMULATE_COMPUTE",
+      text("SLIPWAY_SIMULATE_COMPUTE") ?? "",
+    ),
     logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),
     auditRetentionDays: integer("SLIPWAY_AUDIT_RETENTION_DAYS"),
     auditForward: readAuditForward({ text, refuse }),
@@ -102,7 +124,10 @@ export function readConfig(environment: Environment) {
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
-    /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
+    /**
+     * The environment passed to programs that the platform starts (git, pip): PATH, proxies,
+     * package indexes, certificates.
+     */
     toolEnvironment: Object.freeze(toolEnvironmentOf(environment)),
   });
 }
@@ -118,8 +143,14 @@ function limitsPerMinute(integer: Read<number>) {
 
 function refuseUnknownNames(environment: Environment): void {
   for (const name of Object.keys(environment)) {
-    // SLIPWAY_TEST_… variables connect the test runner with test files; a platform started by a test may inherit them.
-    if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
+    // SLIPWAY_TEST_… variables connect the test runner with test files; a platform started by a
+    // test may inherit them.
+    if (
+      !name.startsWith("SLIPWAY_") ||
+      name.startsWith("SLIPWAY_TEST_") ||
+      Object.hasOwn(settingTable, name)
+    )
+      continue;
     if (ofCommandLine.has(name)) continue;
     const close = closestName(name, Object.keys(settingTable));
     throw new ConfigRefused(
@@ -137,7 +168,8 @@ type Read<Value> = (name: PlatformSettingName) => Value;
 function dockerSettings(text: Read<string | null>, integer: Read<number>) {
   const name = text("SLIPWAY_IMAGE_REGISTRY");
   const auth = text("SLIPWAY_IMAGE_REGISTRY_AUTH");
-  if (name === null && auth !== null) refuse("SLIPWAY_IMAGE_REGISTRY_AUTH needs SLIPWAY_IMAGE_REGISTRY.");
+  if (name === null && auth !== null)
+    refuse("SLIPWAY_IMAGE_REGISTRY_AUTH needs SLIPWAY_IMAGE_REGISTRY.");
   return {
     host: text("SLIPWAY_DOCKER_HOST") ?? "",
     cacheBytes: integer("SLIPWAY_DOCKER_CACHE_GB") * 1e9,
@@ -145,7 +177,9 @@ function dockerSettings(text: Read<string | null>, integer: Read<number>) {
       v1: parseWord("SLIPWAY_RUNTIME_V1", text("SLIPWAY_RUNTIME_V1") ?? ""),
       v2: parseWord("SLIPWAY_RUNTIME_V2", text("SLIPWAY_RUNTIME_V2") ?? ""),
     },
-    areBuildsClosed: parseChoice("SLIPWAY_DOCKER_BUILD_NETWORK", text("SLIPWAY_DOCKER_BUILD_NETWORK")) === "closed",
+    areBuildsClosed:
+      parseChoice("SLIPWAY_DOCKER_BUILD_NETWORK", text("SLIPWAY_DOCKER_BUILD_NETWORK")) ===
+      "closed",
     registry: name === null ? null : { name, auth: auth === null ? null : new Secret(auth) },
     moreRegistries: parseRegistries(text("SLIPWAY_DOCKER_REGISTRIES")),
   };
@@ -185,14 +219,18 @@ function parseInteger(name: PlatformSettingName, given: string): number {
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = settingTable[name];
   const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN;
   if (!(value >= min && value <= max)) {
-    throw new ConfigRefused(`${name} is "${given}", but must be a whole number from ${min} to ${max}.`);
+    throw new ConfigRefused(
+      `${name} is "${given}", but must be a whole number from ${min} to ${max}.`,
+    );
   }
   return value;
 }
 
 function parseWord(name: PlatformSettingName, given: string): string {
   if (/^[^\s/]+$/.test(given)) return given;
-  throw new ConfigRefused(`${name} is "${given}", but must be one word without spaces and slashes.`);
+  throw new ConfigRefused(
+    `${name} is "${given}", but must be one word without spaces and slashes.`,
+  );
 }
 
 function parseBoolean(name: PlatformSettingName, given: string): boolean {
@@ -202,7 +240,10 @@ function parseBoolean(name: PlatformSettingName, given: string): boolean {
 }
 
 /** `Choice`: the row's choices. */
-function parseChoice<Choice extends string>(name: PlatformSettingName, given: string | null): Choice | null {
+function parseChoice<Choice extends string>(
+  name: PlatformSettingName,
+  given: string | null,
+): Choice | null {
   const { choices = [] } = settingTable[name];
   if (given === null || choices.includes(given)) return given as Choice | null;
   throw new ConfigRefused(`${name} is "${given}", but must be one of ${choices.join(", ")}.`);
@@ -216,7 +257,9 @@ function parseList(given: string | null): readonly string[] {
 }
 
 function parseRegistries(given: string | null): readonly string[] {
-  const wrong = parseList(given).find((one) => one !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(one));
+  const wrong = parseList(given).find(
+    (one) => one !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(one),
+  );
   if (wrong !== undefined) {
     refuse(
       `SLIPWAY_DOCKER_REGISTRIES must be names of registries, separated by commas, such as registry.example.com:5000, *.example.com or *, but one is ${wrong}.`,
@@ -226,7 +269,11 @@ function parseRegistries(given: string | null): readonly string[] {
 }
 
 /** `version` 4: allow only IPv4. */
-function parseRanges(name: PlatformSettingName, given: string | null, version?: 4): readonly string[] {
+function parseRanges(
+  name: PlatformSettingName,
+  given: string | null,
+  version?: 4,
+): readonly string[] {
   return parseList(given).map((range) => {
     const [address = "", bits, ...rest] = range.split("/");
     const bitsMax = isIP(address) === 6 ? 128 : 32;
@@ -234,7 +281,9 @@ function parseRanges(name: PlatformSettingName, given: string | null, version?: 
     const isAddress = version === undefined ? isIP(address) !== 0 : isIP(address) === version;
     if (isAddress && isRange && rest.length === 0) return range;
     const kind = version === undefined ? "" : "IPv4 ";
-    throw new ConfigRefused(`${name} has "${range}", but must contain ${kind}addresses and ranges such as 10.0.0.0/8.`);
+    throw new ConfigRefused(
+      `${name} has "${range}", but must contain ${kind}addresses and ranges such as 10.0.0.0/8.`,
+    );
   });
 }
 
@@ -248,23 +297,33 @@ function parseNameServers(given: string | null): readonly string[] {
 }
 
 /**
- * The name above the host names of apps, without a port. Where the dashboard is at it or below it, pages of apps could set
- * cookies for the dashboard; only below `localhost` do browsers refuse that.
+ * The name above the host names of apps, without a port. Where the dashboard is at it or below it,
+ * pages of apps could set cookies for the dashboard; only below `localhost` do browsers refuse
+ * that.
  */
 function parsePagesHost(given: string | null, publicUrl: string | null): string {
   const host = (given ?? "localhost").toLowerCase();
   const isName = /^[a-z0-9](?:[a-z0-9.-]{0,205}[a-z0-9])?$/.test(host) && isIP(host) === 0;
   const dashboard = publicUrl === null ? "" : `.${URL.parse(publicUrl)?.hostname}`;
   if (isName && (host === "localhost" || !dashboard.endsWith(`.${host}`))) return host;
-  const text = "must be a host name without a port, and neither that of SLIPWAY_PUBLIC_URL nor one above it";
+  const text =
+    "must be a host name without a port, and neither that of SLIPWAY_PUBLIC_URL nor one above it";
   throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${given}", but ${text}.`);
 }
 
 function parseUrl(name: PlatformSettingName, given: string): string {
   const url = URL.parse(given);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.search !== "" || url.hash !== "") {
+  if (
+    url === null ||
+    !/^https?:$/.test(url.protocol) ||
+    url.username !== "" ||
+    url.search !== "" ||
+    url.hash !== ""
+  ) {
     const shown = given.includes("@") ? "not usable (its value is not shown)" : `"${given}"`;
-    throw new ConfigRefused(`${name} is ${shown}, but must be an http or https URL without user, query and fragment.`);
+    throw new ConfigRefused(
+      `${name} is ${shown}, but must be an http or https URL without user, query and fragment.`,
+    );
   }
   return given.replace(/\/+$/, "");
 }
@@ -302,7 +361,8 @@ function announcementsOf(text: Read<string | null>) {
 }
 
 function parseGitUrl(name: PlatformSettingName, given: string): string {
-  const usable = /^(https?|ssh|file):\/\//.test(given) && given.includes("{owner}") && given.includes("{repo}");
+  const usable =
+    /^(https?|ssh|file):\/\//.test(given) && given.includes("{owner}") && given.includes("{repo}");
   if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(given)) return given;
   throw new ConfigRefused(
     `${name} must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
@@ -311,8 +371,10 @@ function parseGitUrl(name: PlatformSettingName, given: string): string {
 
 /** The URL template of a host, which may be given by its name alone. */
 function parseGitHost(given: string): string {
-  if (given.includes("{") && !given.startsWith("file:")) return parseGitUrl("SLIPWAY_GIT_HOSTS", given);
-  if (/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(given)) return `https://${given.toLowerCase()}/{owner}/{repo}.git`;
+  if (given.includes("{") && !given.startsWith("file:"))
+    return parseGitUrl("SLIPWAY_GIT_HOSTS", given);
+  if (/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(given))
+    return `https://${given.toLowerCase()}/{owner}/{repo}.git`;
   throw new ConfigRefused(
     "SLIPWAY_GIT_HOSTS must be names of hosts, such as gitlab.com, or URL templates with {owner} and {repo} that start with http://, https:// or ssh://.",
   );
@@ -333,7 +395,8 @@ function parseSecretKeys(given: string | null): readonly Secret[] | null {
 export function toolEnvironmentOf(environment: Environment): Readonly<Record<string, string>> {
   const waitSeconds = Math.ceil(Number(environment["PIP_DEFAULT_TIMEOUT"]));
   const picked: Record<string, string> = {
-    // uv gives up on an index that fails for a moment sooner than pip, and has a name of its own for the timeout, in whole seconds.
+    // uv gives up on an index that fails for a moment sooner than pip, and has a name of its own
+    // for the timeout, in whole seconds.
     UV_HTTP_RETRIES: "5",
     ...(waitSeconds > 0 ? { UV_HTTP_TIMEOUT: String(waitSeconds) } : {}),
   };

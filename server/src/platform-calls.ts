@@ -1,4 +1,5 @@
-// Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not listen yet.
+// Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not
+// listen yet.
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
@@ -40,7 +41,10 @@ type Parts = Foundation &
 /** Extra time to close the runs, after running calls have ended. */
 const runsCloseMs = 10_000;
 
-/** Opens them. When this resolves, replicas are known and managed; runs are processed once they are started. */
+/**
+ * Opens them. When this resolves, replicas are known and managed; runs are processed once they are
+ * started.
+ */
 export async function openCalls(
   settings: ProxySettings &
     RunSettings & {
@@ -50,7 +54,19 @@ export async function openCalls(
     },
   parts: Parts,
 ) {
-  const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
+  const {
+    db,
+    notifications,
+    clock,
+    log,
+    lifecycle,
+    tokens,
+    routes,
+    driver,
+    lines,
+    environmentOf,
+    allowance,
+  } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
   const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
@@ -70,7 +86,10 @@ export async function openCalls(
       accept: (call) => {
         const refusal = storeRefusal();
         if (refusal === null) runs.accept(call);
-        else call.refuse(new Fault("unavailable", refusal, { retryAfterSeconds: diskFullRetrySeconds }));
+        else
+          call.refuse(
+            new Fault("unavailable", refusal, { retryAfterSeconds: diskFullRetrySeconds }),
+          );
       },
     },
     forwarding: forwardingTo(parts, settings.resultBytesMax),
@@ -118,7 +137,18 @@ export async function openCalls(
   const useHistory = new UseHistory({ db, driver, replicas, calls, clock, log, lifecycle });
   useHistory.start();
   const execs = new ReplicaExecs({ driver, clock });
-  return { execs, proxy, scheduler, runs, runUseCases, records, conditionsOf, shareNow, replicaUses, useHistory };
+  return {
+    execs,
+    proxy,
+    scheduler,
+    runs,
+    runUseCases,
+    records,
+    conditionsOf,
+    shareNow,
+    replicaUses,
+    useHistory,
+  };
 }
 
 /** The stops of persons come before those of budgets: a person has to act first. */
@@ -128,14 +158,22 @@ function withStops(allowance: Allowance, routes: Routes): Allowance {
     stopOf(projectId, appId) {
       const route = routes.byAppId(appId);
       const fault = route === undefined ? null : stopOfPerson(route);
-      return fault === null ? allowance.stopOf(projectId, appId) : { code: "app_stopped", reason: fault.message };
+      return fault === null
+        ? allowance.stopOf(projectId, appId)
+        : { code: "app_stopped", reason: fault.message };
     },
   };
 }
 
-/** Why the app takes no calls; null: nobody has stopped it. Asked for each call: allocates only for stopped apps. */
+/**
+ * Why the app takes no calls; null: nobody has stopped it. Asked for each call: allocates only for
+ * stopped apps.
+ */
 function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault | null {
   if (isStopped !== true) return null;
   const path = `/v2/projects/${projectId}/apps/${projectId}-${appName}/start`;
-  return new Fault("app_stopped", `The app is stopped. It takes calls again when somebody starts it: POST ${path}.`);
+  return new Fault(
+    "app_stopped",
+    `The app is stopped. It takes calls again when somebody starts it: POST ${path}.`,
+  );
 }

@@ -43,7 +43,9 @@ export function whyNeverHere(
   );
 }
 
-/** True when what was built is there; also while the backend does not answer: a start waits for it. */
+/**
+ * True when what was built is there; also while the backend does not answer: a start waits for it.
+ */
 export async function isThereHere(builder: Builder, artifact: Artifact): Promise<boolean> {
   try {
     return await builder.isThere(artifact, { signal: AbortSignal.timeout(lookMs) });

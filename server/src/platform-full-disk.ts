@@ -1,4 +1,5 @@
-// A start on a full or read-only disk: what the platform does about it, and its message when that does not suffice.
+// A start on a full or read-only disk: what the platform does about it, and its message when that
+// does not suffice.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isBelow, readMounts } from "#drivers/process/system-mounts.ts";
@@ -11,8 +12,8 @@ import { dataPaths } from "./config.ts";
 const neededBytes = 100_000_000;
 
 /**
- * Releases the disk space that an earlier process reserved, if the start may need it; it is reserved again later. A
- * platform already running in the folder does the same.
+ * Releases the disk space that an earlier process reserved, if the start may need it; it is
+ * reserved again later. A platform already running in the folder does the same.
  */
 export async function releaseReserve(dataDir: string): Promise<void> {
   if (!existsSync(dataDir)) return;
@@ -20,9 +21,13 @@ export async function releaseReserve(dataDir: string): Promise<void> {
   if (freeBytes < neededBytes || freeFiles === 0) new DiskReserve(dataDir).release();
 }
 
-/** Instructions for the operator: which disk, how much is free, what uses it, and what may be deleted. */
+/**
+ * Instructions for the operator: which disk, how much is free, what uses it, and what may be
+ * deleted.
+ */
 export async function fullDiskText(dataDir: string, error: unknown): Promise<string> {
-  const { buildsDir, replicasDir, storageDir, sourcesDir, uploadsDir, postgresDir } = dataPaths(dataDir);
+  const { buildsDir, replicasDir, storageDir, sourcesDir, uploadsDir, postgresDir } =
+    dataPaths(dataDir);
   const { freeBytes, totalBytes, freeFiles } = await diskSpace(dataDir);
   const said = error instanceof Error ? error.message : String(error);
   const disk = `The disk of the data folder ${dataDir} (mounted on ${mountOf(dataDir)})`;
@@ -32,9 +37,20 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   const cache = join(buildsDir, "cache");
   const safe = [join(cache, "downloads"), join(cache, "tools"), sourcesDir];
   // A nested folder comes before its parent, whose size then covers only the rest.
-  const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, uploadsDir, postgresDir];
+  const folders = [
+    ...safe,
+    join(cache, "environments"),
+    buildsDir,
+    replicasDir,
+    storageDir,
+    uploadsDir,
+    postgresDir,
+  ];
   const bytesOf = (usage: DiskUsage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
-  const measured = await measure(folders, { isUserOwned: false, signal: new AbortController().signal });
+  const measured = await measure(folders, {
+    isUserOwned: false,
+    signal: new AbortController().signal,
+  });
   const sizes = [...measured].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a));
   const list = sizes.map(([folder, usage]) => {
     const size = usage === null ? "many files" : sizeText(usage.bytes);
@@ -50,7 +66,9 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
 
 function mountOf(folder: string): string {
   try {
-    const mounts = readMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter(({ at }) => isBelow(folder, at));
+    const mounts = readMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter(({ at }) =>
+      isBelow(folder, at),
+    );
     return mounts.sort((a, b) => b.at.length - a.at.length)[0]?.at ?? "/";
   } catch {
     return "unknown";

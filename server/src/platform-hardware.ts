@@ -1,5 +1,5 @@
-// What `GET /v2/hardware` lists: the pools of the driver with the prices of billing; and what operators see of them. A part of
-// `platform.ts`.
+// What `GET /v2/hardware` lists: the pools of the driver with the prices of billing; and what
+// operators see of them. A part of `platform.ts`.
 import type { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
@@ -21,7 +21,11 @@ type Store = Pick<Foundation, "db" | "clock">;
 const tablesMax = 10;
 
 /** Both answers of the moment. */
-export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf, { db, clock }: Store) {
+export function hardwareParts(
+  driver: Pick<Driver, "name" | "placement">,
+  priceOf: PriceOf,
+  { db, clock }: Store,
+) {
   const since = new Date(clock.now()).toISOString();
   const atStart = readDatabaseBytes(db);
   // Told to whoever asks for it.
@@ -40,7 +44,12 @@ export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceO
         .toSorted((one, other) => other.bytes - one.bytes)
         .slice(0, tablesMax);
       const database = { bytes, tables, since, bytesThen };
-      return { version: slipway.version, driver: driver.name, database, pools } satisfies PlatformAnswer;
+      return {
+        version: slipway.version,
+        driver: driver.name,
+        database,
+        pools,
+      } satisfies PlatformAnswer;
     },
   };
 }
@@ -71,7 +80,10 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
 }
 
 /** The pools with what is free of each, and whose replicas are there. */
-async function poolsOf({ placement }: Pick<Driver, "placement">, db: Db): Promise<PlatformAnswer["pools"]> {
+async function poolsOf(
+  { placement }: Pick<Driver, "placement">,
+  db: Db,
+): Promise<PlatformAnswer["pools"]> {
   const claims = [...placement.claims];
   const owners = await readOwners(db, [...placement.claims.keys()]);
   return placement.free.map(({ pool, cores, memory, gpus: free }) => ({
@@ -86,10 +98,17 @@ async function poolsOf({ placement }: Pick<Driver, "placement">, db: Db): Promis
     gpus: [...new Set(pool.gpus.map(({ compute }) => compute))].map((compute) => {
       const all = gpusOf(pool, compute);
       const usable = all.filter(({ isUsable }) => isUsable).length;
-      return { compute, count: all.length, usable, free: all.filter(({ id }) => free.includes(id)).length };
+      return {
+        compute,
+        count: all.length,
+        usable,
+        free: all.filter(({ id }) => free.includes(id)).length,
+      };
     }),
     replicas: claims.filter(([, claim]) => claim.pool === pool.name).length,
-    apps: appsOf(claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : []))),
+    apps: appsOf(
+      claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : [])),
+    ),
   }));
 }
 
@@ -102,11 +121,16 @@ function appsOf(owners: readonly (Owner | undefined)[]): PlatformAnswer["pools"]
     ({ appId }) => appId,
   );
   return [...byApp.values()]
-    .flatMap(([owner, ...others]) => (owner === undefined ? [] : [{ ...owner, replicas: 1 + others.length }]))
+    .flatMap(([owner, ...others]) =>
+      owner === undefined ? [] : [{ ...owner, replicas: 1 + others.length }],
+    )
     .toSorted((one, other) => other.replicas - one.replicas || one.name.localeCompare(other.name));
 }
 
-async function readOwners(db: Db, replicas: readonly ReplicaId[]): Promise<ReadonlyMap<ReplicaId, Owner>> {
+async function readOwners(
+  db: Db,
+  replicas: readonly ReplicaId[],
+): Promise<ReadonlyMap<ReplicaId, Owner>> {
   if (replicas.length === 0) return new Map();
   const rows = await db
     .selectFrom("replicas")
@@ -114,5 +138,7 @@ async function readOwners(db: Db, replicas: readonly ReplicaId[]): Promise<Reado
     .select(["replicas.id", "replicas.project_id", "apps.id as app_id", "apps.name"])
     .where("replicas.id", "in", replicas)
     .execute();
-  return new Map(rows.map((row) => [row.id, { projectId: row.project_id, appId: row.app_id, name: row.name }]));
+  return new Map(
+    rows.map((row) => [row.id, { projectId: row.project_id, appId: row.app_id, name: row.name }]),
+  );
 }

@@ -1,7 +1,8 @@
-// The answers of `/healthz` and `/readyz`. Alive: the start is complete, `bootstrap.json` is written, and the platform is
-// not stopping. Ready: it also accepts async runs. A restart fixes neither a missing database nor a full disk, so those
-// only make the platform unready. A probe triggers the database check, which runs at most once a second and never
-// concurrently, regardless of the number of probes.
+// The answers of `/healthz` and `/readyz`. Alive: the start is complete, `bootstrap.json` is
+// written, and the platform is not stopping. Ready: it also accepts async runs. A restart fixes
+// neither a missing database nor a full disk, so those only make the platform unready. A probe
+// triggers the database check, which runs at most once a second and never concurrently, regardless
+// of the number of probes.
 import { sql } from "kysely";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -9,13 +10,19 @@ import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 export type HealthOptions = Pick<Foundation, "db" | "clock"> & {
-  /** Why nothing new can be stored; null: there is disk space, or the database is on another machine. */
+  /**
+   * Why nothing new can be stored; null: there is disk space, or the database is on another
+   * machine.
+   */
   readonly storeRefusal: () => string | null;
 };
 
 /** How long an answer is cached. */
 const freshMs = 1000;
-/** A slower database counts as unavailable; the check itself continues, within the deadline of each statement. */
+/**
+ * A slower database counts as unavailable; the check itself continues, within the deadline of each
+ * statement.
+ */
 const answerWaitMs = 3000;
 
 /** One per platform; needs no closing. */
@@ -42,7 +49,9 @@ export class Health {
     return this.#isServing ? null : "The platform is starting or stopping.";
   }
 
-  /** Why calls and runs cannot be accepted; null: they can. Never rejects; answers within seconds. */
+  /**
+   * Why calls and runs cannot be accepted; null: they can. Never rejects; answers within seconds.
+   */
   async notReady(): Promise<string | null> {
     const known = this.notServing() ?? this.#options.storeRefusal();
     if (known !== null) return known;
@@ -52,7 +61,10 @@ export class Health {
   }
 }
 
-/** Commits a few bytes to the write-ahead log, which also detects a full or read-only disk; stores nothing. */
+/**
+ * Commits a few bytes to the write-ahead log, which also detects a full or read-only disk; stores
+ * nothing.
+ */
 async function takesWrites(db: Db): Promise<boolean> {
   const { rows } = await sql<{ setting: string }>`
     select current_setting('transaction_read_only') as setting, pg_logical_emit_message(true, 'slipway', 'health')`.execute(

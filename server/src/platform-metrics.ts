@@ -1,5 +1,5 @@
-// Defines the metrics: maps the parts' counters to Prometheus names, and serves them where the settings say. A part of
-// `platform.ts`. docs/guides/monitoring.md explains them to operators.
+// Defines the metrics: maps the parts' counters to Prometheus names, and serves them where the
+// settings say. A part of `platform.ts`. docs/guides/monitoring.md explains them to operators.
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import type { Driver } from "#drivers/driver.ts";
@@ -49,17 +49,23 @@ const backlogWaitMs = 3_000;
 /** Tables grow slowly. */
 const sizesFreshMs = 60_000;
 
-/** Serves metrics if they are configured. Throws `CannotStart` when the address is not available. */
+/**
+ * Serves metrics if they are configured. Throws `CannotStart` when the address is not available.
+ */
 export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
   if (config === null) return;
   const { lifecycle, log, clock, guard } = parts;
   const metrics = new Metrics({ clock });
   addMetrics(metrics, parts);
   metrics.addProcess();
-  const { address, close } = await serveMetrics({ ...config, metrics, log }).catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CannotStart(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, { cause });
-  });
+  const { address, close } = await serveMetrics({ ...config, metrics, log }).catch(
+    (cause: unknown) => {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new CannotStart(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, {
+        cause,
+      });
+    },
+  );
   lifecycle.onClose("metrics", close);
   guard.addOwnListener(address);
   log.info(address, "serving /metrics");
@@ -67,12 +73,16 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
 
 function addMetrics(metrics: Metrics, parts: Parts): void {
   const { health } = parts;
-  metrics.gauge("slipway_ready", "1 while calls and runs are accepted, as /readyz says.", async () =>
-    (await health.notReady()) === null ? 1 : 0,
+  metrics.gauge(
+    "slipway_ready",
+    "1 while calls and runs are accepted, as /readyz says.",
+    async () => ((await health.notReady()) === null ? 1 : 0),
   );
   const { driver } = parts;
-  metrics.gauge("slipway_driver_up", "1 while what runs replicas, such as the Docker engine, answers.", () =>
-    driver.outage() === null ? 1 : 0,
+  metrics.gauge(
+    "slipway_driver_up",
+    "1 while what runs replicas, such as the Docker engine, answers.",
+    () => (driver.outage() === null ? 1 : 0),
   );
   addCalls(metrics, parts);
   addReplicas(metrics, parts);
@@ -83,19 +93,28 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
 
 function addCalls(metrics: Metrics, { proxy, records }: Parts): void {
   const apps = new ListedApps(() => proxy.meters());
-  metrics.counter("slipway_calls_total", "Calls to apps, by status class that the client received.", () =>
-    apps.samples(({ answers, clientGoneTotal, cutTotal }) => [
-      ...statusClasses.map((status, index) => [{ status }, answers[index] ?? 0] as const),
-      [{ status: "client_gone" }, clientGoneTotal],
-      [{ status: "cut" }, cutTotal],
-    ]),
+  metrics.counter(
+    "slipway_calls_total",
+    "Calls to apps, by status class that the client received.",
+    () =>
+      apps.samples(({ answers, clientGoneTotal, cutTotal }) => [
+        ...statusClasses.map((status, index) => [{ status }, answers[index] ?? 0] as const),
+        [{ status: "client_gone" }, clientGoneTotal],
+        [{ status: "cut" }, cutTotal],
+      ]),
   );
-  metrics.counter("slipway_app_call_seconds_total", "Total duration of answered calls of an app.", () =>
-    apps.each(({ durationMs }) => durationMs / 1000),
+  metrics.counter(
+    "slipway_app_call_seconds_total",
+    "Total duration of answered calls of an app.",
+    () => apps.each(({ durationMs }) => durationMs / 1000),
   );
-  metrics.gauge("slipway_calls_running", "Calls that replicas work on.", () => apps.each(({ running }) => running));
-  metrics.gauge("slipway_calls_waiting", "Calls waiting in the queue of an app for a free replica.", () =>
-    apps.each(({ waiting }) => waiting),
+  metrics.gauge("slipway_calls_running", "Calls that replicas work on.", () =>
+    apps.each(({ running }) => running),
+  );
+  metrics.gauge(
+    "slipway_calls_waiting",
+    "Calls waiting in the queue of an app for a free replica.",
+    () => apps.each(({ waiting }) => waiting),
   );
   metrics.histogram(
     "slipway_call_duration_seconds",
@@ -125,13 +144,20 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
     byKey("state", Object.entries(scheduler.replicaCounts())),
   );
   metrics.counter("slipway_replica_starts_total", "Replica starts begun.", () => counters.starts);
-  metrics.counter("slipway_replica_ends_total", "Replicas that have ended, for any reason.", () => counters.ends);
-  metrics.counter("slipway_replica_failures_total", "Replicas that did not start, crashed or became unhealthy.", () =>
-    byKey("kind", [
-      ["start", counters.startFailures],
-      ["crash", counters.crashes],
-      ["unhealthy", counters.unhealthy],
-    ]),
+  metrics.counter(
+    "slipway_replica_ends_total",
+    "Replicas that have ended, for any reason.",
+    () => counters.ends,
+  );
+  metrics.counter(
+    "slipway_replica_failures_total",
+    "Replicas that did not start, crashed or became unhealthy.",
+    () =>
+      byKey("kind", [
+        ["start", counters.startFailures],
+        ["crash", counters.crashes],
+        ["unhealthy", counters.unhealthy],
+      ]),
   );
   metrics.histogram(
     "slipway_cold_start_seconds",
@@ -147,19 +173,25 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
 
 function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
   const { placement } = driver;
-  metrics.gauge("slipway_gpus", "GPUs by pool, compute type and state; lost: one that does not answer.", () => {
-    const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
-    const all = placement.pools.flatMap(({ name: pool, gpus }) => gpus.map((gpu) => ({ ...gpu, pool })));
-    const stateOf = ({ id, isUsable }: Gpu): string => {
-      if (!isUsable) return "lost";
-      return claimed.has(id) ? "used" : "free";
-    };
-    const groups = Map.groupBy(all, (gpu) => [gpu.pool, gpu.compute, stateOf(gpu)].join(" "));
-    return Array.from(groups, ([key, { length: value }]) => {
-      const [pool = "", compute = "", state = ""] = key.split(" ");
-      return { labels: { pool, compute, state }, value };
-    });
-  });
+  metrics.gauge(
+    "slipway_gpus",
+    "GPUs by pool, compute type and state; lost: one that does not answer.",
+    () => {
+      const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
+      const all = placement.pools.flatMap(({ name: pool, gpus }) =>
+        gpus.map((gpu) => ({ ...gpu, pool })),
+      );
+      const stateOf = ({ id, isUsable }: Gpu): string => {
+        if (!isUsable) return "lost";
+        return claimed.has(id) ? "used" : "free";
+      };
+      const groups = Map.groupBy(all, (gpu) => [gpu.pool, gpu.compute, stateOf(gpu)].join(" "));
+      return Array.from(groups, ([key, { length: value }]) => {
+        const [pool = "", compute = "", state = ""] = key.split(" ");
+        return { labels: { pool, compute, state }, value };
+      });
+    },
+  );
   const ofUse = async (read: (use: ReplicaUse) => number | undefined): Promise<Sample[]> =>
     Array.from(await replicaUses()).flatMap(([replica, use]) => {
       const value = read(use);
@@ -168,17 +200,25 @@ function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
   metrics.counter("slipway_replica_cpu_seconds_total", "Processor time of a replica.", () =>
     ofUse(({ cpuSeconds }) => cpuSeconds),
   );
-  metrics.gauge("slipway_replica_memory_bytes", "Memory of a replica, without what could be reclaimed.", () =>
-    ofUse(({ memoryBytes }) => memoryBytes),
+  metrics.gauge(
+    "slipway_replica_memory_bytes",
+    "Memory of a replica, without what could be reclaimed.",
+    () => ofUse(({ memoryBytes }) => memoryBytes),
   );
-  metrics.counter("slipway_replica_network_receive_bytes_total", "What a replica received over its network.", () =>
-    ofUse(({ network }) => network?.receivedBytes),
+  metrics.counter(
+    "slipway_replica_network_receive_bytes_total",
+    "What a replica received over its network.",
+    () => ofUse(({ network }) => network?.receivedBytes),
   );
-  metrics.counter("slipway_replica_network_transmit_bytes_total", "What a replica sent over its network.", () =>
-    ofUse(({ network }) => network?.sentBytes),
+  metrics.counter(
+    "slipway_replica_network_transmit_bytes_total",
+    "What a replica sent over its network.",
+    () => ofUse(({ network }) => network?.sentBytes),
   );
-  metrics.gauge("slipway_replica_gpu_utilization", "Mean utilization of a replica's GPUs, from 0 to 1.", () =>
-    ofUse(({ gpu }) => gpu?.utilization),
+  metrics.gauge(
+    "slipway_replica_gpu_utilization",
+    "Mean utilization of a replica's GPUs, from 0 to 1.",
+    () => ofUse(({ gpu }) => gpu?.utilization),
   );
   metrics.gauge("slipway_replica_gpu_memory_bytes", "Used memory of a replica's GPUs.", () =>
     ofUse(({ gpu }) => gpu?.memoryBytes),
@@ -192,23 +232,47 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
     clock,
     look: () => readBacklog(db).catch(() => null),
   });
-  const ofBacklog = async (read: (found: Backlog) => number | Iterable<Sample>): Promise<number | Iterable<Sample>> => {
+  const ofBacklog = async (
+    read: (found: Backlog) => number | Iterable<Sample>,
+  ): Promise<number | Iterable<Sample>> => {
     const found = await backlog.get();
     return found === null ? [] : read(found);
   };
-  metrics.gauge("slipway_runs", "Async runs that have not ended, by state; at most 100,000 of each are counted.", () =>
-    ofBacklog((found) => byKey("state", Object.entries(found.runs))),
+  metrics.gauge(
+    "slipway_runs",
+    "Async runs that have not ended, by state; at most 100,000 of each are counted.",
+    () => ofBacklog((found) => byKey("state", Object.entries(found.runs))),
   );
-  metrics.counter("slipway_runs_accepted_total", "Async runs accepted.", () => runs.counts.accepted);
-  metrics.counter("slipway_runs_ended_total", "Async runs ended, by state.", () => byKey("state", runs.counts.ended));
-  metrics.gauge("slipway_builds_waiting", "Builds waiting.", () => ofBacklog(({ builds }) => builds));
+  metrics.counter(
+    "slipway_runs_accepted_total",
+    "Async runs accepted.",
+    () => runs.counts.accepted,
+  );
+  metrics.counter("slipway_runs_ended_total", "Async runs ended, by state.", () =>
+    byKey("state", runs.counts.ended),
+  );
+  metrics.gauge("slipway_builds_waiting", "Builds waiting.", () =>
+    ofBacklog(({ builds }) => builds),
+  );
   metrics.gauge("slipway_builds_running", "Builds running.", () => queue.runningCount);
-  metrics.counter("slipway_builds_total", "Builds ended, by result.", () => byKey("result", queue.ended));
-  metrics.histogram("slipway_build_duration_seconds", "From the start of a build to its end.", queue.durations);
-  metrics.gauge("slipway_webhook_deliveries_waiting", "Deliveries waiting; at most 100,000 are counted.", () =>
-    ofBacklog(({ deliveries }) => deliveries),
+  metrics.counter("slipway_builds_total", "Builds ended, by result.", () =>
+    byKey("result", queue.ended),
   );
-  metrics.gauge("slipway_webhook_deliveries_running", "Deliveries running.", () => webhooks.underWay);
+  metrics.histogram(
+    "slipway_build_duration_seconds",
+    "From the start of a build to its end.",
+    queue.durations,
+  );
+  metrics.gauge(
+    "slipway_webhook_deliveries_waiting",
+    "Deliveries waiting; at most 100,000 are counted.",
+    () => ofBacklog(({ deliveries }) => deliveries),
+  );
+  metrics.gauge(
+    "slipway_webhook_deliveries_running",
+    "Deliveries running.",
+    () => webhooks.underWay,
+  );
   metrics.counter("slipway_webhook_attempts_total", "Delivery attempts, by result.", () => {
     const { attempts } = webhooks;
     const of = (state: "delivered" | "pending" | "failed"): number => attempts.get(state) ?? 0;
@@ -232,21 +296,35 @@ function addStores(metrics: Metrics, { db, clock, counts, disk }: Parts): void {
     clock,
     look: () => readTableSizes(db).catch(() => new Map<string, number>()),
   });
-  metrics.gauge("slipway_database_table_bytes", "Size of a table of the database with its indexes.", async () =>
-    byKey("table", (await sizes.get()) ?? []),
+  metrics.gauge(
+    "slipway_database_table_bytes",
+    "Size of a table of the database with its indexes.",
+    async () => byKey("table", (await sizes.get()) ?? []),
   );
   metrics.gauge("slipway_database_connections", "Connections to the database, by state.", () => {
     const { used, idle } = counts.sizes;
     return byKey("state", Object.entries({ used, idle }));
   });
-  metrics.gauge("slipway_database_waiting", "Requests waiting for a database connection.", () => counts.sizes.waiting);
-  metrics.histogram("slipway_database_wait_seconds", "Time to get a database connection.", counts.waits);
+  metrics.gauge(
+    "slipway_database_waiting",
+    "Requests waiting for a database connection.",
+    () => counts.sizes.waiting,
+  );
+  metrics.histogram(
+    "slipway_database_wait_seconds",
+    "Time to get a database connection.",
+    counts.waits,
+  );
   metrics.counter(
     "slipway_database_errors_total",
     "Failed statements by class of SQLSTATE, and lost connections.",
     () => byKey("class", counts.errors),
   );
-  metrics.gauge("slipway_disk_free_bytes", "Free disk space for the data folder.", () => disk.room.bytes);
+  metrics.gauge(
+    "slipway_disk_free_bytes",
+    "Free disk space for the data folder.",
+    () => disk.room.bytes,
+  );
   metrics.gauge(
     "slipway_disk_reserve_bytes",
     "Reserved disk space: with less free space nothing is built, with less than a quarter of it nothing is started.",

@@ -1,5 +1,5 @@
-// The columns with sealed texts. A new one is added here: the platform refuses to start without the keys that sealed them, and
-// re-encrypts them after a rotation of the secret key.
+// The columns with sealed texts. A new one is added here: the platform refuses to start without the
+// keys that sealed them, and re-encrypts them after a rotation of the secret key.
 import { signingKeyContext, withdrawnKeyContext } from "#accounts/keys.ts";
 import { requestAnswerContext } from "#accounts/request-keys.ts";
 import { dockerAuthContext } from "#apps/app.ts";
@@ -16,7 +16,9 @@ import { projectSecretContext } from "#webhooks/project-secrets.ts";
 /** All of them. */
 export const sealedColumns: readonly SealedColumn[] = [
   sealedColumn("signing_keys", "private_key_sealed", ["id"], ({ id }) => signingKeyContext(id)),
-  sealedColumn("signing_keys", "withdrawn_public_sealed", ["id"], ({ id }) => withdrawnKeyContext(id)),
+  sealedColumn("signing_keys", "withdrawn_public_sealed", ["id"], ({ id }) =>
+    withdrawnKeyContext(id),
+  ),
   sealedColumn("person_secret", "secret_sealed", [], () => authSecretContext),
   sealedColumn("secrets", "value_sealed", ["project_id", "app_id", "name"], (row) =>
     secretContext({ projectId: row.project_id, appId: row.app_id }, row.name),
@@ -29,8 +31,14 @@ export const sealedColumns: readonly SealedColumn[] = [
   sealedColumn("webhook_secrets", "secret_sealed", ["id", "project_id"], (row) =>
     projectSecretContext(row.project_id, row.id),
   ),
-  sealedColumn("webhook_deliveries", "secret_sealed", ["id"], ({ id }) => deliverySecretContext(id)),
+  sealedColumn("webhook_deliveries", "secret_sealed", ["id"], ({ id }) =>
+    deliverySecretContext(id),
+  ),
   sealedColumn("runs", "webhook_secret_sealed", ["app_id"], (row) => callSecretContext(row.app_id)),
-  sealedColumn("request_keys", "answer_sealed", ["caller", "key_hash"], (row) => requestAnswerContext(row)),
-  sealedColumn("audit_forwardings", "secret_sealed", ["id"], ({ id }) => forwardingSecretContext(id)),
+  sealedColumn("request_keys", "answer_sealed", ["caller", "key_hash"], (row) =>
+    requestAnswerContext(row),
+  ),
+  sealedColumn("audit_forwardings", "secret_sealed", ["id"], ({ id }) =>
+    forwardingSecretContext(id),
+  ),
 ];

@@ -1,6 +1,7 @@
-// The only assembler: opens each area with exactly what it uses, in the order of this file. Closing runs in reverse, so
-// loops end before the parts they use.
+// The only assembler: opens each area with exactly what it uses, in the order of this file. Closing
+// runs in reverse, so loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
+import type { SigningKeys } from "#accounts/keys.ts";
 import { ownerKeys } from "#accounts/owner-keys.ts";
 import { takeExecSocket, isExecSocket } from "#api/exec-upgrade.ts";
 import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
@@ -8,14 +9,19 @@ import type { ApiParts } from "#api/parts.ts";
 import { createApi } from "#api/server.ts";
 import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
-import type { WhyNever } from "#apps/hardware-fields.ts";
-import type { IsThere } from "#apps/releases.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { openBuilds, openUploads } from "#deploy/open.ts";
-import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import {
+  endPushes,
+  rebuild,
+  receiveBuild,
+  receiveUpload,
+  receiveSettings,
+  requestCancel,
+} from "#deploy/receive.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -25,7 +31,8 @@ import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { openLogs } from "#logs/open.ts";
-import { openMembership, openPeople } from "#people/open.ts";
+import { openMembership, openPeople, type OpenedMembership } from "#people/open.ts";
+import type { People } from "#people/people.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { PushPages } from "#pushes/commit-statuses.ts";
@@ -33,6 +40,7 @@ import { openPushes } from "#pushes/open.ts";
 import { openFileRuns } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
 import { openVolumes } from "#volumes/open.ts";
 import { openWebhooks } from "#webhooks/open.ts";
@@ -51,11 +59,17 @@ import { sealedColumns } from "./platform-sealed.ts";
 export type Platform = {
   /** Base URL without a trailing slash. */
   readonly baseUrl: string;
-  /** Resolves, with a message for the operator, when the platform must stop: another one has taken over its database. */
+  /**
+   * Resolves, with a message for the operator, when the platform must stop: another one has taken
+   * over its database.
+   */
   readonly lost: Promise<string>;
   /** How many replicas run, also once it has stopped. */
   replicas(): number;
-  /** Stops accepting calls, lets running ones end, closes everything. Replicas keep running; the next start adopts them. */
+  /**
+   * Stops accepting calls, lets running ones end, closes everything. Replicas keep running; the
+   * next start adopts them.
+   */
   stop(): Promise<void>;
 };
 
@@ -65,15 +79,24 @@ export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 const clock = steadyClock;
 
 /**
- * Starts everything. Throws `CannotStart` with a remedy, after closing whatever is already open. `onStep` is for tests,
- * which kill the process after a step.
+ * Starts everything. Throws `CannotStart` with a remedy, after closing whatever is already open.
+ * `onStep` is for tests, which kill the process after a step.
  */
-export async function startPlatform(config: Config, log: Log, onStep: OnStep = () => undefined): Promise<Platform> {
+export async function startPlatform(
+  config: Config,
+  log: Log,
+  onStep: OnStep = () => undefined,
+): Promise<Platform> {
   const lifecycle = new Lifecycle({ log, clock });
   try {
-    return { ...(await assemble(config, { log, lifecycle, onStep })), stop: () => lifecycle.close() };
+    return {
+      ...(await assemble(config, { log, lifecycle, onStep })),
+      stop: () => lifecycle.close(),
+    };
   } catch (error) {
-    await lifecycle.close().catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
+    await lifecycle
+      .close()
+      .catch((cause: unknown) => log.error({ err: cause }, "closing after a failed start"));
     if (!isDiskFull(error)) throw error;
     throw new CannotStart(await fullDiskText(config.dataDir, error), { cause: error });
   }
@@ -83,32 +106,75 @@ function usedByBuilds({ credentials, secrets }: UseCases) {
   return { credentials, secretsOf: (appId: AppId) => secrets.environmentOf(appId) };
 }
 
+type Identity = ReturnType<typeof openTokens> & {
+  readonly keys: SigningKeys;
+  readonly people: People;
+  readonly membership: OpenedMembership;
+};
+
 type Given = { readonly log: Log; readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 
-async function assemble(config: Config, { onStep, ...given }: Given): Promise<Omit<Platform, "stop">> {
+/** How builds are received. */
+const receivers = {
+  receiveBuild,
+  receiveUpload,
+  receiveSettings,
+  rebuild,
+  requestCancel,
+  endPushes,
+};
+
+/** Opens what says who calls: signing keys, people, tokens and memberships. */
+async function openIdentity(
+  settings: Config,
+  foundation: Foundation,
+  reached: Reached,
+): Promise<Identity> {
+  const keys = await openSigningKeys(foundation);
+  const people = await openPeople(settings, {
+    ...foundation,
+    keys,
+    baseUrl: () => reached.urls.baseUrl,
+  });
+  const tokens = openTokens(settings, { ...foundation, keys, people: people.lookup });
+  const { personChanged } = tokens;
+  const membership = openMembership(foundation, { people, personChanged });
+  return { ...tokens, keys, people, membership };
+}
+
+async function assemble(
+  config: Config,
+  { onStep, ...given }: Given,
+): Promise<Omit<Platform, "stop">> {
   const settings = { ...config, paths: dataPaths(config.dataDir) };
   await releaseReserve(config.dataDir);
-  const { lost, counts, ...foundation } = await openStore(settings, { ...given, clock, sealedColumns });
+  const storeParts = { ...given, clock, sealedColumns };
+  const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
   const ownerKeyOf = ownerKeys(foundation);
   const reached = new Reached();
 
-  const keys = await openSigningKeys(foundation);
-  const people = await openPeople(settings, { ...foundation, keys, baseUrl: () => reached.urls.baseUrl });
-  const { tokens, personChanged, ...tokenParts } = openTokens(settings, { ...foundation, keys, people: people.lookup });
-  const membership = openMembership(foundation, { people, personChanged });
-  const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
-  const receiver = receiverOver({ receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes });
-  const whyNever: WhyNever = (wanted, advised) => whyNeverHere(driver, wanted, advised);
-  const isThere: IsThere = (artifact) => isThereHere(builder, artifact);
-  const ofApps = { receiver, personChanged, onRemoved: () => queue.noteUnused(), whyNever, isThere };
-  const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });
+  const identity = await openIdentity(settings, foundation, reached);
+  const { keys, people, tokens, personChanged, membership } = identity;
+  const limits = await openPlans(settings, foundation);
+  const { plans, planDaysOf, logDaysOf } = limits;
+  const receiver = limits.receiverOver(receivers);
+  const { routes, useCases, removal } = await openApps(settings, {
+    ...foundation,
+    receiver,
+    personChanged,
+    onRemoved: () => queue.noteUnused(),
+    whyNever: (wanted, advised) => whyNeverHere(driver, wanted, advised),
+    isThere: (artifact) => isThereHere(builder, artifact),
+  });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
-  const { driver, builder, disk, files, onListening } = await openChosenDriver(settings, foundation);
-  const volumes = await openVolumes(settings, { ...foundation, disk, files, ownerKeyOf });
+  const chosen = await openChosenDriver(settings, foundation);
+  const { driver, builder, disk } = chosen;
+  const volumes = await openVolumes(settings, { ...foundation, ...chosen, ownerKeyOf });
   // An external database has a disk of its own.
-  const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
+  const storeRefusal = (): string | null =>
+    config.databaseUrl === null ? disk.storeRefusal() : null;
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
   const pushes = openPushes(settings, {
     ...foundation,
@@ -137,14 +203,18 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const audit = await openAudit(settings, { ...foundation, signer: keys, guard, planDaysOf });
 
   const health = new Health({ db, clock, storeRefusal });
-  const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const uploads = await openUploads(settings, { ...foundation, disk, ownerKeyOf });
   const port = await openApi(config, {
-    ...apiParts,
-    ownerKeyOf,
-    uploads,
+    ...identity,
+    ...billing,
+    ...audit,
+    ...logs,
     ...volumes,
     ...calls,
+    useCases,
+    plans,
+    ownerKeyOf,
+    uploads,
     health,
     reached,
     lifecycle,
@@ -157,7 +227,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
     repositories: pushes.repositories,
   });
   guard.addOwnListener({ host: config.host, port });
-  await onListening(port);
+  await chosen.onListening(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
   await webhooks.start();
@@ -175,10 +245,20 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
     refreshRoute: (appId) => routes.refresh(appId),
   });
   await pushes.start();
-  startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf, mailOwners: membership.mailOwners });
+  startRollOuts({ ...foundation, ...calls, ...membership, routes });
   removal.start();
   health.serve(lifecycle);
-  await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, driver, health, guard });
+  await openMetrics(config, {
+    ...foundation,
+    ...calls,
+    webhooks,
+    counts,
+    queue,
+    disk,
+    driver,
+    health,
+    guard,
+  });
   return { baseUrl: urls.baseUrl, lost, replicas: () => countReplicas(scheduler) };
 }
 
@@ -217,7 +297,12 @@ type ApiNeeds = Omit<
   | "waitReason"
   | "buildWaitReason"
   | "clock"
-> & { readonly scheduler: Scheduler; readonly proxy: Proxy; readonly reached: Reached; readonly lifecycle: Lifecycle };
+> & {
+  readonly scheduler: Scheduler;
+  readonly proxy: Proxy;
+  readonly reached: Reached;
+  readonly lifecycle: Lifecycle;
+};
 
 /** Opens the management API, and the listener in front of it and the proxy; returns the port. */
 async function openApi(config: Config, given: ApiNeeds): Promise<number> {
@@ -265,5 +350,10 @@ function localUrlOf({ host }: Config, port: number): string {
 
 function urlsOf(config: Config, port: number): Urls {
   const baseUrl = config.publicUrl ?? localUrlOf(config, port);
-  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard`, appHosts: config.appHosts };
+  return {
+    baseUrl,
+    apiUrl: baseUrl,
+    dashboardUrl: `${baseUrl}/dashboard`,
+    appHosts: config.appHosts,
+  };
 }

@@ -1,4 +1,5 @@
-// The body of `main.ts`, run once the Node version is known to suffice: arguments, settings, start, signals, stop.
+// The body of `main.ts`, run once the Node version is known to suffice: arguments, settings, start,
+// signals, stop.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -9,26 +10,35 @@ import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
 import { createLog, type Log } from "#lib/log.ts";
 import { systemClock } from "#lib/clock.ts";
 
-/** Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1 otherwise. */
+/**
+ * Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1
+ * otherwise.
+ */
 export async function runPlatform(args: readonly string[]): Promise<number> {
   const closed = closeInheritedDescriptors();
   let config: Config;
   try {
-    const { values } = parseArgs({ args: [...args], options: { help: { type: "boolean", short: "h" } } });
+    const { values } = parseArgs({
+      args: [...args],
+      options: { help: { type: "boolean", short: "h" } },
+    });
     if (values.help === true) {
       process.stdout.write(helpText());
       return 0;
     }
     config = readConfig(process.env);
   } catch (error) {
-    const isUsage = error instanceof ConfigRefused || (error instanceof TypeError && "code" in error);
+    const isUsage =
+      error instanceof ConfigRefused || (error instanceof TypeError && "code" in error);
     if (!isUsage) throw error;
     process.stderr.write(`${error.message}\n`);
     return 1;
   }
   const log = createLog({ level: config.logLevel, pretty: process.stderr.isTTY });
   if (closed === null && process.platform === "linux") {
-    log.warn("/proc is not readable: files that the platform was started with may be open in apps and builds");
+    log.warn(
+      "/proc is not readable: files that the platform was started with may be open in apps and builds",
+    );
   } else if (closed !== null && closed.length > 0) {
     log.debug({ descriptors: closed }, "closed files that the platform was started with");
   }
@@ -65,7 +75,10 @@ function nextSteps({ dataDir }: Config, { baseUrl }: Platform): string {
   ].join("\n");
 }
 
-/** Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps and builds raise theirs. */
+/**
+ * Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps
+ * and builds raise theirs.
+ */
 function protectFromMemoryKills(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "-500");
@@ -81,7 +94,9 @@ async function stop(platform: Platform, log: Log): Promise<number> {
     const replicas = platform.replicas();
     if (replicas > 0) {
       const which = replicas === 1 ? "1 replica keeps" : `${replicas} replicas keep`;
-      process.stdout.write(`${which} running and waits for the next npm start; npm run stop ends it\n`);
+      process.stdout.write(
+        `${which} running and waits for the next npm start; npm run stop ends it\n`,
+      );
     }
     return 0;
   } catch (error) {
@@ -93,7 +108,10 @@ async function stop(platform: Platform, log: Log): Promise<number> {
 /** npm passes on a Ctrl-C that the terminal has sent to the platform, too. */
 const sameSignalMs = 1_000;
 
-/** Resolves with the first SIGTERM or SIGINT; a second one of a person who does not want to wait ends the process at once. */
+/**
+ * Resolves with the first SIGTERM or SIGINT; a second one of a person who does not want to wait
+ * ends the process at once.
+ */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {

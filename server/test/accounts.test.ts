@@ -1,4 +1,5 @@
-// Tokens end to end on a real database: form, forgeries, expiry, revocation, rotation of keys, bounds of memory.
+// Tokens end to end on a real database: form, forgeries, expiry, revocation, rotation of keys,
+// bounds of memory.
 import assert from "node:assert/strict";
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from "node:crypto";
 import { test } from "node:test";
@@ -47,9 +48,12 @@ function forge(
   change: { header?: object; payload?: object; signature?: (input: string) => string },
 ): string {
   const [header, payload, signature] = token.split(".");
-  const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const encode = (value: object): string =>
+    Buffer.from(JSON.stringify(value)).toString("base64url");
   const input = [
-    change.header === undefined ? header : encode({ ...decodeProtectedHeader(token), ...change.header }),
+    change.header === undefined
+      ? header
+      : encode({ ...decodeProtectedHeader(token), ...change.header }),
     change.payload === undefined ? payload : encode({ ...decodeJwt(token), ...change.payload }),
   ].join(".");
   return `${input}.${change.signature?.(input) ?? signature}`;
@@ -59,7 +63,10 @@ test("tokens have the form that clients expect, and their bearer is known", asyn
   const accounts = await testAccounts(t);
   const { projectId, check } = accounts;
   const service = await serviceToken(accounts);
-  assert.deepEqual({ ...decodeProtectedHeader(service), kid: "" }, { alg: "RS256", typ: "JWT", kid: "" });
+  assert.deepEqual(
+    { ...decodeProtectedHeader(service), kid: "" },
+    { alg: "RS256", typ: "JWT", kid: "" },
+  );
   const claims = decodeJwt(service);
   assert.match(String(claims["principal"]), /^serviceaccount\/sa-[0-9a-f-]{36}$/);
   assert.deepEqual([claims["projectId"], claims.exp], [projectId, undefined]);
@@ -75,7 +82,9 @@ test("tokens have the form that clients expect, and their bearer is known", asyn
   });
   assert.equal(check.cached(service), caller, "from memory the second time");
 
-  const inference = (await accounts.issue({ kind: "inference", projectId }, "callers")).token.reveal();
+  const inference = (
+    await accounts.issue({ kind: "inference", projectId }, "callers")
+  ).token.reveal();
   const { iat = 0, exp = 0, ...rest } = decodeJwt(inference);
   assert.deepEqual(Object.keys(rest).toSorted(), ["jti", "projectId"]);
   assert.ok(Math.abs((exp - iat) / 31_557_600 - 10) < 0.01, "ten years");
@@ -105,7 +114,10 @@ test("forged tokens are refused, first and second time", async (t) => {
   const other = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const rsa = (key: typeof other.privateKey) => (input: string) =>
     sign("RSA-SHA256", Buffer.from(input), key).toString("base64url");
-  const publicPem = createPublicKey(keys.current().privateKey).export({ type: "spki", format: "pem" });
+  const publicPem = createPublicKey(keys.current().privateKey).export({
+    type: "spki",
+    format: "pem",
+  });
   const forgeries: Record<string, string> = {
     "alg none, no signature": forge(token, { header: { alg: "none" }, signature: () => "" }),
     "alg none, old signature": forge(token, { header: { alg: "none" } }),
@@ -115,7 +127,10 @@ test("forged tokens are refused, first and second time", async (t) => {
     }),
     "alg RS512": forge(token, { header: { alg: "RS512" } }),
     "signed by another key under our key id": forge(token, { signature: rsa(other.privateKey) }),
-    "unknown key id": forge(token, { header: { kid: "0123456789abcdef" }, signature: rsa(other.privateKey) }),
+    "unknown key id": forge(token, {
+      header: { kid: "0123456789abcdef" },
+      signature: rsa(other.privateKey),
+    }),
     "key given in the header": forge(token, {
       header: { kid, jwk: other.publicKey.export({ format: "jwk" }) },
       signature: rsa(other.privateKey),
@@ -144,11 +159,14 @@ test("a well signed token is refused when its row is missing, of another project
   const resign = (payload: object): string =>
     forge(token, {
       payload,
-      signature: (input) => sign("RSA-SHA256", Buffer.from(input), keys.current().privateKey).toString("base64url"),
+      signature: (input) =>
+        sign("RSA-SHA256", Buffer.from(input), keys.current().privateKey).toString("base64url"),
     });
   const elsewhere = await db
     .transaction()
-    .execute((tx) => createProject(tx, { name: "other", ownerId: accounts.ownerId, by: byPlatform }));
+    .execute((tx) =>
+      createProject(tx, { name: "other", ownerId: accounts.ownerId, by: byPlatform }),
+    );
   assert.ok(await check.check(resign({ note: "signed by us" })), "the way of signing is right");
   assert.equal(await check.check(resign({ jti: randomUUID() })), null);
   assert.equal(await check.check(resign({ jti: "' or true --" })), null);
@@ -172,7 +190,11 @@ test("a token ends at its date, in memory too", async (t) => {
   assert.equal(check.cached(token), null);
   assert.equal(await check.check(token), null);
   const past = accounts.issue({ ...wish, expiresAt: new Date(clock.now() - 1) });
-  await assert.rejects(past, { name: "Fault", code: "invalid", message: /^expires_at is .* must be in the future/ });
+  await assert.rejects(past, {
+    name: "Fault",
+    code: "invalid",
+    message: /^expires_at is .* must be in the future/,
+  });
 });
 
 test("a revoked token is refused by every platform on the database", async (t) => {
@@ -181,10 +203,14 @@ test("a revoked token is refused by every platform on the database", async (t) =
   const second = new TokenCheck({ db, keys, notifications, clock: systemClock });
   const token = await serviceToken(accounts);
   const other = await serviceToken(accounts);
-  for (const one of [check, second]) assert.ok((await one.check(token)) && (await one.check(other)));
+  for (const one of [check, second])
+    assert.ok((await one.check(token)) && (await one.check(other)));
   const atMs = systemClock.monotonicMs();
   await revokeToken(accounts, token);
-  await until("both refuse it", async () => !(await check.check(token)) && !(await second.check(token)));
+  await until(
+    "both refuse it",
+    async () => !(await check.check(token)) && !(await second.check(token)),
+  );
   t.diagnostic(`refused after ${Math.round(systemClock.monotonicMs() - atMs)} ms`);
   assert.ok(check.cached(other), "others are still known");
   await assert.rejects(revokeToken(accounts, token), { name: "Fault", code: "not_found" });
@@ -212,7 +238,9 @@ test("revocations that were missed while the connection was broken hold after it
   // Not as the platform's own role, which cannot see other roles' connections.
   await asOwner(accounts.db, (tx) =>
     sql`select pg_terminate_backend(pid) from pg_stat_activity
-         where datname = current_database() and pid <> pg_backend_pid() and query ~ '^(select 1$|listen )'`.execute(tx),
+         where datname = current_database() and pid <> pg_backend_pid() and query ~ '^(select 1$|listen )'`.execute(
+      tx,
+    ),
   );
   await until("it is refused", async () => (await accounts.check.check(token)) === null);
 });
@@ -256,14 +284,20 @@ test("while the database does not answer a token that was valid goes on, unless 
 test("a token can be revoked in its own project only", async (t) => {
   const accounts = await testAccounts(t);
   const token = await serviceToken(accounts);
-  await assert.rejects(revokeToken({ ...accounts, projectId: newProjectId() }, token), { code: "not_found" });
+  await assert.rejects(revokeToken({ ...accounts, projectId: newProjectId() }, token), {
+    code: "not_found",
+  });
   assert.ok(await accounts.check.check(token));
 });
 
 test("memory for tokens is bounded, good and bad ones", async (t) => {
   const accounts = await testAccounts(t, { knownMax: 2 });
   const { check } = accounts;
-  const tokens = [await serviceToken(accounts), await serviceToken(accounts), await serviceToken(accounts)];
+  const tokens = [
+    await serviceToken(accounts),
+    await serviceToken(accounts),
+    await serviceToken(accounts),
+  ];
   for (const token of tokens) assert.ok(await check.check(token));
   assert.deepEqual(
     tokens.map((token) => check.cached(token) !== undefined),
@@ -285,7 +319,13 @@ test("after a rotation old tokens stay valid and new ones are signed by the new 
   await elsewhere.load(db);
   const issued = await db.transaction().execute((tx) => {
     const wish = { kind: "inference", projectId: accounts.projectId } as const;
-    return issueToken(tx, { wish, name: "new", key: elsewhere.current(), nowMs: systemClock.now(), by: byPlatform });
+    return issueToken(tx, {
+      wish,
+      name: "new",
+      key: elsewhere.current(),
+      nowMs: systemClock.now(),
+      by: byPlatform,
+    });
   });
   const after = issued.token.reveal();
   assert.notEqual(decodeProtectedHeader(after).kid, oldId);
@@ -317,7 +357,8 @@ test("passwords are kept as hashes that only they match", async () => {
   assert.equal(await isPassword("correct horsf", hash), false);
   assert.equal(await isPassword("correct horse", "plain"), false);
   assert.notEqual(await hashPassword("correct horse"), hash, "salted");
-  const form = (text: string): string => text.replaceAll(/\$[\w-]+(?=\$|$)/g, (part) => `$${part.length}`);
+  const form = (text: string): string =>
+    text.replaceAll(/\$[\w-]+(?=\$|$)/g, (part) => `$${part.length}`);
   assert.equal(form(nobodysHash()), form(hash), "to compare with nobody's costs the same");
   assert.equal(await isPassword("", nobodysHash()), false);
 });
@@ -330,7 +371,9 @@ test("public keys are the halves of what is sealed, whatever else the database s
   await keys.load(db);
   const published = keys.jwks();
   const first = keys.current();
-  const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey.export({ format: "jwk" });
+  const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey.export({
+    format: "jwk",
+  });
   await db
     .updateTable("signing_keys")
     .set({ public_jwk: toJson(stranger) })
@@ -340,15 +383,26 @@ test("public keys are the halves of what is sealed, whatever else the database s
 
   await db.transaction().execute((tx) => keys.rotate(tx, byPlatform));
   await keys.load(db);
-  await new SigningKeyUseCases({ db, keys, clock: systemClock }).withdraw(first.id, true, byPlatform);
+  await new SigningKeyUseCases({ db, keys, clock: systemClock }).withdraw(
+    first.id,
+    true,
+    byPlatform,
+  );
   const later = new SigningKeys({ sealer: new Sealer([newKey, oldKey]), clock: systemClock });
   await later.load(db);
   await resealOld(db, new Sealer([newKey, oldKey]), sealedColumns);
-  assert.equal((await sealingKeyIds(db, sealedColumns)).includes(""), false, "an erased half needs no key");
+  assert.equal(
+    (await sealingKeyIds(db, sealedColumns)).includes(""),
+    false,
+    "an erased half needs no key",
+  );
   await new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock }).load(db);
   for (const one of [keys, later]) {
     assert.equal(one.verifier(first.id), undefined);
     assert.equal(one.jwks().keys.length, 1);
-    assert.ok(one.withdrawn(first.id)?.equals(createPublicKey(first.privateKey)), "what it signed can still be told");
+    assert.ok(
+      one.withdrawn(first.id)?.equals(createPublicKey(first.privateKey)),
+      "what it signed can still be told",
+    );
   }
 });

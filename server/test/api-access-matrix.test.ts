@@ -1,12 +1,24 @@
-// Every route of the contract, and the call of an app, asked by every sort of caller and with every sort of bad token: the
-// right answer each time. What is right stands in `support/access-table.ts`, written by hand; a route without a row there fails.
+// Every route of the contract, and the call of an app, asked by every sort of caller and with every
+// sort of bad token: the right answer each time. What is right stands in `support/access-table.ts`,
+// written by hand; a route without a row there fails.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import { accessTable, endingRoutes, type Who } from "./support/access-table.ts";
-import { calledApp, chosenCallers, matrixCallers, openAppListener } from "./support/access-callers.ts";
-import { expectedOf, expectedOfAppCall, MatrixClient, mistake, type MatrixCaller } from "./support/access-matrix.ts";
+import {
+  calledApp,
+  chosenCallers,
+  matrixCallers,
+  openAppListener,
+} from "./support/access-callers.ts";
+import {
+  expectedOf,
+  expectedOfAppCall,
+  MatrixClient,
+  mistake,
+  type MatrixCaller,
+} from "./support/access-matrix.ts";
 import { startManagementApi } from "./support/management-api.ts";
 import "#test/support/leftovers.ts";
 
@@ -19,7 +31,9 @@ test("every route, and the call of an app, answers every caller as the table say
   for (const id of routeIds) {
     await t.test(id, async () => {
       const route: Route = routes[id];
-      const who: Who = accessTable[id] ?? assert.fail(`${id} has no row in access-table.ts: write down who may use it`);
+      const who: Who =
+        accessTable[id] ??
+        assert.fail(`${id} has no row in access-table.ts: write down who may use it`);
       const sent = {
         method: route.method,
         url: api.baseUrl + pathOf(route, api.projectId),
@@ -45,7 +59,13 @@ test("every route, and the call of an app, answers every caller as the table say
     const callers = [...everybody, ...(chosen.get("apps.call") ?? [])];
     const wrong = await mistakesOf(callers, async (caller) => {
       const authorization = await caller.authorization(false);
-      const answer = await client.send({ method: "POST", url, authorization, cookie: caller.cookie, body: {} });
+      const answer = await client.send({
+        method: "POST",
+        url,
+        authorization,
+        cookie: caller.cookie,
+        body: {},
+      });
       return mistake(expectedOfAppCall(caller.bearer), answer);
     });
     assert.deepEqual(wrong, []);
@@ -76,5 +96,8 @@ function pathOf({ path }: Route, projectId: string): string {
     host: "nothing.example",
     code: "NOTHING",
   };
-  return path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => ids[name] ?? "00000000-0000-4000-8000-000000000000");
+  return path.replaceAll(
+    /\{(\w+)\}/g,
+    (_all, name: string) => ids[name] ?? "00000000-0000-4000-8000-000000000000",
+  );
 }

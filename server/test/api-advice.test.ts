@@ -19,12 +19,18 @@ test("each request that a message names is one that the management API takes", a
     known.some((route) => route[0] === method && route[1].endsWith(plain(end)));
   let count = 0;
   for (const folder of ["server/src", "contract/src", "cli/src", "runtimes/python", "docs"]) {
-    for (const entry of await readdir(join(root, folder), { recursive: true, withFileTypes: true })) {
+    for (const entry of await readdir(join(root, folder), {
+      recursive: true,
+      withFileTypes: true,
+    })) {
       if (!entry.isFile() || !/\.(?:ts|js|py|md)$/.test(entry.name)) continue;
       const file = join(entry.parentPath, entry.name);
       for (const [said, method = "", end = ""] of (await readFile(file, "utf8")).matchAll(advice)) {
         count++;
-        assert.ok(isKnown(method, end), `${file} names ${said}, which is not in contract/src/routes.ts`);
+        assert.ok(
+          isKnown(method, end),
+          `${file} names ${said}, which is not in contract/src/routes.ts`,
+        );
       }
     }
   }

@@ -1,5 +1,5 @@
-// What the dashboard's script does with a live log, run here against the real API: it shows events as they come and goes
-// on where it was after the connection broke.
+// What the dashboard's script does with a live log, run here against the real API: it shows events
+// as they come and goes on where it was after the connection broke.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
@@ -12,7 +12,9 @@ import { until } from "./support/until.ts";
 test("a live log goes on after a broken connection, with no line twice and none missing, and ends with the build", async (t) => {
   const api = await startManagementApi(t);
   const created = (
-    await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: { name: "my-app", gitRepo: "a/b" } })
+    await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+      body: { name: "my-app", gitRepo: "a/b" },
+    })
   ).body;
   const between = await breakableWay(t, api.baseUrl);
   const page = await loadScript(t, between.url, api.token);
@@ -29,7 +31,9 @@ test("a live log goes on after a broken connection, with no line twice and none 
     },
   );
   const say = (line: string): Promise<void> =>
-    api.buildLogs.append(created.buildId, [{ at: Date.now(), stage: "code", stream: "stdout", line }]);
+    api.buildLogs.append(created.buildId, [
+      { at: Date.now(), stage: "code", stream: "stdout", line },
+    ]);
   await say("one");
   await until("the first line came", () => lines.length === 1);
   between.breakAll();
@@ -53,12 +57,16 @@ test("a refusal is told with the API's own message", async (t) => {
   const signal = new AbortController().signal;
   const asked = page.ask(page.api.GET("/v2/projects", { signal }));
   await assert.rejects(asked, { status: 401, message: /^The token is invalid/ });
-  await assert.rejects(page.follow("/v2/projects", { signal, onEvent: () => undefined }), { status: 401 });
+  await assert.rejects(page.follow("/v2/projects", { signal, onEvent: () => undefined }), {
+    status: 401,
+  });
 });
 
 type WithAfter = { after(run: () => void): void };
 
-/** The module as a browser has it: the page has an address, and the token is in the tab's storage. */
+/**
+ * The module as a browser has it: the page has an address, and the token is in the tab's storage.
+ */
 async function loadScript(t: WithAfter, baseUrl: string, token: string): Promise<Json> {
   for (const [name, value] of Object.entries({
     location: { origin: baseUrl },
@@ -66,14 +74,21 @@ async function loadScript(t: WithAfter, baseUrl: string, token: string): Promise
   })) {
     const before = Object.getOwnPropertyDescriptor(globalThis, name);
     Object.defineProperty(globalThis, name, { configurable: true, value });
-    t.after(() => Object.defineProperty(globalThis, name, before ?? { configurable: true, value: undefined }));
+    t.after(() =>
+      Object.defineProperty(globalThis, name, before ?? { configurable: true, value: undefined }),
+    );
   }
   // Each test has its own page, at another address.
-  return await import(new URL(`../../dashboard/src/api.ts?${encodeURIComponent(baseUrl)}`, import.meta.url).href);
+  return await import(
+    new URL(`../../dashboard/src/api.ts?${encodeURIComponent(baseUrl)}`, import.meta.url).href
+  );
 }
 
 /** A way to the API whose connections the test can cut. */
-async function breakableWay(t: WithAfter, target: string): Promise<{ url: string; breakAll: () => void }> {
+async function breakableWay(
+  t: WithAfter,
+  target: string,
+): Promise<{ url: string; breakAll: () => void }> {
   const sockets = new Set<Socket>();
   const server = createServer((from) => {
     const to = connect(Number(new URL(target).port), "127.0.0.1");

@@ -1,4 +1,5 @@
-// What is written about the API is true: the page of errors, the OpenAPI document, the table of fields.
+// What is written about the API is true: the page of errors, the OpenAPI document, the table of
+// fields.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -50,14 +51,17 @@ test("every JSON body and answer of the OpenAPI document has an example, which i
   for (const format of ["starts_with", "cidrv4", "cidrv6"]) ajv.addFormat(format, true);
   let count = 0;
   const wrong: string[] = [];
-  for (const operation of Object.values<Json>(openApiDocument()["paths"] as Json).flatMap(Object.values<Json>)) {
+  for (const operation of Object.values<Json>(openApiDocument()["paths"] as Json).flatMap(
+    Object.values<Json>,
+  )) {
     const contents = [operation.requestBody, ...Object.values<Json>(operation.responses)].map(
       (one) => one?.content ?? {},
     );
     for (const [type, { schema, example }] of contents.flatMap(Object.entries<Json>)) {
       if (schema.$ref !== undefined || type !== "application/json") continue;
       count += 1;
-      if (!ajv.validate(schema, example)) wrong.push(`${operation.operationId}: ${ajv.errorsText()}`);
+      if (!ajv.validate(schema, example))
+        wrong.push(`${operation.operationId}: ${ajv.errorsText()}`);
     }
   }
   assert.deepEqual(wrong, []);
@@ -79,13 +83,17 @@ test("the OpenAPI document has every route, every field with its sentence, and r
     const answer = operation.responses[route.status];
     const ofSocket: unknown = answer["x-last-message"];
     const redirected: unknown = answer.headers?.Location.schema;
-    const schema: unknown = { 101: ofSocket, 302: redirected }[Number(route.status)] ?? answer.content?.[type].schema;
+    const schema: unknown =
+      { 101: ofSocket, 302: redirected }[Number(route.status)] ?? answer.content?.[type].schema;
     assert.ok(schema, id);
     const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-    const described = operation.parameters.filter((one: Json) => one.in === "path").map((one: Json) => one.name);
+    const described = operation.parameters
+      .filter((one: Json) => one.in === "path")
+      .map((one: Json) => one.name);
     assert.deepEqual(described, named);
   }
-  const { properties } = document.paths[routes.createGitApp.path].post.requestBody.content["application/json"].schema;
+  const { properties } =
+    document.paths[routes.createGitApp.path].post.requestBody.content["application/json"].schema;
   assert.deepEqual(Object.keys(properties), fieldNames);
   for (const name of fieldNames) {
     assert.ok(properties[name].description.startsWith(appFields[name].about), name);

@@ -1,5 +1,6 @@
-// Requests that are drawn from the published OpenAPI document, valid and not: whatever is sent, the answer is one that the
-// document has, no failure, and nothing is accepted that the document forbids.
+// Requests that are drawn from the published OpenAPI document, valid and not: whatever is sent, the
+// answer is one that the document has, no failure, and nothing is accepted that the document
+// forbids.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -52,17 +53,36 @@ const oddBodies: readonly (readonly [text: string, type: string])[] = [
   ["{}", "not a type"],
 ];
 
-const oddParts = ["%00", "%ff", "%2f", "x".repeat(299), "%F0%9F%92%A5", "'", "a%20b", "-1", "~2", "*", "{x}"];
+const oddParts = [
+  "%00",
+  "%ff",
+  "%2f",
+  "x".repeat(299),
+  "%F0%9F%92%A5",
+  "'",
+  "a%20b",
+  "-1",
+  "~2",
+  "*",
+  "{x}",
+];
 
 test("whatever the document lets a client send, or does not, is answered as the document says", async (t) => {
   t.diagnostic(`seed ${seed}: repeat with SLIPWAY_TEST_SEED=${seed}`);
-  const document: Json = JSON.parse(await readFile(join(import.meta.dirname, "../../contract/openapi.json"), "utf8"));
+  const document: Json = JSON.parse(
+    await readFile(join(import.meta.dirname, "../../contract/openapi.json"), "utf8"),
+  );
   const stage = await setUp(t);
   const all = Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
-    Object.entries<Json>(methods).map(([method, spec]) => ({ method: method.toUpperCase(), path, spec })),
+    Object.entries<Json>(methods).map(([method, spec]) => ({
+      method: method.toUpperCase(),
+      path,
+      spec,
+    })),
   );
   const operations = all.toSorted(
-    (one, other) => lastOnes.indexOf(one.spec.operationId) - lastOnes.indexOf(other.spec.operationId),
+    (one, other) =>
+      lastOnes.indexOf(one.spec.operationId) - lastOnes.indexOf(other.spec.operationId),
   );
   const found: string[] = [];
   let count = 0;
@@ -79,15 +99,23 @@ test("whatever the document lets a client send, or does not, is answered as the 
   assert.deepEqual(found, []);
 });
 
-type Stage = { readonly api: ApiUnderTest; readonly parts: Json; readonly tokenOf: (spec: Json) => string | null };
+type Stage = {
+  readonly api: ApiUnderTest;
+  readonly parts: Json;
+  readonly tokenOf: (spec: Json) => string | null;
+};
 
 /** A project with an app to ask about, and a token for each kind of caller. */
 async function setUp(t: TestContext): Promise<Stage> {
   const api = await startManagementApi(t, { deploysPerMinute: 100_000 });
   const body = { name: "my-app", gitRepo: "acme/shop" };
-  const { body: created } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
+  const { body: created } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+    body,
+  });
   const operator = await api.issue({ kind: "operator" });
-  const person = (await addPerson(api, { projectId: api.projectId, role: "owner" })).accessToken.reveal();
+  const person = (
+    await addPerson(api, { projectId: api.projectId, role: "owner" })
+  ).accessToken.reveal();
   return {
     api,
     parts: {
@@ -112,19 +140,30 @@ function requestTo(operation: Operation, { parts }: Stage): fc.Arbitrary<Sent> {
   const content: Json = spec.requestBody?.content ?? {};
   const schema: Json = content["application/json"]?.schema;
   const filled = fc
-    .array(fc.option(fc.constantFrom(...oddParts), { freq: 12, nil: null }), { minLength: 5, maxLength: 5 })
+    .array(fc.option(fc.constantFrom(...oddParts), { freq: 12, nil: null }), {
+      minLength: 5,
+      maxLength: 5,
+    })
     .map((odd) => {
       let at = 0;
       // Of what the project has most, so that some requests find what they ask about.
-      return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => odd[at++] ?? parts[name] ?? newReleaseId());
+      return path.replaceAll(
+        /\{(\w+)\}/g,
+        (_, name: string) => odd[at++] ?? parts[name] ?? newReleaseId(),
+      );
     });
-  return fc.tuple(filled, queryOf(spec), bodyOf(spec, schema), keyOf()).map(([way, query, body, key]) => ({
-    operation,
-    path: way + query.text,
-    ...body,
-    headers: { ...body.headers, ...(key === null ? {} : { "idempotency-key": key }) },
-    forbidden: body.forbidden ?? query.forbidden ?? (key === null || isKey(spec, key) ? null : `the key ${key}`),
-  }));
+  return fc
+    .tuple(filled, queryOf(spec), bodyOf(spec, schema), keyOf())
+    .map(([way, query, body, key]) => ({
+      operation,
+      path: way + query.text,
+      ...body,
+      headers: { ...body.headers, ...(key === null ? {} : { "idempotency-key": key }) },
+      forbidden:
+        body.forbidden ??
+        query.forbidden ??
+        (key === null || isKey(spec, key) ? null : `the key ${key}`),
+    }));
 }
 
 /** An Idempotency-Key, also for operations that take none; few, so that some are sent again. */
@@ -147,32 +186,60 @@ function queryOf({ parameters }: Json): fc.Arbitrary<Part> {
         { weight: 3, arbitrary: allowedBy(one.schema, one.name) },
         {
           weight: 1,
-          arbitrary: fc.constantFrom<unknown>("\0", "x".repeat(5_000), -1, 1.5, "é", "null", "[]", 1e21, "0x10"),
+          arbitrary: fc.constantFrom<unknown>(
+            "\0",
+            "x".repeat(5_000),
+            -1,
+            1.5,
+            "é",
+            "null",
+            "[]",
+            1e21,
+            "0x10",
+          ),
         },
       )
       .map((value): readonly [Json, unknown] => [one, value]);
-  const chosen = known.length === 0 ? fc.constant([]) : fc.array(fc.oneof(...known.map(pair)), { maxLength: 3 });
-  const odd = fc.constantFrom("", "", "", "&unknown=1", "&__proto__=1", "&%ff=%ff", "&pageSize=1&pageSize=2", "&=");
-  return fc.tuple(chosen as fc.Arbitrary<(readonly [Json, unknown])[]>, odd).map(([pairs, rest]) => {
-    const text = `?${pairs.map(([one, value]) => `${one.name}=${encodeURIComponent(String(value).toWellFormed())}`).join("&")}${rest}`;
-    const wrong = pairs.find(([one, value]) => !isAllowedText(one.schema, String(value).toWellFormed()));
-    // The same value twice counts as one.
-    const given = [...new URLSearchParams(text)];
-    const isRepeated = known.some((one: Json) => {
-      const values = given.filter(([name]) => name === one.name).map(([, value]) => value);
-      return new Set(values).size > 1;
+  const chosen =
+    known.length === 0 ? fc.constant([]) : fc.array(fc.oneof(...known.map(pair)), { maxLength: 3 });
+  const odd = fc.constantFrom(
+    "",
+    "",
+    "",
+    "&unknown=1",
+    "&__proto__=1",
+    "&%ff=%ff",
+    "&pageSize=1&pageSize=2",
+    "&=",
+  );
+  return fc
+    .tuple(chosen as fc.Arbitrary<(readonly [Json, unknown])[]>, odd)
+    .map(([pairs, rest]) => {
+      const text = `?${pairs.map(([one, value]) => `${one.name}=${encodeURIComponent(String(value).toWellFormed())}`).join("&")}${rest}`;
+      const wrong = pairs.find(
+        ([one, value]) => !isAllowedText(one.schema, String(value).toWellFormed()),
+      );
+      // The same value twice counts as one.
+      const given = [...new URLSearchParams(text)];
+      const isRepeated = known.some((one: Json) => {
+        const values = given.filter(([name]) => name === one.name).map(([, value]) => value);
+        return new Set(values).size > 1;
+      });
+      let forbidden: string | null = null;
+      if (isRepeated) forbidden = `a parameter twice: ${text}`;
+      else if (wrong !== undefined) forbidden = `${wrong[0].name} in ${text}`;
+      return { text: text === "?" ? "" : text, forbidden };
     });
-    let forbidden: string | null = null;
-    if (isRepeated) forbidden = `a parameter twice: ${text}`;
-    else if (wrong !== undefined) forbidden = `${wrong[0].name} in ${text}`;
-    return { text: text === "?" ? "" : text, forbidden };
-  });
 }
 
 /** A query has only texts, and an empty one counts as none. */
 function isAllowedText(schema: Json, text: string): boolean {
   const numbers = /^-?\d+(?:\.\d+)?$/.test(text) ? [Number(text)] : [];
-  const values = [text, ...numbers, ...(text === "true" || text === "false" ? [text === "true"] : [])];
+  const values = [
+    text,
+    ...numbers,
+    ...(text === "true" || text === "false" ? [text === "true"] : []),
+  ];
   return text === "" || values.some((value) => ajv.validate(schema, value));
 }
 
@@ -201,8 +268,16 @@ function bodyOf({ requestBody }: Json, schema: Json): fc.Arbitrary<Body> {
   const types = Object.keys(requestBody.content);
   const odd = oddBodies
     .filter(([, type]) => type === "application/json" || !types.includes(type))
-    .map(([text, type]) => ({ text, headers: { "content-type": type }, forbidden: `${text} as ${type}` }));
-  const none = { text: undefined, headers: {}, forbidden: requestBody.required === true ? "no body" : null };
+    .map(([text, type]) => ({
+      text,
+      headers: { "content-type": type },
+      forbidden: `${text} as ${type}`,
+    }));
+  const none = {
+    text: undefined,
+    headers: {},
+    forbidden: requestBody.required === true ? "no body" : null,
+  };
   return fc.oneof(
     { weight: 4, arbitrary: allowedBy(schema).map(json) },
     { weight: 4, arbitrary: besides(schema).map(json) },
@@ -217,9 +292,15 @@ async function check(sent: Sent, { api, tokenOf }: Stage): Promise<void> {
   // `fetch` compares status, type and body with the document; see checked-answers.ts.
   const answer = await api.call(operation.method, path, options);
   const what = `${operation.method} ${path.slice(0, 300)} ${text?.slice(0, 300) ?? ""} ${JSON.stringify(headers)}: ${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`;
-  assert.ok(answer.status < 500 || (answer.status === 503 && typeof answer.body.message === "string"), what);
+  assert.ok(
+    answer.status < 500 || (answer.status === 503 && typeof answer.body.message === "string"),
+    what,
+  );
   if (answer.status >= 400) assert.equal(typeof answer.body.message, "string", what);
-  const isNamed = [...Object.keys(operation.spec.responses), "409", "422"].includes(String(answer.status));
+  const isNamed = [...Object.keys(operation.spec.responses), "409", "422"].includes(
+    String(answer.status),
+  );
   assert.ok(isNamed, `${what}: a status that the document does not name`);
-  if (forbidden !== null) assert.ok(answer.status >= 400, `${what}: accepted, but the document forbids ${forbidden}`);
+  if (forbidden !== null)
+    assert.ok(answer.status >= 400, `${what}: accepted, but the document forbids ${forbidden}`);
 }

@@ -1,4 +1,5 @@
-// Limits of the management API as clients meet them: requests of one token per minute, and what answers say of it.
+// Limits of the management API as clients meet them: requests of one token per minute, and what
+// answers say of it.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { startManagementApi, type ApiAnswer } from "./support/management-api.ts";
@@ -13,12 +14,15 @@ test("each answer says what is left of a token's requests; one too many is 429 w
   const api = await startManagementApi(t, { requestsPerMinute: 3, clock });
   const other = await api.issue({ kind: "service_account", role: "member", name: "other" });
   assert.deepEqual(left(await api.call("GET", "/v2/projects")), ["3", "2", "60"]);
-  assert.deepEqual(left(await api.call("GET", `/v2/projects/${api.projectId}/apps/none`)), ["3", "1", "60"]);
-  assert.deepEqual(left(await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: {} })), [
+  assert.deepEqual(left(await api.call("GET", `/v2/projects/${api.projectId}/apps/none`)), [
     "3",
-    "0",
+    "1",
     "60",
   ]);
+  assert.deepEqual(
+    left(await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: {} })),
+    ["3", "0", "60"],
+  );
   const refused = await api.call("GET", "/v2/projects");
   assert.equal(refused.status, 429);
   assert.deepEqual([...left(refused), refused.headers.get("retry-after")], ["3", "0", "60", "60"]);
@@ -60,18 +64,36 @@ describe("an Idempotency-Key", () => {
     const api = await startManagementApi(t);
     const path = `/v2/projects/${api.projectId}/apps/git`;
     const body = { name: "hello", gitRepo: "acme/shop" };
-    assert.equal((await api.call("POST", path, { body: { ...body, cpu: -1 }, headers })).status, 400);
+    assert.equal(
+      (await api.call("POST", path, { body: { ...body, cpu: -1 }, headers })).status,
+      400,
+    );
     assert.equal((await api.call("POST", path, { body, headers })).status, 201);
     const other = await api.call("POST", path, { body: { ...body, cpu: 1 }, headers });
     assert.equal(other.status, 422, other.body.message);
-    assert.match(other.body.message, /^This Idempotency-Key was used within 24 hours for a request with another/);
-    assert.equal((await api.call("POST", path, { body })).status, 409, "without the key the name is taken");
+    assert.match(
+      other.body.message,
+      /^This Idempotency-Key was used within 24 hours for a request with another/,
+    );
+    assert.equal(
+      (await api.call("POST", path, { body })).status,
+      409,
+      "without the key the name is taken",
+    );
     const token = await api.issue({ kind: "service_account", name: "other" });
-    assert.equal((await api.call("POST", path, { body, headers, token })).status, 409, "of another caller it is new");
-    const bad = await api.call("POST", path, { body, headers: { "idempotency-key": "x".repeat(256) } });
+    assert.equal(
+      (await api.call("POST", path, { body, headers, token })).status,
+      409,
+      "of another caller it is new",
+    );
+    const bad = await api.call("POST", path, {
+      body,
+      headers: { "idempotency-key": "x".repeat(256) },
+    });
     assert.equal(bad.status, 400);
     assert.equal(
-      (await api.call("PATCH", `/v2/projects/${api.projectId}`, { body: { name: "x" }, headers })).status,
+      (await api.call("PATCH", `/v2/projects/${api.projectId}`, { body: { name: "x" }, headers }))
+        .status,
       200,
     );
   });
@@ -80,7 +102,9 @@ describe("an Idempotency-Key", () => {
     const api = await startManagementApi(t);
     const path = `/v2/projects/${api.projectId}/apps/git`;
     const body = { name: "hello", gitRepo: "acme/shop" };
-    const answers = await Promise.all(Array.from({ length: 8 }, () => api.call("POST", path, { body, headers })));
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => api.call("POST", path, { body, headers })),
+    );
     const made = answers.filter(({ status }) => status === 201);
     assert.ok(made.length >= 1);
     for (const answer of made) assert.deepEqual(answer.body, made[0]?.body);
@@ -101,10 +125,17 @@ describe("an Idempotency-Key", () => {
     await api.db.updateTable("request_keys").set({ answer_sealed: null }).execute();
     const cut = await api.call("POST", path, { body, headers });
     assert.equal(cut.status, 409);
-    assert.match(cut.body.message, /was cut off, and may have had its effect: check what exists, then use a new key/);
+    assert.match(
+      cut.body.message,
+      /was cut off, and may have had its effect: check what exists, then use a new key/,
+    );
     clock.moveMs += 86_400_001;
     const next = await api.call("POST", path, { body, headers });
-    assert.match(next.body.message, /hello/, "the name is taken, which only a request that acts can say");
+    assert.match(
+      next.body.message,
+      /hello/,
+      "the name is taken, which only a request that acts can say",
+    );
   });
 });
 
@@ -113,5 +144,8 @@ test("a body that is nested deeper than any request is refused before it is pars
   const path = `/v2/projects/${api.projectId}/apps/git`;
   const text = `{"name":"deep","gitRepo":"acme/shop","cpu":${"[".repeat(400_000)}${"]".repeat(400_000)}}`;
   const answer = await api.call("POST", path, { text });
-  assert.deepEqual([answer.status, answer.body.message], [400, "The JSON is nested more than 100 levels deep."]);
+  assert.deepEqual(
+    [answer.status, answer.body.message],
+    [400, "The JSON is nested more than 100 levels deep."],
+  );
 });

@@ -14,10 +14,17 @@ async function withBuild(api: ApiUnderTest): Promise<Created> {
   const { body } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
     body: { name: "my-app", gitRepo: "a/b" },
   });
-  return { ...body, path: `/v2/projects/${api.projectId}/apps/${body.appId}/builds/${body.buildId}/logs` };
+  return {
+    ...body,
+    path: `/v2/projects/${api.projectId}/apps/${body.appId}/builds/${body.buildId}/logs`,
+  };
 }
 
-async function append(api: ApiUnderTest, buildId: BuildId, lines: readonly string[]): Promise<void> {
+async function append(
+  api: ApiUnderTest,
+  buildId: BuildId,
+  lines: readonly string[],
+): Promise<void> {
   await api.buildLogs.append(
     buildId,
     lines.map((line) => ({ at: Date.now(), stage: "code", stream: "stdout" as const, line })),
@@ -45,14 +52,16 @@ async function follow(api: ApiUnderTest, path: string, headers: Record<string, s
   let text = "";
   let hasEnded = false;
   const reading = (async () => {
-    for await (const chunk of response.body ?? []) text += Buffer.from(chunk as Uint8Array).toString();
+    for await (const chunk of response.body ?? [])
+      text += Buffer.from(chunk as Uint8Array).toString();
     hasEnded = true;
   })().catch(() => undefined);
   const events = (): Event[] =>
     text
       .split("\n\n")
       .map((block) => {
-        const get = (name: string): string => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1] ?? "";
+        const get = (name: string): string =>
+          new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1] ?? "";
         return { id: get("id"), event: get("event"), data: get("data") };
       })
       .filter(({ data }) => data !== "")
@@ -79,7 +88,10 @@ describe("the log of a build", () => {
       ],
     );
     assert.deepEqual([first.body.hasMore, first.body.status], [true, "pending"]);
-    const second = await api.call("GET", `${path}?pageSize=3&nextToken=${first.body.nextPageToken}`);
+    const second = await api.call(
+      "GET",
+      `${path}?pageSize=3&nextToken=${first.body.nextPageToken}`,
+    );
     answers.buildLogPage.parse(second.body);
     assert.deepEqual(
       second.body.logs.map((line: Json) => line.log),
@@ -106,12 +118,17 @@ describe("the log of a build", () => {
     const api = await startManagementApi(t);
     const { buildId, path } = await withBuild(api);
     const accounts = `/v2/projects/${api.projectId}/service-accounts`;
-    const { token, id } = (await api.call("POST", accounts, { body: { name: "reader", role: "member" } })).body;
+    const { token, id } = (
+      await api.call("POST", accounts, { body: { name: "reader", role: "member" } })
+    ).body;
     await append(api, buildId, ["before"]);
     const live = await follow(api, `${path}?follow=true`, { authorization: `Bearer ${token}` });
     await until("the first line came", () => live.events().length === 1);
     await api.call("DELETE", `${accounts}/${id}`);
-    await until("the token has ended", async () => (await api.call("GET", path, { token })).status === 401);
+    await until(
+      "the token has ended",
+      async () => (await api.call("GET", path, { token })).status === 401,
+    );
     await append(api, buildId, ["a secret of later"]);
     await until("the stream ended", () => live.hasEnded());
     assert.ok(!live.text().includes("a secret of later"));
@@ -225,7 +242,12 @@ test("the log of an app is filtered, searched and paged both ways", async (t) =>
     return answer.body.logs.map((one: { logLine: string }) => one.logLine);
   };
   assert.deepEqual(await read(""), ["hello", "World", "an error", "hello again"]);
-  assert.deepEqual(await read("?direction=backward"), ["hello again", "an error", "World", "hello"]);
+  assert.deepEqual(await read("?direction=backward"), [
+    "hello again",
+    "an error",
+    "World",
+    "hello",
+  ]);
   assert.deepEqual(await read("?container=my-app-two"), ["hello again"]);
   assert.deepEqual(await read("?stream=stderr"), ["an error"]);
   assert.deepEqual(await read("?search=WORLD"), ["World"]);
@@ -235,10 +257,16 @@ test("the log of an app is filtered, searched and paged both ways", async (t) =>
     "World",
     "an error",
   ]);
-  assert.deepEqual(await read("?stream=&search="), ["hello", "World", "an error", "hello again"], "empty is absent");
+  assert.deepEqual(
+    await read("?stream=&search="),
+    ["hello", "World", "an error", "hello again"],
+    "empty is absent",
+  );
   const first = await api.call("GET", `${path}?pageSize=3`);
   assert.equal(first.body.hasMore, true);
-  assert.deepEqual(await read(`?pageSize=3&nextToken=${first.body.nextPageToken}`), ["hello again"]);
+  assert.deepEqual(await read(`?pageSize=3&nextToken=${first.body.nextPageToken}`), [
+    "hello again",
+  ]);
   for (const query of [
     "afterDate=yesterday",
     "afterDate=2026-13-01T00:00:00Z",
@@ -260,13 +288,19 @@ test("the log of an app is followed live, filtered, from now on or after a line"
   const app = `/v2/projects/${api.projectId}/apps/${appId}`;
   const path = `${app}/logs`;
   const print = async (text: string, stream: "stdout" | "stderr" = "stdout"): Promise<void> => {
-    const of = { projectId: api.projectId, appId, replicaId: "my-app-one" as ReplicaId, runId: null };
+    const of = {
+      projectId: api.projectId,
+      appId,
+      replicaId: "my-app-one" as ReplicaId,
+      runId: null,
+    };
     await api.appLogs.append([{ ...of, stream, at: Date.now(), text }]);
   };
   await print("before");
   const live = await follow(api, `${path}?follow=true&stream=stdout`);
   assert.match(live.response.headers.get("content-type") ?? "", /^text\/event-stream/);
-  for (const [text, stream] of [["one"], ["an error", "stderr"], ["two"]] as const) await print(text, stream);
+  for (const [text, stream] of [["one"], ["an error", "stderr"], ["two"]] as const)
+    await print(text, stream);
   await until("both came", () => live.events().length === 2);
   const seen = live.events();
   assert.deepEqual(
@@ -275,7 +309,10 @@ test("the log of an app is followed live, filtered, from now on or after a line"
   );
   answers.appLogPage.parse({ logs: seen.map(({ data }) => data), hasMore: false });
   await live.leave();
-  const resumed = await follow(api, path, { accept: "text/event-stream", "last-event-id": seen[0]?.id ?? "" });
+  const resumed = await follow(api, path, {
+    accept: "text/event-stream",
+    "last-event-id": seen[0]?.id ?? "",
+  });
   await until("what came after it", () => resumed.events().length === 2);
   assert.deepEqual(
     resumed.events().map(({ data }) => data.logLine),
@@ -286,10 +323,16 @@ test("the log of an app is followed live, filtered, from now on or after a line"
     ["direction=backward", /^direction is backward, but must be forward with follow/],
   ] as const) {
     const refused = await api.call("GET", `${path}?follow=true&${query}`);
-    assert.deepEqual([refused.status, reason.test(refused.body.message)], [400, true], refused.body.message);
+    assert.deepEqual(
+      [refused.status, reason.test(refused.body.message)],
+      [400, true],
+      refused.body.message,
+    );
   }
   assert.equal((await api.call("GET", `${app}x/logs?follow=true`)).status, 404);
-  const others = await Promise.all(Array.from({ length: 19 }, () => follow(api, `${path}?follow=true`)));
+  const others = await Promise.all(
+    Array.from({ length: 19 }, () => follow(api, `${path}?follow=true`)),
+  );
   const refused = await api.call("GET", `${path}?follow=true`);
   assert.deepEqual([refused.status, /already followed/.test(refused.body.message)], [429, true]);
   await others[0]?.leave();

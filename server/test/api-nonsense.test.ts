@@ -1,5 +1,5 @@
-// Requests to the management API that fit nothing: unknown paths, wrong methods, bodies and queries of any form. Each is
-// refused in words, and none is a fault of the platform.
+// Requests to the management API that fit nothing: unknown paths, wrong methods, bodies and queries
+// of any form. Each is refused in words, and none is a fault of the platform.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -40,7 +40,11 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created): string {
 test("a request without a body is answered also when it names a content type, as some clients always do", async (t) => {
   const api = await startManagementApi(t);
   const headers = { "content-type": "application/json" };
-  const gone = await api.call("DELETE", `/v2/projects/${api.projectId}/git-credentials/github.com`, { headers });
+  const gone = await api.call(
+    "DELETE",
+    `/v2/projects/${api.projectId}/git-credentials/github.com`,
+    { headers },
+  );
   assert.equal(gone.status, 404);
   const made = await api.call("POST", `/v2/projects/${api.projectId}/webhook-secrets`, { headers });
   assert.equal(made.status, 201, "the body may be left out");
@@ -49,7 +53,13 @@ test("a request without a body is answered also when it names a content type, as
 describe("a request that fits nothing", () => {
   test("an unknown path is 404, a known one with another method 405 with Allow, both with a message", async (t) => {
     const api = await startManagementApi(t);
-    for (const path of ["/v2", "/v2/nothing", "/v3/projects", "/favicon.ico", "/v2/projects/p-1/apps/a/b/c/d"]) {
+    for (const path of [
+      "/v2",
+      "/v2/nothing",
+      "/v3/projects",
+      "/favicon.ico",
+      "/v2/projects/p-1/apps/a/b/c/d",
+    ]) {
       const answer = await api.call("GET", path);
       assert.equal(answer.status, 404, path);
       answers.faultAnswer.parse(answer.body);
@@ -60,23 +70,39 @@ describe("a request that fits nothing", () => {
       ["GET", `/v2/projects/${api.projectId}/apps/git`, "POST, OPTIONS"],
       ["PUT", "/v2/projects", "GET, POST, HEAD, OPTIONS"],
       ["DELETE", "/healthz", "GET, HEAD, OPTIONS"],
-      ["POST", `/v2/projects/${api.projectId}/git-credentials/x`, "GET, PUT, DELETE, HEAD, OPTIONS"],
+      [
+        "POST",
+        `/v2/projects/${api.projectId}/git-credentials/x`,
+        "GET, PUT, DELETE, HEAD, OPTIONS",
+      ],
     ];
     for (const [method, path, allow] of known) {
-      const answer = await api.call(method, path, method === "GET" ? {} : { text: "not even JSON" });
+      const answer = await api.call(
+        method,
+        path,
+        method === "GET" ? {} : { text: "not even JSON" },
+      );
       assert.equal(answer.status, 405, `${method} ${path}`);
       assert.equal(answer.headers.get("allow"), allow);
       answers.faultAnswer.parse(answer.body);
     }
     const options = await api.call("OPTIONS", "/v2/projects", { token: null });
-    assert.deepEqual([options.status, options.headers.get("allow")], [204, "GET, POST, HEAD, OPTIONS"]);
+    assert.deepEqual(
+      [options.status, options.headers.get("allow")],
+      [204, "GET, POST, HEAD, OPTIONS"],
+    );
     const head = await api.call("HEAD", "/v2/projects");
     assert.deepEqual([head.status, head.body], [200, ""]);
   });
 
   test("doubled slashes and a slash at the end do not matter", async (t) => {
     const api = await startManagementApi(t);
-    for (const path of ["//v2/projects", "/v2//projects", "/v2/projects/", `//v2/projects//${api.projectId}///apps`]) {
+    for (const path of [
+      "//v2/projects",
+      "/v2//projects",
+      "/v2/projects/",
+      `//v2/projects//${api.projectId}///apps`,
+    ]) {
       assert.equal((await api.call("GET", path)).status, 200, path);
     }
   });
@@ -107,7 +133,10 @@ describe("a request that fits nothing", () => {
       `Bearer ${api.token} x`,
       `Bearer ${api.token},`,
     ]) {
-      const answer = await api.call("GET", "/v2/projects", { token: null, headers: { authorization } });
+      const answer = await api.call("GET", "/v2/projects", {
+        token: null,
+        headers: { authorization },
+      });
       assert.equal(answer.status, 401, authorization.slice(0, 20));
       assert.doesNotMatch(answer.body.message, /eyJ/, "the token is not repeated");
     }
@@ -131,7 +160,11 @@ describe("a request that fits nothing", () => {
     await once(socket, "close");
     assert.equal((await api.call("GET", "/healthz")).status, 200);
     const row = await until("the attempt is recorded", () =>
-      api.db.selectFrom("audit_log").select("reason").where("action", "=", "app.create").executeTakeFirst(),
+      api.db
+        .selectFrom("audit_log")
+        .select("reason")
+        .where("action", "=", "app.create")
+        .executeTakeFirst(),
     );
     assert.match(row.reason ?? "", /closed before/, "and nobody is told that the database is away");
   });
@@ -147,7 +180,10 @@ describe("a request that fits nothing", () => {
     const value = fc.oneof(fc.jsonValue({ maxDepth: 3 }), text, fc.double());
     const body = fc.oneof(
       fc.jsonValue(),
-      fc.dictionary(fc.oneof(fc.constantFrom(...fieldNames, "kind", "secret", "username", "__proto__"), text), value),
+      fc.dictionary(
+        fc.oneof(fc.constantFrom(...fieldNames, "kind", "secret", "username", "__proto__"), text),
+        value,
+      ),
     );
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...targets), body, async ({ method, path }, given) => {
@@ -172,9 +208,13 @@ describe("a request that fits nothing", () => {
     );
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.tuple(key, fc.oneof(text, fc.string(), fc.integer().map(String))), { maxLength: 3 }),
+        fc.array(fc.tuple(key, fc.oneof(text, fc.string(), fc.integer().map(String))), {
+          maxLength: 3,
+        }),
         async (pairs) => {
-          const query = pairs.map(([name, given]) => `${name}=${encodeURIComponent(given.toWellFormed())}`).join("&");
+          const query = pairs
+            .map(([name, given]) => `${name}=${encodeURIComponent(given.toWellFormed())}`)
+            .join("&");
           const answer = await api.call("GET", `${log}?${query}`);
           assert.ok(answer.status < 500, `${query}: ${JSON.stringify(answer.body)}`);
         },
@@ -185,7 +225,10 @@ describe("a request that fits nothing", () => {
 
   test("a body nested without end is refused", async (t) => {
     const api = await startManagementApi(t);
-    for (const text of ["[".repeat(400_000), `{"cpu":${"[".repeat(100_000)}${"]".repeat(100_000)}}`]) {
+    for (const text of [
+      "[".repeat(400_000),
+      `{"cpu":${"[".repeat(100_000)}${"]".repeat(100_000)}}`,
+    ]) {
       const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { text });
       assert.equal(answer.status, 400);
       assert.ok(answer.body.message.length < 1000);
@@ -200,5 +243,7 @@ test("what nobody expected is answered 500 with an id, and nothing of its cause"
   const answer = await api.call("GET", "/v2/projects");
   assert.equal(answer.status, 500);
   const id = answer.headers.get("x-request-id");
-  assert.deepEqual(answer.body, { message: `Internal error; see the platform's log for the id ${id}.` });
+  assert.deepEqual(answer.body, {
+    message: `Internal error; see the platform's log for the id ${id}.`,
+  });
 });

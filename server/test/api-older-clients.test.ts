@@ -1,5 +1,6 @@
-// What older clients of the published interface send beyond the document, row by row of the contract's table: taken, or
-// refused where it contradicts the rest of the request. Their other requests stay as strict as everybody's.
+// What older clients of the published interface send beyond the document, row by row of the
+// contract's table: taken, or refused where it contradicts the rest of the request. Their other
+// requests stay as strict as everybody's.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test, type TestContext } from "node:test";
@@ -55,7 +56,11 @@ test("each request of the older client is taken as it sends it", async (t) => {
     ["GET", `${volume}/ls?region=us-east-1&region=us-east-1&dir=%2F&${own}`],
     ["POST", `${volume}/cp/initialize?region=us-east-1`, { ...file, projectId: api.projectId }],
     ["DELETE", `${volume}/rm?region=us-east-1&file_path=x&region=us-east-1&${own}`, body, 404],
-    ["POST", `/v3/projects/${api.projectId}/apps/${api.projectId}-once/create-run-app?region=`, body],
+    [
+      "POST",
+      `/v3/projects/${api.projectId}/apps/${api.projectId}-once/create-run-app?region=`,
+      body,
+    ],
     ["POST", `${project}/apps`, { name: "other", runtime: "cortex", projectId: api.projectId }],
     ["DELETE", `${app}?${own}`, body],
   ] as const) {
@@ -69,10 +74,30 @@ test("what a request repeats must be the same, and the refusal names both values
   const { api, project, app } = stage;
   const foreign = "p-00000000";
   for (const [method, path, sent, expected] of [
-    ["GET", `${app}/runs?projectId=${foreign}`, undefined, /projectId in the query.*p-00000000.*as in the path/],
-    ["PATCH", app, { cooldownPeriodSeconds: 20, projectId: foreign }, /projectId is "p-00000000".*as in the path/],
-    ["PATCH", `${app}?cooldownPeriodSeconds=30`, { cooldownPeriodSeconds: 20 }, /"30".*20, as in the body/],
-    ["GET", `${project}/volumes/default/ls?region=a&region=b&dir=/`, undefined, /region is "b".*must be a/],
+    [
+      "GET",
+      `${app}/runs?projectId=${foreign}`,
+      undefined,
+      /projectId in the query.*p-00000000.*as in the path/,
+    ],
+    [
+      "PATCH",
+      app,
+      { cooldownPeriodSeconds: 20, projectId: foreign },
+      /projectId is "p-00000000".*as in the path/,
+    ],
+    [
+      "PATCH",
+      `${app}?cooldownPeriodSeconds=30`,
+      { cooldownPeriodSeconds: 20 },
+      /"30".*20, as in the body/,
+    ],
+    [
+      "GET",
+      `${project}/volumes/default/ls?region=a&region=b&dir=/`,
+      undefined,
+      /region is "b".*must be a/,
+    ],
     ["GET", `${app}/runs?projectid=${api.projectId}`, undefined, /"projectid" is not a parameter/],
     ["PATCH", app, { cooldownPeriodSeconds: 20, project_id: api.projectId }, /project_id/],
   ] as const) {
@@ -102,7 +127,11 @@ test("the older client's list of runs says which are async, in the name that it 
   const run = await insertRun(place, { state: "success" });
   const called = newRunId();
   await insertCall(place, { id: called, receivedAt: new Date() });
-  const shown = await ask({ api, project: "", app }, "GET", `${app}/runs?projectId=${api.projectId}`);
+  const shown = await ask(
+    { api, project: "", app },
+    "GET",
+    `${app}/runs?projectId=${api.projectId}`,
+  );
   const items = runAndCallPage.parse(shown.body).items.toSorted((one) => (one.id === run ? -1 : 1));
   assert.deepEqual(
     items.map(({ id, isAsync }) => [id, isAsync]),
@@ -137,12 +166,19 @@ test("the older client uploads a large file to a folder that is not there", asyn
     const body = new Uint8Array(bytes);
     return await fetch(begun.body.parts[number - 1].url, { method: "PUT", body });
   };
-  assert.equal((await put(1, content.subarray(0, 6_000_000))).status, 400, "only the last part may be smaller");
+  assert.equal(
+    (await put(1, content.subarray(0, 6_000_000))).status,
+    400,
+    "only the last part may be smaller",
+  );
   const sent = await Promise.all([
     put(1, content.subarray(0, olderPartBytes)),
     put(2, content.subarray(olderPartBytes)),
   ]);
-  const parts = sent.map(({ headers }, index) => ({ part_number: index + 1, etag: headers.get("etag") }));
+  const parts = sent.map(({ headers }, index) => ({
+    part_number: index + 1,
+    etag: headers.get("etag"),
+  }));
   const done = await ask(stage, "POST", `${volume}/cp/complete`, {
     file_path: file.file_path,
     upload_id: begun.body.upload_id,

@@ -1,5 +1,5 @@
-// Every route whose body the OpenAPI document requires, asked without one and with JSON that is no object of its fields: each
-// is refused in words that name what is missing, and nothing changes.
+// Every route whose body the OpenAPI document requires, asked without one and with JSON that is no
+// object of its fields: each is refused in words that name what is missing, and nothing changes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
@@ -80,12 +80,17 @@ test("a required body that is missing, null, a list or another type is refused a
       const what = `${method} ${path} with ${JSON.stringify(options)}: ${JSON.stringify(answer.body)}`;
       assert.equal(answer.status, 400, what);
       assert.match(answer.headers.get("content-type") ?? "", /json/);
-      for (const name of required?.slice(0, 1) ?? []) assert.ok(answer.body.message.includes(name), what);
+      for (const name of required?.slice(0, 1) ?? [])
+        assert.ok(answer.body.message.includes(name), what);
     }
   }
   for (const scope of scopes) {
     assert.deepEqual((await api.call("GET", scope)).body, secrets, `${scope} kept its secrets`);
   }
   assert.equal((await api.call("PATCH", scopes[0] ?? "", { body: {} })).status, 200);
-  assert.deepEqual((await api.call("GET", scopes[0] ?? "")).body, {}, "an empty object still removes all");
+  assert.deepEqual(
+    (await api.call("GET", scopes[0] ?? "")).body,
+    {},
+    "an empty object still removes all",
+  );
 });

@@ -1,4 +1,5 @@
-// The routing table in memory: loaded at the start, refreshed by notifications and on demand, and never put back.
+// The routing table in memory: loaded at the start, refreshed by notifications and on demand, and
+// never put back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -48,7 +49,11 @@ async function promote(
         ended_at: new Date(),
       })
       .execute();
-    await tx.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();
+    await tx
+      .updateTable("apps")
+      .set({ live_release_id: releaseId })
+      .where("id", "=", appId)
+      .execute();
     if (tells) await notify(tx, "apps", appId);
   });
   return releaseId;
@@ -102,7 +107,11 @@ test("an app without a release says which pages may read why: by its request, el
   await routes.start();
   const corsOf = (name: string): unknown => routes.find(api.projectId, name)?.cors;
   assert.deepEqual(corsOf("one"), { corsOrigins, corsHeaders: [], corsCredentials: false });
-  assert.deepEqual(corsOf("two"), { corsOrigins, corsHeaders: ["X-Of-App"], corsCredentials: true });
+  assert.deepEqual(corsOf("two"), {
+    corsOrigins,
+    corsHeaders: ["X-Of-App"],
+    corsCredentials: true,
+  });
   assert.equal(corsOf("three"), undefined);
   await promote(api, one, { corsOrigins });
   await routes.refresh(one.appId);
@@ -125,7 +134,10 @@ test("new apps, new releases and ends of builds are seen by notification, and li
     await tx.updateTable("builds").set(changes).where("id", "=", one.buildId).execute();
     await notify(tx, "builds", one.buildId);
   });
-  await until("the build's end is known", () => routes.find(api.projectId, "one")?.latestBuild?.reason === "It broke.");
+  await until(
+    "the build's end is known",
+    () => routes.find(api.projectId, "one")?.latestBuild?.reason === "It broke.",
+  );
   const count = told.length;
   await routes.refresh(one.appId);
   assert.equal(told.length, count, "nothing changed, nobody is told");
@@ -135,7 +147,11 @@ test("new apps, new releases and ends of builds are seen by notification, and li
 
 test("after refresh what is committed is what is found, without a notification", async (t) => {
   const api = await startManagementApi(t);
-  const routes = new Routes({ db: api.db, notifications: { listen: () => () => undefined }, log: silentLog });
+  const routes = new Routes({
+    db: api.db,
+    notifications: { listen: () => () => undefined },
+    log: silentLog,
+  });
   await routes.start();
   t.after(() => routes.stop());
   const one = await create(api, "one");
@@ -154,14 +170,19 @@ test("an app whose stored settings cannot be read is logged with the field, and 
   await promote(api, one, { scalingTarget: "much", disableAuth: true });
   await promote(api, two);
   const lines: string[] = [];
-  const log = createLog({ level: "error", pretty: false, to: { write: (line) => void lines.push(line) } });
+  const log = createLog({
+    level: "error",
+    pretty: false,
+    to: { write: (line) => void lines.push(line) },
+  });
   const routes = new Routes({ db: api.db, notifications: { listen: () => () => undefined }, log });
   t.after(() => routes.stop());
   await routes.start();
   assert.ok(routes.byAppId(two.appId)?.live);
   const route = routes.byAppId(one.appId);
   assert.deepEqual([route?.live, route?.disableAuth], [null, false]);
-  const sentence = /stored settings cannot be read: scalingTarget is "much" .* Please build it again \(POST/;
+  const sentence =
+    /stored settings cannot be read: scalingTarget is "much" .* Please build it again \(POST/;
   assert.match(route?.unreadable ?? "", sentence);
   await routes.refresh(one.appId);
   assert.equal(lines.length, 1, "once, however often it is read");
@@ -217,7 +238,11 @@ test("a read that began earlier and ends later does not put back what it saw", a
   const gate = Promise.withResolvers<void>();
   let gates: Promise<void>[] = [];
   const held = holding(api.db, () => gates.pop());
-  const routes = new Routes({ db: held, notifications: { listen: () => () => undefined }, log: silentLog });
+  const routes = new Routes({
+    db: held,
+    notifications: { listen: () => () => undefined },
+    log: silentLog,
+  });
   await routes.start();
   const one = await create(api, "one");
   gates = [gate.promise];
@@ -238,7 +263,11 @@ test("a read that began before an app was deleted does not put it back over the 
   const gate = Promise.withResolvers<void>();
   let gates: Promise<void>[] = [];
   const held = holding(api.db, () => gates.pop());
-  const routes = new Routes({ db: held, notifications: { listen: () => () => undefined }, log: silentLog });
+  const routes = new Routes({
+    db: held,
+    notifications: { listen: () => () => undefined },
+    log: silentLog,
+  });
   const one = await create(api, "one");
   await routes.start();
   gates = [gate.promise];
@@ -263,7 +292,11 @@ test("while the database fails it is tried again until it answers", async (t) =>
   const failing = holding(api.db, () =>
     failures-- > 0 ? Promise.reject(new Error("the database is away")) : undefined,
   );
-  const routes = new Routes({ db: failing, notifications: { listen: () => () => undefined }, log: silentLog });
+  const routes = new Routes({
+    db: failing,
+    notifications: { listen: () => () => undefined },
+    log: silentLog,
+  });
   await routes.start();
   t.after(() => routes.stop());
   const one = await create(api, "one");
@@ -274,7 +307,10 @@ test("while the database fails it is tried again until it answers", async (t) =>
   assert.ok(failures <= 0, "it failed three times before");
 });
 
-/** The database, where each statement's rows are given out only after what `wait` returned when it began. */
+/**
+ * The database, where each statement's rows are given out only after what `wait` returned when it
+ * began.
+ */
 function holding(db: Db, wait: () => Promise<void> | undefined): Db {
   const waits = new WeakMap<object, Promise<void>>();
   return db.withPlugin({

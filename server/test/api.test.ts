@@ -1,4 +1,5 @@
-// The management API as HTTP: what each route answers, who may use it, and what is said to requests that fit nothing.
+// The management API as HTTP: what each route answers, who may use it, and what is said to requests
+// that fit nothing.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
@@ -37,7 +38,10 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
   return answer.body;
 }
 
-/** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
+/**
+ * Routes with tests of their own. Who may not use a route is asked of all in
+ * `api-access-matrix.test.ts`.
+ */
 const testedElsewhere: Readonly<Record<string, Route>> = {
   ...lifecycleRoutes,
   ...rollOutRoutes,
@@ -57,7 +61,11 @@ const testedElsewhere: Readonly<Record<string, Route>> = {
 };
 
 /** A path of the table with its names filled in. */
-function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly id?: string | undefined }): string {
+function pathOf(
+  route: Route,
+  api: ApiUnderTest,
+  created: Created & { readonly id?: string | undefined },
+): string {
   return route.path
     .replace("{project_id}", api.projectId)
     .replace("{app_id}", created.appId)
@@ -69,13 +77,24 @@ function pathOf(route: Route, api: ApiUnderTest, created: Created & { readonly i
 }
 
 test("health is told only while the platform serves, readiness only while it takes all", async (t) => {
-  const reasons: { serving: string | null; ready: string | null } = { serving: "It starts.", ready: "No database." };
-  const health = { notServing: () => reasons.serving, notReady: () => Promise.resolve(reasons.ready) };
+  const reasons: { serving: string | null; ready: string | null } = {
+    serving: "It starts.",
+    ready: "No database.",
+  };
+  const health = {
+    notServing: () => reasons.serving,
+    notReady: () => Promise.resolve(reasons.ready),
+  };
   const api = await startManagementApi(t, { health });
   const told = async (): Promise<unknown[]> => {
     const live = await api.call("GET", "/healthz", { token: null });
     const ready = await api.call("GET", "/readyz");
-    return [live.status, live.body.message ?? live.body.status, ready.status, ready.body.message ?? ready.body.status];
+    return [
+      live.status,
+      live.body.message ?? live.body.status,
+      ready.status,
+      ready.body.message ?? ready.body.status,
+    ];
   };
   assert.deepEqual(await told(), [503, "It starts.", 503, "No database."]);
   reasons.serving = null;
@@ -96,7 +115,12 @@ describe("the table of routes", () => {
       setAppSecrets: { KEY: "value" },
       setCredential: { kind: "token", secret: "x" },
       setWebhookSchedule: { schedule: "short" },
-      createCoupon: { code: "WELCOME", name: "Welcome", coupon_type: "percentage", percentage_rate: 10 },
+      createCoupon: {
+        code: "WELCOME",
+        name: "Welcome",
+        coupon_type: "percentage",
+        percentage_rate: 10,
+      },
       applyCoupon: { coupon_code: "WELCOME" },
       replayWebhookDeliveries: { from: "2026-01-01T00:00:00Z", to: "2026-01-02T00:00:00Z" },
     };
@@ -121,7 +145,9 @@ describe("the table of routes", () => {
     await insertReleases(api.db, created.appId);
     const order = [
       "setCredential",
-      ...routeIds.filter((id) => id !== "setCredential" && id !== "cancelBuild" && !(id in testedElsewhere)),
+      ...routeIds.filter(
+        (id) => id !== "setCredential" && id !== "cancelBuild" && !(id in testedElsewhere),
+      ),
       "cancelBuild",
     ] as const;
     const operator = await api.issue({ kind: "operator" });
@@ -148,7 +174,12 @@ describe("apps", () => {
     const api = await startManagementApi(t);
     const project = `/v2/projects/${api.projectId}`;
     await create(api, { name: "zebra" });
-    const { appId, buildId } = await create(api, { name: "apple", cpu: 2.5, gitPath: "x", maxReplicaCount: 3 });
+    const { appId, buildId } = await create(api, {
+      name: "apple",
+      cpu: 2.5,
+      gitPath: "x",
+      maxReplicaCount: 3,
+    });
     const list = await api.call("GET", `${project}/apps`);
     answers.appList.parse(list.body);
     assert.deepEqual(
@@ -165,7 +196,11 @@ describe("apps", () => {
     assert.equal(detail.body.lastBuildStatus, "pending");
     assert.equal(detail.body.latestBuildId, buildId);
     assert.equal(detail.body.liveBuildId, null);
-    assert.deepEqual((await api.call("GET", `${project}/apps/apple`)).body, detail.body, "the name alone will do");
+    assert.deepEqual(
+      (await api.call("GET", `${project}/apps/apple`)).body,
+      detail.body,
+      "the name alone will do",
+    );
     for (const name of [
       "pear",
       `${api.projectId}-pear`,
@@ -185,18 +220,27 @@ describe("apps", () => {
   test("tell what their latest build and their calls wait for, or why the build failed", async (t) => {
     const waits = new Map<string, string>();
     const waitReason = (id: string): string | undefined => waits.get(`calls ${id}`);
-    const api = await startManagementApi(t, { waitReason, buildWaitReason: (id) => waits.get(`build ${id}`) });
+    const api = await startManagementApi(t, {
+      waitReason,
+      buildWaitReason: (id) => waits.get(`build ${id}`),
+    });
     const { appId, buildId } = await create(api);
     const reasons = async (): Promise<unknown[]> => {
       const { body } = await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}`);
       answers.appDetail.parse(body);
-      const [listed] = answers.appList.parse((await api.call("GET", `/v2/projects/${api.projectId}/apps`)).body);
+      const [listed] = answers.appList.parse(
+        (await api.call("GET", `/v2/projects/${api.projectId}/apps`)).body,
+      );
       assert.equal(listed?.waitReason, body.waitReason, "it is in the list of apps too");
       return [body.lastBuildReason, body.waitReason];
     };
     assert.deepEqual(await reasons(), [null, null]);
     const reason = "The app requests compute HOPPER_H100, but this platform has only CPU.";
-    await api.db.updateTable("builds").set({ status: "initializing", reason }).where("id", "=", buildId).execute();
+    await api.db
+      .updateTable("builds")
+      .set({ status: "initializing", reason })
+      .where("id", "=", buildId)
+      .execute();
     assert.deepEqual(await reasons(), [reason, null]);
     waits.set(`build ${appId}`, "All cards are in use.");
     assert.deepEqual(await reasons(), [reason, "All cards are in use."]);
@@ -209,9 +253,15 @@ describe("apps", () => {
     const { appId, buildId } = await create(api);
     const statusOf = async (): Promise<string> =>
       (await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}`)).body.status;
-    const set = async (status: "building" | "initializing" | "build_failure" | "cancelled"): Promise<void> => {
+    const set = async (
+      status: "building" | "initializing" | "build_failure" | "cancelled",
+    ): Promise<void> => {
       const ended_at = status === "build_failure" || status === "cancelled" ? new Date() : null;
-      await api.db.updateTable("builds").set({ status, ended_at }).where("id", "=", buildId).execute();
+      await api.db
+        .updateTable("builds")
+        .set({ status, ended_at })
+        .where("id", "=", buildId)
+        .execute();
     };
     const expected = {
       building: "BUILDING",
@@ -262,7 +312,11 @@ describe("apps", () => {
     const { body } = await api.call("GET", path);
     containerList.parse(body);
     assert.deepEqual(
-      body.map((one: Record<string, unknown>) => [one["containerState"], one["isTerminating"], one["containerIp"]]),
+      body.map((one: Record<string, unknown>) => [
+        one["containerState"],
+        one["isTerminating"],
+        one["containerIp"],
+      ]),
       [
         ["PENDING", false, null],
         ["RUNNING", false, "127.0.0.1"],
@@ -285,15 +339,24 @@ describe("builds", () => {
     assert.equal(cancelled.body.status, "cancelled");
     const twice = await api.call("DELETE", `${path}/${buildId}`);
     assert.equal(twice.status, 409);
-    const chosen = await api.call("POST", `${path}/${buildId}/rebuild`, { body: { branch: "other" } });
-    assert.match(`${chosen.status} ${chosen.body.message}`, /^400 A rebuild is of the commit .* use POST …/);
+    const chosen = await api.call("POST", `${path}/${buildId}/rebuild`, {
+      body: { branch: "other" },
+    });
+    assert.match(
+      `${chosen.status} ${chosen.body.message}`,
+      /^400 A rebuild is of the commit .* use POST …/,
+    );
     const again = await api.call("POST", `${path}/${buildId}/rebuild`, { body: {} });
     assert.equal(again.status, 201, JSON.stringify(again.body));
     answers.receivedBuild.parse(again.body);
     const list = await api.call("GET", path);
     answers.buildList.parse(list.body);
     assert.deepEqual(
-      list.body.map((build: Record<string, unknown>) => [build["number"], build["cause"], build["id"]]),
+      list.body.map((build: Record<string, unknown>) => [
+        build["number"],
+        build["cause"],
+        build["id"],
+      ]),
       [
         [2, "rebuild", again.body.buildId],
         [1, "create", buildId],
@@ -306,8 +369,16 @@ describe("builds", () => {
       ["POST", "/rebuild"],
       ["GET", "/logs"],
     ] as const) {
-      assert.equal((await api.call(method, `${path}/${other}${suffix}`)).status, 404, `${method} ${suffix}`);
-      assert.equal((await api.call(method, `${path}/nonsense${suffix}`)).status, 404, `${method} ${suffix}`);
+      assert.equal(
+        (await api.call(method, `${path}/${other}${suffix}`)).status,
+        404,
+        `${method} ${suffix}`,
+      );
+      assert.equal(
+        (await api.call(method, `${path}/nonsense${suffix}`)).status,
+        404,
+        `${method} ${suffix}`,
+      );
     }
     const rows = await api.db
       .selectFrom("audit_log")
@@ -379,7 +450,10 @@ describe("what clients of this interface rely on", () => {
   });
 });
 
-async function addRelease(api: ApiUnderTest, { appId, buildId }: Created): Promise<ReturnType<typeof newReleaseId>> {
+async function addRelease(
+  api: ApiUnderTest,
+  { appId, buildId }: Created,
+): Promise<ReturnType<typeof newReleaseId>> {
   const releaseId = newReleaseId();
   const { settings } = await api.useCases.apps.get(api.projectId, appId);
   await api.db
@@ -396,6 +470,10 @@ async function addRelease(api: ApiUnderTest, { appId, buildId }: Created): Promi
       state: "live",
     })
     .execute();
-  await api.db.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();
+  await api.db
+    .updateTable("apps")
+    .set({ live_release_id: releaseId })
+    .where("id", "=", appId)
+    .execute();
   return releaseId;
 }

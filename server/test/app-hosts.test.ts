@@ -1,22 +1,42 @@
-// The host name of its own that each app has: every path there is the app's and none is the platform's.
+// The host name of its own that each app has: every path there is the app's and none is the
+// platform's.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { once } from "node:events";
 import { test } from "node:test";
 import "#test/support/leftovers.ts";
-import { bedTokens, bothWays, helloPath, httpReplica, openProxyBed, type ProxyBed } from "#test/support/proxy-bed.ts";
+import {
+  bedTokens,
+  bothWays,
+  helloPath,
+  httpReplica,
+  openProxyBed,
+  type ProxyBed,
+} from "#test/support/proxy-bed.ts";
 
 const host = "hello-p-00000001.localhost:7070";
 const token = { authorization: `Bearer ${bedTokens.project}` };
 
-type Answered = { readonly status: number; readonly text: string; readonly headers: Record<string, unknown> };
+type Answered = {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: Record<string, unknown>;
+};
 
-async function ask({ port }: ProxyBed, path: string, headers: Record<string, string>): Promise<Answered> {
+async function ask(
+  { port }: ProxyBed,
+  path: string,
+  headers: Record<string, string>,
+): Promise<Answered> {
   const sent = request({ host: "127.0.0.1", port, path, headers });
   sent.end();
   const [answer] = await once(sent, "response");
   const pieces: Buffer[] = await answer.toArray();
-  return { status: answer.statusCode, text: Buffer.concat(pieces).toString(), headers: answer.headers };
+  return {
+    status: answer.statusCode,
+    text: Buffer.concat(pieces).toString(),
+    headers: answer.headers,
+  };
 }
 
 /** An app that says what it was asked. */
@@ -24,7 +44,9 @@ async function echoing(t: Parameters<typeof httpReplica>[0]): Promise<number> {
   return httpReplica(t, ({ url, headers }, response) => {
     const location = url?.startsWith("/to") === true ? { location: "/there" } : {};
     response.writeHead(200, location);
-    response.end(JSON.stringify({ url, prefix: headers["x-forwarded-prefix"] ?? null, host: headers.host }));
+    response.end(
+      JSON.stringify({ url, prefix: headers["x-forwarded-prefix"] ?? null, host: headers.host }),
+    );
   });
 }
 
@@ -33,7 +55,15 @@ test(
   bothWays(async (t, openBed) => {
     const bed = await openBed(t, { route: { disableAuth: true } });
     bed.setReplicas(await echoing(t));
-    for (const path of ["/", "/a?b=1", "/v2/projects", "/dashboard", "/healthz", "/v4/p-00000009/other/x", "/v4"]) {
+    for (const path of [
+      "/",
+      "/a?b=1",
+      "/v2/projects",
+      "/dashboard",
+      "/healthz",
+      "/v4/p-00000009/other/x",
+      "/v4",
+    ]) {
       const { status, text } = await ask(bed, path, { host });
       assert.deepEqual([status, JSON.parse(text)], [200, { url: path, prefix: null, host }]);
     }
@@ -47,7 +77,11 @@ test(
         "links with the app's path lead there, too",
       );
     }
-    assert.equal((await ask(bed, "/to", { host })).headers["location"], "/there", "its root is the root");
+    assert.equal(
+      (await ask(bed, "/to", { host })).headers["location"],
+      "/there",
+      "its root is the root",
+    );
     assert.equal((await ask(bed, "/_slipway/ready", { host })).status, 404);
   }),
 );
@@ -57,17 +91,32 @@ test("the name of an app that does not exist is not the platform's, nor is that 
   bed.setReplicas(await echoing(t));
   for (const path of ["/", "/dashboard", "/v2/auth/token"]) {
     assert.equal((await ask(bed, path, { host: "other-p-00000001.localhost" })).status, 401);
-    assert.equal((await ask(bed, path, { ...token, host: "other-p-00000001.localhost" })).status, 404);
+    assert.equal(
+      (await ask(bed, path, { ...token, host: "other-p-00000001.localhost" })).status,
+      404,
+    );
     assert.equal((await ask(bed, path, { host })).status, 401);
     assert.equal((await ask(bed, path, { ...token, host })).status, 200);
   }
-  for (const other of ["localhost", "other.localhost", "hello-p-00000001.example", "hello-p-00000001.localhost."]) {
-    assert.equal((await ask(bed, "/dashboard", { host: other })).text, "fallback /dashboard", other);
+  for (const other of [
+    "localhost",
+    "other.localhost",
+    "hello-p-00000001.example",
+    "hello-p-00000001.localhost.",
+  ]) {
+    assert.equal(
+      (await ask(bed, "/dashboard", { host: other })).text,
+      "fallback /dashboard",
+      other,
+    );
   }
 });
 
 test("a WebSocket on an app's own host name is the app's, and so are its cookies", async (t) => {
-  const bed = await openProxyBed(t, { route: { disableAuth: true }, settings: { runtime: "custom" } });
+  const bed = await openProxyBed(t, {
+    route: { disableAuth: true },
+    settings: { runtime: "custom" },
+  });
   bed.setReplicas(
     await httpReplica(t, (_request, response) => {
       response.writeHead(403, { "set-cookie": "a=1; Path=/x", "content-length": "0" });

@@ -24,7 +24,9 @@ test("a delivery that is still tried stays for an hour after its app was deleted
   const left = async (): Promise<string[]> =>
     (await db.selectFrom("webhook_deliveries").select("id").execute()).map(({ id }) => id);
   const remove = async (minutesAgo: number): Promise<void> => {
-    await sql`update apps set deleting_at = clock_timestamp() - make_interval(mins => ${minutesAgo})`.execute(db);
+    await sql`update apps set deleting_at = clock_timestamp() - make_interval(mins => ${minutesAgo})`.execute(
+      db,
+    );
     const steps = removalSteps(db, { id: appId, projectId });
     await must(
       steps.find(({ name }) => name === "webhook_deliveries"),

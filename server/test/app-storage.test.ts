@@ -1,4 +1,5 @@
-// The storage that an app has for itself (storagePath), with processes. `docker-app-storage` has the same with containers.
+// The storage that an app has for itself (storagePath), with processes. `docker-app-storage` has
+// the same with containers.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
@@ -22,11 +23,15 @@ const live = new AbortController().signal;
 const sandbox = await detectSandbox(tmpdir());
 const skip = sandbox.kind === "none" ? sandbox.reason : false;
 
-test("an app's own storage is seen by no other app, outlives releases, and goes with the app", { skip }, async (t) => {
-  const server = await startGitServer(t);
-  await server.createRepo("acme", "keeper", keeperFiles);
-  await keepApart(await startPlatform(t, { SLIPWAY_GIT_URL: server.urlTemplate }));
-});
+test(
+  "an app's own storage is seen by no other app, outlives releases, and goes with the app",
+  { skip },
+  async (t) => {
+    const server = await startGitServer(t);
+    await server.createRepo("acme", "keeper", keeperFiles);
+    await keepApart(await startPlatform(t, { SLIPWAY_GIT_URL: server.urlTemplate }));
+  },
+);
 
 test("without a sandbox an app that wants storage of its own is refused, with what to do", async (t) => {
   const fixture = new ProcessFixture({ sandbox: { kind: "none", reason: "for this test" } });
@@ -44,18 +49,25 @@ test("without a sandbox an app that wants storage of its own is refused, with wh
   );
 });
 
-test("a path that would hide the app's own programs is refused before the start", { skip }, async (t) => {
-  const fixture = new ProcessFixture({ sandbox });
-  t.after(() => fixture.close());
-  const driver = fixture.driver();
-  await driver.open(new DriverSink());
-  t.after(() => driver.close());
-  const artifact = fixture.artifact({});
-  const storagePath = String(artifact["appDir"]);
-  const entrypoint = [python, "-c", ""];
-  const spec = replicaSpec({ artifact, runtime: "custom", entrypoint, storagePath });
-  await assert.rejects(driver.start(spec, live), /storagePath is .*, but the app's programs are in .*: choose another/);
-});
+test(
+  "a path that would hide the app's own programs is refused before the start",
+  { skip },
+  async (t) => {
+    const fixture = new ProcessFixture({ sandbox });
+    t.after(() => fixture.close());
+    const driver = fixture.driver();
+    await driver.open(new DriverSink());
+    t.after(() => driver.close());
+    const artifact = fixture.artifact({});
+    const storagePath = String(artifact["appDir"]);
+    const entrypoint = [python, "-c", ""];
+    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint, storagePath });
+    await assert.rejects(
+      driver.start(spec, live),
+      /storagePath is .*, but the app's programs are in .*: choose another/,
+    );
+  },
+);
 
 test("an app's own storage counts as its project's, and only storages known to be gone are removed", async (t) => {
   const storageDir = temporaryFolder(t, "storage");

@@ -1,6 +1,6 @@
-// A kill of the platform right after each durable step of an async run and of its webhook: accepted, claimed, started,
-// ended, given back, taken over; delivery added, claimed, sent, written. Whatever the step, the next start ends every run
-// in one final state and delivers it.
+// A kill of the platform right after each durable step of an async run and of its webhook:
+// accepted, claimed, started, ended, given back, taken over; delivery added, claimed, sent,
+// written. Whatever the step, the next start ends every run in one final state and delivers it.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -51,9 +51,16 @@ const drawnSteps = drawCases(
 );
 
 /** A takeover happens at a start, of runs that a kill has left running. */
-const steps = drawnSteps.flatMap((step) => (step === "run taken over" ? (["run started", step] as const) : [step]));
+const steps = drawnSteps.flatMap((step) =>
+  step === "run taken over" ? (["run started", step] as const) : [step],
+);
 
-type Stage = { platform: PlatformProcess; receiver: WebhookReceiver; appId: string; accepted: Map<number, string> };
+type Stage = {
+  platform: PlatformProcess;
+  receiver: WebhookReceiver;
+  appId: string;
+  accepted: Map<number, string>;
+};
 
 async function stage(t: TestContext): Promise<Stage> {
   const git = await startGitServer(t);
@@ -68,10 +75,17 @@ async function stage(t: TestContext): Promise<Stage> {
   });
   const settings = { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8" };
   const platform = await startPlatformOnTestServer(t, settings);
-  const deployed = await deploy(platform, { name: "steps", gitRepo: "acme/steps", pythonVersion: "3.11", ...replicas });
+  const deployed = await deploy(platform, {
+    name: "steps",
+    gitRepo: "acme/steps",
+    pythonVersion: "3.11",
+    ...replicas,
+  });
   assert.equal(deployed.status, "success", deployed.log);
   const { projectId } = platform.bootstrap;
-  const schedule = await platform.api("PUT", `/v2/projects/${projectId}/webhook-schedule`, { schedule: "short" });
+  const schedule = await platform.api("PUT", `/v2/projects/${projectId}/webhook-schedule`, {
+    schedule: "short",
+  });
   assert.equal(schedule.status, 200, JSON.stringify(schedule.body));
   return { platform, receiver, appId: deployed.appId, accepted: new Map() };
 }
@@ -105,7 +119,10 @@ async function everyRunEnds({ platform, accepted, appId }: Stage): Promise<void>
     assert.deepEqual(body.items, [], `no run is a ${status}`);
   }
   for (const runId of accepted.values()) {
-    const { body } = await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`);
+    const { body } = await platform.api(
+      "GET",
+      `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`,
+    );
     assert.equal(body.item?.status, "success", JSON.stringify(body));
   }
 }
@@ -117,7 +134,11 @@ test("after a kill behind any durable step, every accepted run ends once and is 
   for (const step of steps) {
     const isAtStart = step === "run taken over";
     await platform.end("SIGKILL");
-    const environment = { CRASH_AFTER: step, CRASH_COUNT: isAtStart ? "1" : "3", CRASH_WHEN: isAtStart ? "" : "ready" };
+    const environment = {
+      CRASH_AFTER: step,
+      CRASH_COUNT: isAtStart ? "1" : "3",
+      CRASH_WHEN: isAtStart ? "" : "ready",
+    };
     const isReady = await platform.restart({ entry, environment }).then(
       () => true,
       () => false,
@@ -135,17 +156,22 @@ test("after a kill behind any durable step, every accepted run ends once and is 
   await platform.restart();
 
   await everyRunEnds(fixture);
-  const bodies = new Map(receiver.received.map((one) => [String(one.headers["x-request-id"]), one.body]));
+  const bodies = new Map(
+    receiver.received.map((one) => [String(one.headers["x-request-id"]), one.body]),
+  );
   await until(
     "every run is delivered",
     () => {
-      for (const one of receiver.received) bodies.set(String(one.headers["x-request-id"]), one.body);
+      for (const one of receiver.received)
+        bodies.set(String(one.headers["x-request-id"]), one.body);
       return [...accepted.values()].every((runId) => bodies.has(runId));
     },
     { deadlineMs: 60_000 },
   );
   for (const [number, runId] of accepted) {
-    const { result } = JSON.parse(String(bodies.get(runId))) as { result: { number: number; times: number } };
+    const { result } = JSON.parse(String(bodies.get(runId))) as {
+      result: { number: number; times: number };
+    };
     assert.deepEqual(result, { number, times: 1 });
   }
 });

@@ -1,8 +1,18 @@
-// Async runs as their callers see them: accepting, refusing, ending, cancelling, retrying, repeating with a key. A real
-// platform, a cortex app and a custom one, a real receiver.
+// Async runs as their callers see them: accepting, refusing, ending, cancelling, retrying,
+// repeating with a key. A real platform, a cortex app and a custom one, a real receiver.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { begin, delivered, ended, mark, result, runPath, show, stage, type Fixture } from "./support/async-fixture.ts";
+import {
+  begin,
+  delivered,
+  ended,
+  mark,
+  result,
+  runPath,
+  show,
+  stage,
+  type Fixture,
+} from "./support/async-fixture.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { deploy, replicaCount } from "./support/examples.ts";
 import type { Json } from "./support/management-api.ts";
@@ -12,13 +22,21 @@ async function endsAndIsDelivered(fixture: Fixture): Promise<void> {
   const hook = `webhookEndpoint=${encodeURIComponent(fixture.receiver.url)}`;
   const runId = await begin(fixture, "work", `run?${hook}`, { value: "ä" });
   const item = await ended(fixture, "work", runId);
-  assert.deepEqual([item.status, item.statusCode, item.attempts, item.async], ["success", 200, 1, true]);
-  for (const field of ["acceptedAt", "queuedAt", "startedAt", "endedAt"]) assert.ok(item[field], `${field} is told`);
+  assert.deepEqual(
+    [item.status, item.statusCode, item.attempts, item.async],
+    ["success", 200, 1, true],
+  );
+  for (const field of ["acceptedAt", "queuedAt", "startedAt", "endedAt"])
+    assert.ok(item[field], `${field} is told`);
   const kept = await result(fixture, "work", runId);
   assert.equal(kept.status, 200);
   assert.deepEqual((JSON.parse(kept.text) as Json).result, { value: "ä" });
   const got = await delivered(fixture, runId);
-  assert.deepEqual([got.body, got.type, got.status], [kept.text, "application/json", "200"], "the same bytes");
+  assert.deepEqual(
+    [got.body, got.type, got.status],
+    [kept.text, "application/json", "200"],
+    "the same bytes",
+  );
 }
 
 async function failuresAreToldAndForwarded(fixture: Fixture): Promise<void> {
@@ -36,7 +54,9 @@ async function failuresAreToldAndForwarded(fixture: Fixture): Promise<void> {
   assert.deepEqual([dead.status, dead.statusCode], ["failure", 502]);
   const fault = await delivered(fixture, dying);
   const { message } = JSON.parse(fault.body) as { message: string };
-  const own = new RegExp(`^The app's replica ended during the call\\. .*exit code 3.* run ${dying} `);
+  const own = new RegExp(
+    `^The app's replica ended during the call\\. .*exit code 3.* run ${dying} `,
+  );
   assert.match(message, own, "the platform's own is forwarded");
   assert.match(dead.reason ?? "", /^The app's replica ended during the run\. .*exit code/);
   assert.equal((await result(fixture, "echo", dying)).status, 404);
@@ -44,14 +64,28 @@ async function failuresAreToldAndForwarded(fixture: Fixture): Promise<void> {
 
 async function customAppsSeeTheCallAsItWas(fixture: Fixture): Promise<void> {
   const { platform } = fixture;
-  const init = { method: "PUT", headers: { "x-own": "kept", "content-type": "text/plain" }, body: "plain text" };
+  const init = {
+    method: "PUT",
+    headers: { "x-own": "kept", "content-type": "text/plain" },
+    body: "plain text",
+  };
   const runId = await begin(fixture, "echo", "deep/er?x=1&y=%20", undefined, init);
   assert.equal((await ended(fixture, "echo", runId)).status, "success");
   const { text, type } = await result(fixture, "echo", runId);
-  const seen = JSON.parse(text) as { method: string; path: string; headers: Record<string, string>; body: string };
-  assert.deepEqual([seen.method, seen.path, seen.body], ["PUT", "/deep/er?x=1&y=%20", "plain text"]);
+  const seen = JSON.parse(text) as {
+    method: string;
+    path: string;
+    headers: Record<string, string>;
+    body: string;
+  };
+  assert.deepEqual(
+    [seen.method, seen.path, seen.body],
+    ["PUT", "/deep/er?x=1&y=%20", "plain text"],
+  );
   assert.equal(type, "application/vnd.echo+json");
-  const headers = new Map(Object.entries(seen.headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const headers = new Map(
+    Object.entries(seen.headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
   assert.deepEqual([headers.get("x-own"), headers.get("content-type")], ["kept", "text/plain"]);
   assert.equal(headers.get("x-request-id"), runId);
   assert.equal(headers.has("authorization"), false, "the platform's token is not for the app");
@@ -62,8 +96,15 @@ async function customAppsSeeTheCallAsItWas(fixture: Fixture): Promise<void> {
 async function nothingFalseIsAccepted(fixture: Fixture): Promise<void> {
   const { platform } = fixture;
   const { apiUrl, projectId, inferenceToken } = platform.bootstrap;
-  const refusal = async (path: string, init: RequestInit = {}, app = "work"): Promise<[number, string]> => {
-    const headers = { authorization: `Bearer ${inferenceToken}`, "content-type": "application/json" };
+  const refusal = async (
+    path: string,
+    init: RequestInit = {},
+    app = "work",
+  ): Promise<[number, string]> => {
+    const headers = {
+      authorization: `Bearer ${inferenceToken}`,
+      "content-type": "application/json",
+    };
     const url = `${apiUrl}/v4/${projectId}/${app}/${path}`;
     const response = await fetch(url, { method: "POST", body: "{}", headers, ...init });
     const { message } = (await response.json()) as { message: string };
@@ -100,7 +141,9 @@ async function keysGiveOneRun(fixture: Fixture): Promise<void> {
   const { platform } = fixture;
   const headers = { "idempotency-key": "order-1" };
   const body = { key: "once" };
-  const ids = await Promise.all(Array.from({ length: 8 }, () => begin(fixture, "work", "count", body, { headers })));
+  const ids = await Promise.all(
+    Array.from({ length: 8 }, () => begin(fixture, "work", "count", body, { headers })),
+  );
   assert.equal(new Set(ids).size, 1, "at once and again: one run");
   assert.equal((await ended(fixture, "work", String(ids[0]))).status, "success");
   assert.equal(await begin(fixture, "work", "count", body, { headers }), ids[0]);
@@ -126,7 +169,10 @@ async function retriesFollowTheWish(fixture: Fixture): Promise<void> {
       ["failure", 503, 1],
     ],
   );
-  const dead = await fixture.platform.api("GET", runPath(fixture, "work", "").replace("/runs/", "/dead-runs"));
+  const dead = await fixture.platform.api(
+    "GET",
+    runPath(fixture, "work", "").replace("/runs/", "/dead-runs"),
+  );
   const listed = (dead.body.items as Json[]).map((item) => item.id);
   assert.ok(listed.includes(bad) && listed.includes(none) && !listed.includes(good));
   const again = await fixture.platform.api("POST", `${runPath(fixture, "work", none)}/redrive`);
@@ -154,24 +200,40 @@ async function cancelWorksAtEveryStage(fixture: Fixture): Promise<void> {
       false,
     );
   }
-  const held = async (): Promise<Json> => ((await (await fixture.platform.call("echo", "look")).json()) as Json).held;
+  const held = async (): Promise<Json> =>
+    ((await (await fixture.platform.call("echo", "look")).json()) as Json).held;
   const before = await held();
   const custom = await begin(fixture, "echo", "hold");
   await until("the custom app works on it", async () => (await held()).now === before.now + 1);
   await cancelling(fixture, "echo", custom);
-  await until("the custom app sees its caller go", async () => (await held()).gone === before.gone + 1);
+  await until(
+    "the custom app sees its caller go",
+    async () => (await held()).gone === before.gone + 1,
+  );
   // All places are taken: these wait, in the platform's hands and beyond.
   const sleepers = await Promise.all(
     Array.from({ length: 20 }, () => begin(fixture, "work", "sleep", { key: "many" })),
   );
   for (const runId of sleepers.toReversed()) await cancelling(fixture, "work", runId);
-  await until("nothing goes on", async () => (await mark(fixture, "many")) === (await mark(fixture, "many-stopped")));
+  await until(
+    "nothing goes on",
+    async () => (await mark(fixture, "many")) === (await mark(fixture, "many-stopped")),
+  );
 }
 
 async function whatCannotBeStoppedEndsWithItsReplica(fixture: Fixture): Promise<void> {
   const { platform } = fixture;
-  const alone = { name: "alone", gitRepo: "acme/cortex", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
-  const { appId, status, log } = await deploy(platform, { ...alone, replicaConcurrency: 1, maxReplicaCount: 1 });
+  const alone = {
+    name: "alone",
+    gitRepo: "acme/cortex",
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 600,
+  };
+  const { appId, status, log } = await deploy(platform, {
+    ...alone,
+    replicaConcurrency: 1,
+    maxReplicaCount: 1,
+  });
   assert.equal(status, "success", log);
   const containers = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`;
   const replicas = async (): Promise<string[]> =>
@@ -183,24 +245,42 @@ async function whatCannotBeStoppedEndsWithItsReplica(fixture: Fixture): Promise<
   const said = async (): Promise<Json[]> => (await platform.api("GET", logs)).body.logs;
   await until("its function has begun", async () => (await said())[0]?.logLine === "begun");
   await cancelling(fixture, "alone", runId);
-  await until("its replica is gone", async () => !(await replicas()).includes(String(before)), { deadlineMs: 30_000 });
+  await until("its replica is gone", async () => !(await replicas()).includes(String(before)), {
+    deadlineMs: 30_000,
+  });
   const next = await begin(fixture, "alone", "run", { value: 1 });
-  assert.equal((await ended(fixture, "alone", next)).status, "success", "another replica takes the next one");
+  assert.equal(
+    (await ended(fixture, "alone", next)).status,
+    "success",
+    "another replica takes the next one",
+  );
 }
 
 async function aSleepingAppIsWoken(fixture: Fixture): Promise<void> {
   const { platform } = fixture;
   const { projectId } = platform.bootstrap;
-  const sleepy = { name: "sleepy", gitRepo: "acme/cortex", pythonVersion: "3.11", cooldownPeriodSeconds: 0 };
+  const sleepy = {
+    name: "sleepy",
+    gitRepo: "acme/cortex",
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 0,
+  };
   const { appId, status, log } = await deploy(platform, sleepy);
   assert.equal(status, "success", log);
-  await until("it sleeps", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs: 30_000 });
+  await until("it sleeps", async () => (await replicaCount(platform, appId)) === 0, {
+    deadlineMs: 30_000,
+  });
   const runId = await begin(fixture, "sleepy", "run", { value: 7 });
   assert.equal((await ended(fixture, "sleepy", runId)).status, "success");
-  await until("it sleeps again", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs: 30_000 });
+  await until("it sleeps again", async () => (await replicaCount(platform, appId)) === 0, {
+    deadlineMs: 30_000,
+  });
   const waking = await begin(fixture, "sleepy", "sleep", { key: "waking" });
   await cancelling(fixture, "sleepy", waking);
-  const listed = await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/runs?asyncOnly=true`);
+  const listed = await platform.api(
+    "GET",
+    `/v2/projects/${projectId}/apps/${appId}/runs?asyncOnly=true`,
+  );
   assert.deepEqual(
     (listed.body.items as Json[]).map((item) => [item.id, item.status]),
     [
@@ -226,8 +306,13 @@ async function plainCallsAreForwardedAndListed(fixture: Fixture): Promise<void> 
     "a stream is delivered whole",
   );
   await until("both are listed", async () => {
-    const { body } = await platform.api("GET", `/v2/projects/${projectId}/apps/${projectId}-work/runs`);
-    const ids = (body.items as Json[]).filter((item) => item.async === false).map((item) => item.id);
+    const { body } = await platform.api(
+      "GET",
+      `/v2/projects/${projectId}/apps/${projectId}-work/runs`,
+    );
+    const ids = (body.items as Json[])
+      .filter((item) => item.async === false)
+      .map((item) => item.id);
     return [plain, stream].every((call) => ids.includes(call.headers.get("x-request-id")));
   });
 }
@@ -238,7 +323,10 @@ async function aRestartKeepsWhatIsThere(fixture: Fixture): Promise<void> {
   await until("it runs", async () => (await mark(fixture, "over")) === 1);
   assert.equal(await platform.end("SIGTERM"), 0, platform.output());
   await platform.restart();
-  await until("it is in hand again", async () => (await show(fixture, "work", running)).status === "running");
+  await until(
+    "it is in hand again",
+    async () => (await show(fixture, "work", running)).status === "running",
+  );
   assert.equal(await mark(fixture, "over"), 1, "it goes on, and was not started again");
   await cancelling(fixture, "work", running);
   await until("it has stopped", async () => (await mark(fixture, "over-stopped")) === 1);
@@ -258,16 +346,23 @@ test("async runs do what their callers may expect", async (t) => {
   const fixture = await stage(t);
   const parts: readonly [string, (fixture: Fixture) => Promise<void>][] = [
     ["a run ends, its result is kept, and its webhook gets the same bytes", endsAndIsDelivered],
-    ["a failed call is a failed run with the true reason, and is forwarded", failuresAreToldAndForwarded],
+    [
+      "a failed call is a failed run with the true reason, and is forwarded",
+      failuresAreToldAndForwarded,
+    ],
     ["a custom app sees method, path, headers and body as they were", customAppsSeeTheCallAsItWas],
     ["what cannot be run is refused before anything is accepted", nothingFalseIsAccepted],
     ["an Idempotency-Key gives one run, and is refused for another request", keysGiveOneRun],
     ["retries follow the header, and what is dead can be run again", retriesFollowTheWish],
     ["cancelling works at every stage, and nothing goes on", cancelWorksAtEveryStage],
-    ["a function that cannot be stopped ends with its replica", whatCannotBeStoppedEndsWithItsReplica],
+    [
+      "a function that cannot be stopped ends with its replica",
+      whatCannotBeStoppedEndsWithItsReplica,
+    ],
     ["a sleeping app is woken, and cancelled while it wakes", aSleepingAppIsWoken],
     ["plain calls are forwarded too, streams whole, and listed", plainCallsAreForwardedAndListed],
     ["a restart goes on with what runs; what cannot go on says so", aRestartKeepsWhatIsThere],
   ];
-  for (const [name, run] of drawCases(parts, { what: "promises", max: 7 })) await t.test(name, () => run(fixture));
+  for (const [name, run] of drawCases(parts, { what: "promises", max: 7 }))
+    await t.test(name, () => run(fixture));
 });

@@ -1,5 +1,5 @@
-// Two platforms that sign and export one chain at once, while changes are made: each export is whole, signed without a gap,
-// and holds all that was recorded before it began, its own entry too.
+// Two platforms that sign and export one chain at once, while changes are made: each export is
+// whole, signed without a gap, and holds all that was recorded before it began, its own entry too.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AuditExport } from "#audit/export/audit-export.ts";
@@ -14,7 +14,12 @@ const rounds = 25;
 test("exports at once, by two platforms, hold each what was there before", async (t) => {
   const { db } = await withProjects(t);
   const exportBy = async (name: string): Promise<string> => {
-    const exporter = new AuditExport({ db, clock: systemClock, chain: chainOn(db, signer), retentionOf: () => 365 });
+    const exporter = new AuditExport({
+      db,
+      clock: systemClock,
+      chain: chainOn(db, signer),
+      retentionOf: () => 365,
+    });
     const by = { actor: { type: "person", id: name, name } } as const;
     let text = "";
     for await (const part of await exporter.begin(wholeLog(first), by)) text += part;
@@ -27,7 +32,10 @@ test("exports at once, by two platforms, hold each what was there before", async
       const text = texts[index] ?? "";
       const verdict = await verifyExport(partsOf(text), signer.publicKeys);
       assert.equal(verdict.result, "intact", JSON.stringify(verdict));
-      assert.ok(text.includes(`"${name}"`), `round ${round}: the export of ${name} holds its own entry`);
+      assert.ok(
+        text.includes(`"${name}"`),
+        `round ${round}: the export of ${name} holds its own entry`,
+      );
     }
   }
 });

@@ -1,4 +1,5 @@
-// `slipway audit verify` as an auditor runs it: on a machine without a platform, with the file and the public keys only.
+// `slipway audit verify` as an auditor runs it: on a machine without a platform, with the file and
+// the public keys only.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -42,7 +43,12 @@ async function stage(t: TestContext) {
   const { db } = await testDatabase(t);
   await db.insertInto("projects").values({ id: projectId, name: "one" }).execute();
   for (const name of ["a", "b", "c"]) {
-    await record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id: name } });
+    await record(db, {
+      projectId,
+      action: "app.create",
+      by: byPlatform,
+      resource: { type: "app", id: name },
+    });
   }
   const signer = testSigner();
   const folder = temporaryFolder(t, "auditor");
@@ -93,7 +99,12 @@ test("one that was altered does not, and its first wrong place is named, without
 
 test("one that goes on from an earlier export says so; one whose end was written anew, or is the older, is found out", async (t) => {
   const { db, signer, folder, write } = await stage(t);
-  await record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id: "d" } });
+  await record(db, {
+    projectId,
+    action: "app.create",
+    by: byPlatform,
+    resource: { type: "app", id: "d" },
+  });
   write("later.ndjson", await exportChain(db, signer, projectId));
   const keys = ["--keys", "keys.json"];
   const goesOn = await verify(folder, ["later.ndjson", ...keys, "--earlier", "audit.ndjson"]);
@@ -101,16 +112,32 @@ test("one that goes on from an earlier export says so; one whose end was written
   assert.match(goesOn.out, /\nIt continues the earlier export from 20.*, which ended with 4\.\n$/);
   const older = await verify(folder, ["audit.ndjson", ...keys, "--earlier", "later.ndjson"]);
   assert.deepEqual([older.code, older.out], [1, ""]);
-  assert.match(older.told, /^This export ends with entry 4, but the earlier one with 6: the log was cut off/);
-  assert.equal((await verify(folder, ["audit.ndjson", ...keys, "--earlier", "audit.ndjson"])).code, 0);
+  assert.match(
+    older.told,
+    /^This export ends with entry 4, but the earlier one with 6: the log was cut off/,
+  );
+  assert.equal(
+    (await verify(folder, ["audit.ndjson", ...keys, "--earlier", "audit.ndjson"])).code,
+    0,
+  );
 
-  // As whoever owns the database can: all is taken out, and what is written instead is signed by the platform.
+  // As whoever owns the database can: all is taken out, and what is written instead is signed by
+  // the platform.
   await emptyAuditLog(db);
   for (let index = 0; index < 7; index++) {
-    await record(db, { projectId, action: "app.create", by: byPlatform, resource: { type: "app", id: "x" } });
+    await record(db, {
+      projectId,
+      action: "app.create",
+      by: byPlatform,
+      resource: { type: "app", id: "x" },
+    });
   }
   write("anew.ndjson", await exportChain(db, signer, projectId));
-  assert.equal((await verify(folder, ["anew.ndjson", ...keys])).code, 0, "by itself it looks whole");
+  assert.equal(
+    (await verify(folder, ["anew.ndjson", ...keys])).code,
+    0,
+    "by itself it looks whole",
+  );
   const anew = await verify(folder, ["anew.ndjson", ...keys, "--earlier", "later.ndjson"]);
   assert.equal(anew.code, 1);
   assert.match(anew.told, /^Not all entries up to 6 match the earlier export/);
@@ -122,7 +149,12 @@ test("one that goes on from an earlier export says so; one whose end was written
 
 test("what cannot be verified is told apart from what was altered", async (t) => {
   const { db, signer, folder, write } = await stage(t);
-  const exporter = new AuditExport({ db, clock: systemClock, chain: chainOn(db, signer), retentionOf: () => 365 });
+  const exporter = new AuditExport({
+    db,
+    clock: systemClock,
+    chain: chainOn(db, signer),
+    retentionOf: () => 365,
+  });
   const wish = {
     projectId,
     format: "ndjson",
@@ -160,7 +192,9 @@ test("the keys may come from a platform", async (t) => {
   const server = createServer((socket) => {
     socket.on("error", () => socket.destroy());
     socket.once("data", () =>
-      socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`),
+      socket.end(
+        `HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      ),
     );
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -188,7 +222,9 @@ test("it needs no database, and no package but the one that checks signatures", 
   const walk = (file: string): void => {
     if (seen.has(file)) return;
     seen.add(file);
-    for (const [, name = ""] of readFileSync(file, "utf8").matchAll(/^import (?!type )[^;]*?"([^"]+)";/gm)) {
+    for (const [, name = ""] of readFileSync(file, "utf8").matchAll(
+      /^import (?!type )[^;]*?"([^"]+)";/gm,
+    )) {
       if (name.startsWith("node:") || name === "jose") continue;
       assert.ok(
         name.startsWith(".") || name.startsWith("#") || name.startsWith("@slipway/server/"),

@@ -1,5 +1,5 @@
-// A platform that is killed, with its database or without, between what it writes and the commit: a change and its entry
-// are there together or not at all, and the chain is whole.
+// A platform that is killed, with its database or without, between what it writes and the commit: a
+// change and its entry are there together or not at all, and the chain is whole.
 import assert from "node:assert/strict";
 import { createPublicKey, type JsonWebKey } from "node:crypto";
 import { test } from "node:test";
@@ -12,8 +12,15 @@ import { until } from "./support/until.ts";
 
 const changesAtOnce = 4;
 
-/** Begins changes that have written everything and wait for their commit, which `holder` keeps from them. */
-async function changesBeforeCommit(platform: PlatformProcess, holder: Client, names: readonly string[]): Promise<void> {
+/**
+ * Begins changes that have written everything and wait for their commit, which `holder` keeps from
+ * them.
+ */
+async function changesBeforeCommit(
+  platform: PlatformProcess,
+  holder: Client,
+  names: readonly string[],
+): Promise<void> {
   const { projectId } = platform.bootstrap;
   await holder.query("begin");
   await holder.query("select pg_advisory_xact_lock(hashtextextended($1, 0))", [projectId]);
@@ -30,7 +37,10 @@ async function changesBeforeCommit(platform: PlatformProcess, holder: Client, na
 }
 
 /** Which of the names the project has, and which the log. */
-async function found(platform: PlatformProcess, names: readonly string[]): Promise<{ made: string[]; told: string[] }> {
+async function found(
+  platform: PlatformProcess,
+  names: readonly string[],
+): Promise<{ made: string[]; told: string[] }> {
   const { projectId } = platform.bootstrap;
   const accounts = await platform.api("GET", `/v2/projects/${projectId}/service-accounts`);
   assert.equal(accounts.status, 200, JSON.stringify(accounts.body));
@@ -40,8 +50,13 @@ async function found(platform: PlatformProcess, names: readonly string[]): Promi
     `/v2/projects/${projectId}/audit-log?action=token.create&outcome=success&limit=200`,
   );
   const entries: { resource: { name: string } | null }[] = log.body.logs;
-  const told = entries.flatMap(({ resource }) => resource?.name ?? []).filter((name) => names.includes(name));
-  return { made: names.filter((name) => text.includes(`"${name}"`)).toSorted(), told: told.toSorted() };
+  const told = entries
+    .flatMap(({ resource }) => resource?.name ?? [])
+    .filter((name) => names.includes(name));
+  return {
+    made: names.filter((name) => text.includes(`"${name}"`)).toSorted(),
+    told: told.toSorted(),
+  };
 }
 
 async function assertWhole({ bootstrap }: PlatformProcess): Promise<void> {
@@ -76,10 +91,14 @@ test("a kill between insert and commit leaves a change and its entry, or neither
     assert.deepEqual(told, made);
     if (isDatabaseKilled) assert.deepEqual(made, [], "nothing had been committed");
     await assertWhole(platform);
-    const after = await platform.api("POST", `/v2/projects/${platform.bootstrap.projectId}/service-accounts`, {
-      name: `after-${round}`,
-      role: "member",
-    });
+    const after = await platform.api(
+      "POST",
+      `/v2/projects/${platform.bootstrap.projectId}/service-accounts`,
+      {
+        name: `after-${round}`,
+        role: "member",
+      },
+    );
     assert.equal(after.status, 201, JSON.stringify(after.body));
     await assertWhole(platform);
   }

@@ -1,5 +1,5 @@
-// How chains of the audit log are signed and cut: checkpoints, retention with its stubs while entries are added and exports
-// made, keys that were withdrawn.
+// How chains of the audit log are signed and cut: checkpoints, retention with its stubs while
+// entries are added and exports made, keys that were withdrawn.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -70,10 +70,17 @@ test("retention leaves a chain that is intact, while entries are added and expor
   stopping.abort();
   await Promise.all([writing, reading]);
   await removal(db);
-  const stub = await db.selectFrom("audit_stubs").selectAll().where("chain", "=", first).executeTakeFirstOrThrow();
+  const stub = await db
+    .selectFrom("audit_stubs")
+    .selectAll()
+    .where("chain", "=", first)
+    .executeTakeFirstOrThrow();
   assert.equal(stub.number, oldCount);
   const young = new Date(Date.now() - 10 * dayMs);
-  assert.equal((await db.selectFrom("audit_log").select("id").where("at", "<", young).execute()).length, 0);
+  assert.equal(
+    (await db.selectFrom("audit_log").select("id").where("at", "<", young).execute()).length,
+    0,
+  );
   const text = await exportChain(db, signer, first);
   await assertIntact(text);
   assert.match(text.split("\n")[1] ?? "", /^\{"kind":"stub","number":23000,/);
@@ -88,10 +95,13 @@ test("retention keeps to each project's days, and a chain goes on after all of i
       .insertInto("audit_log")
       .values({ ...old, project_id })
       .execute();
-  const retentionOf = (project: ProjectId | null): number => (project === first || project === null ? 4 : 6);
+  const retentionOf = (project: ProjectId | null): number =>
+    project === first || project === null ? 4 : 6;
   const options = { db, clock: systemClock, signer, retentionOf };
   await removeOld(auditRetention(options), new AbortController().signal);
-  const { rows } = await sql<{ project_id: string }>`select project_id from audit_log order by project_id`.execute(db);
+  const { rows } = await sql<{
+    project_id: string;
+  }>`select project_id from audit_log order by project_id`.execute(db);
   assert.deepEqual(
     rows.map((row) => row.project_id),
     projects.slice(1),
@@ -108,14 +118,20 @@ test("retention keeps to each project's days, and a chain goes on after all of i
 test("retention's own door removes nothing that is younger than a day, or than it says", async (t) => {
   const { db } = await withProjects(t);
   await add(db, first);
-  const entry = { project_id: first, action: "app.create", outcome: "success", actor_type: "person" } as const;
+  const entry = {
+    project_id: first,
+    action: "app.create",
+    outcome: "success",
+    actor_type: "person",
+  } as const;
   await db
     .insertInto("audit_log")
     .values({ ...entry, at: new Date(Date.now() - 3 * dayMs) })
     .execute();
   for (const days of [-1, 0, 0.5, 1, 2]) {
     const before = new Date(Date.now() - days * dayMs);
-    const removal = sql`select remove_audit_entries(${first}, 2, ${before}, now(), 'k', 'j')`.execute(db);
+    const removal =
+      sql`select remove_audit_entries(${first}, 2, ${before}, now(), 'k', 'j')`.execute(db);
     await assert.rejects(removal, /too young to be removed/, String(days));
   }
   assert.equal(await checkChain(db, first), 2);
@@ -132,7 +148,9 @@ test("ends are signed when their last checkpoint is an hour old or a thousand en
       .select(["chain", "number", "previous"])
       .orderBy("number")
       .execute();
-    return rows.filter((row) => row.chain === first).map(({ number, previous }) => [number, previous]);
+    return rows
+      .filter((row) => row.chain === first)
+      .map(({ number, previous }) => [number, previous]);
   };
   assert.deepEqual(await signed(), [], "there is nothing to sign");
   await add(db, first);
@@ -177,14 +195,23 @@ test("ends are signed when their last checkpoint is an hour old or a thousand en
   await add(db, first);
   now += 3_000_000;
   assert.deepEqual((await signed()).at(-1), [1004, 1003]);
-  const all = await db.selectFrom("audit_checkpoints").select("chain").where("chain", "=", "platform").execute();
+  const all = await db
+    .selectFrom("audit_checkpoints")
+    .select("chain")
+    .where("chain", "=", "platform")
+    .execute();
   assert.equal(all.length, 1);
   await assertIntact(await exportChain(db, signer, first));
 });
 
 test("what a key has signed that was withdrawn is signed anew in an export; a key that is only retired still counts", async (t) => {
   const { db } = await withProjects(t);
-  const old = { project_id: first, action: "app.create", outcome: "success", actor_type: "person" } as const;
+  const old = {
+    project_id: first,
+    action: "app.create",
+    outcome: "success",
+    actor_type: "person",
+  } as const;
   await db
     .insertInto("audit_log")
     .values({ ...old, at: new Date(Date.now() - 5 * dayMs) })
@@ -194,7 +221,10 @@ test("what a key has signed that was withdrawn is signed anew in an export; a ke
   await add(db, first);
   await chainOn(db, signer).checkpoint(first);
   const next = testSigner("next-key");
-  const withOld = { ...next, verifier: (keyId: string) => next.verifier(keyId) ?? signer.verifier(keyId) };
+  const withOld = {
+    ...next,
+    verifier: (keyId: string) => next.verifier(keyId) ?? signer.verifier(keyId),
+  };
   const keysOf = (text: string) =>
     text
       .trimEnd()
@@ -220,7 +250,12 @@ test("what none of the platform's keys has signed is not signed for it: a chain 
     await sql`alter table audit_checkpoints disable trigger all`.execute(tx);
     const [kept] = await tx.selectFrom("audit_checkpoints").selectAll().execute();
     assert.ok(kept);
-    const line = checkpointLine({ ...kept, hash: kept.hash.toString("hex"), at: kept.at.toISOString(), jws: "" });
+    const line = checkpointLine({
+      ...kept,
+      hash: kept.hash.toString("hex"),
+      at: kept.at.toISOString(),
+      jws: "",
+    });
     const { jws: _, ...unsigned } = line;
     const { jws, keyId } = await signText(stranger, signedText(unsigned, first));
     await tx.updateTable("audit_checkpoints").set({ jws, key_id: keyId }).execute();
@@ -230,6 +265,9 @@ test("what none of the platform's keys has signed is not signed for it: a chain 
     const text = await exportChain(db, { ...signer, withdrawn }, first);
     const verdict = await verifyExport(partsOf(text), signer.publicKeys);
     assert.equal(verdict.result, "broken");
-    assert.match(JSON.stringify(verdict), /signed with the key .*strangers-key.* which is not among the given keys/);
+    assert.match(
+      JSON.stringify(verdict),
+      /signed with the key .*strangers-key.* which is not among the given keys/,
+    );
   }
 });

@@ -1,5 +1,6 @@
-// The platform's own connections can add to the audit log and the ledger, but neither change nor remove what is there: by
-// the database's rights, and, where the platform may not make a role, by triggers, of which it warns.
+// The platform's own connections can add to the audit log and the ledger, but neither change nor
+// remove what is there: by the database's rights, and, where the platform may not make a role, by
+// triggers, of which it warns.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
@@ -74,7 +75,11 @@ test("as the platform's own connection nothing that is only added to can be chan
     "set session_replication_role = replica",
     "create table audit_log_of_mine (n integer)",
   ]) {
-    await assert.rejects(sql.raw(statement).execute(db), /permission denied|must be owner/, statement);
+    await assert.rejects(
+      sql.raw(statement).execute(db),
+      /permission denied|must be owner/,
+      statement,
+    );
   }
 });
 
@@ -82,7 +87,9 @@ test("what a session sets cannot lead the chain to other tables", async (t) => {
   const { db } = await testDatabase(t);
   await db.insertInto("projects").values({ id: projectId, name: "one" }).execute();
   await db.transaction().execute(async (tx) => {
-    await sql`create temporary table audit_links (like audit_links including all) on commit drop`.execute(tx);
+    await sql`create temporary table audit_links (like audit_links including all) on commit drop`.execute(
+      tx,
+    );
     await sql`set local search_path = pg_temp, public`.execute(tx);
     await sql`insert into public.audit_log (project_id, action, outcome, actor_type) values (${projectId}, 'app.create', 'success', 'person')`.execute(
       tx,
@@ -112,7 +119,11 @@ test("as the tables' owner the triggers still refuse", async (t) => {
     await assert.rejects(as(sql`delete from ${name}`), form, table);
     await assert.rejects(as(sql`truncate ${name}`), /never changed or removed/, table);
     if (table !== "audit_stubs") {
-      await assert.rejects(as(sql`update ${name} set ${column} = ${column}`), /never changed or removed/, table);
+      await assert.rejects(
+        as(sql`update ${name} set ${column} = ${column}`),
+        /never changed or removed/,
+        table,
+      );
     }
   }
 });
@@ -139,11 +150,16 @@ test("a checkpoint of a place where the chain is not, or behind another one, doe
           .where("number", "=", 2),
       )
       .execute();
-  const count = async () => (await db.selectFrom("audit_checkpoints").select("number").execute()).length;
+  const count = async () =>
+    (await db.selectFrom("audit_checkpoints").select("number").execute()).length;
   await record(db, { projectId, action: "app.create", by: byPlatform });
   const before = await count();
   await assert.rejects(add({ number: 1_000_000, previous: 2 }), /has no such entry/);
-  await assert.rejects(add({ number: 3, previous: 2 }), /has no such entry/, "the hash is another entry's");
+  await assert.rejects(
+    add({ number: 3, previous: 2 }),
+    /has no such entry/,
+    "the hash is another entry's",
+  );
   await add({ number: 3, previous: 1 });
   assert.equal(await count(), before, "one that was overtaken is left out");
   assert.match(await exportChain(db, signer, projectId), /"kind":"checkpoint","number":4/);
@@ -165,7 +181,10 @@ test("where the schema is everybody's, what runs as its maker does not find func
 test("where a server is set to another isolation, numbers are given one after the other all the same", async (t) => {
   const { db: first, url } = await testDatabase(t);
   const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(first);
-  await administer(url.reveal(), `alter database ${rows[0]?.name} set default_transaction_isolation = 'serializable'`);
+  await administer(
+    url.reveal(),
+    `alter database ${rows[0]?.name} set default_transaction_isolation = 'serializable'`,
+  );
   const db = await openDatabase({ url, connections: 10, log: silentLog });
   cleanLast(t, () => db.destroy());
   await db.insertInto("projects").values({ id: projectId, name: "one" }).execute();
@@ -221,7 +240,11 @@ test("in a given database whose user may make roles it is the same, and nothing 
   await useAsPlatform(db);
   await refusals(db, /permission denied for table/);
   assert.deepEqual(texts, []);
-  assert.deepEqual(await migrate({ url: given.url, log }), [], "a second start finds all of it done");
+  assert.deepEqual(
+    await migrate({ url: given.url, log }),
+    [],
+    "a second start finds all of it done",
+  );
 });
 
 test("where the user may not make roles triggers refuse, the log says what to do, and that helps", async (t) => {
@@ -247,7 +270,8 @@ test("where the user may not make roles triggers refuse, the log says what to do
     await sql`delete from public.audit_log`.execute(tx);
   });
   await assert.rejects(covered, /by retention only/, "what a session makes stands for nothing");
-  const advice = texts.find((text) => text.includes("CREATE ROLE")) ?? assert.fail("it is warned of");
+  const advice =
+    texts.find((text) => text.includes("CREATE ROLE")) ?? assert.fail("it is warned of");
   const statements = /run (CREATE ROLE .*?;) (GRANT .*?;)/.exec(advice) ?? assert.fail(advice);
   for (const statement of statements.slice(1)) await administer(given.server, statement);
   texts.length = 0;

@@ -1,4 +1,5 @@
-// What tests of the audit log's chains share: projects that write to theirs, and what an intact chain and export are.
+// What tests of the audit log's chains share: projects that write to theirs, and what an intact
+// chain and export are.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { chainBegin, linkHash, linkText } from "#audit/export/export-format.ts";
@@ -34,11 +35,23 @@ export async function withProjects(t: WithAfter): Promise<{ db: Db; url: Secret 
 }
 
 /** One entry. */
-export async function add(db: Db, projectId: ProjectId | null, resource: string = "x"): Promise<void> {
-  await record(db, { projectId, action: "app.update", by: byPlatform, resource: { type: "app", id: resource } });
+export async function add(
+  db: Db,
+  projectId: ProjectId | null,
+  resource: string = "x",
+): Promise<void> {
+  await record(db, {
+    projectId,
+    action: "app.update",
+    by: byPlatform,
+    resource: { type: "app", id: resource },
+  });
 }
 
-/** The number of links of a chain, each of which must be the next and the hash of the one before and its entry. */
+/**
+ * The number of links of a chain, each of which must be the next and the hash of the one before and
+ * its entry.
+ */
 export async function checkChain(db: Db, project: ProjectId | null): Promise<number> {
   const rows = await readLinks(db, { chain: chainOf(project), after: 0, through: 1e9, limit: 1e6 });
   let { hash } = chainBegin;

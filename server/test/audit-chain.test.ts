@@ -1,5 +1,6 @@
-// The chain of the audit log on a real database: every committed entry has the next number and its hash, whoever writes at
-// the same time and whatever breaks; what is changed past the platform is found in an export.
+// The chain of the audit log on a real database: every committed entry has the next number and its
+// hash, whoever writes at the same time and whatever breaks; what is changed past the platform is
+// found in an export.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -11,7 +12,16 @@ import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { openDatabase } from "#store/database.ts";
-import { add, assertIntact, checkChain, first, partsOf, projects, signer, withProjects } from "./audit-chain-stage.ts";
+import {
+  add,
+  assertIntact,
+  checkChain,
+  first,
+  partsOf,
+  projects,
+  signer,
+  withProjects,
+} from "./audit-chain-stage.ts";
 import { anyText } from "./support/any-text.ts";
 import { asOwner } from "./support/as-owner.ts";
 import { chainOn, exportChain } from "./support/audit-chain.ts";
@@ -83,7 +93,11 @@ test("a hundred transactions at once, over several projects in any order, leave 
 test("a connection that is cut before, in or after a commit leaves an entry with its link, or neither", async (t) => {
   const { db, url } = await withProjects(t);
   const gate = await openDatabaseGate(t, url);
-  const through = await openDatabase({ url: new Secret(gate.url), connections: 20, log: silentLog });
+  const through = await openDatabase({
+    url: new Secret(gate.url),
+    connections: 20,
+    log: silentLog,
+  });
   cleanLast(t, () => through.destroy());
   const held = through.transaction().execute(async (tx) => {
     await add(tx, first, "held");
@@ -142,7 +156,10 @@ test("what is changed in the database past all that keeps it is found in an expo
     await record(db, {
       projectId: first,
       action: "app.update",
-      by: { actor: { type: "person", id: "ada", name: "Ada" }, request: { id: "r", address: "::1", userAgent: "a/1" } },
+      by: {
+        actor: { type: "person", id: "ada", name: "Ada" },
+        request: { id: "r", address: "::1", userAgent: "a/1" },
+      },
       resource: { type: "app", id: "a", name: "A" },
       changes: { cpu: { old: 1, new: 2 } },
       reason: "none",
@@ -166,35 +183,57 @@ test("what is changed in the database past all that keeps it is found in an expo
     reason: sql`null`,
   };
   const { rows: columns } = await sql<{ name: string }>`
-    select attname as name from pg_attribute where attrelid = 'audit_log'::regclass and attnum > 0`.execute(db);
+    select attname as name from pg_attribute where attrelid = 'audit_log'::regclass and attnum > 0`.execute(
+    db,
+  );
   const covered = [...Object.keys(changes), "id", "project_id"];
-  assert.deepEqual(covered.toSorted(), columns.map(({ name }) => name).toSorted(), "each column is tried here");
-  const before = await db.selectFrom("audit_log").selectAll().where("id", "=", 3).executeTakeFirstOrThrow();
+  assert.deepEqual(
+    covered.toSorted(),
+    columns.map(({ name }) => name).toSorted(),
+    "each column is tried here",
+  );
+  const before = await db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("id", "=", 3)
+    .executeTakeFirstOrThrow();
   const micros = sql`${(await sql<{ at: string }>`select at::text from audit_log where id = 3`.execute(db)).rows[0]?.at}::timestamptz`;
   for (const [column, value] of Object.entries(changes)) {
-    await asOwner(db, (tx) => sql`update audit_log set ${sql.ref(column)} = ${value} where id = 3`.execute(tx));
-    const verdict = await verifyExport(partsOf(await exportChain(db, signer, first)), signer.publicKeys);
+    await asOwner(db, (tx) =>
+      sql`update audit_log set ${sql.ref(column)} = ${value} where id = 3`.execute(tx),
+    );
+    const verdict = await verifyExport(
+      partsOf(await exportChain(db, signer, first)),
+      signer.publicKeys,
+    );
     assert.ok(verdict.result === "broken", column);
     assert.deepEqual([verdict.trouble, verdict.entry], ["altered", 3], column);
     let old: unknown = before[column as "action"];
     if (column === "at") old = micros;
     else if (column === "changes") old = JSON.stringify(before.changes);
-    await asOwner(db, (tx) => sql`update audit_log set ${sql.ref(column)} = ${old} where id = 3`.execute(tx));
+    await asOwner(db, (tx) =>
+      sql`update audit_log set ${sql.ref(column)} = ${old} where id = 3`.execute(tx),
+    );
     await assertIntact(await exportChain(db, signer, first));
   }
   const troubleAfter = async (statement: ReturnType<typeof sql>) => {
     await asOwner(db, (tx) => statement.execute(tx));
-    const verdict = await verifyExport(partsOf(await exportChain(db, signer, first)), signer.publicKeys);
+    const verdict = await verifyExport(
+      partsOf(await exportChain(db, signer, first)),
+      signer.publicKeys,
+    );
     return verdict.result === "broken" ? [verdict.trouble, verdict.entry] : verdict;
   };
-  assert.deepEqual(await troubleAfter(sql`update audit_log set project_id = ${projects[1]} where id = 3`), [
-    "missing",
-    3,
-  ]);
-  await asOwner(db, (tx) => sql`update audit_log set project_id = ${first} where id = 3`.execute(tx));
+  assert.deepEqual(
+    await troubleAfter(sql`update audit_log set project_id = ${projects[1]} where id = 3`),
+    ["missing", 3],
+  );
+  await asOwner(db, (tx) =>
+    sql`update audit_log set project_id = ${first} where id = 3`.execute(tx),
+  );
   assert.deepEqual(await troubleAfter(sql`delete from audit_log where id <= 2`), ["missing", 1]);
-  assert.deepEqual(await troubleAfter(sql`delete from audit_links where number > 3 and chain = ${first}`), [
-    "missing",
-    1,
-  ]);
+  assert.deepEqual(
+    await troubleAfter(sql`delete from audit_links where number > 3 and chain = ${first}`),
+    ["missing", 1],
+  );
 });

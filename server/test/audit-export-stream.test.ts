@@ -1,4 +1,5 @@
-// How an export goes out: made as it is taken, cut off when it is not, broken off visibly, and only so many at once.
+// How an export goes out: made as it is taken, cut off when it is not, broken off visibly, and only
+// so many at once.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, get, type IncomingMessage } from "node:http";
@@ -19,7 +20,10 @@ const part = "x".repeat(1_000_000);
 async function serve(
   t: TestContext,
   parts: () => AsyncGenerator<string>,
-  { clock = systemClock, admit = async () => undefined }: { clock?: Clock; admit?: () => Promise<void> } = {},
+  {
+    clock = systemClock,
+    admit = async () => undefined,
+  }: { clock?: Clock; admit?: () => Promise<void> } = {},
 ) {
   const stopping = new AbortController();
   const handlers: { exportAuditLog: Handler } = auditExportHandlers({
@@ -31,11 +35,19 @@ async function serve(
   });
   const api = fastify({ logger: false });
   api.get("/:project_id", async (request, reply) => {
-    const call = { request, reply, by: {}, query: { format: "ndjson" }, admit } as unknown as ApiCall;
+    const call = {
+      request,
+      reply,
+      by: {},
+      query: { format: "ndjson" },
+      admit,
+    } as unknown as ApiCall;
     try {
       return (await handlers.exportAuditLog(call)) ?? reply;
     } catch (error) {
-      return reply.code(error instanceof Fault && error.code === "rate_limited" ? 429 : 500).send(String(error));
+      return reply
+        .code(error instanceof Fault && error.code === "rate_limited" ? 429 : 500)
+        .send(String(error));
     }
   });
   await api.ready();

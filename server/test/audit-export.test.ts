@@ -1,10 +1,16 @@
-// The export of an audit log over the wire: what is in it, in which form, and that it is the same however much is written
-// meanwhile.
+// The export of an audit log over the wire: what is in it, in which form, and that it is the same
+// however much is written meanwhile.
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { auditLogPage } from "@slipway/contract/audit-routes.ts";
-import { chainBegin, linkHash, linkText, type CheckpointLine, type EntryLine } from "#audit/export/export-format.ts";
+import {
+  chainBegin,
+  linkHash,
+  linkText,
+  type CheckpointLine,
+  type EntryLine,
+} from "#audit/export/export-format.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import "#test/support/leftovers.ts";
@@ -37,7 +43,12 @@ const entriesOf = (lines: readonly (EntryLine | CheckpointLine)[]): EntryLine[] 
 const beginDay = new Date(Date.now() - 20 * 86_400_000).toISOString().slice(0, 10);
 
 /** Many entries at once, one a second from the time on. */
-async function fill(db: Db, projectId: ProjectId, count: number, from = `${beginDay}T00:00:00Z`): Promise<void> {
+async function fill(
+  db: Db,
+  projectId: ProjectId,
+  count: number,
+  from = `${beginDay}T00:00:00Z`,
+): Promise<void> {
   await sql`
     insert into audit_log (project_id, at, action, outcome, actor_type, actor_id, resource_type, resource_id, changes)
     select ${projectId}, ${from}::timestamptz + i * interval '1 second',
@@ -50,7 +61,10 @@ async function fill(db: Db, projectId: ProjectId, count: number, from = `${begin
 async function pages(api: ApiUnderTest, query: string): Promise<Json[]> {
   const entries: Json[] = [];
   for (let token: string | undefined = ""; token !== undefined;) {
-    const answer = await api.call("GET", `${pathOf(api.projectId)}?limit=200&${query}&nextToken=${token}`);
+    const answer = await api.call(
+      "GET",
+      `${pathOf(api.projectId)}?limit=200&${query}&nextToken=${token}`,
+    );
     const page = auditLogPage.parse(answer.body);
     entries.push(...page.logs);
     token = page.nextPageToken;
@@ -62,7 +76,10 @@ test("all of it is the chain, from its first entry to the export itself, signed 
   const api = await startManagementApi(t);
   await fill(api.db, api.projectId, 5_000);
   const { header, lines } = await exported(api);
-  assert.deepEqual([header.project, header.filter, header.after], [api.projectId, null, chainBegin]);
+  assert.deepEqual(
+    [header.project, header.filter, header.after],
+    [api.projectId, null, chainBegin],
+  );
   const last = lines.at(-1);
   assert.equal(last?.kind, "checkpoint");
   assert.deepEqual({ number: last.number, hash: last.hash }, header.through);
@@ -115,7 +132,10 @@ test("what filters leave is what pages have, oldest first, and the first line sa
 test("CSV has the same entries, a line each, and says which is which", async (t) => {
   const api = await startManagementApi(t);
   await fill(api.db, api.projectId, 1_000);
-  const answer = await api.call("GET", `${pathOf(api.projectId)}/export?format=csv&outcome=failure`);
+  const answer = await api.call(
+    "GET",
+    `${pathOf(api.projectId)}/export?format=csv&outcome=failure`,
+  );
   assert.equal(answer.headers.get("content-type"), "text/csv; charset=utf-8; header=present");
   assert.match(
     answer.headers.get("content-disposition") ?? "",
@@ -127,7 +147,9 @@ test("CSV has the same entries, a line each, and says which is which", async (t)
   const ids = lines.map((line) => line.split(",")[1]);
   assert.deepEqual(ids, (await pages(api, "outcome=failure")).map(({ id }) => id).toReversed());
   const { lines: chained } = await exported(api);
-  const numbers = new Map(entriesOf(chained).map(({ number, entry }) => [entry.id, String(number)]));
+  const numbers = new Map(
+    entriesOf(chained).map(({ number, entry }) => [entry.id, String(number)]),
+  );
   for (const line of lines) assert.equal(line.split(",")[0], numbers.get(line.split(",")[1] ?? ""));
 });
 
@@ -137,7 +159,9 @@ test("what is committed while it is made is not in it, and what was there before
   const writing = new AbortController();
   const written = (async () => {
     while (!writing.signal.aborted) {
-      await Promise.all(Array.from({ length: 4 }, () => fill(api.db, api.projectId, 3, `${beginDay}T12:00:00Z`)));
+      await Promise.all(
+        Array.from({ length: 4 }, () => fill(api.db, api.projectId, 3, `${beginDay}T12:00:00Z`)),
+      );
     }
   })();
   try {
@@ -150,7 +174,8 @@ test("what is committed while it is made is not in it, and what was there before
       const ids = query === "format=csv" ? lines.map((line) => line.split(",")[1]) : idsOf(lines);
       assert.equal(new Set(ids).size, ids.length, "none twice");
       const there = new Set(ids);
-      const wanted = query === "actor=ada" ? await idsOfAda(api.db, before.length) : before.map(({ id }) => id);
+      const wanted =
+        query === "actor=ada" ? await idsOfAda(api.db, before.length) : before.map(({ id }) => id);
       assert.deepEqual(
         wanted.filter((id) => !there.has(id)),
         [],
@@ -179,7 +204,11 @@ async function idsOfAda(db: Db, count: number): Promise<string[]> {
 }
 
 describe("who exports", () => {
-  async function assertRefused(api: ApiUnderTest, token: string | null, status: number): Promise<void> {
+  async function assertRefused(
+    api: ApiUnderTest,
+    token: string | null,
+    status: number,
+  ): Promise<void> {
     const answer = await api.call("GET", `${pathOf(api.projectId)}/export`, { token });
     assert.equal(answer.status, status);
     assert.equal(typeof answer.body.message, "string");
@@ -196,7 +225,10 @@ describe("who exports", () => {
     }
     await assertRefused(api, await api.issue({ kind: "inference" }), 403);
     await assertRefused(api, null, 401);
-    const stranger = await api.issue({ kind: "service_account", projectId: await api.addProject("second") });
+    const stranger = await api.issue({
+      kind: "service_account",
+      projectId: await api.addProject("second"),
+    });
     await assertRefused(api, stranger, 404);
     const head = await api.call("HEAD", `${pathOf(api.projectId)}/export?format=csv`);
     assert.deepEqual([head.status, head.body], [200, ""]);
@@ -205,7 +237,10 @@ describe("who exports", () => {
     const entries = await pages(api, "action=audit_log.export");
     assert.deepEqual(
       entries.map(({ outcome, changes }) => [outcome, changes]),
-      [["success", { format: { new: "ndjson" }, outcome: { new: "failure" } }], ...Array(4).fill(["failure", null])],
+      [
+        ["success", { format: { new: "ndjson" }, outcome: { new: "failure" } }],
+        ...Array(4).fill(["failure", null]),
+      ],
     );
   });
 
@@ -218,7 +253,11 @@ describe("who exports", () => {
       ["limit=5", /"limit" is not a parameter/],
     ] as const) {
       const answer = await api.call("GET", `${pathOf(api.projectId)}/export?${query}`);
-      assert.deepEqual([answer.status, form.test(answer.body.message)], [400, true], answer.body.message);
+      assert.deepEqual(
+        [answer.status, form.test(answer.body.message)],
+        [400, true],
+        answer.body.message,
+      );
     }
   });
 });

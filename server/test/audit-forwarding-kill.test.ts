@@ -1,5 +1,6 @@
-// A platform that is killed while it sends entries of the audit log on: the next start goes on, and the receiver has every
-// entry of the chain in order, some of them twice and then in the same message.
+// A platform that is killed while it sends entries of the audit log on: the next start goes on, and
+// the receiver has every entry of the chain in order, some of them twice and then in the same
+// message.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
@@ -14,9 +15,13 @@ const operatorSecret = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 
 async function change(platform: PlatformProcess, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
-    const answer = await platform.api("PATCH", `/v2/projects/${platform.bootstrap.projectId}/secrets`, {
-      COUNT: String(Math.random()),
-    });
+    const answer = await platform.api(
+      "PATCH",
+      `/v2/projects/${platform.bootstrap.projectId}/secrets`,
+      {
+        COUNT: String(Math.random()),
+      },
+    );
     assert.equal(answer.status, 200);
   }
 }
@@ -64,7 +69,8 @@ test("kills in the midst of sending lose nothing and keep the order, for a proje
     await until("all has come", () => (cameOf(receiver, projectId).at(-1)?.number ?? 0) >= last, {
       deadlineMs: 30_000,
     });
-    // What was recorded behind the export may have come too: from where the owner's token is used, written down later.
+    // What was recorded behind the export may have come too: from where the owner's token is used,
+    // written down later.
     const came = cameOf(receiver, projectId).filter(({ number }) => number <= last);
     const begin = came[0]?.number ?? 0;
     assert.deepEqual(

@@ -1,5 +1,5 @@
-// Entries of the audit log that are sent on: to real receivers, in order, signed, none of them lost, whoever is away or
-// killed meanwhile.
+// Entries of the audit log that are sent on: to real receivers, in order, signed, none of them
+// lost, whoever is away or killed meanwhile.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
@@ -71,14 +71,28 @@ async function open(
   return stop;
 }
 
-async function add({ api }: Stage, count: number, projectId: ProjectId | null = api.projectId): Promise<void> {
+async function add(
+  { api }: Stage,
+  count: number,
+  projectId: ProjectId | null = api.projectId,
+): Promise<void> {
   for (let index = 0; index < count; index++) {
-    await record(api.db, { projectId, action: "app.update", by: byPlatform, changes: { index: { new: index } } });
+    await record(api.db, {
+      projectId,
+      action: "app.update",
+      by: byPlatform,
+      changes: { index: { new: index } },
+    });
   }
 }
 
-async function set({ api, receiver, path }: Stage, body: Record<string, unknown> = {}): Promise<Json> {
-  const answer = await api.call("PUT", path, { body: { url: `${receiver.url}/hook?key=1`, ...body } });
+async function set(
+  { api, receiver, path }: Stage,
+  body: Record<string, unknown> = {},
+): Promise<Json> {
+  const answer = await api.call("PUT", path, {
+    body: { url: `${receiver.url}/hook?key=1`, ...body },
+  });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return newAuditForwarding.parse(answer.body);
 }
@@ -91,7 +105,8 @@ async function state({ api, path }: Stage): Promise<ReturnType<typeof auditForwa
 
 const batchOf = ({ body }: Received): { project: string | null; entries: EntryLine[] } =>
   JSON.parse(body.toString()).data;
-const linesOf = (received: readonly Received[]): EntryLine[] => received.flatMap((one) => batchOf(one).entries);
+const linesOf = (received: readonly Received[]): EntryLine[] =>
+  received.flatMap((one) => batchOf(one).entries);
 
 /** Lines of an export of everything, which is an entry itself: asked for last. */
 async function chain({ api }: Stage): Promise<EntryLine[]> {
@@ -104,7 +119,9 @@ async function chain({ api }: Stage): Promise<EntryLine[]> {
 }
 
 async function taken(here: Stage): Promise<void> {
-  await until("the receiver has everything", async () => (await state(here)).waiting === 0, { deadlineMs: 30_000 });
+  await until("the receiver has everything", async () => (await state(here)).waiting === 0, {
+    deadlineMs: 30_000,
+  });
 }
 
 /** Throws unless the secret signed what came. */
@@ -114,7 +131,9 @@ function verify(secret: string, { body, headers }: Received): void {
 
 /** Moves what waits for a retry into the present. */
 async function makeDue({ api }: Stage): Promise<void> {
-  await sql`update audit_forwardings set due_at = clock_timestamp() where lease_holder is null`.execute(api.db);
+  await sql`update audit_forwardings set due_at = clock_timestamp() where lease_holder is null`.execute(
+    api.db,
+  );
 }
 
 test("entries come as lines of the chain, in order, signed, from the entry of the choice on", async (t) => {
@@ -154,7 +173,9 @@ test("a receiver that fails gets the same batch again, later and later, and the 
   await until("it fails", async () => (await state(here)).state === "failing");
   const failing = await state(here);
   assert.equal(failing.reason, "The receiver answered 503.");
-  assert.ok(failing.failingSince !== null && failing.nextAttemptAt !== null && failing.waiting === 1);
+  assert.ok(
+    failing.failingSince !== null && failing.nextAttemptAt !== null && failing.waiting === 1,
+  );
   await add(here, 5);
   await makeDue(here);
   await until("it was tried again", () => here.receiver.received.length >= 2);
@@ -167,7 +188,10 @@ test("a receiver that fails gets the same batch again, later and later, and the 
     return (await state(here)).waiting === 0;
   });
   const fine = await state(here);
-  assert.deepEqual([fine.state, fine.reason, fine.failingSince, fine.nextAttemptAt], ["active", null, null, null]);
+  assert.deepEqual(
+    [fine.state, fine.reason, fine.failingSince, fine.nextAttemptAt],
+    ["active", null, null, null],
+  );
   const numbers = new Set(linesOf(here.receiver.received).map(({ number }) => number));
   assert.equal(numbers.size, 6);
 });
@@ -196,7 +220,13 @@ test("one that was held back says so in the log, and goes on where it was when i
   const lines = linesOf(here.receiver.received.slice(1));
   assert.deepEqual(
     lines.map(({ entry: { action } }) => action),
-    ["audit_log.forwarding_set", "audit_log.forwarding_pause", "app.update", "app.update", "audit_log.forwarding_set"],
+    [
+      "audit_log.forwarding_set",
+      "audit_log.forwarding_pause",
+      "app.update",
+      "app.update",
+      "audit_log.forwarding_set",
+    ],
   );
   for (const one of here.receiver.received) verify(secret, one);
 });
@@ -216,7 +246,8 @@ test("another URL or secret is used at once, and nothing is sent after the end",
   assert.equal((await here.api.call("DELETE", here.path)).status, 200);
   const count = other.received.length;
   await add(here, 3);
-  for (const method of ["GET", "DELETE"]) assert.equal((await here.api.call(method, here.path)).status, 404);
+  for (const method of ["GET", "DELETE"])
+    assert.equal((await here.api.call(method, here.path)).status, 404);
   // A new one is sent to after whatever would have been sent to the old one.
   await set(here);
   await taken(here);
@@ -253,9 +284,13 @@ test("the operator's receiver gets every chain, also of projects that come later
   await add(here, 2, second);
   await add(here, 2, null);
   const countOf = (project: string | null): number =>
-    here.receiver.received.filter((one) => batchOf(one).project === project).flatMap((one) => batchOf(one).entries)
-      .length;
-  await until("all have come", () => countOf(here.api.projectId) >= 2 && countOf(second) >= 3 && countOf(null) >= 2);
+    here.receiver.received
+      .filter((one) => batchOf(one).project === project)
+      .flatMap((one) => batchOf(one).entries).length;
+  await until(
+    "all have come",
+    () => countOf(here.api.projectId) >= 2 && countOf(second) >= 3 && countOf(null) >= 2,
+  );
   assert.equal(countOf(here.api.projectId), 2, "from now on");
   assert.equal(countOf(second), 3, "from its first entry on");
   const secret = `whsec_${key.toString("base64")}`;
@@ -275,16 +310,29 @@ test("bad choices are refused by name, and another project's is not there", asyn
     [{ url: "https://receiver.example/", more: 1 }, /"more" is not a field/],
   ] as const) {
     const answer = await here.api.call("PUT", here.path, { body });
-    assert.deepEqual([answer.status, form.test(answer.body.message)], [400, true], answer.body.message);
+    assert.deepEqual(
+      [answer.status, form.test(answer.body.message)],
+      [400, true],
+      answer.body.message,
+    );
     assert.doesNotMatch(answer.body.message, /short/);
   }
   await set(here);
   const admin = await here.api.issue({ kind: "service_account", role: "admin" });
-  const stranger = await here.api.issue({ kind: "service_account", projectId: await here.api.addProject("second") });
+  const stranger = await here.api.issue({
+    kind: "service_account",
+    projectId: await here.api.addProject("second"),
+  });
   for (const method of ["GET", "PUT", "DELETE"]) {
     const options = method === "PUT" ? { body: { url: "https://receiver.example/" } } : {};
-    assert.equal((await here.api.call(method, here.path, { ...options, token: admin })).status, 403);
-    assert.equal((await here.api.call(method, here.path, { ...options, token: stranger })).status, 404);
+    assert.equal(
+      (await here.api.call(method, here.path, { ...options, token: admin })).status,
+      403,
+    );
+    assert.equal(
+      (await here.api.call(method, here.path, { ...options, token: stranger })).status,
+      404,
+    );
   }
 });
 
@@ -334,13 +382,24 @@ test("what retention has removed before it was sent is passed over", async (t) =
   const { db } = here.api;
   const projectId = "p-00000001" as ProjectId;
   await db.insertInto("projects").values({ id: projectId, name: "old" }).execute();
-  const old = { project_id: projectId, action: "app.update", outcome: "success", actor_type: "platform" } as const;
+  const old = {
+    project_id: projectId,
+    action: "app.update",
+    outcome: "success",
+    actor_type: "platform",
+  } as const;
   await db
     .insertInto("audit_log")
     .values(Array.from({ length: 30 }, () => ({ ...old, at: new Date("2020-01-01") })))
     .execute();
   await add(here, 5, projectId);
-  const row = { id: randomUUID(), scope: "platform", chain: projectId, position: 3, sending_through: 20 } as const;
+  const row = {
+    id: randomUUID(),
+    scope: "platform",
+    chain: projectId,
+    position: 3,
+    sending_through: 20,
+  } as const;
   await db.insertInto("audit_forwardings").values(row).execute();
   const signer = testSigner();
   const options = { db, signer, clock: systemClock, retentionOf: () => 365 };

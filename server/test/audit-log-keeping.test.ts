@@ -1,5 +1,5 @@
-// How the audit log is kept: any page of a large one is read by an index, old entries go, and who acted with an
-// inference token is told from service accounts in rows of before too.
+// How the audit log is kept: any page of a large one is read by an index, old entries go, and who
+// acted with an inference token is told from service accounts in rows of before too.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { copyFileSync, readdirSync } from "node:fs";
@@ -40,9 +40,13 @@ async function addProject(db: Db, id: ProjectId): Promise<void> {
   await db.insertInto("projects").values({ id, name: id }).execute();
 }
 
-/** A row each second. Every combination of what there is to filter by, some of them rare, one of them not there. */
+/**
+ * A row each second. Every combination of what there is to filter by, some of them rare, one of
+ * them not there.
+ */
 async function fill(db: Db, rows: number): Promise<void> {
-  for (let done = 0; done < rows; done += batch) await fillSome(db, done, Math.min(done + batch, rows));
+  for (let done = 0; done < rows; done += batch)
+    await fillSome(db, done, Math.min(done + batch, rows));
 }
 
 async function fillSome(db: Db, after: number, last: number): Promise<void> {
@@ -62,12 +66,21 @@ test("a page reads a page of rows by an index, whatever is asked for and however
   await fill(db, count);
   await asOwner(db, (tx) => sql`analyze audit_log`.execute(tx));
   const deep = { atMicros: beginMicros + 1_000 * 1_000_000 + 7, id: 1_000 };
-  const middle = { fromMicros: beginMicros + 60_000 * 1_000_000, toMicros: beginMicros + 75_000 * 1_000_000 };
-  const places: Partial<AuditQuery>[] = [{}, { before: deep }, middle, { fromMicros: beginMicros, before: deep }];
+  const middle = {
+    fromMicros: beginMicros + 60_000 * 1_000_000,
+    toMicros: beginMicros + 75_000 * 1_000_000,
+  };
+  const places: Partial<AuditQuery>[] = [
+    {},
+    { before: deep },
+    middle,
+    { fromMicros: beginMicros, before: deep },
+  ];
   const queries: AuditQuery[] = [];
   for (const place of places) {
     for (const action of [null, "app.update", "secrets.read", "app.delete", "run.cancel"]) {
-      // No "reader" ever did "app.update", and no "app.delete" has failed: both are frequent, together there are none.
+      // No "reader" ever did "app.update", and no "app.delete" has failed: both are frequent,
+      // together there are none.
       for (const actorId of [null, "reader", "writer", "rare", "nobody"]) {
         for (const outcome of [null, "success", "failure"] as const) {
           queries.push({ projectId, ...place, action, actorId, outcome, limit: 51 });
@@ -85,7 +98,9 @@ type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[]
 
 /** No scan touches more rows than the page holds, those that it throws away included. */
 async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: string): Promise<void> {
-  const explained = sql<{ "QUERY PLAN": [{ Plan: PlanNode }] }>`explain (analyze, format json) ${query}`;
+  const explained = sql<{
+    "QUERY PLAN": [{ Plan: PlanNode }];
+  }>`explain (analyze, format json) ${query}`;
   const { rows } = await explained.execute(db);
   const nodes: PlanNode[] = [];
   const walk = (node: PlanNode): void => {
@@ -97,7 +112,9 @@ async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: strin
   assert.ok(scans.length > 0, what);
   for (const scan of scans) {
     assert.match(String(scan["Node Type"]), /Index/, what);
-    const dropped = Number(scan["Rows Removed by Filter"] ?? 0) + Number(scan["Rows Removed by Index Recheck"] ?? 0);
+    const dropped =
+      Number(scan["Rows Removed by Filter"] ?? 0) +
+      Number(scan["Rows Removed by Index Recheck"] ?? 0);
     const touched = Number(scan["Actual Rows"]) + dropped;
     assert.ok(touched <= 51, `${what}: ${String(scan["Index Name"])} touched ${touched} rows`);
   }
@@ -106,7 +123,12 @@ async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: strin
 test("entries older than the retention are removed in steps, of every project and of none, and not once it is to stop", async (t) => {
   const { db } = await testDatabase(t);
   await addProject(db, projectId);
-  const entry = { project_id: projectId, action: "app.create", outcome: "success", actor_type: "person" } as const;
+  const entry = {
+    project_id: projectId,
+    action: "app.create",
+    outcome: "success",
+    actor_type: "person",
+  } as const;
   const days = (ago: number): Date => new Date(Date.now() - ago * 86_400_000);
   await fillOld(db, 12_000);
   await db
@@ -152,13 +174,30 @@ test("entries of a database of before are told from what service accounts did, a
   await sql`insert into tokens (id, project_id, kind, name) values (${inference}, ${projectId}, 'inference', 'calls')`.execute(
     db,
   );
-  const entry = { action: "secrets.read", outcome: "failure", actor_type: "service_account" } as const;
+  const entry = {
+    action: "secrets.read",
+    outcome: "failure",
+    actor_type: "service_account",
+  } as const;
   const at = (second: number): Date => new Date(Date.parse(begin) + second * 1_000);
   await db
     .insertInto("audit_log")
     .values([
-      { ...entry, project_id: projectId, actor_id: service, at: at(2), changes: toJson({ name: { new: "\u0001ä" } }) },
-      { ...entry, project_id: projectId, actor_id: inference, at: at(1), resource_type: "app", resource_id: "" },
+      {
+        ...entry,
+        project_id: projectId,
+        actor_id: service,
+        at: at(2),
+        changes: toJson({ name: { new: "\u0001ä" } }),
+      },
+      {
+        ...entry,
+        project_id: projectId,
+        actor_id: inference,
+        at: at(1),
+        resource_type: "app",
+        resource_id: "",
+      },
       { ...entry, project_id: null, actor_id: null, at: at(3) },
     ])
     .execute();
@@ -167,7 +206,8 @@ test("entries of a database of before are told from what service accounts did, a
   const now = await openDatabase({ url, connections: 2, log: silentLog });
   cleanLast(t, () => now.destroy());
   await record(now, { projectId, action: "app.create", by: byPlatform });
-  const actors = async (project: ProjectId | null) => (await chainOfProject(now, project)).map((row) => row.actor_type);
+  const actors = async (project: ProjectId | null) =>
+    (await chainOfProject(now, project)).map((row) => row.actor_type);
   assert.deepEqual(await actors(projectId), ["inference_token", "service_account", "platform"]);
   assert.deepEqual(await actors(null), ["service_account"]);
 });
@@ -186,7 +226,10 @@ async function chainOfProject(db: Db, project: ProjectId | null): Promise<Linked
 test("a platform keeps and shows entries as long as it is set to", async (t: TestContext) => {
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_AUDIT_RETENTION_DAYS: "7" });
   const { projectId: own } = platform.bootstrap;
-  const answer = await platform.api("GET", `/v2/projects/${own}/audit-log?from=1970-01-01T00:00:00Z&limit=200`);
+  const answer = await platform.api(
+    "GET",
+    `/v2/projects/${own}/audit-log?from=1970-01-01T00:00:00Z&limit=200`,
+  );
   assert.equal(answer.status, 200);
   const page = auditLogPage.parse(answer.body);
   assert.deepEqual([page.retentionDays, page.hasMore], [7, false]);

@@ -1,4 +1,5 @@
-// The audit log over the wire, line by line as the interface has it: who may read it, its parameters, its pages, its entries.
+// The audit log over the wire, line by line as the interface has it: who may read it, its
+// parameters, its pages, its entries.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
@@ -8,7 +9,12 @@ import { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import { auditToken } from "#audit/audit-log.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { asOwner, emptyAuditLog } from "./support/as-owner.ts";
-import { startManagementApi, type ApiUnderTest, type CallOptions, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  type ApiUnderTest,
+  type CallOptions,
+  type Json,
+} from "./support/management-api.ts";
 
 const dayMs = 86_400_000;
 const pathOf = (projectId: string): string => `/v2/projects/${projectId}/audit-log`;
@@ -28,20 +34,39 @@ async function assertRefused(api: ApiUnderTest, query: string, form: RegExp): Pr
 }
 
 /** Rows of another time than now; returns their resources, newest first. */
-async function fill(api: ApiUnderTest, rows: readonly Json[], projectId: ProjectId = api.projectId): Promise<string[]> {
-  const defaults = { action: "app.create", outcome: "success", actor_type: "person", actor_id: "ada" };
-  const made = rows.map((row) => ({ project_id: projectId, ...defaults, resource_type: "x", ...row }));
+async function fill(
+  api: ApiUnderTest,
+  rows: readonly Json[],
+  projectId: ProjectId = api.projectId,
+): Promise<string[]> {
+  const defaults = {
+    action: "app.create",
+    outcome: "success",
+    actor_type: "person",
+    actor_id: "ada",
+  };
+  const made = rows.map((row) => ({
+    project_id: projectId,
+    ...defaults,
+    resource_type: "x",
+    ...row,
+  }));
   await api.db.insertInto("audit_log").values(made).execute();
   return made.map((row) => row.resource_id).toReversed();
 }
 
 /** Entries that are gone, as old ones are one day. */
 async function remove(api: ApiUnderTest, ids: readonly string[]): Promise<void> {
-  await asOwner(api.db, (tx) => tx.deleteFrom("audit_log").where("resource_id", "in", ids).execute());
+  await asOwner(api.db, (tx) =>
+    tx.deleteFrom("audit_log").where("resource_id", "in", ids).execute(),
+  );
 }
 
 /** Nothing but what the test adds: starting made entries too. */
-async function stage(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}): Promise<ApiUnderTest> {
+async function stage(
+  t: TestContext,
+  options: Parameters<typeof startManagementApi>[1] = {},
+): Promise<ApiUnderTest> {
   const api = await startManagementApi(t, options);
   await emptyAuditLog(api.db);
   return api;
@@ -50,7 +75,11 @@ async function stage(t: TestContext, options: Parameters<typeof startManagementA
 const idsOf = (page: { logs: readonly { resource: { id: string | null } | null }[] }) =>
   page.logs.map((entry) => entry.resource?.id ?? null);
 
-async function allOf(api: ApiUnderTest, query: string, between: () => Promise<unknown> = async () => undefined) {
+async function allOf(
+  api: ApiUnderTest,
+  query: string,
+  between: () => Promise<unknown> = async () => undefined,
+) {
   const ids: (string | null)[] = [];
   for (let token: string | undefined = "", pages = 0; token !== undefined; pages++) {
     assert.ok(pages < 100, "the pages do not end");
@@ -67,11 +96,18 @@ describe("who reads the audit log", () => {
     const api = await stage(t);
     const path = pathOf(api.projectId);
     for (const role of ["admin", "member", "billing"] as const) {
-      const answer = await api.call("GET", path, { token: await api.issue({ kind: "service_account", role }) });
+      const answer = await api.call("GET", path, {
+        token: await api.issue({ kind: "service_account", role }),
+      });
       assert.equal(answer.status, 403, role);
-      assert.match(answers.faultAnswer.parse(answer.body).message, /lacks the permission audit_log.read/);
+      assert.match(
+        answers.faultAnswer.parse(answer.body).message,
+        /lacks the permission audit_log.read/,
+      );
     }
-    const inference = await api.call("GET", path, { token: await api.issue({ kind: "inference" }) });
+    const inference = await api.call("GET", path, {
+      token: await api.issue({ kind: "inference" }),
+    });
     assert.equal(inference.status, 403);
     answers.faultAnswer.parse(inference.body);
     const other = await api.addProject("second");
@@ -86,7 +122,10 @@ describe("who reads the audit log", () => {
       assert.equal(refused.status, 401);
       answers.faultAnswer.parse(refused.body);
     }
-    const basic = await api.call("GET", path, { token: null, headers: { authorization: "Basic YTpi" } });
+    const basic = await api.call("GET", path, {
+      token: null,
+      headers: { authorization: "Basic YTpi" },
+    });
     assert.equal(basic.status, 401);
     for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
       assert.equal((await api.call(method, path)).status, 405, "entries are never changed");
@@ -97,7 +136,9 @@ describe("who reads the audit log", () => {
     const api = await stage(t);
     await read(api);
     assert.deepEqual((await read(api)).logs, []);
-    await api.call("GET", pathOf(api.projectId), { token: await api.issue({ kind: "inference", name: "caller" }) });
+    await api.call("GET", pathOf(api.projectId), {
+      token: await api.issue({ kind: "inference", name: "caller" }),
+    });
     const token = await api.issue({ kind: "operator", name: "root" });
     assert.equal((await api.call("GET", pathOf(api.projectId), { token })).status, 200);
     const { logs } = await read(api, "action=audit_log.read");
@@ -127,7 +168,9 @@ describe("an entry", () => {
     assert.match(timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
     assert.ok(Math.abs(Date.parse(timestamp) - before) < 60_000);
     assert.deepEqual([actor.type, actor.name], ["service_account", "owner"]);
-    assert.ok(JSON.stringify(changes).includes("KEY") && !JSON.stringify(logs).includes("hidden-value"));
+    assert.ok(
+      JSON.stringify(changes).includes("KEY") && !JSON.stringify(logs).includes("hidden-value"),
+    );
     assert.deepEqual(rest, {
       action: "secrets.update",
       outcome: "success",
@@ -148,7 +191,10 @@ describe("an entry", () => {
     const api = await stage(t);
     await fill(api, [{ actor_type: "anonymous", actor_id: null, resource_type: null }]);
     const [entry] = (await read(api)).logs;
-    assert.deepEqual([entry?.actor, entry?.resource], [{ type: "anonymous", id: null, name: null }, null]);
+    assert.deepEqual(
+      [entry?.actor, entry?.resource],
+      [{ type: "anonymous", id: null, name: null }, null],
+    );
   });
 });
 
@@ -165,7 +211,8 @@ describe("the parameters", () => {
     }));
     await fill(api, rows);
     await fill(api, rows, await api.addProject("second"));
-    const time = (index: number): string => encodeURIComponent(new Date(base + index * 1_000).toISOString());
+    const time = (index: number): string =>
+      encodeURIComponent(new Date(base + index * 1_000).toISOString());
     for (const action of [null, "app.create", "secrets.read", "app.delete"]) {
       for (const actor of [null, "ada", "%_'", "ADA"]) {
         for (const outcome of [null, "success", "failure"]) {
@@ -181,7 +228,10 @@ describe("the parameters", () => {
             ].join("&");
             const expected = rows
               .slice(from, to)
-              .filter((row) => (action ?? row.action) === row.action && (actor ?? row.actor_id) === row.actor_id)
+              .filter(
+                (row) =>
+                  (action ?? row.action) === row.action && (actor ?? row.actor_id) === row.actor_id,
+              )
               .filter((row) => (outcome ?? row.outcome) === row.outcome)
               .map((row) => row.resource_id)
               .toReversed();
@@ -200,12 +250,24 @@ describe("the parameters", () => {
       await fill(api, [{ at, resource_id: micros }]);
     }
     const ids = async (from: string, to: string) =>
-      idsOf(await read(api, `from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}`)).toReversed();
+      idsOf(
+        await read(api, `from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}`),
+      ).toReversed();
     assert.deepEqual(await ids(`${day}T12:00:00.000001Z`, `${day}T12:00:00.000002Z`), ["000001"]);
-    assert.deepEqual(await ids(`${day}t14:00:00.0000002+02:00`, `${day}T10:00:00.00000190-02:00`), ["000001"]);
-    assert.deepEqual(await ids(`${day} 12:00:00z`, `${day}T12:00:01.5Z`), ["000000", "000001", "000002"]);
+    assert.deepEqual(await ids(`${day}t14:00:00.0000002+02:00`, `${day}T10:00:00.00000190-02:00`), [
+      "000001",
+    ]);
+    assert.deepEqual(await ids(`${day} 12:00:00z`, `${day}T12:00:01.5Z`), [
+      "000000",
+      "000001",
+      "000002",
+    ]);
     assert.deepEqual(await ids("2016-12-31T23:59:60Z", `${day}T12:00:00.000001-00:00`), ["000000"]);
-    assert.deepEqual(await ids("0000-01-01T00:00:00+10:00", "9999-12-31T23:59:59Z"), ["000000", "000001", "000002"]);
+    assert.deepEqual(await ids("0000-01-01T00:00:00+10:00", "9999-12-31T23:59:59Z"), [
+      "000000",
+      "000001",
+      "000002",
+    ]);
     assert.deepEqual(await ids("0001-01-01T00:00:00Z", "1999-01-01T00:00:00Z"), []);
     assert.deepEqual(await ids(`${day}T12:00:00Z`, `${day}T12:00:00Z`), []);
   });
@@ -219,7 +281,11 @@ describe("the parameters", () => {
     ]);
     for (const query of ["", "from=1970-01-01T00:00:00Z"]) {
       const page = await read(api, query);
-      assert.deepEqual([idsOf(page), page.hasMore, page.retentionDays], [["kept"], false, 365], query);
+      assert.deepEqual(
+        [idsOf(page), page.hasMore, page.retentionDays],
+        [["kept"], false, 365],
+        query,
+      );
     }
     assert.deepEqual(await allOf(api, `to=${at(365.5).toISOString()}`), []);
   });
@@ -241,7 +307,10 @@ describe("the parameters", () => {
     }
     await remove(api, ["0"]);
     const exact = await read(api, "limit=200");
-    assert.deepEqual([exact.logs.length, exact.hasMore, exact.nextPageToken], [200, false, undefined]);
+    assert.deepEqual(
+      [exact.logs.length, exact.hasMore, exact.nextPageToken],
+      [200, false, undefined],
+    );
     assert.equal(new Set(idsOf(exact)).size, ids.length - 1);
   });
 
@@ -295,7 +364,11 @@ describe("pages", () => {
       const gone = [String(oldest++), String(oldest++)];
       await remove(api, gone);
     });
-    assert.deepEqual(expiring, ids.slice(0, expiring.length), "those that are left, in their order");
+    assert.deepEqual(
+      expiring,
+      ids.slice(0, expiring.length),
+      "those that are left, in their order",
+    );
     assert.ok(expiring.length >= 12 && expiring.length < 23);
   });
 
@@ -303,7 +376,9 @@ describe("pages", () => {
     const api = await stage(t);
     const second = new Date(Date.now() - dayMs).toISOString().slice(0, 19);
     for (const micros of [3, 1, 5, 2, 4]) {
-      await fill(api, [{ at: sql`${`${second}.00000${micros}Z`}::timestamptz`, resource_id: String(micros) }]);
+      await fill(api, [
+        { at: sql`${`${second}.00000${micros}Z`}::timestamptz`, resource_id: String(micros) },
+      ]);
     }
     assert.deepEqual(await allOf(api, "limit=1"), ["5", "4", "3", "2", "1"]);
   });
@@ -320,11 +395,19 @@ describe("pages", () => {
     const token = (await read(api, query)).nextPageToken ?? assert.fail("there are more");
     assert.equal((await read(api, `limit=5&from=${from}&nextToken=${token}`)).logs.length, 5);
     const sameTime = encodeURIComponent(from.replace("Z", "000+00:00"));
-    assert.equal((await read(api, `from=${sameTime}&nextToken=${token}`)).logs.length, 7, "the same time");
+    assert.equal(
+      (await read(api, `from=${sameTime}&nextToken=${token}`)).logs.length,
+      7,
+      "the same time",
+    );
     const form = /^nextToken does not belong to this query/;
     for (let index = 0; index < token.length; index++) {
       const other = token[index] === "7" ? "8" : "7";
-      await assertRefused(api, `${query}&nextToken=${token.slice(0, index)}${other}${token.slice(index + 1)}`, form);
+      await assertRefused(
+        api,
+        `${query}&nextToken=${token.slice(0, index)}${other}${token.slice(index + 1)}`,
+        form,
+      );
     }
     const other = await api.addProject("second");
     for (const elsewhere of [
@@ -338,12 +421,27 @@ describe("pages", () => {
       await assertRefused(api, `${elsewhere}&nextToken=${token}`, form);
     }
     const stranger = await api.issue({ kind: "service_account", projectId: other });
-    const answer = await api.call("GET", `${pathOf(other)}?${query}&nextToken=${token}`, { token: stranger });
+    const answer = await api.call("GET", `${pathOf(other)}?${query}&nextToken=${token}`, {
+      token: stranger,
+    });
     assert.equal(answer.status, 400);
-    for (const bad of [`0${token}`, token.toUpperCase(), `${token}A`, token.slice(1), randomUUID()]) {
+    for (const bad of [
+      `0${token}`,
+      token.toUpperCase(),
+      `${token}A`,
+      token.slice(1),
+      randomUUID(),
+    ]) {
       await assertRefused(api, `${query}&nextToken=${bad}`, form);
     }
-    const scope = { projectId: api.projectId, from: null, to: null, action: null, actorId: null, outcome: null };
+    const scope = {
+      projectId: api.projectId,
+      from: null,
+      to: null,
+      action: null,
+      actorId: null,
+      outcome: null,
+    };
     for (const atMicros of [8.64e15, Number.MAX_SAFE_INTEGER, 36 ** 11 - 1]) {
       const made = auditToken(scope, { atMicros, id: 1 });
       const { status } = await api.call("GET", `${pathOf(api.projectId)}?nextToken=${made}`);

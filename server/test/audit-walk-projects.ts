@@ -15,7 +15,11 @@ export type Walked = {
 export const password = "a walked-secret of a person";
 let peopleMade = 0;
 
-async function invite(walk: Walk, email: string, role: Role): Promise<{ id: string; secret: string }> {
+async function invite(
+  walk: Walk,
+  email: string,
+  role: Role,
+): Promise<{ id: string; secret: string }> {
   const { status, body } = await walk.call("createInvitation", { body: { email, role } });
   if (status !== 201) throw new Error(JSON.stringify(body));
   return { id: body.id, secret: String(body.link).split("/").at(-1) ?? "" };
@@ -31,7 +35,10 @@ export async function newMember(walk: Walk, role: Role): Promise<Walked> {
 }
 
 /** The person with another session. */
-export async function signIn(walk: Walk, { id, email }: Pick<Walked, "id" | "email">): Promise<Walked> {
+export async function signIn(
+  walk: Walk,
+  { id, email }: Pick<Walked, "id" | "email">,
+): Promise<Walked> {
   const { body } = await walk.call("signIn", { body: { email, password }, caller: "nobody" });
   const token: string = body.accessToken;
   return { id, email, caller: { token, type: "person" }, refreshToken: body.refreshToken };
@@ -49,7 +56,10 @@ export const projectRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
   updateProject: { succeed: () => ({ body: { name: "Walked on" } }) },
   deleteProject: {
     async succeed(walk) {
-      const { body } = await walk.call("createProject", { body: { name: "Short" }, caller: "operator" });
+      const { body } = await walk.call("createProject", {
+        body: { name: "Short" },
+        caller: "operator",
+      });
       return { parts: { project_id: body.id }, caller: "operator" };
     },
     // The new one is of nobody's tokens.
@@ -61,7 +71,9 @@ export const projectRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
       return { parts: { person_id: id }, body: { role: "admin" } };
     },
   },
-  removeMember: { succeed: async (walk) => ({ parts: { person_id: (await newMember(walk, "member")).id } }) },
+  removeMember: {
+    succeed: async (walk) => ({ parts: { person_id: (await newMember(walk, "member")).id } }),
+  },
   leaveProject: {
     async succeed(walk) {
       leaver = await newMember(walk, "billing");

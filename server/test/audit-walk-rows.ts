@@ -1,13 +1,15 @@
-// How each route that the audit log has a word for is called, once so that it works and once so that it is refused; walked
-// by `audit-walk.test.ts`, which fails for a route that has no row.
+// How each route that the audit log has a word for is called, once so that it works and once so
+// that it is refused; walked by `audit-walk.test.ts`, which fails for a route that has no row.
 //
-// To add a row: name it by the route's operation id. `succeed` makes what the call needs (through `walk.call`, or as rows of
-// the database where no route makes it) and returns the call: ids of the path but the project's and the app's, query, body,
-// and the caller where it is not the owner's service account (for routes of operators: the operator). That is enough for
-// most: the refused call is then the same one with a token for calling apps (403), and the entries are expected to name the
-// last id of the path. `resource` says otherwise, `refuse` makes another refused call, `projectOf` names another project.
-// A route that changes something and is meant to leave no entry says why in `unrecorded`. Rows of an area that has many go
-// into a file of their own beside this one, spread into the table at its end.
+// To add a row: name it by the route's operation id. `succeed` makes what the call needs (through
+// `walk.call`, or as rows of the database where no route makes it) and returns the call: ids of the
+// path but the project's and the app's, query, body, and the caller where it is not the owner's
+// service account (for routes of operators: the operator). That is enough for most: the refused
+// call is then the same one with a token for calling apps (403), and the entries are expected to
+// name the last id of the path. `resource` says otherwise, `refuse` makes another refused call,
+// `projectOf` names another project. A route that changes something and is meant to leave no entry
+// says why in `unrecorded`. Rows of an area that has many go into a file of their own beside this
+// one, spread into the table at its end.
 import type { Updateable } from "kysely";
 import { newReleaseId, type ReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
@@ -37,28 +39,51 @@ let appsMade = 0;
 
 async function newCoupon(walk: Walk): Promise<string> {
   const code = `WALK${++couponsMade}`;
-  const body = { code, name: "Walk", coupon_type: "fixed_amount", amount_cents: 500, amount_currency: "USD" };
+  const body = {
+    code,
+    name: "Walk",
+    coupon_type: "fixed_amount",
+    amount_cents: 500,
+    amount_currency: "USD",
+  };
   const made = await walk.call("createCoupon", { body: { ...body, frequency: "once" } });
   if (made.status !== 201) throw new Error(JSON.stringify(made.body));
   return code;
 }
 
 async function deadRun(walk: Walk): Promise<WalkCall> {
-  return { parts: { run_id: await insertRun(walk, { state: "failure", acceptedAt: new Date(Date.now() - 60_000) }) } };
+  return {
+    parts: {
+      run_id: await insertRun(walk, {
+        state: "failure",
+        acceptedAt: new Date(Date.now() - 60_000),
+      }),
+    },
+  };
 }
 
 /** A route that says why there is no such thing here. */
 const refused = (call: WalkCall): NonNullable<WalkRows["deployPartnerApp"]> => ({
   succeed: () => call,
   status: 422,
-  refuse: () => ({ ...call, caller: "inference", status: 403, unrecorded: "it changes nothing for anybody" }),
+  refuse: () => ({
+    ...call,
+    caller: "inference",
+    status: 403,
+    unrecorded: "it changes nothing for anybody",
+  }),
   unrecorded: "it is always refused",
 });
 
 /** A route that answers and does nothing. */
 const unchanging = (call: WalkCall): NonNullable<WalkRows["createRunApp"]> => ({
   succeed: () => call,
-  refuse: () => ({ ...call, caller: "inference", status: 403, unrecorded: "it changes nothing for anybody" }),
+  refuse: () => ({
+    ...call,
+    caller: "inference",
+    status: 403,
+    unrecorded: "it changes nothing for anybody",
+  }),
   unrecorded: "it changes nothing",
 });
 
@@ -77,7 +102,10 @@ const appsAndBuilds: WalkRows = {
   downloadBuild: {
     async succeed(walk) {
       const { body } = await walk.call("deployUpload", { body: { name: "downloaded-by-walk" } });
-      await fetch(body.uploadUrl, { method: "PUT", body: new Uint8Array(zipOf({ "main.py": "" })) });
+      await fetch(body.uploadUrl, {
+        method: "PUT",
+        body: new Uint8Array(zipOf({ "main.py": "" })),
+      });
       return { parts: { app_id: body.appId, build_id: body.buildId } };
     },
   },
@@ -137,11 +165,16 @@ const appsAndBuilds: WalkRows = {
   stopApp: { succeed: (walk) => set(walk, { stopped_at: null }) },
   startApp: { succeed: (walk) => set(walk, { stopped_at: new Date() }) },
   deleteApp: { succeed: newApp },
-  restartApp: { succeed: async (walk) => set(walk, { stopped_at: null, live_release_id: await newRelease(walk) }) },
+  restartApp: {
+    succeed: async (walk) =>
+      set(walk, { stopped_at: null, live_release_id: await newRelease(walk) }),
+  },
 };
 
 async function newApp(walk: Walk): Promise<WalkCall> {
-  const made = await walk.call("createGitApp", { body: { name: `deleted-${++appsMade}`, gitRepo: "acme/shop" } });
+  const made = await walk.call("createGitApp", {
+    body: { name: `deleted-${++appsMade}`, gitRepo: "acme/shop" },
+  });
   return { parts: { app_id: made.body.appId } };
 }
 
@@ -152,7 +185,11 @@ async function set(walk: Walk, columns: Updateable<Tables["apps"]>): Promise<Wal
 }
 
 async function newRelease({ db, projectId, appId }: Walk): Promise<ReleaseId> {
-  const build = await db.selectFrom("builds").select("id").where("app_id", "=", appId).executeTakeFirstOrThrow();
+  const build = await db
+    .selectFrom("builds")
+    .select("id")
+    .where("app_id", "=", appId)
+    .executeTakeFirstOrThrow();
   const id = newReleaseId();
   await db
     .insertInto("releases")
@@ -169,7 +206,11 @@ async function newRelease({ db, projectId, appId }: Walk): Promise<ReleaseId> {
     })
     .onConflict((conflict) => conflict.doNothing())
     .execute();
-  const row = await db.selectFrom("releases").select("id").where("app_id", "=", appId).executeTakeFirstOrThrow();
+  const row = await db
+    .selectFrom("releases")
+    .select("id")
+    .where("app_id", "=", appId)
+    .executeTakeFirstOrThrow();
   return row.id;
 }
 
@@ -223,7 +264,12 @@ async function signedPush(walk: Walk): Promise<WalkCall> {
   const { body } = await walk.call("makeGitHook", {});
   const headers = { "x-gitlab-event": "Tag Push Hook", "x-gitlab-token": String(body.secret) };
   const parts = { hook_address: String(body.url).split("/").at(-1) ?? "" };
-  return { caller: "nobody", parts, headers, body: gitlabPush({ kind: "tag_push", ref: "refs/tags/v1" }) };
+  return {
+    caller: "nobody",
+    parts,
+    headers,
+    body: gitlabPush({ kind: "tag_push", ref: "refs/tags/v1" }),
+  };
 }
 
 const runs: WalkRows = {
@@ -264,12 +310,16 @@ const webhooks: WalkRows = {
     },
   },
   replayWebhookDelivery: {
-    succeed: async (walk) => ({ parts: { delivery_id: (await insertDelivery(walk, { url: hook })).id } }),
+    succeed: async (walk) => ({
+      parts: { delivery_id: (await insertDelivery(walk, { url: hook })).id },
+    }),
   },
   replayWebhookDeliveries: {
     async succeed(walk) {
       await insertDelivery(walk, { url: hook });
-      return { body: { from: "2020-01-01T00:00:00Z", to: new Date(Date.now() + laterMs).toISOString() } };
+      return {
+        body: { from: "2020-01-01T00:00:00Z", to: new Date(Date.now() + laterMs).toISOString() },
+      };
     },
   },
   pauseWebhookEndpoint: {
@@ -309,13 +359,20 @@ const secretsAndCredentials: WalkRows = {
 const coupons: WalkRows = {
   createCoupon: {
     succeed: () => ({
-      body: { code: "WALK0", name: "Walk", coupon_type: "percentage", percentage_rate: 10, frequency: "once" },
+      body: {
+        code: "WALK0",
+        name: "Walk",
+        coupon_type: "percentage",
+        percentage_rate: 10,
+        frequency: "once",
+      },
     }),
     resource: (_answer, _call, walk) => couponOf(walk, "WALK0"),
   },
   applyCoupon: {
     succeed: async (walk) => ({ body: { coupon_code: await newCoupon(walk) } }),
-    resource: (_answer, { body }, walk) => couponOf(walk, (body as { coupon_code: string }).coupon_code),
+    resource: (_answer, { body }, walk) =>
+      couponOf(walk, (body as { coupon_code: string }).coupon_code),
   },
   endCoupon: {
     succeed: async (walk) => ({ parts: { code: await newCoupon(walk) } }),
@@ -326,7 +383,9 @@ const coupons: WalkRows = {
 const plansAndBudgets: WalkRows = {
   updateOperatorProject: { succeed: () => ({ body: { plan: "self-hosted" } }) },
   setProjectBudget: {
-    succeed: () => ({ body: { amount_cents: 1000, webhook_url: "https://receiver.invalid/walked-secret" } }),
+    succeed: () => ({
+      body: { amount_cents: 1000, webhook_url: "https://receiver.invalid/walked-secret" },
+    }),
   },
   deleteProjectBudget: { succeed: () => ({}) },
   setAppBudget: { succeed: () => ({ body: { amount_cents: 1000 } }) },
@@ -335,7 +394,11 @@ const plansAndBudgets: WalkRows = {
 
 /** Codes may be given out again; entries name the coupon itself. */
 async function couponOf({ db }: Walk, code: string): Promise<WalkResource> {
-  const row = await db.selectFrom("coupons").select("id").where("code", "=", code).executeTakeFirstOrThrow();
+  const row = await db
+    .selectFrom("coupons")
+    .select("id")
+    .where("code", "=", code)
+    .executeTakeFirstOrThrow();
   return { type: "coupon", id: row.id };
 }
 
@@ -343,7 +406,9 @@ const auditLog: WalkRows = {
   // The owner's own reading leaves none.
   listAuditLog: { succeed: () => ({ caller: "operator" }) },
   exportAuditLog: { succeed: () => ({ query: "format=csv" }) },
-  setAuditForwarding: { succeed: () => ({ body: { url: "https://receiver.invalid/hook?key=walked-secret" } }) },
+  setAuditForwarding: {
+    succeed: () => ({ body: { url: "https://receiver.invalid/hook?key=walked-secret" } }),
+  },
   deleteAuditForwarding: { succeed: () => ({}) },
 };
 

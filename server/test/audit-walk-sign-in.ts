@@ -1,10 +1,18 @@
-// Rows of the walk over all routes for what people do with their own sign-in; see `audit-walk-rows.ts`.
+// Rows of the walk over all routes for what people do with their own sign-in; see
+// `audit-walk-rows.ts`.
 import { randomUUID } from "node:crypto";
 import { newMember, password, signIn, type Walked } from "./audit-walk-projects.ts";
 import { appCode } from "./people-stage.ts";
 import { SmallBrowser } from "./support/oidc-server.ts";
 import { until } from "./support/until.ts";
-import type { Walk, WalkCall, WalkCaller, WalkRefusal, WalkRow, WalkRows } from "./support/audit-walk.ts";
+import type {
+  Walk,
+  WalkCall,
+  WalkCaller,
+  WalkRefusal,
+  WalkRow,
+  WalkRows,
+} from "./support/audit-walk.ts";
 
 /** What a person is called and where their entries are, for the row that is walked. */
 let person: Walked | undefined;
@@ -25,7 +33,10 @@ const samePage = { "sec-fetch-site": "same-origin" };
 
 let visitor: Walked | undefined;
 
-/** One person for all rows that leave the password and its second step alone, with a session of its own for each. */
+/**
+ * One person for all rows that leave the password and its second step alone, with a session of its
+ * own for each.
+ */
 async function visit(walk: Walk): Promise<Walked> {
   visitor ??= await newMember(walk, "member");
   person = await signIn(walk, visitor);
@@ -33,20 +44,27 @@ async function visit(walk: Walk): Promise<Walked> {
 }
 
 /** Refused before anybody is known. */
-const nobody = { caller: "nobody", unrecorded: "whoever shows nothing that is valid is nobody that is known" } as const;
+const nobody = {
+  caller: "nobody",
+  unrecorded: "whoever shows nothing that is valid is nobody that is known",
+} as const;
 
 function refused(status: number, call: WalkCall = {}): () => WalkRefusal {
   return () => ({ ...call, ...nobody, status });
 }
 
 /** A person with two-factor sign-in on, and the code after the one that turned it on. */
-async function withTwoFactor(walk: Walk): Promise<{ readonly caller: WalkCaller; readonly code: () => string }> {
+async function withTwoFactor(
+  walk: Walk,
+): Promise<{ readonly caller: WalkCaller; readonly code: () => string }> {
   const { uri, caller } = await enrolling(walk);
   const { body } = await walk.call("confirmTwoFactor", { caller, body: { code: appCode(uri) } });
   return { caller: { token: body.accessToken, type: "person" }, code: () => appCode(uri, 1) };
 }
 
-async function enrolling(walk: Walk): Promise<{ readonly caller: Walked["caller"]; readonly uri: string }> {
+async function enrolling(
+  walk: Walk,
+): Promise<{ readonly caller: Walked["caller"]; readonly uri: string }> {
   const { caller } = await walker(walk);
   const { body } = await walk.call("beginTwoFactor", { caller, body: { password } });
   return { caller, uri: body.uri };
@@ -59,7 +77,9 @@ async function resetToken(walk: Walk): Promise<string> {
 }
 
 /** A device login that waits; its code for the person and the one for the device. */
-async function deviceLogin(walk: Walk): Promise<{ readonly user_code: string; readonly device_code: string }> {
+async function deviceLogin(
+  walk: Walk,
+): Promise<{ readonly user_code: string; readonly device_code: string }> {
   const { body } = await walk.call("beginDeviceLogin", { caller: "nobody", body: {} });
   return body.deviceAuthResponsePayload;
 }
@@ -74,18 +94,27 @@ const sessions: WalkRows = {
   signIn: {
     ...ofPerson,
     actorType: "person",
-    succeed: async (walk) => ({ caller: "nobody", body: { email: (await visit(walk)).email, password } }),
+    succeed: async (walk) => ({
+      caller: "nobody",
+      body: { email: (await visit(walk)).email, password },
+    }),
     refuse: wrongPassword,
   },
   issueAccessToken: {
-    succeed: async (walk) => ({ caller: "nobody", body: { refresh_token: (await visit(walk)).refreshToken } }),
+    succeed: async (walk) => ({
+      caller: "nobody",
+      body: { refresh_token: (await visit(walk)).refreshToken },
+    }),
     refuse: refused(401, { body: { refresh_token: "never-made" } }),
     unrecorded: "the sign-in that began the session is recorded, not each of its access tokens",
   },
   signOut: {
     ...ofPerson,
     actorType: "person",
-    succeed: async (walk) => ({ caller: "nobody", body: { refresh_token: (await visit(walk)).refreshToken } }),
+    succeed: async (walk) => ({
+      caller: "nobody",
+      body: { refresh_token: (await visit(walk)).refreshToken },
+    }),
     refuse: refused(400, { body: { refresh_token: 5 } }),
   },
   endSession: {
@@ -105,7 +134,10 @@ const sessions: WalkRows = {
   },
 };
 
-/** A visit at the provider, up to where it sends the browser back to; `account`: whose address is proven there. */
+/**
+ * A visit at the provider, up to where it sends the browser back to; `account`: whose address is
+ * proven there.
+ */
 async function visitProvider({ platform, oidc }: Walk, email: string): Promise<WalkCall> {
   const { baseUrl } = platform.bootstrap;
   const browser = new SmallBrowser();
@@ -117,19 +149,28 @@ async function visitProvider({ platform, oidc }: Walk, email: string): Promise<W
   });
   const { url } = (await begun.json()) as { url: string };
   const { location } = await browser.follow(url, `${baseUrl}/v2/auth/callback`);
-  const cookie = [...browser.cookiesOf(baseUrl)].map(([name, value]) => `${name}=${value}`).join("; ");
+  const cookie = [...browser.cookiesOf(baseUrl)]
+    .map(([name, value]) => `${name}=${value}`)
+    .join("; ");
   const query = new URL(location).search.slice(1);
   return { caller: "nobody", parts: { provider: "oidc" }, query, headers: { cookie } };
 }
 
 const providers: WalkRows = {
   signInWithProvider: {
-    succeed: () => ({ caller: "nobody", headers: samePage, body: { provider: "oidc", returnTo: "/dashboard" } }),
+    succeed: () => ({
+      caller: "nobody",
+      headers: samePage,
+      body: { provider: "oidc", returnTo: "/dashboard" },
+    }),
     refuse: refused(400, { headers: samePage, body: { provider: "nobody's" } }),
     unrecorded: "nobody has said yet who they are",
   },
   connectProvider: {
-    succeed: async (walk) => ({ caller: (await visit(walk)).caller, body: { provider: "oidc", password } }),
+    succeed: async (walk) => ({
+      caller: (await visit(walk)).caller,
+      body: { provider: "oidc", password },
+    }),
     unrecorded: "nothing is connected until the provider has sent the browser back",
   },
   disconnectProvider: {
@@ -149,7 +190,11 @@ const providers: WalkRows = {
     actorType: "person",
     async succeed(walk) {
       const { id, email } = await walker(walk);
-      await walk.db.updateTable("people").set({ email_verified: true }).where("id", "=", id).execute();
+      await walk.db
+        .updateTable("people")
+        .set({ email_verified: true })
+        .where("id", "=", id)
+        .execute();
       return await visitProvider(walk, email);
     },
     refuse: () => ({
@@ -219,7 +264,10 @@ const twoFactor: WalkRows = {
     actorType: "person",
     async succeed(walk) {
       const { code } = await withTwoFactor(walk);
-      const first = await walk.call("signIn", { caller: "nobody", body: { email: person?.email, password } });
+      const first = await walk.call("signIn", {
+        caller: "nobody",
+        body: { email: person?.email, password },
+      });
       return { caller: "nobody", body: { challenge: first.body.challenge, code: code() } };
     },
     refuse: refused(401, { body: { challenge: "never-made", code: "123456" } }),
@@ -267,7 +315,11 @@ const devices: WalkRows = {
     async succeed(walk) {
       const { caller } = await visit(walk);
       const { user_code: userCode, device_code: deviceCode } = await deviceLogin(walk);
-      await walk.call("decideDeviceLogin", { caller, parts: { user_code: userCode }, body: { decision: "approve" } });
+      await walk.call("decideDeviceLogin", {
+        caller,
+        parts: { user_code: userCode },
+        body: { decision: "approve" },
+      });
       return { caller: "nobody", body: { device_code: deviceCode } };
     },
     refuse: refused(400, { body: { device_code: "never-made" } }),
@@ -275,4 +327,10 @@ const devices: WalkRows = {
 };
 
 /** By operation id. */
-export const signInRows: WalkRows = { ...sessions, ...providers, ...passwords, ...twoFactor, ...devices };
+export const signInRows: WalkRows = {
+  ...sessions,
+  ...providers,
+  ...passwords,
+  ...twoFactor,
+  ...devices,
+};

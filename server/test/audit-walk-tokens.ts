@@ -1,11 +1,17 @@
-// Rows of the walk over all routes for tokens and the keys that sign them; see `audit-walk-rows.ts`.
+// Rows of the walk over all routes for tokens and the keys that sign them; see
+// `audit-walk-rows.ts`.
 import type { RouteId } from "@slipway/contract/routes.ts";
 import type { Walk, WalkAnswer, WalkCall, WalkRow } from "./support/audit-walk.ts";
 
 type Making = "createServiceAccount" | "createApiKey" | "createOperatorToken";
 
 /** Makes one; the call names it in the path. */
-async function newToken(walk: Walk, id: Making, part: string, body: object = {}): Promise<WalkCall> {
+async function newToken(
+  walk: Walk,
+  id: Making,
+  part: string,
+  body: object = {},
+): Promise<WalkCall> {
   const { status, body: made } = await walk.call(id, { body: { name: "walked", ...body } });
   if (status !== 201) throw new Error(JSON.stringify(made));
   return { parts: { [part]: made.id } };
@@ -18,7 +24,8 @@ const made = (type: string) => ({
 const serviceAccount = (walk: Walk): Promise<WalkCall> =>
   newToken(walk, "createServiceAccount", "service_account_id", { role: "member" });
 const apiKey = (walk: Walk): Promise<WalkCall> => newToken(walk, "createApiKey", "api_key_id");
-const operatorToken = (walk: Walk): Promise<WalkCall> => newToken(walk, "createOperatorToken", "token_id");
+const operatorToken = (walk: Walk): Promise<WalkCall> =>
+  newToken(walk, "createOperatorToken", "token_id");
 
 /** By operation id. */
 export const tokenRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
@@ -26,7 +33,9 @@ export const tokenRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
     succeed: () => ({ body: { name: "walked", permissions: ["apps.read"] } }),
     ...made("service_account"),
   },
-  updateServiceAccount: { succeed: async (walk) => ({ ...(await serviceAccount(walk)), body: { role: "billing" } }) },
+  updateServiceAccount: {
+    succeed: async (walk) => ({ ...(await serviceAccount(walk)), body: { role: "billing" } }),
+  },
   rotateServiceAccount: { succeed: serviceAccount },
   deleteServiceAccount: { succeed: serviceAccount },
   listApiKeys: {

@@ -6,9 +6,16 @@ let filesMade = 0;
 
 async function begin(walk: Walk): Promise<{ path: string; uploadId: string; key: string }> {
   const path = `walked-${++filesMade}`;
-  const begun = await walk.call("beginVolumeUpload", { parts, body: { file_path: path, part_count: 1 } });
+  const begun = await walk.call("beginVolumeUpload", {
+    parts,
+    body: { file_path: path, part_count: 1 },
+  });
   const [part] = begun.body.parts;
-  return { path, uploadId: begun.body.upload_id, key: new URL(part.url).pathname.split("/").at(-2) ?? "" };
+  return {
+    path,
+    uploadId: begun.body.upload_id,
+    key: new URL(part.url).pathname.split("/").at(-2) ?? "",
+  };
 }
 
 async function send(walk: Walk): Promise<WalkCall & { readonly path: string }> {

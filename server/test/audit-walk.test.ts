@@ -1,6 +1,7 @@
-// Every route that changes something, or that the audit log has a word for, is called on a whole platform: once so that it
-// works and once so that it is refused. Each leaves exactly the entry that it should. Made from the contract's table: a route
-// without a row in `audit-walk-rows.ts` fails.
+// Every route that changes something, or that the audit log has a word for, is called on a whole
+// platform: once so that it works and once so that it is refused. Each leaves exactly the entry
+// that it should. Made from the contract's table: a route without a row in `audit-walk-rows.ts`
+// fails.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Route } from "@slipway/contract/route.ts";
@@ -34,12 +35,18 @@ test("every route that changes something leaves one entry of who did what, and o
   const walk = await startWalk(t);
   for (const id of walked) {
     await t.test(id, async () => {
-      const row = walkRows[id] ?? assert.fail(`${id} has no row in audit-walk-rows.ts; its opening comment says how`);
-      assert.ok(routes[id].audit !== null || row.unrecorded, `${id} changes something and names no action of the log`);
+      const row =
+        walkRows[id] ??
+        assert.fail(`${id} has no row in audit-walk-rows.ts; its opening comment says how`);
+      assert.ok(
+        routes[id].audit !== null || row.unrecorded,
+        `${id} changes something and names no action of the log`,
+      );
       const call = await row.succeed(walk);
       const answer = await walk.call(id, call);
       assert.equal(answer.status, row.status ?? routes[id].status, JSON.stringify(answer.body));
-      const projectId = row.projectOf === undefined ? projectOf(walk, id, call) : row.projectOf(answer, walk);
+      const projectId =
+        row.projectOf === undefined ? projectOf(walk, id, call) : row.projectOf(answer, walk);
       const resource = (await row.resource?.(answer, call, walk)) ?? lastOf(walk, id, call);
       await assertSuccess({ walk, id, call, answer, row }, { projectId, resource });
       const refusal = (await row.refuse?.(walk)) ?? { ...call, caller: "inference", status: 403 };
@@ -58,9 +65,16 @@ type Made = {
 };
 type Expected = { readonly projectId: string | null; readonly resource: WalkResource };
 
-async function assertSuccess({ walk, id, row, call, answer }: Made, expected: Expected): Promise<void> {
+async function assertSuccess(
+  { walk, id, row, call, answer }: Made,
+  expected: Expected,
+): Promise<void> {
   if (row.unrecorded !== undefined) {
-    return assert.deepEqual(await entriesOf(walk, answer), [], "it leaves no entry, as its row says");
+    return assert.deepEqual(
+      await entriesOf(walk, answer),
+      [],
+      "it leaves no entry, as its row says",
+    );
   }
   // Some answers are given before their work is done, so that their time tells nothing.
   const [entry, ...others] = await until(`${id} leaves an entry`, async () => {
@@ -77,12 +91,18 @@ async function assertSuccess({ walk, id, row, call, answer }: Made, expected: Ex
   assert.equal(entry.address, "127.0.0.1");
 }
 
-async function assertRefusal(walk: Walk, id: RouteId, refusal: WalkRefusal, isUsual: boolean): Promise<void> {
+async function assertRefusal(
+  walk: Walk,
+  id: RouteId,
+  refusal: WalkRefusal,
+  isUsual: boolean,
+): Promise<void> {
   const answer = await walk.call(id, refusal);
   assert.equal(answer.status, refusal.status, JSON.stringify(answer.body));
   if (answer.status >= 400) assert.equal(typeof answer.body.message, "string");
   const entries = await entriesOf(walk, answer);
-  if (refusal.unrecorded !== undefined) return assert.deepEqual(entries, [], "no entry, as its row says");
+  if (refusal.unrecorded !== undefined)
+    return assert.deepEqual(entries, [], "no entry, as its row says");
   const [entry, ...others] = entries;
   assert.ok(entry, `the refused ${id} left no entry`);
   assert.deepEqual(others, [], "one entry and no more");
@@ -95,11 +115,17 @@ async function assertRefusal(walk: Walk, id: RouteId, refusal: WalkRefusal, isUs
   assert.deepEqual({ type: entry.resource_type, id: entry.resource_id }, lastOf(walk, id, refusal));
 }
 
-/** Whoever acts through the API has a request: nothing is recorded of them beside it but from where they come. And no secret is in any entry. */
+/**
+ * Whoever acts through the API has a request: nothing is recorded of them beside it but from where
+ * they come. And no secret is in any entry.
+ */
 async function assertNothingElse({ db }: Walk): Promise<void> {
   const entries = await db.selectFrom("audit_log").selectAll().execute();
   const strange = entries.filter(
-    (entry) => entry.request_id === null && entry.actor_type !== "platform" && entry.action !== "token.new_address",
+    (entry) =>
+      entry.request_id === null &&
+      entry.actor_type !== "platform" &&
+      entry.action !== "token.new_address",
   );
   assert.deepEqual(strange, []);
   assert.doesNotMatch(JSON.stringify(entries), /walked-secret|whsec_|eyJ/);
@@ -107,13 +133,23 @@ async function assertNothingElse({ db }: Walk): Promise<void> {
 
 async function entriesOf({ db }: Walk, { requestId }: WalkAnswer): Promise<Entry[]> {
   assert.notEqual(requestId, "", "every answer names its request");
-  return await db.selectFrom("audit_log").selectAll().where("request_id", "=", requestId).orderBy("id").execute();
+  return await db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("request_id", "=", requestId)
+    .orderBy("id")
+    .execute();
 }
 
 function actorTypeOf(id: RouteId, call: WalkCall): string {
   const caller = callerOf(id, call);
   if (typeof caller !== "string") return caller.type;
-  return { owner: "service_account", inference: "inference_token", operator: "operator", nobody: "anonymous" }[caller];
+  return {
+    owner: "service_account",
+    inference: "inference_token",
+    operator: "operator",
+    nobody: "anonymous",
+  }[caller];
 }
 
 function projectOf(walk: Walk, id: RouteId, call: WalkCall): string | null {
@@ -123,7 +159,8 @@ function projectOf(walk: Walk, id: RouteId, call: WalkCall): string | null {
 /** What the last id of the path stands for; without one, the platform. */
 function lastOf(walk: Walk, id: RouteId, call: WalkCall): WalkResource {
   const [name, value] = [...partsOf(walk, id, call)].at(-1) ?? [];
-  if (name === undefined || value === undefined || unnamed.has(name)) return { type: "platform", id: "" };
+  if (name === undefined || value === undefined || unnamed.has(name))
+    return { type: "platform", id: "" };
   return { type: resourceTypes[name] ?? name.replace(/_id$/, ""), id: value };
 }
 

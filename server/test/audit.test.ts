@@ -20,7 +20,12 @@ test("an entry names who, what, with which outcome, and by which request", async
     changes: { DB_PASSWORD: { old: "before", new: "after" } },
     reason: "no permission\0",
   });
-  const [row] = await listEntries(db, { projectId, action: "secrets.update", outcome: "failure", limit: 1 });
+  const [row] = await listEntries(db, {
+    projectId,
+    action: "secrets.update",
+    outcome: "failure",
+    limit: 1,
+  });
   assert.ok(row);
   const { at, at_micros, id, user_agent, ...rest } = row;
   assert.ok(at instanceof Date && id > 0);
@@ -61,7 +66,12 @@ test("pages neither repeat nor leave out entries while new ones come in", async 
   const seen: (string | null)[] = [];
   let before: EntryCursor | null = null;
   for (;;) {
-    const rows: AuditRow[] = await listEntries(db, { projectId, action: "app.create", before, limit: 3 });
+    const rows: AuditRow[] = await listEntries(db, {
+      projectId,
+      action: "app.create",
+      before,
+      limit: 3,
+    });
     const page = rows.slice(0, 2);
     const last = page.at(-1) ?? assert.fail("a page is never empty here");
     seen.push(...page.map((row) => row.resource_id));

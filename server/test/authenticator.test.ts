@@ -1,4 +1,5 @@
-// Bad tokens are bounded by address and by the token that has ended, while good ones go on; at the API and for calls of apps.
+// Bad tokens are bounded by address and by the token that has ended, while good ones go on; at the
+// API and for calls of apps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -15,8 +16,17 @@ import { revokeToken } from "#test/support/revoke-token.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
-function authenticatorOf(accounts: Accounts, failedPerMinute: number, clock: Clock = systemClock): Authenticator {
-  return new Authenticator({ check: accounts.check, uses: { note: () => undefined }, failedPerMinute, clock });
+function authenticatorOf(
+  accounts: Accounts,
+  failedPerMinute: number,
+  clock: Clock = systemClock,
+): Authenticator {
+  return new Authenticator({
+    check: accounts.check,
+    uses: { note: () => undefined },
+    failedPerMinute,
+    clock,
+  });
 }
 
 function codeOf(judged: unknown): string {
@@ -49,7 +59,11 @@ test("after many bad tokens unknown ones are refused unseen for a minute; known 
     "one that was refused before too",
   );
   assert.equal(codeOf(await authenticator.check(unknown, "192.0.2.1")), "rate_limited");
-  assert.equal(codeOf(authenticator.cached(unknown, "192.0.2.1")), "rate_limited", "also where calls of apps ask");
+  assert.equal(
+    codeOf(authenticator.cached(unknown, "192.0.2.1")),
+    "rate_limited",
+    "also where calls of apps ask",
+  );
   assert.equal(codeOf(await authenticator.check(known, "192.0.2.1")), "valid");
   assert.equal(codeOf(authenticator.cached(known, "192.0.2.1")), "valid");
   assert.equal(codeOf(await authenticator.check(third, "192.0.2.2")), "valid");
@@ -79,9 +93,14 @@ test("a client that goes on with a revoked token is counted by it, not by the ad
   await revokeToken(accounts, ended);
   await until("it is refused", async () => (await accounts.check.check(ended)) === null);
   const codes = [];
-  for (let index = 0; index < 5; index++) codes.push(codeOf(await authenticator.check(ended, "192.0.2.1")));
+  for (let index = 0; index < 5; index++)
+    codes.push(codeOf(await authenticator.check(ended, "192.0.2.1")));
   assert.deepEqual(codes, ["not valid", "not valid", "not valid", "rate_limited", "rate_limited"]);
-  assert.equal(codeOf(await authenticator.check(ended, "198.51.100.9")), "rate_limited", "wherever it comes from");
+  assert.equal(
+    codeOf(await authenticator.check(ended, "198.51.100.9")),
+    "rate_limited",
+    "wherever it comes from",
+  );
   assert.equal(codeOf(await authenticator.check(fresh, "192.0.2.1")), "valid");
 });
 
@@ -109,7 +128,11 @@ test("the management API answers 401, then 429 with the seconds to wait", async 
   assert.match(refused.headers.get("retry-after") ?? "", /^\d+$/);
   assert.match(refused.body.message, /^Too many invalid tokens/);
   assert.equal((await api.call("GET", path)).status, 200, "the known one goes on");
-  assert.equal((await api.call("GET", path, { token: null })).status, 401, "without a token nothing is tried");
+  assert.equal(
+    (await api.call("GET", path, { token: null })).status,
+    401,
+    "without a token nothing is tried",
+  );
 });
 
 test("calls of apps take a token with the right to call; without it 403, of another project 404, too many bad ones 429", async () => {
@@ -128,10 +151,19 @@ test("calls of apps take a token with the right to call; without it 403, of anot
     inference: [{ ...account, kind: "inference", role: null, permissions: null }, "passes"],
     member: [{ ...service, role: "member" }, "passes"],
     billing: [{ ...service, role: "billing" }, "forbidden"],
-    chosen: [{ ...service, role: null, permissions: new Set(["apps.call"]) } satisfies TokenCaller, "passes"],
-    other: [{ ...service, role: null, permissions: new Set(["apps.read"]) } satisfies TokenCaller, "forbidden"],
+    chosen: [
+      { ...service, role: null, permissions: new Set(["apps.call"]) } satisfies TokenCaller,
+      "passes",
+    ],
+    other: [
+      { ...service, role: null, permissions: new Set(["apps.read"]) } satisfies TokenCaller,
+      "forbidden",
+    ],
     foreign: [{ ...service, role: "owner", projectId: "p-00000002" as ProjectId }, "not_found"],
-    operator: [{ ...account, kind: "operator", projectId: null, role: null, permissions: null }, "unauthorized"],
+    operator: [
+      { ...account, kind: "operator", projectId: null, role: null, permissions: null },
+      "unauthorized",
+    ],
     bad: [null, "unauthorized"],
     tooMany: [new Fault("rate_limited", "too many", { retryAfterSeconds: 9 }), "rate_limited"],
   };

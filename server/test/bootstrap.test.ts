@@ -1,4 +1,5 @@
-// The first start and later ones, with the crashes that can fall between its steps, and the secret key.
+// The first start and later ones, with the crashes that can fall between its steps, and the secret
+// key.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +24,11 @@ const localUrl = "http://127.0.0.1:7071";
 
 /** One start of a platform on the folder, as far as bootstrap goes. */
 async function start(db: Db, folder: string, url = baseUrl): Promise<SigningKeys> {
-  const sealer = await openSealer(db, { secretKeys: null, secretKeyFile: join(folder, "secret.key"), sealedColumns });
+  const sealer = await openSealer(db, {
+    secretKeys: null,
+    secretKeyFile: join(folder, "secret.key"),
+    sealedColumns,
+  });
   const keys = new SigningKeys({ sealer, clock: systemClock });
   const file = join(folder, "bootstrap.json");
   await bootstrap({ db, keys, file, baseUrl: url, localUrl, clock: systemClock, log: silentLog });
@@ -34,8 +39,17 @@ function readBootstrap(folder: string): BootstrapFile {
   return JSON.parse(readFileSync(join(folder, "bootstrap.json"), "utf8")) as BootstrapFile;
 }
 
-async function kindsOf(db: Db, keys: SigningKeys, file: BootstrapFile): Promise<(string | undefined)[]> {
-  const check = new TokenCheck({ db, keys, notifications: { listen: () => () => undefined }, clock: systemClock });
+async function kindsOf(
+  db: Db,
+  keys: SigningKeys,
+  file: BootstrapFile,
+): Promise<(string | undefined)[]> {
+  const check = new TokenCheck({
+    db,
+    keys,
+    notifications: { listen: () => () => undefined },
+    clock: systemClock,
+  });
   const tokens = [file.serviceAccountToken, file.inferenceToken, file.operatorToken];
   const callers = await Promise.all(tokens.map((token) => check.check(token)));
   return callers.map((caller) => caller?.kind);
@@ -72,9 +86,13 @@ test("the first start makes an owner, a project and tokens that work, and tells 
     .innerJoin("person_accounts", "person_accounts.person_id", "people.id")
     .select(["people.email", "password_hash", "role", "project_id"])
     .executeTakeFirstOrThrow();
-  assert.deepEqual([owner.email, owner.role, owner.project_id], ["owner@localhost", "owner", file.projectId]);
+  assert.deepEqual(
+    [owner.email, owner.role, owner.project_id],
+    ["owner@localhost", "owner", file.projectId],
+  );
   assert.ok(await isPassword(file.ownerPassword, owner.password_hash ?? ""));
-  for (const name of ["bootstrap.json", "secret.key"]) assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
+  for (const name of ["bootstrap.json", "secret.key"])
+    assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
 });
 
 test("what the first start did is in the audit log, without a secret", async (t) => {
@@ -141,7 +159,9 @@ test("the file of another database is moved aside, not overwritten", async (t) =
   const { db: other } = await testDatabase(t);
   await start(other, folder);
   assert.notEqual(readBootstrap(folder).projectId, old.projectId);
-  const kept = JSON.parse(readFileSync(join(folder, `bootstrap.${old.projectId}.json`), "utf8")) as BootstrapFile;
+  const kept = JSON.parse(
+    readFileSync(join(folder, `bootstrap.${old.projectId}.json`), "utf8"),
+  ) as BootstrapFile;
   assert.deepEqual(kept, old);
 });
 

@@ -1,4 +1,5 @@
-// Budgets over the wire: set, shown and deleted by those who may, with the words and entries that the contract promises.
+// Budgets over the wire: set, shown and deleted by those who may, with the words and entries that
+// the contract promises.
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
@@ -7,7 +8,9 @@ import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support
 import { monthClock, spend, thisMonth } from "./budgets-stage.ts";
 import "#test/support/leftovers.ts";
 
-type Stage = ApiUnderTest & { budget(method: string, body?: unknown, app?: string): Promise<ApiAnswer> };
+type Stage = ApiUnderTest & {
+  budget(method: string, body?: unknown, app?: string): Promise<ApiAnswer>;
+};
 
 async function openStage(t: TestContext): Promise<Stage> {
   const api = await startManagementApi(t, { clock: monthClock });
@@ -65,8 +68,15 @@ describe("a budget", () => {
         updated_at: "",
       },
     );
-    const ofApp = await stage.budget("PUT", { amount_cents: 10, warn_percent: [50, 10], stop: true }, "example");
-    assert.deepEqual([ofApp.body.app_id, ofApp.body.warn_percent], [`${stage.projectId}-example`, [10, 50]]);
+    const ofApp = await stage.budget(
+      "PUT",
+      { amount_cents: 10, warn_percent: [50, 10], stop: true },
+      "example",
+    );
+    assert.deepEqual(
+      [ofApp.body.app_id, ofApp.body.warn_percent],
+      [`${stage.projectId}-example`, [10, 50]],
+    );
     const again = await stage.budget("PUT", { amount_cents: 7000, warn_percent: [] });
     assert.deepEqual([again.body.amount_cents, again.body.warn_percent], [7000, []]);
     assert.equal(again.body.created_at, set.body.created_at);
@@ -129,13 +139,31 @@ describe("a budget", () => {
     const stage = await openStage(t);
     const refusals: readonly (readonly [unknown, string])[] = [
       [{}, "amount_cents is missing; it must be a whole number from 1 to 100000000000."],
-      [{ amount_cents: 0 }, "amount_cents is 0, but must be a whole number from 1 to 100000000000."],
-      [{ amount_cents: 1, warn_percent: [0] }, "warn_percent is [0], but must be a list of at most 10 whole numbers"],
-      [{ amount_cents: 1, warn_percent: [80, 80] }, "warn_percent is [80, 80], but must be a list of at most 10"],
-      [{ amount_cents: 1, warn_percent: 80 }, "warn_percent is 80, but must be a list of at most 10 whole numbers"],
+      [
+        { amount_cents: 0 },
+        "amount_cents is 0, but must be a whole number from 1 to 100000000000.",
+      ],
+      [
+        { amount_cents: 1, warn_percent: [0] },
+        "warn_percent is [0], but must be a list of at most 10 whole numbers",
+      ],
+      [
+        { amount_cents: 1, warn_percent: [80, 80] },
+        "warn_percent is [80, 80], but must be a list of at most 10",
+      ],
+      [
+        { amount_cents: 1, warn_percent: 80 },
+        "warn_percent is 80, but must be a list of at most 10 whole numbers",
+      ],
       [{ amount_cents: 1, stop: "yes" }, 'stop is "yes", but must be true or false.'],
-      [{ amount_cents: 1, webhook_url: "ftp://x" }, "webhook_url is not shown here, but must be an http or https URL"],
-      [{ amount_cent: 1 }, '"amount_cent" is not a field of this request; did you mean amount_cents?'],
+      [
+        { amount_cents: 1, webhook_url: "ftp://x" },
+        "webhook_url is not shown here, but must be an http or https URL",
+      ],
+      [
+        { amount_cent: 1 },
+        '"amount_cent" is not a field of this request; did you mean amount_cents?',
+      ],
     ];
     for (const [body, message] of refusals) {
       const answer = await stage.budget("PUT", body);
@@ -153,12 +181,16 @@ describe("a budget", () => {
       const remove = await stage.call("DELETE", path, { token });
       return [put.status, get.status, remove.status];
     };
-    const ofRole = (role: "admin" | "member" | "billing") => stage.issue({ kind: "service_account", role });
+    const ofRole = (role: "admin" | "member" | "billing") =>
+      stage.issue({ kind: "service_account", role });
     assert.deepEqual(await statuses(await ofRole("billing")), [200, 200, 200]);
     assert.deepEqual(await statuses(await ofRole("admin")), [403, 404, 403]);
     assert.deepEqual(await statuses(await ofRole("member")), [403, 403, 403]);
     assert.deepEqual(await statuses(null), [401, 401, 401]);
-    const stranger = await stage.issue({ kind: "service_account", projectId: await stage.addProject("second") });
+    const stranger = await stage.issue({
+      kind: "service_account",
+      projectId: await stage.addProject("second"),
+    });
     assert.deepEqual(await statuses(stranger), [404, 404, 404]);
   });
 });

@@ -1,4 +1,5 @@
-// A budget on a whole platform: real replicas cost real time at prices that are raised for it, until calls are refused.
+// A budget on a whole platform: real replicas cost real time at prices that are raised for it,
+// until calls are refused.
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -61,9 +62,13 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
   const set = await platform.api("PUT", budget, { amount_cents: amount, stop: true });
   assert.equal(set.status, 200, JSON.stringify(set.body));
 
-  await until("the budget stops the app", async () => (await platform.api("GET", budget)).body.stopped_at !== null, {
-    deadlineMs: stopMs,
-  });
+  await until(
+    "the budget stops the app",
+    async () => (await platform.api("GET", budget)).body.stopped_at !== null,
+    {
+      deadlineMs: stopMs,
+    },
+  );
   const refused = await until("calls are refused", async () => {
     const answer = await platform.call("costly", "run?async=true", {});
     return answer.status === 402 ? answer : undefined;
@@ -76,31 +81,55 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
   assert.ok(message.endsWith(`raised (PUT ${budget}) or deleted (DELETE ${budget}).`), message);
   const plain = await platform.call("costly", "run", {});
   assert.deepEqual([plain.status, await plain.json()], [402, { message }]);
-  const [build] = (await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/builds`)).body as {
+  const [build] = (await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/builds`))
+    .body as {
     id: string;
   }[];
-  const rebuilt = await platform.api("POST", `/v2/projects/${projectId}/apps/${appId}/builds/${build?.id}/rebuild`);
-  assert.deepEqual([rebuilt.status, rebuilt.body.message], [402, message], "nothing is built that could not run");
+  const rebuilt = await platform.api(
+    "POST",
+    `/v2/projects/${projectId}/apps/${appId}/builds/${build?.id}/rebuild`,
+  );
+  assert.deepEqual(
+    [rebuilt.status, rebuilt.body.message],
+    [402, message],
+    "nothing is built that could not run",
+  );
 
   gate.open();
   const ended = await long;
   assert.equal(ended.status, 200, "the call that ran was not ended");
-  await until("no replica is left", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs: 30_000 });
+  await until("no replica is left", async () => (await replicaCount(platform, appId)) === 0, {
+    deadlineMs: 30_000,
+  });
   const runPath = `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`;
-  const statusOf = async (): Promise<unknown> => (await platform.api("GET", runPath)).body.item.status;
-  await until("the run that was accepted before waits", async () => (await statusOf()) === "pending");
+  const statusOf = async (): Promise<unknown> =>
+    (await platform.api("GET", runPath)).body.item.status;
+  await until(
+    "the run that was accepted before waits",
+    async () => (await statusOf()) === "pending",
+  );
 
   await platform.end("SIGKILL");
   await platform.restart();
   const again = await platform.call("costly", "run", {});
-  assert.deepEqual([again.status, await again.json()], [402, { message }], "it holds over a restart");
+  assert.deepEqual(
+    [again.status, await again.json()],
+    [402, { message }],
+    "it holds over a restart",
+  );
 
   const deleted = await platform.api("DELETE", budget);
   assert.equal(deleted.status, 200, JSON.stringify(deleted.body));
-  await until("calls go through", async () => (await platform.call("costly", "run", {})).status === 200, {
+  await until(
+    "calls go through",
+    async () => (await platform.call("costly", "run", {})).status === 200,
+    {
+      deadlineMs: 60_000,
+    },
+  );
+  await until("the run goes on", async () => (await statusOf()) === "success", {
     deadlineMs: 60_000,
   });
-  await until("the run goes on", async () => (await statusOf()) === "success", { deadlineMs: 60_000 });
   assert.deepEqual(await recordedOf(platform), [
     "budget.set service_account",
     "budget.set service_account",
@@ -113,7 +142,10 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
 
 /** What the audit log has of budgets, oldest first. */
 async function recordedOf(platform: PlatformProcess): Promise<string[]> {
-  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/audit-log?limit=200`);
+  const { body } = await platform.api(
+    "GET",
+    `/v2/projects/${platform.bootstrap.projectId}/audit-log?limit=200`,
+  );
   return (body.logs as { action: string; actor: { type: string } }[])
     .filter(({ action }) => action.startsWith("budget."))
     .map(({ action, actor }) => `${action} ${actor.type}`)

@@ -1,17 +1,29 @@
-// What the proxy does with an app that a budget has stopped: whatever comes in is refused alike, what waits is refused, what
-// runs goes on; and who may not call it at all learns nothing.
+// What the proxy does with an app that a budget has stopped: whatever comes in is refused alike,
+// what waits is refused, what runs goes on; and who may not call it at all learns nothing.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { WebSocket } from "ws";
 import { Fault } from "#lib/fault.ts";
-import { bedTokens, helloPath, httpReplica, openProxyBed, type ProxyBed } from "./support/proxy-bed.ts";
+import {
+  bedTokens,
+  helloPath,
+  httpReplica,
+  openProxyBed,
+  type ProxyBed,
+} from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
 
 const reason = "The app takes no calls: its budget is used up.";
 
-type StoppedBed = { readonly bed: ProxyBed; stop(): void; resume(): void; serve(): void; answers: (() => void)[] };
+type StoppedBed = {
+  readonly bed: ProxyBed;
+  stop(): void;
+  resume(): void;
+  serve(): void;
+  answers: (() => void)[];
+};
 
 /** A replica that takes one call at a time and answers when it is told. */
 async function openBed(t: TestContext): Promise<StoppedBed> {
@@ -21,7 +33,10 @@ async function openBed(t: TestContext): Promise<StoppedBed> {
   const asyncAccept = { accept: () => assert.fail("a run was accepted") };
   const settings = { runtime: "custom", replicaConcurrency: 1 } as const;
   const bed = await openProxyBed(t, { settings, options: { refusalOf, asyncAccept } });
-  const port = await httpReplica(t, (_request, response) => void answers.push(() => response.end("done")));
+  const port = await httpReplica(
+    t,
+    (_request, response) => void answers.push(() => response.end("done")),
+  );
   bed.setReplicas(port);
   return {
     bed,
@@ -31,7 +46,10 @@ async function openBed(t: TestContext): Promise<StoppedBed> {
       // As the scheduler does it: no replica takes calls any more, and this is why.
       const [replica] = bed.view.ready(bed.appId);
       if (replica !== undefined) bed.proxy.retire(replica.replicaId);
-      bed.view.put(bed.appId, { ready: [], failure: { kind: "budget_reached", reason, retryAtMs: null } });
+      bed.view.put(bed.appId, {
+        ready: [],
+        failure: { kind: "budget_reached", reason, retryAtMs: null },
+      });
     },
     resume() {
       isStopped = false;
@@ -62,7 +80,10 @@ test("running calls end, waiting ones and all that come are refused with 402, un
   });
   socket.on("error", () => undefined);
   t.after(() => socket.terminate());
-  const [, response] = (await once(socket, "unexpected-response")) as [unknown, { statusCode: number }];
+  const [, response] = (await once(socket, "unexpected-response")) as [
+    unknown,
+    { statusCode: number },
+  ];
   assert.equal(response.statusCode, 402);
   answers[0]?.();
   const ended = await running;

@@ -1,4 +1,5 @@
-// What tests of budgets have in common: a month that does not end while they run, and money that was spent.
+// What tests of budgets have in common: a month that does not end while they run, and money that
+// was spent.
 import { addToDays } from "#billing/usage/usage-sums-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { periodOf } from "#billing/period.ts";
@@ -12,14 +13,27 @@ export const monthClock: Clock = { ...systemClock, now: () => Date.UTC(2026, 5, 
 /** The month of that clock. */
 export const thisMonth = periodOf(monthClock.now());
 
-/** As if metering had found that an app (the first one, unless it is named) cost so much, in that month unless another is named. */
+/**
+ * As if metering had found that an app (the first one, unless it is named) cost so much, in that
+ * month unless another is named.
+ */
 export async function spend(
   db: Db,
   { projectId }: { readonly projectId: ProjectId },
-  given: { readonly cents: number; readonly app?: string; readonly month?: string; readonly day?: string },
+  given: {
+    readonly cents: number;
+    readonly app?: string;
+    readonly month?: string;
+    readonly day?: string;
+  },
 ): Promise<void> {
   const { cents, app = "example", month = thisMonth, day = `${month}-01` } = given;
-  const plain = { compute: "CPU", computeTier: "interruptible", provider: null, region: null } as const;
+  const plain = {
+    compute: "CPU",
+    computeTier: "interruptible",
+    provider: null,
+    region: null,
+  } as const;
   const source: MeteredSource = {
     id: "replica",
     kind: "run",

@@ -1,5 +1,5 @@
-// Budgets on a real database: what is stopped is stopped for every process, survives restarts, ends with the month, and
-// word of it goes out by real mail and real posts.
+// Budgets on a real database: what is stopped is stopped for every process, survives restarts, ends
+// with the month, and word of it goes out by real mail and real posts.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
@@ -34,7 +34,10 @@ type Fixture = {
   readonly appId: AppId;
   readonly watch: BudgetWatch;
   /** Sets a budget of the app that stops at one dollar, but for what is given. */
-  set(given?: Partial<Parameters<BudgetUseCases["set"]>[1]>, appId?: AppId | null): Promise<unknown>;
+  set(
+    given?: Partial<Parameters<BudgetUseCases["set"]>[1]>,
+    appId?: AppId | null,
+  ): Promise<unknown>;
   readonly useCases: BudgetUseCases;
   /** The view that another process has. */
   planCache(clock?: Clock): Promise<PlanCache>;
@@ -42,7 +45,10 @@ type Fixture = {
 
 const dollar = 1_000_000n;
 
-async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: boolean } = {}): Promise<Fixture> {
+async function openFixture(
+  t: TestContext,
+  options: { clock?: Clock; hasMail?: boolean } = {},
+): Promise<Fixture> {
   const { db, url } = await testDatabase(t);
   const { clock = monthClock, hasMail = false } = options;
   const ownerId = await makePerson(db, { email: "owner@example.org", name: "Owner" });
@@ -64,13 +70,25 @@ async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: b
     useCases,
     watch,
     set: (given = {}, of = appId) => {
-      const wish = { amountMicros: dollar, warnPercent: [80], isStop: true, webhookUrl: null, ...given };
+      const wish = {
+        amountMicros: dollar,
+        warnPercent: [80],
+        isStop: true,
+        webhookUrl: null,
+        ...given,
+      };
       return useCases.set({ projectId, appId: of }, wish, byPlatform);
     },
     async planCache(own = clock) {
       const notifications = new Notifications({ url, log: silentLog });
       await notifications.start();
-      const planCache = new PlanCache({ db, notifications, plans: plansOfNoFile, clock: own, log: silentLog });
+      const planCache = new PlanCache({
+        db,
+        notifications,
+        plans: plansOfNoFile,
+        clock: own,
+        log: silentLog,
+      });
       await planCache.start();
       t.after(async () => {
         await planCache.stop();
@@ -82,9 +100,14 @@ async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: b
 }
 
 const actionsOf = async ({ db }: Fixture): Promise<string[]> =>
-  (await db.selectFrom("audit_log").select("action").where("action", "like", "budget.%").orderBy("id").execute()).map(
-    ({ action }) => action,
-  );
+  (
+    await db
+      .selectFrom("audit_log")
+      .select("action")
+      .where("action", "like", "budget.%")
+      .orderBy("id")
+      .execute()
+  ).map(({ action }) => action);
 
 describe("a budget that is used up", () => {
   test("stops its app on every process, once, and stays so for processes that start later", async (t) => {
@@ -92,7 +115,13 @@ describe("a budget that is used up", () => {
     const { db, projectId, appId, watch, useCases } = fixture;
     await fixture.set();
     const others = await Promise.all([fixture.planCache(), fixture.planCache()]);
-    const second = new BudgetWatch({ db, clock: monthClock, log: silentLog, hasMail: false, onStep: () => undefined });
+    const second = new BudgetWatch({
+      db,
+      clock: monthClock,
+      log: silentLog,
+      hasMail: false,
+      onStep: () => undefined,
+    });
     second.loop.start();
     t.after(() => second.loop.stop());
     await spend(db, fixture, { cents: 99 });
@@ -102,9 +131,14 @@ describe("a budget that is used up", () => {
     await spend(db, fixture, { cents: 1 });
     for (const one of [watch, second]) one.posted(projectId);
     await until("it is decided", async () => (await actionsOf(fixture)).includes("budget.stop"));
-    const stopped = (planCache: PlanCache): boolean => planCache.stopOf(projectId, appId)?.appId === appId;
+    const stopped = (planCache: PlanCache): boolean =>
+      planCache.stopOf(projectId, appId)?.appId === appId;
     await until("every process knows", () => others.every(stopped));
-    assert.equal(others[0]?.stopOf(projectId, appIdOf(projectId, "other")), null, "other apps go on");
+    assert.equal(
+      others[0]?.stopOf(projectId, appIdOf(projectId, "other")),
+      null,
+      "other apps go on",
+    );
     assert.ok(stopped(await fixture.planCache()), "a process that starts now knows too");
     assert.deepEqual(
       await actionsOf(fixture),
@@ -137,9 +171,15 @@ describe("a budget that is used up", () => {
     const planCache = await fixture.planCache();
     assert.equal(planCache.stopOf(projectId, appId)?.period, "2026-11");
     nowMs += 1;
-    assert.equal(planCache.stopOf(projectId, appId), null, "without anybody looking at the database");
+    assert.equal(
+      planCache.stopOf(projectId, appId),
+      null,
+      "without anybody looking at the database",
+    );
     watch.posted(projectId);
-    await until("it is written down", async () => (await actionsOf(fixture)).includes("budget.resume"));
+    await until("it is written down", async () =>
+      (await actionsOf(fixture)).includes("budget.resume"),
+    );
     await spend(db, fixture, { cents: 50, month: "2026-12" });
     watch.posted(projectId);
     await spend(db, fixture, { cents: 50, month: "2026-12" });
@@ -147,7 +187,13 @@ describe("a budget that is used up", () => {
     await until("it stops anew", () => planCache.stopOf(projectId, appId)?.period === "2026-12");
     const [first, ...rest] = await actionsOf(fixture);
     assert.equal(first, "budget.set");
-    assert.deepEqual(rest, ["budget.warn", "budget.stop", "budget.resume", "budget.warn", "budget.stop"]);
+    assert.deepEqual(rest, [
+      "budget.warn",
+      "budget.stop",
+      "budget.resume",
+      "budget.warn",
+      "budget.stop",
+    ]);
   });
 });
 
@@ -183,7 +229,9 @@ test("two that set a budget for the first time at once: what the first one stopp
   await until("the second one waits", async () => {
     const { rows } = await sql`
       select from pg_locks where not granted
-         and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
+         and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(
+      db,
+    );
     return rows.length > 0;
   });
   held.resolve();
@@ -217,7 +265,10 @@ describe("word of a budget", () => {
     );
     notices.start();
     t.after(() => notices.stop());
-    await until("all is sent", async () => (await db.selectFrom("budget_notices").selectAll().execute()).length === 0);
+    await until(
+      "all is sent",
+      async () => (await db.selectFrom("budget_notices").selectAll().execute()).length === 0,
+    );
     assert.equal(mails.mails.length, 2);
     assert.ok(mails.mails.every(({ to }) => to.join() === "owner@example.org"));
     const texts = mails.mails.map(({ text }) => text.replaceAll(/\s+/g, " ")).toSorted();
@@ -229,10 +280,15 @@ describe("word of a budget", () => {
       texts.some((text) => text.includes("Calls are answered 402, and replicas end")),
       texts.join(),
     );
-    const posts = receiver.received.map(({ body }) => JSON.parse(String(body)) as Record<string, unknown>);
+    const posts = receiver.received.map(
+      ({ body }) => JSON.parse(String(body)) as Record<string, unknown>,
+    );
     assert.deepEqual(posts.map((post) => post["type"]).toSorted(), ["budget.stop", "budget.warn"]);
     for (const post of posts) {
-      assert.deepEqual([post["amount_cents"], post["spent_cents"], post["app_id"]], [100, 150, fixture.appId]);
+      assert.deepEqual(
+        [post["amount_cents"], post["spent_cents"], post["app_id"]],
+        [100, 150, fixture.appId],
+      );
     }
   });
 

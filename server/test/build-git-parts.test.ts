@@ -1,4 +1,5 @@
-// The settings below [slipway.git]: the file in the repository decides what a build fetches beside the repository.
+// The settings below [slipway.git]: the file in the repository decides what a build fetches beside
+// the repository.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,7 +7,13 @@ import { test } from "node:test";
 import type { Artifact } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import { systemClock } from "#lib/clock.ts";
-import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import {
+  buildInState,
+  createApp,
+  playedTrial,
+  requestBuild,
+  startQueue,
+} from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
@@ -26,8 +33,19 @@ test("the repository's slipway.toml turns LFS on, the request's field comes firs
     ".gitattributes": "*.bin filter=lfs\n",
     "a.bin": pointer,
   });
-  const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed: [], clock: systemClock };
-  await startQueue(t, { ...parts, trial: playedTrial(() => ({ ok: true })), buildsAtOnce: 1, buildTimeoutMs: 60_000 });
+  const parts = {
+    ...database,
+    folder,
+    urlTemplate: server.urlTemplate,
+    refreshed: [],
+    clock: systemClock,
+  };
+  await startQueue(t, {
+    ...parts,
+    trial: playedTrial(() => ({ ok: true })),
+    buildsAtOnce: 1,
+    buildTimeoutMs: 60_000,
+  });
   const { db } = database;
   const build = async (name: string, request: Record<string, unknown>): Promise<string> => {
     const app = await createApp(db, { name, request });

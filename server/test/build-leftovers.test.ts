@@ -14,7 +14,10 @@ import { givePip, pipVersion } from "#test/support/give-pip.ts";
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
-const environment = { PATH: process.env["PATH"] ?? "/usr/bin:/bin", PYENV_ROOT: process.env["PYENV_ROOT"] ?? "" };
+const environment = {
+  PATH: process.env["PATH"] ?? "/usr/bin:/bin",
+  PYENV_ROOT: process.env["PYENV_ROOT"] ?? "",
+};
 const pythons = new PythonFinder({ environment });
 
 test("a program that a command leaves in a session of its own has ended when the build fails", async (t) => {
@@ -39,7 +42,13 @@ test("a program that a command leaves in a session of its own has ended when the
   const plan = await planOf(command);
   const signal = new AbortController().signal;
   await assert.rejects(
-    builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() }),
+    builder.build(plan, {
+      sourceDir,
+      log: () => undefined,
+      signal,
+      registryAuth,
+      secrets: new Map(),
+    }),
     BuildFailed,
   );
   assert.match(stateOf(readFileSync(file, "utf8").trim()), /^(gone|[ZX] )/);
@@ -48,7 +57,9 @@ test("a program that a command leaves in a session of its own has ended when the
 async function planOf(command: string): Promise<BuildPlan> {
   const python = (await pythons.all())
     .filter(({ hasPip }) => hasPip)
-    .toSorted((one, other) => Number(other.version === pipVersion) - Number(one.version === pipVersion))[0];
+    .toSorted(
+      (one, other) => Number(other.version === pipVersion) - Number(one.version === pipVersion),
+    )[0];
   assert.ok(python, "a Python with venv and pip is installed");
   return {
     buildId: newBuildId(),

@@ -1,4 +1,5 @@
-// What commands of a build have locked is removed all the same, also by a platform that is not root.
+// What commands of a build have locked is removed all the same, also by a platform that is not
+// root.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -32,13 +33,27 @@ await cache.get({ ...given, key: "made", make: async (folder) => lock(folder) })
 await cache.collect(() => false, 0);
 console.log(failed);`;
 
-test("folders that a build locked neither hide why it failed nor stay for ever", { skip: whyNot() }, (t) => {
-  const dir = temporaryFolder(t, "locked");
-  chmodSync(dir, 0o777);
-  const modules = ["drivers/process/build-cache.ts", "lib/clock.ts"].map((name) =>
-    join(import.meta.dirname, "../src", name),
-  );
-  const node = [process.execPath, "--input-type=module", "-e", code, ...modules, join(dir, "cache")];
-  assert.equal(execFileSync("env", [...asSomebody, ...node], { encoding: "utf8" }).trim(), "as it failed");
-  assert.deepEqual(readdirSync(join(dir, "cache")), []);
-});
+test(
+  "folders that a build locked neither hide why it failed nor stay for ever",
+  { skip: whyNot() },
+  (t) => {
+    const dir = temporaryFolder(t, "locked");
+    chmodSync(dir, 0o777);
+    const modules = ["drivers/process/build-cache.ts", "lib/clock.ts"].map((name) =>
+      join(import.meta.dirname, "../src", name),
+    );
+    const node = [
+      process.execPath,
+      "--input-type=module",
+      "-e",
+      code,
+      ...modules,
+      join(dir, "cache"),
+    ];
+    assert.equal(
+      execFileSync("env", [...asSomebody, ...node], { encoding: "utf8" }).trim(),
+      "as it failed",
+    );
+    assert.deepEqual(readdirSync(join(dir, "cache")), []);
+  },
+);

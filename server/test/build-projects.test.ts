@@ -39,11 +39,14 @@ async function openBuilder(t: TestContext) {
     const sourceDir = join(folder, "source");
     await rm(sourceDir, { recursive: true, force: true });
     await mkdir(sourceDir, { recursive: true });
-    for (const [path, content] of Object.entries(files)) await writeFile(join(sourceDir, path), content);
+    for (const [path, content] of Object.entries(files))
+      await writeFile(join(sourceDir, path), content);
     const { signal } = new AbortController();
     const registryAuth = () => Promise.resolve(null);
     const context = { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() };
-    return processArtifact(await builder.build(buildPlan({ appId, pythonVersion: pipVersion, ...plan }), context));
+    return processArtifact(
+      await builder.build(buildPlan({ appId, pythonVersion: pipVersion, ...plan }), context),
+    );
   };
   return { build };
 }
@@ -66,10 +69,19 @@ test("uv installs what pyproject.toml names, and with uv.lock exactly that, with
     { "main.py": "", "pyproject.toml": shop },
     { project: given, requirements: ["idna==3.10"] },
   );
-  const { stdout } = await run(plain.python, ["-c", "import six, toml, idna; print(six.__version__ < '1.17')"]);
+  const { stdout } = await run(plain.python, [
+    "-c",
+    "import six, toml, idna; print(six.__version__ < '1.17')",
+  ]);
   assert.equal(stdout, "True\n");
-  const files = (hash: string) => ({ "main.py": "", "pyproject.toml": shop, "uv.lock": shopLock(hash) });
-  const locked = (digest: string) => ({ project: { ...given, isLocked: true, extras: [], digest } });
+  const files = (hash: string) => ({
+    "main.py": "",
+    "pyproject.toml": shop,
+    "uv.lock": shopLock(hash),
+  });
+  const locked = (digest: string) => ({
+    project: { ...given, isLocked: true, extras: [], digest },
+  });
   const exact = await build(files(sixHash), locked("2"));
   const seen = await run(exact.python, ["-c", "import six; print(six.__version__)"]);
   assert.equal(seen.stdout, "1.16.0\n");

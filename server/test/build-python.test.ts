@@ -24,7 +24,9 @@ async function machine(t: TestContext): Promise<{
   assert.ok(real, "a Python is installed here");
   const folder = temporaryFolder(t, "pythons");
   await mkdir(join(folder, "bin"));
-  const finder = new PythonFinder({ environment: { PATH: join(folder, "bin"), PYENV_ROOT: join(folder, "pyenv") } });
+  const finder = new PythonFinder({
+    environment: { PATH: join(folder, "bin"), PYENV_ROOT: join(folder, "pyenv") },
+  });
   const script = async (name: string, text: string): Promise<void> => {
     await writeFile(join(folder, "bin", name), `#!/bin/sh\n${text}\n`);
     await chmod(join(folder, "bin", name), 0o755);
@@ -44,7 +46,10 @@ test("what does not start, or is no Python 3, is passed over", async (t) => {
   const { python, finder, script } = await machine(t);
   await script("python3.10", "echo 'pyenv: python3.10: command not found' >&2; exit 127");
   await script("python3.11", "echo hello");
-  await script("python3.12", 'echo \'{"path": "/bin/sh", "version": [2, 7, 18], "venv": true, "pip": true}\'');
+  await script(
+    "python3.12",
+    'echo \'{"path": "/bin/sh", "version": [2, 7, 18], "venv": true, "pip": true}\'',
+  );
   assert.deepEqual(await finder.all(), []);
   assert.deepEqual(await finder.ofVersion("3.10"), []);
   await script("python3.10", `exec ${python.path} "$@"`);
@@ -54,7 +59,12 @@ test("what does not start, or is no Python 3, is passed over", async (t) => {
 test("a Python that gets what it lacked is seen to have it without a restart", async (t) => {
   const { folder, finder, script } = await machine(t);
   const said = (hasPip: boolean): string =>
-    JSON.stringify({ path: join(folder, "bin/python3.10"), version: [3, 10, 1], venv: true, pip: hasPip });
+    JSON.stringify({
+      path: join(folder, "bin/python3.10"),
+      version: [3, 10, 1],
+      venv: true,
+      pip: hasPip,
+    });
   await script("python3.10", `echo '${said(false)}'`);
   assert.deepEqual(
     (await finder.all()).map(({ hasPip }) => hasPip),

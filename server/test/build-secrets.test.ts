@@ -1,5 +1,5 @@
-// Secrets of builds with the process driver, on real git, pip and a package index that asks for credentials: they reach the steps
-// that may have them, and nothing that stays.
+// Secrets of builds with the process driver, on real git, pip and a package index that asks for
+// credentials: they reach the steps that may have them, and nothing that stays.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -11,7 +11,13 @@ import type { Artifact } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import type { AppId, BuildId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
-import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import {
+  buildInState,
+  createApp,
+  playedTrial,
+  requestBuild,
+  startQueue,
+} from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
@@ -34,7 +40,9 @@ async function open(t: TestContext) {
   const git = await startGitServer(t);
   const values = new Map<AppId, Values>();
   const secretsOf = (appId: AppId) =>
-    Object.fromEntries(Object.entries(values.get(appId) ?? {}).map(([name, value]) => [name, new Secret(value)]));
+    Object.fromEntries(
+      Object.entries(values.get(appId) ?? {}).map(([name, value]) => [name, new Secret(value)]),
+    );
   await startQueue(t, {
     ...database,
     buildTimeoutMs: deadlineMs,
@@ -51,7 +59,9 @@ async function open(t: TestContext) {
       .where("build_id", "=", buildId)
       .executeTakeFirstOrThrow();
     const { python, appDir } = processArtifact(row.artifact as Artifact);
-    const { stdout } = await run(python, ["-c", "import greeter; print(greeter.version)"], { cwd: appDir });
+    const { stdout } = await run(python, ["-c", "import greeter; print(greeter.version)"], {
+      cwd: appDir,
+    });
     return stdout.trim();
   };
   return { db, folder, git, values, greeterOf };
@@ -65,7 +75,14 @@ async function storedText({ db, folder }: Awaited<ReturnType<typeof open>>): Pro
     db.selectFrom("releases").selectAll().execute(),
     db.selectFrom("audit_log").selectAll().execute(),
   ]);
-  const files = await run("grep", ["-rlF", "-e", "sesame-9f2c", "-e", "c2VzYW1lLTlmMm", folder]).catch(() => ({
+  const files = await run("grep", [
+    "-rlF",
+    "-e",
+    "sesame-9f2c",
+    "-e",
+    "c2VzYW1lLTlmMm",
+    folder,
+  ]).catch(() => ({
     stdout: "",
   }));
   return `${JSON.stringify(rows)}${files.stdout}`;
@@ -100,7 +117,9 @@ test("packages come from an index whose address has a build secret, and it stays
   assert.equal(await bed.greeterOf(ofOther.buildId), "2.0");
   // A new value counts when somebody builds the same again.
   bed.values.set(app.appId, { PIP_TOKEN: first, GREETER_VERSION: "2.0" });
-  const again = await bed.db.transaction().execute((tx) => rebuild(tx, { ...app, buildId, by: platformActor }));
+  const again = await bed.db
+    .transaction()
+    .execute((tx) => rebuild(tx, { ...app, buildId, by: platformActor }));
   await buildInState(bed.db, again.buildId, ["success"], deadlineMs);
   assert.equal(await bed.greeterOf(again.buildId), "2.0");
 });
@@ -114,7 +133,9 @@ test("commands get build secrets as variables, and what they print of them is hi
   ];
   await bed.git.createRepo("acme", "app", {
     "main.py": "",
-    "slipway.toml": toml(`shell_commands = ${JSON.stringify(steps)}\n[slipway.build]\nsecrets = ["TOKEN"]\n`),
+    "slipway.toml": toml(
+      `shell_commands = ${JSON.stringify(steps)}\n[slipway.build]\nsecrets = ["TOKEN"]\n`,
+    ),
   });
   const app = await createApp(bed.db);
   bed.values.set(app.appId, { TOKEN: password, OTHER: "not-asked-for" });

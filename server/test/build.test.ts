@@ -31,7 +31,9 @@ const environment: Record<string, string> = {};
 for (const [name, value] of Object.entries(process.env)) {
   if (
     value !== undefined &&
-    /^(PATH|PYENV_ROOT|PIP_.*|UV_.*|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE)$|_proxy$/i.test(name)
+    /^(PATH|PYENV_ROOT|PIP_.*|UV_.*|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE)$|_proxy$/i.test(
+      name,
+    )
   )
     environment[name] = value;
 }
@@ -40,12 +42,17 @@ const pythons = new PythonFinder({ environment });
 let version = "";
 
 before(async () => {
-  const usable = (await pythons.all()).filter((python) => python.hasPip && Number(python.version.split(".")[1]) >= 8);
+  const usable = (await pythons.all()).filter(
+    (python) => python.hasPip && Number(python.version.split(".")[1]) >= 8,
+  );
   version = usable.find((python) => python.version === "3.11")?.version ?? usable[0]?.version ?? "";
   assert.notEqual(version, "", "a Python with venv and pip is installed");
 });
 
-/** Without a runner that has made it, pip for environments of apps is made once for all tests of this file. */
+/**
+ * Without a runner that has made it, pip for environments of apps is made once for all tests of
+ * this file.
+ */
 const toolsFolder = makeFolder("tools");
 after(() => removeFolder(toolsFolder));
 
@@ -80,7 +87,11 @@ function openBuilder(t: TestContext, given: BuilderGiven = {}) {
     clock: systemClock,
   });
   const lines: string[] = [];
-  const build = async (files: Files, plan: Partial<BuildPlan> = {}, signal = new AbortController().signal) => {
+  const build = async (
+    files: Files,
+    plan: Partial<BuildPlan> = {},
+    signal = new AbortController().signal,
+  ) => {
     const sourceDir = join(folder, "source");
     await rm(sourceDir, { recursive: true, force: true });
     for (const [path, content] of Object.entries(files)) {
@@ -89,7 +100,13 @@ function openBuilder(t: TestContext, given: BuilderGiven = {}) {
     }
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
     return processArtifact(
-      await builder.build(planOf(plan), { sourceDir, log, signal, registryAuth, secrets: new Map() }),
+      await builder.build(planOf(plan), {
+        sourceDir,
+        log,
+        signal,
+        registryAuth,
+        secrets: new Map(),
+      }),
     );
   };
   return { folder, builder, build, lines };
@@ -115,11 +132,20 @@ test("a plain app is built without pip, which takes seconds to make, and starts 
   const { build, lines, folder } = openBuilder(t, { isFirst: true });
   const artifact = await build({ "main.py": "def run(): return 1\n", "lib/part.py": "" });
   assert.ok(!lines.some((line) => line.includes("PIP_INSTALL_STARTED")));
-  assert.deepEqual(await readdir(join(folder, "builds/cache/tools")).catch(() => []), [], "no pip was made");
+  assert.deepEqual(
+    await readdir(join(folder, "builds/cache/tools")).catch(() => []),
+    [],
+    "no pip was made",
+  );
   const code =
     "import sys, main, importlib.util as u; print(sys.version_info[1], main.run(), sys.prefix, u.find_spec('pip'))";
   const { stdout } = await run(artifact.python, ["-c", code], { cwd: artifact.appDir });
-  assert.deepEqual(stdout.trim().split(" "), [version.split(".")[1], "1", artifact.venvDir, "None"]);
+  assert.deepEqual(stdout.trim().split(" "), [
+    version.split(".")[1],
+    "1",
+    artifact.venvDir,
+    "None",
+  ]);
   const head = await readFile(artifact.python);
   assert.equal(head.subarray(1, 4).toString(), "ELF", "the interpreter is a program, not a shim");
   assert.ok(
@@ -146,10 +172,15 @@ test("a version that the app asked for and that is not here is refused with thos
 
 test("a default version that is not here is replaced with a warning", async (t) => {
   const { build, lines } = openBuilder(t);
-  const artifact = await build({ "main.py": "" }, { pythonVersion: "3.7", isPythonVersionGiven: false });
+  const artifact = await build(
+    { "main.py": "" },
+    { pythonVersion: "3.7", isPythonVersionGiven: false },
+  );
   assert.match(
     lines.join("\n"),
-    new RegExp(`Warning: Python 3.7, the default, is not installed here: ${artifact.pythonVersion} is used`),
+    new RegExp(
+      `Warning: Python 3.7, the default, is not installed here: ${artifact.pythonVersion} is used`,
+    ),
   );
 });
 
@@ -167,27 +198,38 @@ test("commands run in order in the app's folder with its own environment first o
     { "main.py": "" },
     {
       preBuildCommands: ["echo one > order.txt"],
-      shellCommands: ["echo two >> order.txt; command -v python; echo $APP_NAME", "pip --version", "env | sort"],
+      shellCommands: [
+        "echo two >> order.txt; command -v python; echo $APP_NAME",
+        "pip --version",
+        "env | sort",
+      ],
     },
   );
   assert.equal(await readFile(join(artifact.appDir, "order.txt"), "utf8"), "one\ntwo\n");
   assert.equal(artifact.venvDir, join(artifact.appDir, "../venv"));
-  assert.ok(lines.includes(join(artifact.venvDir.replace(folder, "…"), "bin/python")), "not where the platform is");
+  assert.ok(
+    lines.includes(join(artifact.venvDir.replace(folder, "…"), "bin/python")),
+    "not where the platform is",
+  );
   assert.ok(lines.includes("app"));
   assert.ok(
-    lines.some((line) => line.startsWith("pip ") && line.includes(artifact.venvDir.replace(folder, "…"))),
+    lines.some(
+      (line) => line.startsWith("pip ") && line.includes(artifact.venvDir.replace(folder, "…")),
+    ),
     lines.join("\n"),
   );
   assert.ok(!lines.some((line) => line.startsWith("SLIPWAY_")));
-  assert.deepEqual((await readdir(join(folder, "builds", artifact.appDir.split("/").at(-2) ?? ""))).sort(), [
-    "app",
-    "venv",
-  ]);
+  assert.deepEqual(
+    (await readdir(join(folder, "builds", artifact.appDir.split("/").at(-2) ?? ""))).sort(),
+    ["app", "venv"],
+  );
 });
 
 test("a command that fails ends the build with its number, its exit code and nothing left behind", async (t) => {
   const { build, lines, folder } = openBuilder(t);
-  const reason = await refusal(build({ "main.py": "" }, { shellCommands: ["true", "echo broken >&2; exit 3"] }));
+  const reason = await refusal(
+    build({ "main.py": "" }, { shellCommands: ["true", "echo broken >&2; exit 3"] }),
+  );
   assert.equal(
     reason,
     "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. It says: broken. See its output above; fix the command and build it again (POST …/apps/{app}/builds).",
@@ -205,9 +247,14 @@ test("a command that hangs is ended with all it started", async (t) => {
   await openBuilder(t, { folder }).build({ "main.py": "" }, { shellCommands: ["true"] });
   const { build } = openBuilder(t, { folder, commandTimeoutMs: 8_000 });
   const mark = join(folder, "pid");
-  const reason = await refusal(build({ "main.py": "" }, { shellCommands: [`sleep 600 & echo $! > ${mark}; wait`] }));
+  const reason = await refusal(
+    build({ "main.py": "" }, { shellCommands: [`sleep 600 & echo $! > ${mark}; wait`] }),
+  );
   assert.match(reason, /took longer than 8 s: sleep 600/);
-  await until("the background process is gone", async () => !isAlive(Number(await readFile(mark, "utf8"))));
+  await until(
+    "the background process is gone",
+    async () => !isAlive(Number(await readFile(mark, "utf8"))),
+  );
 });
 
 test("a cancelled build ends at once, with all that its command started, and leaves nothing", async (t) => {
@@ -220,7 +267,9 @@ test("a cancelled build ends at once, with all that its command started, and lea
     cancel.signal,
   );
   building.catch(() => undefined);
-  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }));
+  const pid = Number(
+    await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }),
+  );
   const reason = new Error("cancelled");
   cancel.abort(reason);
   // The command takes longer than a test may.
@@ -240,7 +289,9 @@ test("the processes of a build die with the platform, however it is killed", asy
     await runCommand({ command: ["/bin/sh", "-c", "sleep 600 & echo $! > ${mark}; wait"], cwd: "/", environment: process.env,
       signal: new AbortController().signal, timeoutMs: 60000 });`;
   const child = execFile(process.execPath, ["--input-type=module", "-e", script]);
-  const pid = Number(await until("the command runs", async () => (await readFile(mark, "utf8")).trim()));
+  const pid = Number(
+    await until("the command runs", async () => (await readFile(mark, "utf8")).trim()),
+  );
   child.kill("SIGKILL");
   await until("the process is gone", () => !isAlive(pid));
 });
@@ -251,7 +302,13 @@ test("links in the app's files stay links", async (t) => {
   await symlink("main.py", join(folder, "source/alias.py"));
   const log = (): void => undefined;
   const { signal } = new AbortController();
-  const given = { sourceDir: join(folder, "source"), log, signal, registryAuth, secrets: new Map() };
+  const given = {
+    sourceDir: join(folder, "source"),
+    log,
+    signal,
+    registryAuth,
+    secrets: new Map(),
+  };
   const artifact = processArtifact(await builder.build(planOf(), given));
   assert.equal(await readlink(join(artifact.appDir, "alias.py")), "main.py");
 });
@@ -267,12 +324,18 @@ test("packages are installed once for all builds with the same ones, and other p
   ]);
   assert.equal(first.venvDir, second.venvDir);
   assert.equal(lines.filter((line) => line === "PIP_INSTALL_STARTED").length, 1);
-  const { stdout } = await run(first.python, ["-c", "import slugify; print(slugify.slugify('Hello World'))"]);
+  const { stdout } = await run(first.python, [
+    "-c",
+    "import slugify; print(slugify.slugify('Hello World'))",
+  ]);
   assert.equal(stdout, "hello-world\n");
   const again = openBuilder(t, { folder });
   const third = await again.build({ "main.py": "" }, { requirements });
   assert.equal(third.venvDir, first.venvDir, "a later process finds it");
-  const fourth = await again.build({ "main.py": "" }, { requirements, appId: appIdOf(newProjectId(), "app") });
+  const fourth = await again.build(
+    { "main.py": "" },
+    { requirements, appId: appIdOf(newProjectId(), "app") },
+  );
   assert.notEqual(fourth.venvDir, first.venvDir);
 });
 
@@ -314,12 +377,16 @@ test("requirements that name files of the app are installed from them, into an e
   const { build } = openBuilder(t);
   const files = {
     "main.py": "",
-    "part/setup.py": "from setuptools import setup\nsetup(name='part', version='1', py_modules=['part'])\n",
+    "part/setup.py":
+      "from setuptools import setup\nsetup(name='part', version='1', py_modules=['part'])\n",
     "part/part.py": "answer = 42\n",
   };
   const artifact = await build(files, { requirements: ["./part"] });
   assert.equal(artifact.venvDir, join(artifact.appDir, "../venv"));
-  assert.equal((await run(artifact.python, ["-c", "import part; print(part.answer)"])).stdout, "42\n");
+  assert.equal(
+    (await run(artifact.python, ["-c", "import part; print(part.answer)"])).stdout,
+    "42\n",
+  );
 });
 
 test("collect drops what killed builds left and keeps what is used or being built", async (t) => {
@@ -327,12 +394,15 @@ test("collect drops what killed builds left and keeps what is used or being buil
   const used = await build({ "main.py": "" });
   const dropped = await build({ "main.py": "" });
   const running = newBuildId();
-  for (const name of [running, newBuildId()]) await mkdir(join(folder, "builds", name, "app"), { recursive: true });
+  for (const name of [running, newBuildId()])
+    await mkdir(join(folder, "builds", name, "app"), { recursive: true });
   await mkdir(join(folder, "builds/cache/environments/half-made-1234"), { recursive: true });
   await builder.collect(() => Promise.resolve({ artifacts: [used], building: [running] }));
-  const kept = [join(used.appDir, ".."), join(folder, "builds", running), join(folder, "builds/cache")].map((path) =>
-    path.split("/").at(-1),
-  );
+  const kept = [
+    join(used.appDir, ".."),
+    join(folder, "builds", running),
+    join(folder, "builds/cache"),
+  ].map((path) => path.split("/").at(-1));
   assert.deepEqual((await readdir(join(folder, "builds"))).sort(), kept.sort());
   assert.ok(!kept.includes(dropped.appDir.split("/").at(-2)));
   assert.ok(await stat(used.venvDir));
@@ -351,7 +421,9 @@ test("in the sandbox neither commands nor packages see the platform's data, and 
   const artifact = await build(
     { "main.py": "", "part/setup.py": confinedSetup(folder), "part/part.py": "answer = 42\n" },
     {
-      preBuildCommands: [`cat ${folder}/secret.key; ls ${folder} ${folder}/builds; id -u; echo made > made.txt`],
+      preBuildCommands: [
+        `cat ${folder}/secret.key; ls ${folder} ${folder}/builds; id -u; echo made > made.txt`,
+      ],
       requirements: (await packageIndexAnswers()) === false ? ["./part"] : [],
       shellCommands: [
         "python -c 'import sys; print(sys.prefix)'",
@@ -367,7 +439,11 @@ test("in the sandbox neither commands nor packages see the platform's data, and 
   assert.ok(lines.includes("made"), text);
   if (process.getuid?.() === 0) assert.ok(!lines.includes("0"), "they do not run as root");
   assert.equal(await readFile(join(artifact.appDir, "made.txt"), "utf8"), "made\n");
-  assert.equal(await readFile(join(artifact.appDir, "seen.txt"), "utf8"), "made\n", "the code is at /cortex too");
+  assert.equal(
+    await readFile(join(artifact.appDir, "seen.txt"), "utf8"),
+    "made\n",
+    "the code is at /cortex too",
+  );
   const commandsOnly = await build(
     { "main.py": "" },
     { shellCommands: ["rm -rf __pycache__; ln -s /tmp __pycache__"] },

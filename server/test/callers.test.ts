@@ -1,5 +1,5 @@
-// What callers of real apps meet on a real platform: a crash, an answer that takes too long, a full line, a client that
-// goes away, and bodies that are larger than what the platform may hold.
+// What callers of real apps meet on a real platform: a crash, an answer that takes too long, a full
+// line, a client that goes away, and bodies that are larger than what the platform may hold.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -89,7 +89,10 @@ async function crashIsReplaced(platform: PlatformProcess): Promise<void> {
   const crashed = await platform.call("trouble", "crash", {});
   assert.equal(crashed.status, 502);
   assert.match(await messageOf(crashed), /replica/);
-  await until("calls get a new replica", async () => (await platform.call("trouble", "run", {})).status === 200);
+  await until(
+    "calls get a new replica",
+    async () => (await platform.call("trouble", "run", {})).status === 200,
+  );
   await until("the app's log says why the replica is gone", async () =>
     (await linesOf(platform, "trouble")).some((line) => /^\[slipway\] .* exit code 7/.test(line)),
   );
@@ -116,7 +119,9 @@ async function fullLine(platform: PlatformProcess, gate: CallGate): Promise<void
     });
   });
   await until("those beyond the line are answered", () => answers.length >= 2);
-  await until("all are answered", () => (gate.open(), answers.length === calls.length), { deadlineMs: 60_000 });
+  await until("all are answered", () => (gate.open(), answers.length === calls.length), {
+    deadlineMs: 60_000,
+  });
   await Promise.all(calls);
   const refused = answers.filter(({ status }) => status === 503);
   assert.ok(refused.length > 0 && refused.length <= 3, JSON.stringify(answers));
@@ -130,10 +135,14 @@ async function fullLine(platform: PlatformProcess, gate: CallGate): Promise<void
 async function goneClient(platform: PlatformProcess): Promise<void> {
   const leaving = new AbortController();
   const call = platform.call("large", "hang", undefined, { signal: leaving.signal });
-  await until("the app works on it", async () => (await linesOf(platform, "large")).includes("hanging"));
+  await until("the app works on it", async () =>
+    (await linesOf(platform, "large")).includes("hanging"),
+  );
   leaving.abort();
   await assert.rejects(call, { name: "AbortError" });
-  await until("the app learns of it", async () => (await linesOf(platform, "large")).includes("the caller has gone"));
+  await until("the app learns of it", async () =>
+    (await linesOf(platform, "large")).includes("the caller has gone"),
+  );
 }
 
 /** Resident memory of the platform's process, in bytes. */
@@ -183,21 +192,38 @@ test("callers are told what happened, and misfortune of one call stays its own",
     "gated/main.py": gatedApp,
   });
   const gate = await startCallGate(t);
-  const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_LINE_LENGTH: String(lineLength), ...gate.settings };
+  const settings = {
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_LINE_LENGTH: String(lineLength),
+    ...gate.settings,
+  };
   const platform = await startPlatformOnTestServer(t, settings);
   const cortex = { gitRepo: "team/app", gitPath: "cortex", cooldownPeriodSeconds: 60 };
   const apps = await Promise.all([
     deploy(platform, { ...cortex, name: "trouble", responseGracePeriodSeconds: graceSeconds }),
-    deploy(platform, { ...cortex, name: "narrow", gitPath: "gated", replicaConcurrency: 1, maxReplicaCount: 1 }),
-    deploy(platform, { name: "large", gitRepo: "team/app", gitPath: "server", cooldownPeriodSeconds: 60 }),
+    deploy(platform, {
+      ...cortex,
+      name: "narrow",
+      gitPath: "gated",
+      replicaConcurrency: 1,
+      maxReplicaCount: 1,
+    }),
+    deploy(platform, {
+      name: "large",
+      gitRepo: "team/app",
+      gitPath: "server",
+      cooldownPeriodSeconds: 60,
+    }),
   ]);
   for (const { status, log } of apps) assert.equal(status, "success", log);
-  await t.test("a replica that crashes fails its call only, is replaced, and the app's log says why", () =>
-    crashIsReplaced(platform),
+  await t.test(
+    "a replica that crashes fails its call only, is replaced, and the app's log says why",
+    () => crashIsReplaced(platform),
   );
   const late = lateAnswer(platform);
-  await t.test("calls beyond the line's length are refused with what to do; the others are answered", () =>
-    fullLine(platform, gate),
+  await t.test(
+    "calls beyond the line's length are refused with what to do; the others are answered",
+    () => fullLine(platform, gate),
   );
   await t.test("when a client goes away, its replica learns of it", () => goneClient(platform));
   await t.test("bodies of 200 MB pass both ways without being held", () => largeBodies(platform));

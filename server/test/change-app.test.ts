@@ -1,4 +1,5 @@
-// Changing the settings of an app over the wire: what each class of field starts, every refusal, what is kept and shown.
+// Changing the settings of an app over the wire: what each class of field starts, every refusal,
+// what is kept and shown.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
@@ -8,7 +9,12 @@ import { readNewestServed } from "#apps/settings-change-store.ts";
 import { resolveSettings } from "#apps/settings.ts";
 import { putRelease } from "#deploy/release-store.ts";
 import { newReleaseId, type AppId, type BuildId, type ReleaseId } from "#lib/ids.ts";
-import { startManagementApi, type ApiAnswer, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  type ApiAnswer,
+  type ApiUnderTest,
+  type Json,
+} from "./support/management-api.ts";
 
 const body = { name: "my-app", gitRepo: "acme/shop", cooldownPeriodSeconds: 20, compute: "CPU" };
 const file = {
@@ -17,20 +23,38 @@ const file = {
 };
 const commit = "a".repeat(40);
 
-type Made = { readonly api: ApiUnderTest; readonly appId: AppId; readonly path: string; readonly releaseId: ReleaseId };
+type Made = {
+  readonly api: ApiUnderTest;
+  readonly appId: AppId;
+  readonly path: string;
+  readonly releaseId: ReleaseId;
+};
 
 /** An app whose first build has ended well, as if its repository had `file`. */
 async function liveApp(api: ApiUnderTest, fields: object = {}): Promise<Made> {
   const request = { ...body, ...fields };
-  const created = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: request });
+  const created = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+    body: request,
+  });
   assert.equal(created.status, 201, JSON.stringify(created.body));
   const { appId, buildId }: { appId: AppId; buildId: BuildId } = created.body;
-  const resolved = resolveSettings({ body: request, configToml: null, repositoryToml: file, providers: ["local"] });
+  const resolved = resolveSettings({
+    body: request,
+    configToml: null,
+    repositoryToml: file,
+    providers: ["local"],
+  });
   const releaseId = newReleaseId();
   await api.db.transaction().execute(async (tx) => {
     await tx
       .updateTable("builds")
-      .set({ status: "success", ended_at: new Date(), commit_sha: commit, commit_message: "First", branch: "main" })
+      .set({
+        status: "success",
+        ended_at: new Date(),
+        commit_sha: commit,
+        commit_message: "First",
+        branch: "main",
+      })
       .where("id", "=", buildId)
       .execute();
     await putRelease(tx, { ...resolved, releaseId, buildId, artifact: { kind: "x" } });
@@ -66,7 +90,12 @@ const unfinished = async ({ api, appId }: Made): Promise<Json[]> =>
 describe("a change", () => {
   test("of what can change live starts nothing and is in effect for whoever reads the app", async (t) => {
     const made = await liveApp(await startManagementApi(t));
-    const fields = { cooldownPeriodSeconds: 40, minReplicaCount: 2, responseGracePeriodSeconds: 60, gitBranch: "next" };
+    const fields = {
+      cooldownPeriodSeconds: 40,
+      minReplicaCount: 2,
+      responseGracePeriodSeconds: 60,
+      gitBranch: "next",
+    };
     const answer = await changed(made, fields);
     assert.deepEqual(
       [answer.change, answer.changed, answer.buildId, answer.release],
@@ -103,10 +132,17 @@ describe("a change", () => {
       .selectAll()
       .where("number", "=", 2)
       .executeTakeFirstOrThrow();
-    assert.deepEqual([release.state, release.artifact, release.commit_message], ["starting", { kind: "x" }, "First"]);
+    assert.deepEqual(
+      [release.state, release.artifact, release.commit_message],
+      ["starting", { kind: "x" }, "First"],
+    );
     assert.equal((release.settings as Json).memory, 5.5);
     const now = await settings(made);
-    assert.deepEqual(now.memory, { value: 3, origin: "repository", pending: 5.5 }, "not in effect yet");
+    assert.deepEqual(
+      now.memory,
+      { value: 3, origin: "repository", pending: 5.5 },
+      "not in effect yet",
+    );
     assert.deepEqual(now.cooldownPeriodSeconds, { value: 21, origin: "api" });
   });
 
@@ -116,10 +152,17 @@ describe("a change", () => {
     assert.deepEqual([answer.change, answer.release], ["build", null]);
     assert.match(answer.logUrl, new RegExp(`/builds/${answer.buildId}/logs$`));
     const [build] = await unfinished(made);
-    assert.deepEqual([build.cause, build.commit_sha, build.keeps_artifact], ["settings", commit, false]);
+    assert.deepEqual(
+      [build.cause, build.commit_sha, build.keeps_artifact],
+      ["settings", commit, false],
+    );
     assert.deepEqual([build.request.pythonVersion, build.request.cpu], ["3.12", 1]);
     await changed(made, { gitRepo: "acme/other" });
-    assert.equal((await unfinished(made))[1].commit_sha, null, "another repository has other commits");
+    assert.equal(
+      (await unfinished(made))[1].commit_sha,
+      null,
+      "another repository has other commits",
+    );
   });
 
   test("to null lets the files count again, and then the default", async (t) => {
@@ -135,7 +178,12 @@ describe("a change", () => {
 
   test("that changes no value starts nothing", async (t) => {
     const made = await liveApp(await startManagementApi(t));
-    const same = await changed(made, { cooldownPeriodSeconds: 20, name: "my-app", compute: "CPU", dockerAuth: null });
+    const same = await changed(made, {
+      cooldownPeriodSeconds: 20,
+      name: "my-app",
+      compute: "CPU",
+      dockerAuth: null,
+    });
     assert.deepEqual([same.change, same.changed], [null, []]);
     // From another source, so that it stays; but the replicas have it.
     assert.equal((await changed(made, { memory: 3, pythonVersion: "3.10" })).change, "live");
@@ -169,7 +217,11 @@ describe("a change", () => {
   test("while a build is under way takes effect after it; of several that wait the last one counts", async (t) => {
     const made = await liveApp(await startManagementApi(t));
     await changed(made, { useUv: true });
-    assert.equal((await changed(made, { memory: 3 })).change, "replica", "the build that runs may have another one");
+    assert.equal(
+      (await changed(made, { memory: 3 })).change,
+      "replica",
+      "the build that runs may have another one",
+    );
     assert.equal((await changed(made, { memory: 4 })).release, 3);
     assert.equal((await changed(made, { minReplicaCount: 1 })).change, "live");
     const builds = await unfinished(made);
@@ -198,10 +250,24 @@ describe("a change", () => {
     const made = await liveApp(await startManagementApi(t));
     await changed(made, { memory: 4 });
     const { api, appId, releaseId } = made;
-    const next = await api.db.selectFrom("releases").select("id").where("number", "=", 2).executeTakeFirstOrThrow();
+    const next = await api.db
+      .selectFrom("releases")
+      .select("id")
+      .where("number", "=", 2)
+      .executeTakeFirstOrThrow();
     await api.db.transaction().execute(async (tx) => {
-      await tx.updateTable("builds").set({ status: "success", ended_at: new Date() }).where("number", "=", 2).execute();
-      const rollOut = { appId, releaseId: next.id, liveReleaseId: releaseId, durationSeconds: 100, nowMs: 0 };
+      await tx
+        .updateTable("builds")
+        .set({ status: "success", ended_at: new Date() })
+        .where("number", "=", 2)
+        .execute();
+      const rollOut = {
+        appId,
+        releaseId: next.id,
+        liveReleaseId: releaseId,
+        durationSeconds: 100,
+        nowMs: 0,
+      };
       await beginRelease(tx, rollOut);
     });
     assert.equal((await changed(made, { memory: 4, cpu: 1 })).change, "replica");
@@ -216,7 +282,9 @@ describe("a change", () => {
 
   test("of an app that no release serves yet is built at once", async (t) => {
     const api = await startManagementApi(t);
-    const { body: created } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
+    const { body: created } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+      body,
+    });
     const made = {
       api,
       appId: created.appId,
@@ -245,7 +313,10 @@ describe("a change", () => {
       .executeTakeFirstOrThrow();
     assert.deepEqual(entry.changes, { dockerAuth: { new: "[secret]" } });
     await changed(made, { dockerAuth: null });
-    const app = await made.api.db.selectFrom("apps").select("docker_auth_sealed").executeTakeFirstOrThrow();
+    const app = await made.api.db
+      .selectFrom("apps")
+      .select("docker_auth_sealed")
+      .executeTakeFirstOrThrow();
     assert.equal(app.docker_auth_sealed, null);
   });
 
@@ -306,7 +377,9 @@ describe("a change is refused", () => {
   test("with 409 for all but one of those that come at once; none is half done", async (t) => {
     const made = await liveApp(await startManagementApi(t));
     const all = await Promise.all(
-      [31, 32, 33, 34].map((seconds) => change(made, { cooldownPeriodSeconds: seconds, memory: seconds })),
+      [31, 32, 33, 34].map((seconds) =>
+        change(made, { cooldownPeriodSeconds: seconds, memory: seconds }),
+      ),
     );
     const fine = all.filter(({ status }) => status === 200);
     const told = all.filter(({ status }) => status === 409);
@@ -330,10 +403,15 @@ describe("a change is refused", () => {
     const token = await api.issue({ kind: "service_account", projectId: other });
     const fields = { cooldownPeriodSeconds: 1 };
     assert.equal(
-      (await api.call("PATCH", `/v2/projects/${other}/apps/${made.appId}`, { body: fields, token })).status,
+      (await api.call("PATCH", `/v2/projects/${other}/apps/${made.appId}`, { body: fields, token }))
+        .status,
       404,
     );
-    assert.equal((await api.call("PATCH", `/v2/projects/${api.projectId}/apps/nothing`, { body: fields })).status, 404);
+    assert.equal(
+      (await api.call("PATCH", `/v2/projects/${api.projectId}/apps/nothing`, { body: fields }))
+        .status,
+      404,
+    );
     await api.db.updateTable("apps").set({ deleting_at: new Date() }).execute();
     assert.equal((await change(made, fields)).status, 404);
   });

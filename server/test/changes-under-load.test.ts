@@ -1,4 +1,5 @@
-// What the guide "Changing and deleting apps" promises of changes under load. The walk (guides-walk.test.ts) follows its commands.
+// What the guide "Changing and deleting apps" promises of changes under load. The walk
+// (guides-walk.test.ts) follows its commands.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deploy, serveExamples } from "./support/examples.ts";
@@ -8,14 +9,23 @@ import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
 /** Calls the app without a pause until `stop`; returns the statuses. */
-function callAlways(platform: PlatformProcess): { readonly stop: () => Promise<readonly number[]> } {
+function callAlways(platform: PlatformProcess): {
+  readonly stop: () => Promise<readonly number[]>;
+} {
   const { baseUrl, projectId, inferenceToken } = platform.bootstrap;
   let isOver = false;
   const statuses: number[] = [];
   const loop = async (): Promise<void> => {
     while (!isOver) {
-      const headers = { authorization: `Bearer ${inferenceToken}`, "content-type": "application/json" };
-      const answer = await fetch(`${baseUrl}/v4/${projectId}/steady/run`, { method: "POST", headers, body: "{}" });
+      const headers = {
+        authorization: `Bearer ${inferenceToken}`,
+        "content-type": "application/json",
+      };
+      const answer = await fetch(`${baseUrl}/v4/${projectId}/steady/run`, {
+        method: "POST",
+        headers,
+        body: "{}",
+      });
       await answer.arrayBuffer();
       statuses.push(answer.status);
     }
@@ -62,8 +72,15 @@ const waiting = { deadlineMs: 120_000 };
 async function changeLive(app: SteadyApp, url: string): Promise<void> {
   await until("a replica runs", async () => (await app.replicas()).length === 1, waiting);
   const before = await app.replicas();
-  assert.equal((await app.change({ disableAuth: true, minReplicaCount: 2, maxReplicaCount: 3 })).change, "live");
-  await until("calls need no token", async () => (await fetch(url, { method: "POST", body: "{}" })).ok, waiting);
+  assert.equal(
+    (await app.change({ disableAuth: true, minReplicaCount: 2, maxReplicaCount: 3 })).change,
+    "live",
+  );
+  await until(
+    "calls need no token",
+    async () => (await fetch(url, { method: "POST", body: "{}" })).ok,
+    waiting,
+  );
   await until("a second replica runs", async () => (await app.replicas()).length === 2, waiting);
   assert.ok((await app.replicas()).includes(before[0] ?? ""), "the first one was not restarted");
 }
@@ -72,7 +89,11 @@ async function changeReplicas(app: SteadyApp): Promise<string> {
   const old = await app.replicas();
   const made = await app.change({ memory: 0.75 });
   assert.deepEqual([made.change, made.release], ["replica", 2]);
-  await until("release 2 takes the calls", async () => (await app.read()).liveBuildId === made.buildId, waiting);
+  await until(
+    "release 2 takes the calls",
+    async () => (await app.read()).liveBuildId === made.buildId,
+    waiting,
+  );
   assert.deepEqual((await app.read()).settings.memory, { value: 0.75, origin: "api" });
   const areNew = async (): Promise<boolean> => {
     const now = await app.replicas();
@@ -97,7 +118,11 @@ async function changeBadly(platform: PlatformProcess, app: SteadyApp, live: stri
 test("live changes restart nothing, other changes replace replicas, and no call fails", async (t) => {
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: await serveExamples(t) });
   const { baseUrl, projectId } = platform.bootstrap;
-  const { appId, status, log } = await deploy(platform, { name: "steady", gitPath: "hello", minReplicaCount: 1 });
+  const { appId, status, log } = await deploy(platform, {
+    name: "steady",
+    gitPath: "hello",
+    minReplicaCount: 1,
+  });
   assert.equal(status, "success", log);
   const app = new SteadyApp(platform, appId);
   const calls = callAlways(platform);

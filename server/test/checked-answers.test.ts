@@ -8,7 +8,13 @@ const path = "/v2/projects";
 
 test("an answer as the document has it passes, also a refusal, and one of a path that it does not have", () => {
   checkAnswer({ method: "GET", path, status: 200, contentType: json, text: "[]" });
-  checkAnswer({ method: "GET", path, status: 401, contentType: json, text: '{ "message": "No token was sent." }' });
+  checkAnswer({
+    method: "GET",
+    path,
+    status: 401,
+    contentType: json,
+    text: '{ "message": "No token was sent." }',
+  });
   checkAnswer({ method: "GET", path: "/hook", status: 200, contentType: "text/plain", text: "" });
   checkAnswer({
     method: "GET",

@@ -1,5 +1,5 @@
-// What `slipway call` refuses, and how it says so, against a real platform with real apps. The walk (guides-walk.test.ts) follows the
-// commands of the guide to the command line.
+// What `slipway call` refuses, and how it says so, against a real platform with real apps. The walk
+// (guides-walk.test.ts) follows the commands of the guide to the command line.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { commandLine } from "./support/command-line.ts";

@@ -1,5 +1,5 @@
-// What `slipway call` sends and how it prints what comes back, against a server in the place of an app. The guide's test calls real
-// apps.
+// What `slipway call` sends and how it prints what comes back, against a server in the place of an
+// app. The guide's test calls real apps.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
@@ -36,19 +36,43 @@ test("a call has the fields, the method, the path and the token that were given"
   const baseUrl = await serve(t, (request, response) => {
     void bodyOf(request).then((body) => {
       const { method, url, headers } = request;
-      seen.push([method, url, headers.authorization, headers["content-type"], headers.accept, body]);
-      response.writeHead(200, { "content-type": "application/json", "x-request-id": "run-1" }).end('"done"');
+      seen.push([
+        method,
+        url,
+        headers.authorization,
+        headers["content-type"],
+        headers.accept,
+        body,
+      ]);
+      response
+        .writeHead(200, { "content-type": "application/json", "x-request-id": "run-1" })
+        .end('"done"');
     });
   });
   const slipway = commandLine(t, { baseUrl, token, projectId });
-  const { code, stdout, stderr } = await slipway(["call", "p-00000001-hello/run?x=1", "n=3", "text=a b"]);
+  const { code, stdout, stderr } = await slipway([
+    "call",
+    "p-00000001-hello/run?x=1",
+    "n=3",
+    "text=a b",
+  ]);
   assert.deepEqual([code, stdout], [0, "done\n"]);
   assert.match(stderr, /^Run run-1 took \d+(?:\.\d)? m?s\.\n$/);
   const web = { environment: { SLIPWAY_CALL_TOKEN: "x.y.z" } };
-  assert.equal((await slipway(["call", "web", "--method", "get", "--stream", "--json"], web)).stdout, '"done"\n');
+  assert.equal(
+    (await slipway(["call", "web", "--method", "get", "--stream", "--json"], web)).stdout,
+    '"done"\n',
+  );
   const json = "application/json";
   assert.deepEqual(seen, [
-    ["POST", "/v4/p-00000001/hello/run?x=1", `Bearer ${token}`, json, "*/*", '{"n":3,"text":"a b"}'],
+    [
+      "POST",
+      "/v4/p-00000001/hello/run?x=1",
+      `Bearer ${token}`,
+      json,
+      "*/*",
+      '{"n":3,"text":"a b"}',
+    ],
     ["GET", "/v4/p-00000001/web", "Bearer x.y.z", undefined, "text/event-stream", ""],
   ]);
 });
@@ -64,12 +88,19 @@ test("what an app compresses without being asked is printed as if it had not", a
   const baseUrl = await serve(t, (request, response) => {
     const coding = request.url?.split("/").at(-1) ?? "";
     const body = coded.get(coding) ?? text.subarray(0, 10);
-    const headers = { "content-type": "application/json", "content-encoding": coding === "broken" ? "gzip" : coding };
+    const headers = {
+      "content-type": "application/json",
+      "content-encoding": coding === "broken" ? "gzip" : coding,
+    };
     response.writeHead(200, headers).end(body);
   });
   const slipway = commandLine(t, { baseUrl, token, projectId });
   for (const coding of coded.keys()) {
-    assert.equal((await slipway(["call", `web/${coding}`])).stdout, `${"wörter ".repeat(100)}\n`, coding);
+    assert.equal(
+      (await slipway(["call", `web/${coding}`])).stdout,
+      `${"wörter ".repeat(100)}\n`,
+      coding,
+    );
   }
   const { code, stderr } = await slipway(["call", "web/broken"]);
   assert.deepEqual([code, stderr], [1, "The answer broke off (Z_DATA_ERROR).\n"]);
@@ -106,7 +137,11 @@ test("text and events are printed as they come; bytes go to programs unchanged a
   const slipway = commandLine(t, platform);
   const bytes = await slipway(["call", "hello/bytes"], { columns: 80 });
   assert.deepEqual([bytes.code, bytes.stdout], [1, ""]);
-  assert.equal((await slipway(["call", "hello/cut-off"], { columns: 80 })).stdout, '{"one":[2J\n', "it is no JSON");
+  assert.equal(
+    (await slipway(["call", "hello/cut-off"], { columns: 80 })).stdout,
+    '{"one":[2J\n',
+    "it is no JSON",
+  );
   assert.match(bytes.stderr, /^The result is 3 B of image\/png\. To keep it, add: > file/);
 });
 
@@ -119,7 +154,9 @@ test("what an app refuses goes to standard error, with a code that is not 0; so 
       return;
     }
     const isJson = request.url?.endsWith("/json");
-    response.writeHead(isJson ? 422 : 500, {}).end(isJson ? '{"message":"n is\\u001b odd"}' : "<h1>\x1b[2Joops</h1>");
+    response
+      .writeHead(isJson ? 422 : 500, {})
+      .end(isJson ? '{"message":"n is\\u001b odd"}' : "<h1>\x1b[2Joops</h1>");
   });
   const slipway = commandLine(t, { baseUrl, token, projectId });
   for (const [path, stderr] of [
@@ -134,7 +171,12 @@ test("what an app refuses goes to standard error, with a code that is not 0; so 
   const strict = await serve(t, (_request, response) => {
     response.writeHead(422).end(JSON.stringify({ message: texts }));
   });
-  const number = await commandLine(t, { baseUrl: strict, token, projectId })(["call", "hello/run", "n=1", "name=3"]);
+  const number = await commandLine(t, { baseUrl: strict, token, projectId })([
+    "call",
+    "hello/run",
+    "n=1",
+    "name=3",
+  ]);
   assert.equal(
     number.stderr,
     `The call was answered with status 422: ${texts}\n3 is valid JSON, so it was sent as JSON. To send it as text: 'name="3"'\n`,
@@ -158,7 +200,12 @@ test("who is signed in calls with a readable key of the project, or is told to c
     response.end(isList ? JSON.stringify(keys) : '{"message":"No token."}');
   });
   const home = temporaryFolder(t, "home");
-  const signIn = { accessToken: token, refreshToken: "r", email: "ada@example.org", project: projectId };
+  const signIn = {
+    accessToken: token,
+    refreshToken: "r",
+    email: "ada@example.org",
+    project: projectId,
+  };
   writeSignIn({ homeFolder: home }, baseUrl, signIn);
   const slipway = commandLine(t, { baseUrl, token: "", projectId });
   assert.equal((await slipway(["call", "hello"], { home })).code, 0);

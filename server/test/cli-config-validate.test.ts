@@ -17,11 +17,15 @@ async function validate(t: TestContext, toml: string | null, ...more: string[]):
 
 test("a file that a deployment would take is valid", async (t) => {
   const { code, json } = await validate(t, '[cerebrium.deployment]\nname = "shop"\n', "--json");
-  assert.deepEqual([code, json()], [0, { file: "slipway.toml", isValid: true, problems: [], warnings: [] }]);
+  assert.deepEqual(
+    [code, json()],
+    [0, { file: "slipway.toml", isValid: true, problems: [], warnings: [] }],
+  );
 });
 
 test("each wrong value is named with what is allowed, and the command fails", async (t) => {
-  const toml = '[cerebrium.deployment]\nname = "shop"\n[cerebrium.hardware]\ncpu = -1\nmemory = "much"\n';
+  const toml =
+    '[cerebrium.deployment]\nname = "shop"\n[cerebrium.hardware]\ncpu = -1\nmemory = "much"\n';
   const { code, json } = await validate(t, toml, "--json");
   const { isValid, problems } = json() as { isValid: boolean; problems: string[] };
   assert.deepEqual([code, isValid, problems.length], [1, false, 2]);

@@ -1,5 +1,6 @@
-// The command line against a real management API: whose token goes where, how it is renewed, what is said when a sign-in
-// has ended, and what strangers that answer in the place of a platform can do.
+// The command line against a real management API: whose token goes where, how it is renewed, what
+// is said when a sign-in has ended, and what strangers that answer in the place of a platform can
+// do.
 import assert from "node:assert/strict";
 import { execFile, spawn, type ExecFileException } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -12,7 +13,12 @@ import { test, type TestContext } from "node:test";
 import { createProject } from "#accounts/projects.ts";
 import { makePerson } from "./support/person.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  testBy,
+  type ApiUnderTest,
+  type Json,
+} from "./support/management-api.ts";
 import { until } from "./support/until.ts";
 
 const main = join(import.meta.dirname, "../../cli/src/main.ts");
@@ -36,7 +42,10 @@ class User {
 
   /** Runs a command in this home. */
   slipway(words: readonly string[], environment: Record<string, string> = {}): Promise<Ended> {
-    const options = { env: { PATH: process.env["PATH"], HOME: this.home, ...environment }, timeout: 60_000 };
+    const options = {
+      env: { PATH: process.env["PATH"], HOME: this.home, ...environment },
+      timeout: 60_000,
+    };
     return new Promise((resolve) => {
       execFile(process.execPath, [main, ...words], options, (error, stdout, stderr) => {
         resolve({ code: codeOf(error), stdout, stderr });
@@ -55,17 +64,28 @@ class User {
   /** As `slipway login` leaves it. */
   store(url: string, signIn: object): void {
     mkdirSync(dirname(this.file), { recursive: true });
-    const full = { email: "ada@example.org", project: null, accessToken: "", refreshToken: "", ...signIn };
+    const full = {
+      email: "ada@example.org",
+      project: null,
+      accessToken: "",
+      refreshToken: "",
+      ...signIn,
+    };
     writeFileSync(this.file, JSON.stringify({ current: url, platforms: { [url]: full } }));
   }
 }
 
 /** Somebody with a project, signed in. */
-async function signIn(api: ApiUnderTest): Promise<{ accessToken: string; refreshToken: string; projectId: string }> {
+async function signIn(
+  api: ApiUnderTest,
+): Promise<{ accessToken: string; refreshToken: string; projectId: string }> {
   const email = `${randomUUID()}@example.org`;
   const ownerId = await makePerson(api.db, { email, name: "Ada", password });
   const projectId = await createProject(api.db, { name: "mine", ownerId, by: testBy });
-  const { status, body } = await api.call("POST", "/v2/auth/sign-in", { token: null, body: { email, password } });
+  const { status, body } = await api.call("POST", "/v2/auth/sign-in", {
+    token: null,
+    body: { email, password },
+  });
   assert.equal(status, 200);
   return { ...body, projectId };
 }
@@ -82,7 +102,11 @@ async function stranger(t: TestContext, answer: RequestListener): Promise<string
 }
 
 /** `slipway login` on a terminal; `decide` gets the code that it shows. */
-async function login(user: User, url: string, decide: (code: string) => Promise<void>): Promise<Ended> {
+async function login(
+  user: User,
+  url: string,
+  decide: (code: string) => Promise<void>,
+): Promise<Ended> {
   const words = [terminal, process.execPath, main, "login", "--url", url];
   const environment = { PATH: process.env["PATH"], HOME: user.home };
   const child = spawn("python3", words, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
@@ -119,13 +143,21 @@ test("a sign-in that has ended is forgotten, and the person is told to sign in a
   const user = new User(t);
   const { accessToken, refreshToken } = await signIn(api);
   assert.equal(
-    (await api.call("POST", "/v2/auth/sign-out", { token: null, body: { refresh_token: refreshToken } })).status,
+    (
+      await api.call("POST", "/v2/auth/sign-out", {
+        token: null,
+        body: { refresh_token: refreshToken },
+      })
+    ).status,
     200,
   );
   user.store(api.baseUrl, { accessToken: endedToken(), refreshToken });
   const first = await user.slipway(["whoami"]);
   assert.equal(first.code, 3);
-  assert.match(first.stderr, /^The session of ada@example\.org at .* has ended\. Sign in again: slipway login/);
+  assert.match(
+    first.stderr,
+    /^The session of ada@example\.org at .* has ended\. Sign in again: slipway login/,
+  );
   assert.deepEqual(user.stored(), { current: null, platforms: {} });
   assert.ok(!(first.stderr + first.stdout).includes(accessToken));
 });
@@ -161,7 +193,10 @@ test("after a logout no command acts on another platform until it is named", asy
   );
   const silent = await user.slipway(["apps"]);
   assert.equal(silent.code, 3);
-  assert.ok(silent.stderr.includes(`You are signed in at ${other.baseUrl}: name it with --url`), silent.stderr);
+  assert.ok(
+    silent.stderr.includes(`You are signed in at ${other.baseUrl}: name it with --url`),
+    silent.stderr,
+  );
   assert.equal((await user.slipway(["apps", "--url", other.baseUrl])).code, 0);
 });
 
@@ -210,7 +245,10 @@ test("whose default project is deleted has none, and goes on with the only one t
   const user = new User(t);
   const { projectId: project, ...tokens } = await signIn(api);
   user.store(api.baseUrl, { ...tokens, project });
-  assert.match((await user.slipway(["projects", "create", "second"])).stderr, /^Created the project second \(p-/);
+  assert.match(
+    (await user.slipway(["projects", "create", "second"])).stderr,
+    /^Created the project second \(p-/,
+  );
   assert.equal((await user.slipway(["projects", "delete", project, "--yes"])).code, 0);
   assert.equal(user.stored().platforms[api.baseUrl].project, null);
   assert.equal((await user.slipway(["apps"])).code, 0);
@@ -252,7 +290,10 @@ test("names and messages of strangers cannot steer the terminal", async (t) => {
       .end(JSON.stringify(isList ? [{ id: "p-1", name: evil }] : { message: evil }));
   });
   const environment = { SLIPWAY_TOKEN: "a.b.c", SLIPWAY_URL: url };
-  const shown = [await user.slipway(["projects"], environment), await user.slipway(["members"], environment)];
+  const shown = [
+    await user.slipway(["projects"], environment),
+    await user.slipway(["members"], environment),
+  ];
   for (const { stdout, stderr } of shown) {
     assert.match(stdout + stderr, /evil\[2J ?name/);
     assert.doesNotMatch(stdout + stderr, /[\u001b\u0007\u202e\r]/);
@@ -264,7 +305,10 @@ test("a project is found by id or name, and one of several of a name has to be n
   const user = new User(t);
   const { accessToken, refreshToken, projectId } = await signIn(api);
   const make = async (name: string): Promise<string> => {
-    const { status, body } = await api.call("POST", "/v2/projects", { token: accessToken, body: { name } });
+    const { status, body } = await api.call("POST", "/v2/projects", {
+      token: accessToken,
+      body: { name },
+    });
     assert.equal(status, 201);
     return body.id;
   };
@@ -273,12 +317,24 @@ test("a project is found by id or name, and one of several of a name has to be n
   await make("twin");
   user.store(api.baseUrl, { accessToken, refreshToken });
   const unnamed = await user.slipway(["members"]);
-  assert.match(unnamed.stderr, /^You are a member of several projects: mine, second, twin, twin\. Use --project/);
-  assert.match((await user.slipway(["members", "--project", "twin"])).stderr, /^Several projects are named "twin"/);
-  assert.match((await user.slipway(["members", "--project", "third"])).stderr, /^You have no project "third"/);
+  assert.match(
+    unnamed.stderr,
+    /^You are a member of several projects: mine, second, twin, twin\. Use --project/,
+  );
+  assert.match(
+    (await user.slipway(["members", "--project", "twin"])).stderr,
+    /^Several projects are named "twin"/,
+  );
+  assert.match(
+    (await user.slipway(["members", "--project", "third"])).stderr,
+    /^You have no project "third"/,
+  );
   assert.equal((await user.slipway(["members", "--project", "mine"])).code, 0);
   assert.equal((await user.slipway(["members"], { SLIPWAY_PROJECT: projectId })).code, 0);
   assert.equal((await user.slipway(["projects", "use", "second"])).code, 0);
   assert.equal(user.stored().platforms[api.baseUrl].project, second);
-  assert.match((await user.slipway(["projects"])).stdout, new RegExp(`^\\* +${second} +second$`, "m"));
+  assert.match(
+    (await user.slipway(["projects"])).stdout,
+    new RegExp(`^\\* +${second} +second$`, "m"),
+  );
 });

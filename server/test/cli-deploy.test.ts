@@ -1,5 +1,5 @@
-// The command line's `deploy` against a real platform: from a folder to an app that answers, what is said when it fails, and what
-// Ctrl-C ends.
+// The command line's `deploy` against a real platform: from a folder to an app that answers, what
+// is said when it fails, and what Ctrl-C ends.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -28,18 +28,34 @@ function appFolder(t: TestContext, files: Files): string {
   return folder;
 }
 
-function slipway(t: TestContext, platform: PlatformProcess, words: readonly string[]): RunningCommand {
+function slipway(
+  t: TestContext,
+  platform: PlatformProcess,
+  words: readonly string[],
+): RunningCommand {
   const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
-  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
+  const env = {
+    SLIPWAY_URL: baseUrl,
+    SLIPWAY_TOKEN: serviceAccountToken,
+    SLIPWAY_PROJECT: projectId,
+  };
   return commandsAt(t, { env })(words);
 }
 
 test("a folder becomes an app that answers as the command says, and a failure has its reason and its code", async (t) => {
   const platform = await startPlatformOnTestServer(t);
-  const folder = appFolder(t, { "main.py": mainPy, "slipway.toml": toml, ".gitignore": "junk\n", junk: "x" });
+  const folder = appFolder(t, {
+    "main.py": mainPy,
+    "slipway.toml": toml,
+    ".gitignore": "junk\n",
+    junk: "x",
+  });
   const first = await slipway(t, platform, ["deploy", folder]).ended;
   assert.equal(first.code, 0, first.stderr);
-  assert.match(first.stderr, /^Deploying hello: 2 files, [\d.]+ kB\.\nLeft out by .*: junk\.\nUploaded /);
+  assert.match(
+    first.stderr,
+    /^Deploying hello: 2 files, [\d.]+ kB\.\nLeft out by .*: junk\.\nUploaded /,
+  );
   assert.match(first.stderr, /^release +App started successfully!/m);
   const [, url = ""] = /^hello is live after [\d.]+ s: (http:\S+)$/m.exec(first.stdout) ?? [];
   assert.match(first.stdout, /Call it: +slipway call hello\/run name=world$/m);
@@ -49,7 +65,9 @@ test("a folder becomes an app that answers as the command says, and a failure ha
     `curl -w '\\n' -H "Authorization: Bearer $SLIPWAY_TOKEN" -H 'Content-Type: application/json' -d '{"name":"world"}' ${url}/run`,
   );
   const token = platform.bootstrap.serviceAccountToken;
-  const shell = spawn("bash", ["-c", `${curl} -s`], { env: { PATH: process.env["PATH"], SLIPWAY_TOKEN: token } });
+  const shell = spawn("bash", ["-c", `${curl} -s`], {
+    env: { PATH: process.env["PATH"], SLIPWAY_TOKEN: token },
+  });
   const answer = (await once(shell.stdout, "data")).join("");
   assert.match(answer, /"result":\{"greeting":"Hello, world!"\}/);
 
@@ -61,7 +79,10 @@ test("a folder becomes an app that answers as the command says, and a failure ha
     failed.stderr,
     /^release +Error: .*broken at start.* build it again \(slipway deploy, or for an app of a repository slipway builds start\)\.\n[^]*^hello was not deployed \(init_failure\)\.$/m,
   );
-  assert.match(failed.stderr, /the app did not start; its output is above\. Run it here with slipway dev/);
+  assert.match(
+    failed.stderr,
+    /the app did not start; its output is above\. Run it here with slipway dev/,
+  );
   assert.match(failed.stderr, /^hello keeps serving its previous release\.$/m);
   assert.equal((await platform.call("hello", "run", {})).status, 200, "what ran before still does");
   assert.deepEqual(
@@ -96,7 +117,10 @@ def let_go():
   const late = await slipway(t, platform, ["rollback", "hello", "--timeout", "1s"]).ended;
   assert.equal(late.code, 1);
   assert.match(late.stderr, /not changed in time/);
-  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/hello/releases`);
+  const { body } = await platform.api(
+    "GET",
+    `/v2/projects/${platform.bootstrap.projectId}/apps/hello/releases`,
+  );
   const shares = body.items.map((one: Record<string, unknown>) => [
     one["number"],
     one["trafficPercent"],
@@ -133,7 +157,8 @@ test("Ctrl-C leaves the build and says how to follow it; a repository is deploye
   deploying.interrupt();
   const { code, stderr } = await deploying.ended;
   assert.equal(code, 130);
-  const [, app = "", build = ""] = /To cancel it: +slipway builds cancel (\S+) (\S+)$/m.exec(stderr) ?? [];
+  const [, app = "", build = ""] =
+    /To cancel it: +slipway builds cancel (\S+) (\S+)$/m.exec(stderr) ?? [];
   const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${app}/builds/${build}`;
   assert.equal((await platform.api("GET", path)).body.status, "initializing");
   assert.equal((await platform.api("DELETE", path)).status, 200);
@@ -144,16 +169,25 @@ test("Ctrl-C leaves the build and says how to follow it; a repository is deploye
   for (const from of ["create", "build"]) {
     const built = await slipway(t, platform, ["deploy", clone, "--git"]).ended;
     assert.equal(built.code, 0, `${from}: ${built.stderr}`);
-    assert.match(built.stderr, /^Deploying hello from http:\/\/127\.0\.0\.1:\d+\/acme\/app(\.git)?, branch \w+ …/);
+    assert.match(
+      built.stderr,
+      /^Deploying hello from http:\/\/127\.0\.0\.1:\d+\/acme\/app(\.git)?, branch \w+ …/,
+    );
   }
   const refused = await slipway(t, platform, ["deploy", clone]).ended;
   assert.equal(refused.code, 2);
-  assert.match(refused.stderr, /^hello is deployed from the repository acme\/app\. .*slipway deploy --git\n/);
+  assert.match(
+    refused.stderr,
+    /^hello is deployed from the repository acme\/app\. .*slipway deploy --git\n/,
+  );
   const uploaded = await slipway(t, platform, ["deploy", clone, "--yes"]).ended;
   assert.equal(uploaded.code, 0, uploaded.stderr);
   const back = await slipway(t, platform, ["deploy", clone, "--git"]).ended;
   assert.equal(back.code, 0, back.stderr);
-  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/hello`);
+  const { body } = await platform.api(
+    "GET",
+    `/v2/projects/${platform.bootstrap.projectId}/apps/hello`,
+  );
   assert.equal(body.gitRepo, "acme/app");
 });
 
@@ -175,11 +209,19 @@ test("a folder that cannot be deployed is refused before anything is sent, with 
     assert.equal(ended.code, code, ended.stderr);
     assert.match(ended.stderr, message);
   }
-  const noise = Array.from({ length: 2_000_000 }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
+  const noise = Array.from({ length: 2_000_000 }, () =>
+    String.fromCharCode(33 + Math.random() * 90),
+  ).join("");
   const large = appFolder(t, { "main.py": mainPy, "slipway.toml": toml, "weights.txt": noise });
   const ended = await slipway(t, platform, ["deploy", large]).ended;
   assert.equal(ended.code, 1);
-  assert.match(ended.stderr, /The upload is larger than 1(\.0)? MB .*\nThe largest files: weights\.txt \(2\.0 MB\)/);
-  const builds = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/hello/builds`);
+  assert.match(
+    ended.stderr,
+    /The upload is larger than 1(\.0)? MB .*\nThe largest files: weights\.txt \(2\.0 MB\)/,
+  );
+  const builds = await platform.api(
+    "GET",
+    `/v2/projects/${platform.bootstrap.projectId}/apps/hello/builds`,
+  );
   assert.equal((builds.body as { status: string }[])[0]?.status, "cancelled");
 });

@@ -1,4 +1,5 @@
-// `slipway dev` with real Pythons: it runs an app, again at each save, says what is wrong, and leaves nothing behind.
+// `slipway dev` with real Pythons: it runs an app, again at each save, says what is wrong, and
+// leaves nothing behind.
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -57,7 +58,10 @@ test("an app runs, and again at each save of a file that belongs to it; Ctrl-C l
   const coded = { method: "POST", headers: { "content-encoding": "gzip" }, body: gzipSync("{}") };
   const refused = await fetch(`${url}/run`, coded);
   assert.equal(refused.status, 415);
-  assert.match(await refused.text(), /Content-Encoding \\"gzip\\", but functions take bodies only as they are/);
+  assert.match(
+    await refused.text(),
+    /Content-Encoding \\"gzip\\", but functions take bodies only as they are/,
+  );
   await until("its output is shown", () => running.stdout().includes("called by Ada"));
 
   write("ignored.txt", "does not count");
@@ -69,7 +73,9 @@ test("an app runs, and again at each save of a file that belongs to it; Ctrl-C l
   assert.ok(!isAlive(pid));
 
   write("main.py", "this is no Python\n");
-  await until("the failure is told", () => /The app has ended: it exited with code 1\. Waiting/.test(running.stderr()));
+  await until("the failure is told", () =>
+    /The app has ended: it exited with code 1\. Waiting/.test(running.stderr()),
+  );
   assert.match(running.stderr(), /SyntaxError/);
   write("slipway.toml", "[cerebrium");
   await until("the TOML is told", () =>
@@ -96,11 +102,17 @@ http.server.test(http.server.SimpleHTTPRequestHandler, port=int(sys.argv[2]), bi
 `;
   writeFileSync(join(folder, "server.py"), server);
   writeFileSync(join(folder, ".slipwayignore"), "pids\n");
-  writeFileSync(join(folder, "slipway.toml"), `${toml + custom}[slipway.storage]\npath = "/data"\n`);
+  writeFileSync(
+    join(folder, "slipway.toml"),
+    `${toml + custom}[slipway.storage]\npath = "/data"\n`,
+  );
   const slipway = commandsAt(t);
   const first = slipway(["dev", folder]);
   const firstUrl = await urlAfter(first, 1);
-  assert.match(first.stderr(), /storage of the app's own\. At \/data it sees this machine's folder\./);
+  assert.match(
+    first.stderr(),
+    /storage of the app's own\. At \/data it sees this machine's folder\./,
+  );
   const pids = readFileSync(join(folder, "pids"), "utf8").split(" ").map(Number);
   const second = slipway(["dev", folder]);
   assert.notEqual(await urlAfter(second, 1), firstUrl);
@@ -111,15 +123,24 @@ http.server.test(http.server.SimpleHTTPRequestHandler, port=int(sys.argv[2]), bi
   for (const pid of both) assert.ok(!isAlive(pid), String(pid));
 
   const taken = await slipway(["dev", folder, "--port", "no"]).ended;
-  assert.deepEqual([taken.code, taken.stderr], [2, '--port is "no", but must be a port from 1 to 65535.\n']);
+  assert.deepEqual(
+    [taken.code, taken.stderr],
+    [2, '--port is "no", but must be a port from 1 to 65535.\n'],
+  );
 });
 
 test("packages are installed once, and what is missing is named", async (t) => {
   const folder = temporaryFolder(t, "app");
-  const write = (path: string, content: string | Buffer): void => writeFileSync(join(folder, path), content);
+  const write = (path: string, content: string | Buffer): void =>
+    writeFileSync(join(folder, path), content);
   write("greeter-1.0-py3-none-any.whl", greeter("from a package"));
   write("requirements.txt", "./greeter-1.0-py3-none-any.whl\n");
-  write("main.py", answering("one").replace('"one"', "greeter.greeting").replace("import os", "import os, greeter"));
+  write(
+    "main.py",
+    answering("one")
+      .replace('"one"', "greeter.greeting")
+      .replace("import os", "import os, greeter"),
+  );
   write("slipway.toml", toml);
   const slipway = commandsAt(t);
   for (const installs of [true, false]) {
@@ -132,7 +153,10 @@ test("packages are installed once, and what is missing is named", async (t) => {
   write("slipway.toml", `${toml}python_version = "3.99"\n`);
   const running = slipway(["dev", folder]);
   const isTold = (form: RegExp) => () => form.test(running.stderr());
-  await until("a Python", isTold(/^python3\.99 with its venv module is not on this machine.*slipway doctor\nWaiting/m));
+  await until(
+    "a Python",
+    isTold(/^python3\.99 with its venv module is not on this machine.*slipway doctor\nWaiting/m),
+  );
   write("slipway.toml", `${toml}[cerebrium.dependencies.pip]\n"no such" = "1"\n`);
   await until("a package", isTold(/no such.*a package name such as numpy/));
   running.interrupt();
@@ -143,12 +167,19 @@ test("packages that only pyproject.toml names are installed, as builds do", asyn
   const reason = await packageIndexAnswers();
   if (reason !== false) return t.skip(reason);
   const folder = temporaryFolder(t, "app");
-  const write = (path: string, content: string | Buffer): void => writeFileSync(join(folder, path), content);
-  const project = '[project]\nname = "hello"\nversion = "1"\ndependencies = ["greeter @ file://FOLDER/FILE"]\n';
+  const write = (path: string, content: string | Buffer): void =>
+    writeFileSync(join(folder, path), content);
+  const project =
+    '[project]\nname = "hello"\nversion = "1"\ndependencies = ["greeter @ file://FOLDER/FILE"]\n';
   const file = "greeter-1.0-py3-none-any.whl";
   write(file, greeter("of a project"));
   write("pyproject.toml", project.replace("FOLDER", folder).replace("FILE", file));
-  write("main.py", answering("one").replace('"one"', "greeter.greeting").replace("import os", "import os, greeter"));
+  write(
+    "main.py",
+    answering("one")
+      .replace('"one"', "greeter.greeting")
+      .replace("import os", "import os, greeter"),
+  );
   write("slipway.toml", toml);
   const running = commandsAt(t, { env: toolEnvironmentOf(process.env) })(["dev", folder]);
   assert.equal((await call(await urlAfter(running, 1)))[0], "of a project", running.stderr());

@@ -1,4 +1,5 @@
-// Values of .env files: those that Docker Compose and python-dotenv both read, and a refusal where the two differ.
+// Values of .env files: those that Docker Compose and python-dotenv both read, and a refusal where
+// the two differ.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -11,7 +12,10 @@ import { packageIndexAnswers } from "#test/support/package-index.ts";
 
 const run = promisify(execFile);
 
-/** The reader of Docker Compose (compose-go 2.16.2) was asked for each of them once, python-dotenv is asked below. */
+/**
+ * The reader of Docker Compose (compose-go 2.16.2) was asked for each of them once, python-dotenv
+ * is asked below.
+ */
 const readAlike: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
   ['K="{\\"a\\": 1}"', { K: '{"a": 1}' }],
   ["PASSWORD=a#b", { PASSWORD: "a#b" }],
@@ -62,7 +66,8 @@ const refusals: readonly (readonly [string, number, RegExp])[] = [
 ];
 
 test("a value of a .env file is what Docker Compose and python-dotenv read", () => {
-  for (const [text, values] of readAlike) assert.deepEqual(readEnvFile(Buffer.from(text), "f"), values, text);
+  for (const [text, values] of readAlike)
+    assert.deepEqual(readEnvFile(Buffer.from(text), "f"), values, text);
 });
 
 test("what Docker Compose and python-dotenv read differently is refused with its line, and without the value", () => {
@@ -72,7 +77,10 @@ test("what Docker Compose and python-dotenv read differently is refused with its
       (error) => {
         assert.ok(error instanceof Refused);
         assert.equal(error.exitCode, 2);
-        assert.ok(error.message.startsWith(`.env, line ${line}: `), `${JSON.stringify(text)}: ${error.message}`);
+        assert.ok(
+          error.message.startsWith(`.env, line ${line}: `),
+          `${JSON.stringify(text)}: ${error.message}`,
+        );
         assert.match(error.message, why);
         assert.doesNotMatch(error.message, /abc|HOME/);
         return true;
@@ -86,19 +94,30 @@ test("what Docker Compose and python-dotenv read differently is refused with its
   assert.throws(() => readEnvFile(utf16, ".env"), /^Refused: \.env, line 1: this is not UTF-8/);
 });
 
-test("python-dotenv of the package index reads the same values", { skip: await packageIndexAnswers() }, async (t) => {
-  const folder = temporaryFolder(t, "dotenv");
-  await run("python3", ["-m", "venv", folder]);
-  const python = join(folder, "bin/python");
-  await run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "python-dotenv==1.2.4"]);
-  const code = `import io, json, sys
+test(
+  "python-dotenv of the package index reads the same values",
+  { skip: await packageIndexAnswers() },
+  async (t) => {
+    const folder = temporaryFolder(t, "dotenv");
+    await run("python3", ["-m", "venv", folder]);
+    const python = join(folder, "bin/python");
+    await run(python, [
+      "-m",
+      "pip",
+      "install",
+      "--quiet",
+      "--disable-pip-version-check",
+      "python-dotenv==1.2.4",
+    ]);
+    const code = `import io, json, sys
 from dotenv import dotenv_values
 texts = [io.TextIOWrapper(io.BytesIO(one.encode())).read() for one in json.loads(sys.argv[1])]
 print(json.dumps([dotenv_values(stream=io.StringIO(one)) for one in texts]))`;
-  const texts = JSON.stringify(readAlike.map(([text]) => text));
-  const { stdout } = await run(python, ["-X", "utf8", "-c", code, texts]);
-  assert.deepEqual(
-    JSON.parse(stdout),
-    readAlike.map(([, values]) => values),
-  );
-});
+    const texts = JSON.stringify(readAlike.map(([text]) => text));
+    const { stdout } = await run(python, ["-X", "utf8", "-c", code, texts]);
+    assert.deepEqual(
+      JSON.parse(stdout),
+      readAlike.map(([, values]) => values),
+    );
+  },
+);

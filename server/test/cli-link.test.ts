@@ -11,7 +11,10 @@ import { commandsAt } from "./support/slipway-command.ts";
 test("commands on an app mean that of the folder where none is named, but those that end or change it", async (t) => {
   const api = await startManagementApi(t);
   const cwd = temporaryFolder(t, "app");
-  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const slipway = commandsAt(t, {
+    cwd,
+    env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token },
+  });
   const nameless = await slipway(["logs"]).ended;
   assert.equal(nameless.code, 2);
   assert.match(
@@ -32,14 +35,24 @@ test("commands on an app mean that of the folder where none is named, but those 
   ])
     assert.equal((await slipway(words).ended).code, 0, words.join(" "));
   const run = "0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c";
-  assert.match((await slipway(["runs", "show", run]).ended).stderr, new RegExp(`no run ${run}.*runs list bound`));
-  assert.match((await slipway(["logs", "bount"]).ended).stderr, /^The project has no app "bount"\. Did you mean bound/);
+  assert.match(
+    (await slipway(["runs", "show", run]).ended).stderr,
+    new RegExp(`no run ${run}.*runs list bound`),
+  );
+  assert.match(
+    (await slipway(["logs", "bount"]).ended).stderr,
+    /^The project has no app "bount"\. Did you mean bound/,
+  );
   for (const words of [
     ["apps", "stop"],
     ["apps", "delete", "--yes"],
     ["runs", "purge", "--yes"],
   ])
-    assert.match((await slipway(words).ended).stderr, /^app is missing: name or id of the app\./, words.join(" "));
+    assert.match(
+      (await slipway(words).ended).stderr,
+      /^app is missing: name or id of the app\./,
+      words.join(" "),
+    );
   assert.equal((await slipway(["apps", "set", "cpu=1"]).ended).code, 2);
 });
 
@@ -47,12 +60,18 @@ test("a linked folder deploys to its app and opens its page, until the link is r
   const api = await startManagementApi(t);
   const cwd = temporaryFolder(t, "app");
   writeFileSync(join(cwd, "main.py"), "def run():\n    pass\n");
-  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const slipway = commandsAt(t, {
+    cwd,
+    env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token },
+  });
   const unnamed = await slipway(["link"]).ended;
   assert.equal(unnamed.code, 2);
   assert.match(unnamed.stderr, /^Name the app: slipway link <app>/);
   const linked = await slipway(["link", "bound"]).ended;
-  assert.equal(linked.stderr, `Linked to bound in the project ${api.projectId}, which slipway deploy will make.\n`);
+  assert.equal(
+    linked.stderr,
+    `Linked to bound in the project ${api.projectId}, which slipway deploy will make.\n`,
+  );
   assert.equal(readFileSync(join(cwd, ".slipway/.gitignore"), "utf8"), "*\n");
   const deployed = await slipway(["deploy", "--detach", "--json"]).ended;
   assert.equal(deployed.code, 0, deployed.stderr);
@@ -73,7 +92,10 @@ test("a linked folder deploys to its app and opens its page, until the link is r
   assert.equal(removed.stderr, "This folder is no longer linked to bound.\n");
   assert.deepEqual(JSON.parse(removed.stdout), { link: null });
   assert.ok(!existsSync(join(cwd, ".slipway/link.json")));
-  writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify({ project: "p-00000001", app: "a\x1b[2Jb" }));
+  writeFileSync(
+    join(cwd, ".slipway/link.json"),
+    JSON.stringify({ project: "p-00000001", app: "a\x1b[2Jb" }),
+  );
   const foreign = await slipway(["link", "--remove"]).ended;
   assert.equal(
     foreign.stderr,
@@ -86,7 +108,10 @@ test("a linked folder deploys to its app and opens its page, until the link is r
 test("what a folder that somebody else has packed names is one word in a command to copy", async (t) => {
   const api = await startManagementApi(t);
   const cwd = temporaryFolder(t, "app");
-  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const slipway = commandsAt(t, {
+    cwd,
+    env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token },
+  });
   assert.equal((await slipway(["link", "bound"]).ended).code, 0);
   const app = "bound; touch was-run";
   writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify({ project: "p-00000001", app }));
@@ -97,7 +122,10 @@ test("what a folder that somebody else has packed names is one word in a command
 test("an app or a project that would lead to another place of the platform is refused, whoever wrote the file", async (t) => {
   const api = await startManagementApi(t);
   const cwd = temporaryFolder(t, "app");
-  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const slipway = commandsAt(t, {
+    cwd,
+    env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token },
+  });
   assert.equal((await slipway(["link", "bound"]).ended).code, 0);
   for (const text of ["..", ".", "", "../secrets", "a\\b"]) {
     for (const field of ["app", "project"]) {
@@ -107,7 +135,9 @@ test("an app or a project that would lead to another place of the platform is re
       assert.deepEqual([code, stdout], [1, ""], stderr);
       assert.match(
         stderr,
-        new RegExp(`^${field} in \\S+link\\.json is ".*", which is no name or id: .* slipway link <app>`),
+        new RegExp(
+          `^${field} in \\S+link\\.json is ".*", which is no name or id: .* slipway link <app>`,
+        ),
       );
     }
   }
@@ -121,7 +151,10 @@ test("an app or a project that would lead to another place of the platform is re
 test("a number alone is a release of the folder's app, and the answer names the app", async (t) => {
   const api = await startManagementApi(t);
   const cwd = temporaryFolder(t, "app");
-  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const slipway = commandsAt(t, {
+    cwd,
+    env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token },
+  });
   const body = { name: "bound", gitRepo: "acme/examples" };
   const made = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
   await insertReleases(api.db, made.body.appId);

@@ -1,5 +1,5 @@
-// The command line as a package of its own: packed, installed in an empty folder without a network, and used from there against a
-// running platform.
+// The command line as a package of its own: packed, installed in an empty folder without a network,
+// and used from there against a running platform.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -17,7 +17,12 @@ function install(t: TestContext): { readonly folder: string; readonly program: r
   const folder = temporaryFolder(t, "installed");
   const run = (file: string, words: readonly string[]): string => {
     const env = { PATH: process.env["PATH"], HOME: folder };
-    const { status, stdout, stderr } = spawnSync(file, words, { cwd: folder, env, encoding: "utf8", timeout: 120_000 });
+    const { status, stdout, stderr } = spawnSync(file, words, {
+      cwd: folder,
+      env,
+      encoding: "utf8",
+      timeout: 120_000,
+    });
     assert.equal(status, 0, stderr);
     return stdout.trim();
   };
@@ -29,18 +34,31 @@ function install(t: TestContext): { readonly folder: string; readonly program: r
 /** `slipway dev` runs the app of the folder, until it is interrupted. */
 async function assertDevelops(slipway: ReturnType<typeof commandsAt>): Promise<void> {
   const developing = slipway(["dev"]);
-  const [, url = ""] = await until("the app runs", () => /runs at (\S+)/.exec(developing.stderr()), {
-    deadlineMs: 60_000,
-  });
-  assert.match(await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(), /Hello, world!/);
+  const [, url = ""] = await until(
+    "the app runs",
+    () => /runs at (\S+)/.exec(developing.stderr()),
+    {
+      deadlineMs: 60_000,
+    },
+  );
+  assert.match(
+    await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(),
+    /Hello, world!/,
+  );
   developing.interrupt();
   assert.equal((await developing.ended).code, 130);
 }
 
 test("the packed command line deploys and shows an app, without the platform and its packages", async (t) => {
   const { folder, program } = install(t);
-  assert.deepEqual(readdirSync(join(folder, "node_modules")).toSorted(), [".bin", ".package-lock.json", "@slipway"]);
-  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"));
+  assert.deepEqual(readdirSync(join(folder, "node_modules")).toSorted(), [
+    ".bin",
+    ".package-lock.json",
+    "@slipway",
+  ]);
+  const manifest = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"),
+  );
   const platform = await startPlatformOnTestServer(t);
   const { baseUrl, serviceAccountToken } = platform.bootstrap;
   const cwd = temporaryFolder(t, "app");
@@ -64,14 +82,20 @@ test("the packed command line deploys and shows an app, without the platform and
   for (const words of [["start"], ["up"], ["down"]]) {
     const { code, stderr } = await slipway(words).ended;
     assert.equal(code, 1);
-    assert.match(stderr, /^The platform is not part of this package.*\n.*npm start\n.*slipway login --url/);
+    assert.match(
+      stderr,
+      /^The platform is not part of this package.*\n.*npm start\n.*slipway login --url/,
+    );
   }
 
   // As if it were the platform's source: its programs are not run unasked.
   mkdirSync(join(cwd, "tools"));
   mkdirSync(join(cwd, "node_modules/.bin"), { recursive: true });
   writeFileSync(join(cwd, "package.json"), '{"name": "slipway-workspace"}');
-  writeFileSync(join(cwd, "tools/setup.mjs"), 'import { writeFileSync } from "node:fs"; writeFileSync("was-run", "")');
+  writeFileSync(
+    join(cwd, "tools/setup.mjs"),
+    'import { writeFileSync } from "node:fs"; writeFileSync("was-run", "")',
+  );
   writeFileSync(join(cwd, "node_modules/.bin/node"), "#!/bin/sh\ntouch was-run\n", { mode: 0o755 });
   for (const words of [["up"], ["down"]]) {
     const { code, stderr } = await slipway(words).ended;
@@ -94,7 +118,9 @@ test("the executable needs no Node.js, and runs an app with the files that it co
   assert.equal(packed.stdout, `${join(folder, "slipway")}\n`);
   const cwd = temporaryFolder(t, "app");
   const slipway = commandsAt(t, { program: [join(folder, "slipway")], cwd });
-  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"));
+  const { version } = JSON.parse(
+    readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"),
+  );
   assert.equal((await slipway(["--version"]).ended).stdout, `${version}\n`);
   assert.equal((await slipway(["init"]).ended).code, 0);
   await assertDevelops(slipway);
@@ -103,7 +129,10 @@ test("the executable needs no Node.js, and runs an app with the files that it co
 
 test("the package verifies an exported audit log, and has the terms of what it contains", async (t) => {
   const { folder, program } = install(t);
-  const licenses = readFileSync(join(folder, "node_modules/@slipway/cli/THIRD-PARTY-LICENSES.txt"), "utf8");
+  const licenses = readFileSync(
+    join(folder, "node_modules/@slipway/cli/THIRD-PARTY-LICENSES.txt"),
+    "utf8",
+  );
   for (const name of ["yazl", "ignore", "smol-toml", "openapi-fetch"])
     assert.match(licenses, new RegExp(`^${name}$`, "m"));
   assert.ok(!existsSync(join(folder, "node_modules/@slipway/server")));

@@ -1,4 +1,5 @@
-// The command line with a person at a terminal: questions before something is destroyed, secrets that are not shown, and Ctrl-C.
+// The command line with a person at a terminal: questions before something is destroyed, secrets
+// that are not shown, and Ctrl-C.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +11,10 @@ import { until } from "./support/until.ts";
 
 const main = join(import.meta.dirname, "../../cli/src/main.ts");
 const terminal = join(import.meta.dirname, "support/on-terminal.py");
-const skip = spawnSync("python3", ["-c", "import pty"]).status === 0 ? false : "python3 with the module pty is needed";
+const skip =
+  spawnSync("python3", ["-c", "import pty"]).status === 0
+    ? false
+    : "python3 with the module pty is needed";
 
 type Typed = {
   readonly words: readonly string[];
@@ -19,7 +23,10 @@ type Typed = {
   readonly environment?: Readonly<Record<string, string>>;
 };
 
-/** Types `answer` when `question` is shown; resolves with all that the terminal showed, and the exit code. */
+/**
+ * Types `answer` when `question` is shown; resolves with all that the terminal showed, and the exit
+ * code.
+ */
 async function onTerminal(
   t: TestContext,
   api: ApiUnderTest,
@@ -54,8 +61,10 @@ test(
     const api = await startManagementApi(t);
     const path = `/v2/projects/${api.projectId}/apps`;
     await api.call("POST", `${path}/git`, { body: { name: "hello", gitRepo: "acme/examples" } });
-    const question = "Delete the app hello with its logs, runs, secrets and storage of its own? [y/N]";
-    const ask = (answer: string) => onTerminal(t, api, { words: ["apps", "delete", "hello"], question, answer });
+    const question =
+      "Delete the app hello with its logs, runs, secrets and storage of its own? [y/N]";
+    const ask = (answer: string) =>
+      onTerminal(t, api, { words: ["apps", "delete", "hello"], question, answer });
     const refused = await ask("n\r");
     assert.equal(refused.code, 1);
     assert.match(refused.shown, /Nothing was changed\./);
@@ -75,7 +84,9 @@ test("a secret that is typed is set and not shown", { skip }, async (t) => {
   const { code, shown } = await onTerminal(t, api, given);
   assert.equal(code, 0, shown);
   assert.ok(!shown.includes("hush"), shown);
-  assert.deepEqual((await api.call("GET", `/v2/projects/${api.projectId}/secrets`)).body, { KEY: "hush" });
+  assert.deepEqual((await api.call("GET", `/v2/projects/${api.projectId}/secrets`)).body, {
+    KEY: "hush",
+  });
 });
 
 test("states have colours on a terminal, unless NO_COLOR says no", { skip }, async (t) => {
@@ -85,5 +96,9 @@ test("states have colours on a terminal, unless NO_COLOR says no", { skip }, asy
   });
   const given = { words: ["apps"], question: "hello", answer: "" };
   assert.match((await onTerminal(t, api, given)).shown, /hello.*\x1b\[33m/);
-  assert.ok(!(await onTerminal(t, api, { ...given, environment: { NO_COLOR: "1" } })).shown.includes("\x1b"));
+  assert.ok(
+    !(await onTerminal(t, api, { ...given, environment: { NO_COLOR: "1" } })).shown.includes(
+      "\x1b",
+    ),
+  );
 });

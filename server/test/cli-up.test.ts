@@ -1,5 +1,5 @@
-// `slipway up` and `down` on a data folder of their own, and a stored token of a service account: after `up`, commands work
-// without a sign-in.
+// `slipway up` and `down` on a data folder of their own, and a stored token of a service account:
+// after `up`, commands work without a sign-in.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -19,27 +19,49 @@ function latecomerLast(one: CommandEnd, other: CommandEnd): number {
 
 test("up starts a platform and signs in, says so the second time, and down ends it", async (t) => {
   const dataDir = temporaryFolder(t, "data");
-  const env = { SLIPWAY_DATA_DIR: dataDir, SLIPWAY_PORT: "0", SLIPWAY_DRIVER: "process", SLIPWAY_TOKEN: "" };
+  const env = {
+    SLIPWAY_DATA_DIR: dataDir,
+    SLIPWAY_PORT: "0",
+    SLIPWAY_DRIVER: "process",
+    SLIPWAY_TOKEN: "",
+  };
   const slipway = commandsAt(t, { env });
   t.after(() => slipway(["down"]).ended);
-  const [first, second] = await Promise.all([slipway(["up", "--json"]).ended, slipway(["up", "--json"]).ended]).then(
-    (both) => both.toSorted(latecomerLast),
-  );
+  const [first, second] = await Promise.all([
+    slipway(["up", "--json"]).ended,
+    slipway(["up", "--json"]).ended,
+  ]).then((both) => both.toSorted(latecomerLast));
   assert.ok(first !== undefined && second !== undefined);
-  assert.deepEqual([first.code, second.code, second.stdout], [0, 0, first.stdout], first.stderr + second.stderr);
+  assert.deepEqual(
+    [first.code, second.code, second.stdout],
+    [0, 0, first.stdout],
+    first.stderr + second.stderr,
+  );
   assert.match(second.stderr, /^The platform runs already at /);
   assert.ok(!existsSync(join(dataDir, "platform.log.1")), "only one has begun a log");
   const { url, isSignedIn } = JSON.parse(first.stdout) as { url: string; isSignedIn: boolean };
   assert.ok(isSignedIn);
-  assert.match(first.stderr, new RegExp(`^The platform runs at ${url} \\(ready after [\\d.]+ s\\)\\.\n`));
-  assert.ok(!first.stderr.includes(readBootstrap(dataDir)["ownerPassword"] ?? "?"), "the password stays in its file");
+  assert.match(
+    first.stderr,
+    new RegExp(`^The platform runs at ${url} \\(ready after [\\d.]+ s\\)\\.\n`),
+  );
+  assert.ok(
+    !first.stderr.includes(readBootstrap(dataDir)["ownerPassword"] ?? "?"),
+    "the password stays in its file",
+  );
   assert.equal(statSync(join(dataDir, "platform.log")).mode & 0o777, 0o600);
 
   const again = await slipway(["up"]).ended;
   assert.deepEqual([again.code, again.stdout], [0, ""]);
-  assert.match(again.stderr, /^The platform runs already at .*\n[^]*Next, in an empty folder: slipway init/);
+  assert.match(
+    again.stderr,
+    /^The platform runs already at .*\n[^]*Next, in an empty folder: slipway init/,
+  );
   const who = await slipway(["whoami"]).ended;
-  assert.match(who.stdout, /^You are the first service account at .*\nCommands use the project default/);
+  assert.match(
+    who.stdout,
+    /^You are the first service account at .*\nCommands use the project default/,
+  );
   assert.match((await slipway(["apps"]).ended).stderr, /The project has no apps yet/);
 
   const other = commandsAt(t);
@@ -55,17 +77,28 @@ test("up starts a platform and signs in, says so the second time, and down ends 
   assert.match((await other(["apps"]).ended).stderr, /You are not signed in/);
   const wrong = await other(["login", "--token", "--url", url], { input: "a.b.c" }).ended;
   assert.deepEqual([wrong.code, wrong.stderr.includes("a.b.c")], [3, false]);
-  assert.equal((await other(["login", "--token", "--url", url], { input: "hush hush" }).ended).code, 2);
+  assert.equal(
+    (await other(["login", "--token", "--url", url], { input: "hush hush" }).ended).code,
+    2,
+  );
 
   const ended = await slipway(["down"]).ended;
   assert.match(ended.stdout, /^The platform \(process \d+\) has stopped\.\n/);
-  assert.match((await slipway(["down"]).ended).stdout, /^Nothing of the data folder .* was running\.\n/);
+  assert.match(
+    (await slipway(["down"]).ended).stdout,
+    /^Nothing of the data folder .* was running\.\n/,
+  );
   assert.match((await slipway(["apps"]).ended).stderr, /cannot be reached \(ECONNREFUSED\)/);
 });
 
 test("up that is interrupted says that the platform goes on, and the next one waits for it", async (t) => {
   const dataDir = temporaryFolder(t, "data");
-  const env = { SLIPWAY_DATA_DIR: dataDir, SLIPWAY_PORT: "0", SLIPWAY_DRIVER: "process", SLIPWAY_TOKEN: "" };
+  const env = {
+    SLIPWAY_DATA_DIR: dataDir,
+    SLIPWAY_PORT: "0",
+    SLIPWAY_DRIVER: "process",
+    SLIPWAY_TOKEN: "",
+  };
   const slipway = commandsAt(t, { env });
   t.after(() => slipway(["down"]).ended);
   const first = slipway(["up"]);
@@ -88,11 +121,16 @@ test("up shows why a platform does not start", async (t) => {
   const file = join(temporaryFolder(t, "data"), "a-file");
   writeFileSync(file, "");
   const cases: readonly [Record<string, string>, RegExp][] = [
-    [{ SLIPWAY_PORT: "many" }, /SLIPWAY_PORT.*many[\s\S]*The platform did not start; see above\. .*slipway doctor/],
+    [
+      { SLIPWAY_PORT: "many" },
+      /SLIPWAY_PORT.*many[\s\S]*The platform did not start; see above\. .*slipway doctor/,
+    ],
     [{ SLIPWAY_DATA_DIR: join(file, "data") }, /cannot be made or written: ENOTDIR/],
   ];
   for (const [settings, message] of cases) {
-    const slipway = commandsAt(t, { env: { SLIPWAY_DATA_DIR: temporaryFolder(t, "data"), ...settings } });
+    const slipway = commandsAt(t, {
+      env: { SLIPWAY_DATA_DIR: temporaryFolder(t, "data"), ...settings },
+    });
     const ended = await slipway(["up"]).ended;
     assert.equal(ended.code, 1);
     assert.match(ended.stderr, message);

@@ -1,4 +1,5 @@
-// The typed client against a running management API: its types are those of the answers, and refusals are errors.
+// The typed client against a running management API: its types are those of the answers, and
+// refusals are errors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { answerOf, ApiError, createClient } from "@slipway/client/client.ts";
@@ -34,8 +35,11 @@ test("requests and answers have the types of the routes, and a refusal is thrown
     assert.match(error.message, /^maxReplicaCount is "many"/);
     return true;
   });
-  // @ts-expect-error: a repository is required.
-  const withoutRepository = client.POST("/v2/projects/{project_id}/apps/git", { ...project, body: { name: "other" } });
+  const withoutRepository = client.POST("/v2/projects/{project_id}/apps/git", {
+    ...project,
+    // @ts-expect-error: a repository is required.
+    body: { name: "other" },
+  });
   await assert.rejects(answerOf(withoutRepository), { status: 400 });
   const logs = client.GET("/v2/projects/{project_id}/apps/{app_id}/logs", {
     params: { ...named.params, query: { pageSize: 3 } },

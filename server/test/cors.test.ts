@@ -1,4 +1,5 @@
-// What a browser lets pages of other origins do with an app: what the app's settings say, or else what the app says.
+// What a browser lets pages of other origins do with an app: what the app's settings say, or else
+// what the app says.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -16,14 +17,29 @@ import {
 
 const page = "https://shop.example";
 const token = { authorization: `Bearer ${bedTokens.project}` };
-const asks = { "access-control-request-method": "POST", "access-control-request-headers": "content-type,x-of-app" };
-const cors = { corsOrigins: [page, "https://other.example"], corsHeaders: ["X-Of-App"], corsCredentials: true };
+const asks = {
+  "access-control-request-method": "POST",
+  "access-control-request-headers": "content-type,x-of-app",
+};
+const cors = {
+  corsOrigins: [page, "https://other.example"],
+  corsHeaders: ["X-Of-App"],
+  corsCredentials: true,
+};
 
 type Asked = { readonly method?: string; readonly path?: string; readonly body?: string };
-type Answered = { readonly status: number; readonly text: string; readonly cors: Record<string, string> };
+type Answered = {
+  readonly status: number;
+  readonly text: string;
+  readonly cors: Record<string, string>;
+};
 
 /** The answer, and of its fields those that say something to other origins. */
-async function ask({ port }: ProxyBed, headers: Record<string, string>, asked: Asked = {}): Promise<Answered> {
+async function ask(
+  { port }: ProxyBed,
+  headers: Record<string, string>,
+  asked: Asked = {},
+): Promise<Answered> {
   const { method = "GET", path = "/run", body = "" } = asked;
   const sent = request({ host: "127.0.0.1", port, method, path: helloPath + path, headers });
   sent.end(body);
@@ -32,7 +48,11 @@ async function ask({ port }: ProxyBed, headers: Record<string, string>, asked: A
   const fields = Object.entries(answer.headersDistinct as Record<string, string[]>)
     .filter(([name]) => name.startsWith("access-control-") || name === "vary")
     .map(([name, values]) => [name, values.join(" + ")]);
-  return { status: answer.statusCode, text: Buffer.concat(pieces).toString(), cors: Object.fromEntries(fields) };
+  return {
+    status: answer.statusCode,
+    text: Buffer.concat(pieces).toString(),
+    cors: Object.fromEntries(fields),
+  };
 }
 
 type Bed = ProxyBed & { readonly called: string[] };
@@ -44,7 +64,12 @@ async function openBed(t: TestContext, open: typeof openProxyBed, bed: BedOption
   opened.setReplicas(
     await httpReplica(t, ({ method, url }, response) => {
       called.push(`${method} ${url}`);
-      const own = ["Access-Control-Allow-Origin", "https://of-the-app.example", "Access-Control-Max-Age", "7"];
+      const own = [
+        "Access-Control-Allow-Origin",
+        "https://of-the-app.example",
+        "Access-Control-Max-Age",
+        "7",
+      ];
       response.writeHead(method === "OPTIONS" ? 299 : 200, [...own, "Content-Length", "2"]);
       response.end("ok");
     }),
@@ -52,7 +77,10 @@ async function openBed(t: TestContext, open: typeof openProxyBed, bed: BedOption
   return { ...opened, called } as Bed;
 }
 
-const ofApp = { "access-control-allow-origin": "https://of-the-app.example", "access-control-max-age": "7" };
+const ofApp = {
+  "access-control-allow-origin": "https://of-the-app.example",
+  "access-control-max-age": "7",
+};
 
 test(
   "pages of named origins call a function, and read its answers and why it was not called",
@@ -88,7 +116,10 @@ test(
         { origin: page, ...token, "content-length": "99999999", expect: "100-continue" },
         { method: "POST" },
       ),
-      404: await ask(bed, { origin: page, ...token }, { path: "/_slipway/x" }).then((one) => ({ ...one, cors: read })),
+      404: await ask(bed, { origin: page, ...token }, { path: "/_slipway/x" }).then((one) => ({
+        ...one,
+        cors: read,
+      })),
     };
     for (const [status, answer] of Object.entries(answers)) {
       assert.deepEqual([answer.status, answer.cors], [Number(status), read]);
@@ -123,7 +154,11 @@ test(
       "",
     ]) {
       const { status, cors: fields } = await ask(bed, { origin, ...token });
-      assert.deepEqual([status, fields], [200, { vary: "Authorization + Origin" }], "not even what the app says");
+      assert.deepEqual(
+        [status, fields],
+        [200, { vary: "Authorization + Origin" }],
+        "not even what the app says",
+      );
       const preflight = await ask(bed, { origin, ...asks }, { method: "OPTIONS" });
       assert.equal(preflight.status, 403);
       assert.match(
@@ -136,14 +171,20 @@ test(
 );
 
 test("all origins may call an app that says so, without cookies, and with all headers where it says so", async (t) => {
-  const bed = await openBed(t, openProxyBed, { settings: { corsOrigins: ["*"], corsHeaders: ["*"] } });
+  const bed = await openBed(t, openProxyBed, {
+    settings: { corsOrigins: ["*"], corsHeaders: ["*"] },
+  });
   const preflight = await ask(bed, { origin: "null", ...asks }, { method: "OPTIONS" });
   assert.equal(preflight.cors["access-control-allow-origin"], "*");
   assert.equal(preflight.cors["access-control-allow-credentials"], undefined);
   assert.equal(preflight.cors["access-control-allow-headers"], "content-type,x-of-app");
   const forged = { ...asks, "access-control-request-headers": 'x"y; \u00e9' };
   const { cors: fields } = await ask(bed, { origin: page, ...forged }, { method: "OPTIONS" });
-  assert.match(fields["access-control-allow-headers"] ?? "", /^Authorization, /, "nothing else is repeated");
+  assert.match(
+    fields["access-control-allow-headers"] ?? "",
+    /^Authorization, /,
+    "nothing else is repeated",
+  );
 });
 
 test(
@@ -152,7 +193,10 @@ test(
     const bed = await openBed(t, open, { settings: { runtime: "custom" } });
     const path = "/run?async=true&webhookEndpoint=https%3A%2F%2Fevil.example%2F&a=1";
     const preflight = await ask(bed, { origin: page, ...asks }, { method: "OPTIONS", path });
-    assert.deepEqual([preflight.status, preflight.cors], [299, { ...ofApp, vary: "Authorization" }]);
+    assert.deepEqual(
+      [preflight.status, preflight.cors],
+      [299, { ...ofApp, vary: "Authorization" }],
+    );
     assert.deepEqual(bed.called, ["OPTIONS /run?a=1"], "it starts no run, and sends nothing");
     const others: readonly (readonly [Record<string, string>, Asked])[] = [
       [{ origin: page }, { method: "OPTIONS" }],
@@ -169,9 +213,13 @@ test(
       [{ origin: page, ...asks }, { method: "POST" }],
       [{ origin: page, ...asks }, { method: "GET" }],
     ];
-    for (const [headers, asked] of others) assert.equal((await ask(bed, headers, asked)).status, 401);
+    for (const [headers, asked] of others)
+      assert.equal((await ask(bed, headers, asked)).status, 401);
     assert.deepEqual(bed.called.length, 1);
-    assert.deepEqual((await ask(bed, { origin: page, ...token })).cors, { ...ofApp, vary: "Authorization" });
+    assert.deepEqual((await ask(bed, { origin: page, ...token })).cors, {
+      ...ofApp,
+      vary: "Authorization",
+    });
   }),
 );
 
@@ -187,12 +235,19 @@ test(
     bed.setReplicas(
       await httpReplica(t, ({ url = "" }, response) => {
         const type = new URL(url, "http://app").searchParams.get("type") ?? "";
-        response.writeHead(200, ["Access-Control-Allow-Origin", "https://of-the-app.example", "Content-Type", type]);
+        response.writeHead(200, [
+          "Access-Control-Allow-Origin",
+          "https://of-the-app.example",
+          "Content-Type",
+          type,
+        ]);
         response.end("ok");
       }),
     );
     const read = async (type: string, headers: Record<string, string>) =>
-      (await ask(bed, headers, { path: `/x?type=${encodeURIComponent(type)}` })).cors["access-control-allow-origin"];
+      (await ask(bed, headers, { path: `/x?type=${encodeURIComponent(type)}` })).cors[
+        "access-control-allow-origin"
+      ];
     const inSandbox = { origin: "null" };
     const code = [
       "text/javascript",
@@ -202,8 +257,19 @@ test(
       "font/woff2",
     ];
     for (const type of code) assert.equal(await read(type, inSandbox), "null", type);
-    for (const type of ["application/json", "text/html", "text/plain", "image/png", "x-text/css", ""]) {
-      assert.equal(await read(type, inSandbox), "https://of-the-app.example", `${type}: as the app says`);
+    for (const type of [
+      "application/json",
+      "text/html",
+      "text/plain",
+      "image/png",
+      "x-text/css",
+      "",
+    ]) {
+      assert.equal(
+        await read(type, inSandbox),
+        "https://of-the-app.example",
+        `${type}: as the app says`,
+      );
     }
     assert.equal(await read("text/css", { origin: page }), "https://of-the-app.example");
     assert.equal(await read("text/css", {}), "https://of-the-app.example");
@@ -227,7 +293,10 @@ test(
         const { status, text } = await send(coding);
         assert.equal(status, runtime === "cortex" ? 415 : 200, coding);
         if (runtime === "cortex")
-          assert.match(text, new RegExp(`Content-Encoding \\\\"${coding}\\\\", .* send it uncompressed`));
+          assert.match(
+            text,
+            new RegExp(`Content-Encoding \\\\"${coding}\\\\", .* send it uncompressed`),
+          );
       }
       assert.equal((await send("identity")).status, 200);
       assert.equal((await send("gzip", "")).status, 200, "there is nothing to decode");

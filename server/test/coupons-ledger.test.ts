@@ -1,5 +1,6 @@
-// The ledger on a real database: what does not balance, is changed later or would take a credit below zero is refused
-// there, whoever writes it; and applications that come at once are counted exactly.
+// The ledger on a real database: what does not balance, is changed later or would take a credit
+// below zero is refused there, whoever writes it; and applications that come at once are counted
+// exactly.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
@@ -59,7 +60,10 @@ async function credited(t: TestContext) {
   const projectId = await stage.addProject();
   await stage.useCases.create(termsOf(wish), byPlatform);
   await stage.useCases.apply(projectId, "WELCOME", byPlatform);
-  const { id } = await stage.db.selectFrom("coupon_applications").select("id").executeTakeFirstOrThrow();
+  const { id } = await stage.db
+    .selectFrom("coupon_applications")
+    .select("id")
+    .executeTakeFirstOrThrow();
   return { ...stage, projectId, applicationId: id };
 }
 
@@ -94,7 +98,9 @@ describe("applications at once", () => {
     const { db, useCases, addProject } = await fixture(t);
     const projectId = await addProject();
     await useCases.create(termsOf(wish), byPlatform);
-    const tries = Array.from({ length: 20 }, () => useCases.apply(projectId, "WELCOME", byPlatform));
+    const tries = Array.from({ length: 20 }, () =>
+      useCases.apply(projectId, "WELCOME", byPlatform),
+    );
     assert.deepEqual(await outcomes(tries), { applied: 1, conflict: 19 });
     assert.equal((await ledgerOf({ db })).length, 2);
     assert.deepEqual(
@@ -118,14 +124,19 @@ describe("applications at once", () => {
     const projects = await Promise.all(Array.from({ length: 12 }, addProject));
     await useCases.create(termsOf(wish), byPlatform);
     // Watched from the beginning: one may be refused before the end is answered.
-    const tries = outcomes(projects.map((projectId) => useCases.apply(projectId, "WELCOME", byPlatform)));
+    const tries = outcomes(
+      projects.map((projectId) => useCases.apply(projectId, "WELCOME", byPlatform)),
+    );
     await useCases.end("WELCOME", byPlatform);
     const { applied = 0, not_found: refused = 0 } = await tries;
     assert.equal(applied + refused, 12);
     assert.equal((await ledgerOf({ db })).length, 2 * applied);
-    assert.deepEqual(await outcomes([useCases.apply(must(projects[0], "a project"), "WELCOME", byPlatform)]), {
-      not_found: 1,
-    });
+    assert.deepEqual(
+      await outcomes([useCases.apply(must(projects[0], "a project"), "WELCOME", byPlatform)]),
+      {
+        not_found: 1,
+      },
+    );
   });
 
   test("of makers of one code make one coupon", async (t) => {
@@ -161,7 +172,11 @@ describe("the ledger refuses", () => {
   test("a transaction whose sum is not zero, one without entries, and entries that come later", async (t) => {
     const { db, projectId, applicationId } = await credited(t);
     const transaction = { kind: "coupon.draw", project_id: projectId, currency: "USD" } as const;
-    const entry = { application_id: applicationId, coupon_code: "WELCOME", account: "promotions" } as const;
+    const entry = {
+      application_id: applicationId,
+      coupon_code: "WELCOME",
+      account: "promotions",
+    } as const;
     const write = (amounts: readonly number[]) =>
       db.transaction().execute(async (tx) => {
         const id = randomUUID();
@@ -182,17 +197,27 @@ describe("the ledger refuses", () => {
     await assert.rejects(write([5]), /does not balance: 1 entries/);
     const id = await write([5, -5]);
     const late = { transaction_id: id, number: 2, ...entry, amount_micros: 1 };
-    await assert.rejects(db.insertInto("ledger_entries").values(late).execute(), /is complete already/);
+    await assert.rejects(
+      db.insertInto("ledger_entries").values(late).execute(),
+      /is complete already/,
+    );
   });
 
   test("to take a credit below zero, and then nothing of that transaction is there", async (t) => {
     const { db, projectId, applicationId } = await credited(t);
     const draw = (cents: number, reference: string) => {
-      const place = { from: "receivable", to: "coupon_credit", applicationId, couponCode: "WELCOME" } as const;
+      const place = {
+        from: "receivable",
+        to: "coupon_credit",
+        applicationId,
+        couponCode: "WELCOME",
+      } as const;
       const entries = move(ofCents(usd, cents), place);
       return db
         .transaction()
-        .execute((tx) => post(tx, { reference, kind: "coupon.draw", projectId, currency: usd, entries }));
+        .execute((tx) =>
+          post(tx, { reference, kind: "coupon.draw", projectId, currency: usd, entries }),
+        );
     };
     assert.equal(await draw(6_000, "first"), true);
     assert.equal(await balanceOf(db, applicationId), 4_000);
@@ -220,7 +245,11 @@ test("usage draws a credit down entry by entry, and a record that arrives late m
     appliedAtMs,
     expiresAtMs: null,
   };
-  const used = (id: string, month: number, amount: Money) => ({ id, atMs: Date.UTC(2026, month, 2), amount });
+  const used = (id: string, month: number, amount: Money) => ({
+    id,
+    atMs: Date.UTC(2026, month, 2),
+    amount,
+  });
   const arriving = [
     used("b", 1, ofCents(usd, 7_000)),
     used("c", 2, ofCents(usd, 9_000)),
@@ -232,7 +261,13 @@ test("usage draws a credit down entry by entry, and a record that arrives late m
     const after = settle(usd, [coupon], arriving.slice(0, index + 1));
     const entries = drawEntries([coupon], before, after);
     if (entries.length > 0) {
-      const posting = { reference: `usage ${index}`, kind: "coupon.draw", projectId, currency: usd, entries } as const;
+      const posting = {
+        reference: `usage ${index}`,
+        kind: "coupon.draw",
+        projectId,
+        currency: usd,
+        entries,
+      } as const;
       await db.transaction().execute((tx) => post(tx, posting));
     }
     assert.equal(await balanceOf(db, applicationId), left);

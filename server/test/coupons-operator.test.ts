@@ -1,4 +1,5 @@
-// The operator's side of coupons over the wire: making, listing, ending, and which fields go together.
+// The operator's side of coupons over the wire: making, listing, ending, and which fields go
+// together.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
@@ -10,7 +11,13 @@ const path = "/v2/operator/coupons";
 
 test("a coupon is answered with all its fields, and what is left out is null or has its default", async (t) => {
   const { api, operator } = await couponStage(t);
-  const body = { code: "SAVE", name: "Save", coupon_type: "percentage", percentage_rate: 33.33333, amount_cents: null };
+  const body = {
+    code: "SAVE",
+    name: "Save",
+    coupon_type: "percentage",
+    percentage_rate: 33.33333,
+    amount_cents: null,
+  };
   const made = await api.call("POST", path, { token: operator, body });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const { created_at: createdAt, ...rest } = operatorCoupon.parse(made.body);
@@ -35,7 +42,13 @@ test("a coupon is answered with all its fields, and what is left out is null or 
 
 test("fields that do not go together are 400, and the field is named", async (t) => {
   const { api, operator } = await couponStage(t);
-  const fixed = { code: "C", name: "C", coupon_type: "fixed_amount", amount_cents: 100, amount_currency: "USD" };
+  const fixed = {
+    code: "C",
+    name: "C",
+    coupon_type: "fixed_amount",
+    amount_cents: 100,
+    amount_currency: "USD",
+  };
   const part = { code: "C", name: "C", coupon_type: "percentage", percentage_rate: 10 };
   const wrong: readonly (readonly [field: string, body: object])[] = [
     ["amount_cents", { ...fixed, amount_cents: undefined }],
@@ -121,7 +134,11 @@ test("coupons are listed newest first, those that have ended too, page by page, 
   }
   assert.deepEqual(codes, ["C-5", "C-4", "C-3", "C-2", "C-1"]);
   for (const wrong of ["pageSize=0", "pageSize=201", "nextToken=x", "nextToken=-1"]) {
-    assert.equal((await api.call("GET", `${path}?${wrong}`, { token: operator })).status, 400, wrong);
+    assert.equal(
+      (await api.call("GET", `${path}?${wrong}`, { token: operator })).status,
+      400,
+      wrong,
+    );
   }
 });
 
@@ -145,7 +162,9 @@ test("only an operator may: no token is 401, a project's is 403, whatever its ro
   }
   const refused = await auditOf(api);
   assert.deepEqual(
-    new Set(refused.map(({ action, outcome, project_id: project }) => `${action} ${outcome} ${project}`)),
+    new Set(
+      refused.map(({ action, outcome, project_id: project }) => `${action} ${outcome} ${project}`),
+    ),
     new Set([`coupon.create failure ${api.projectId}`, `coupon.end failure ${api.projectId}`]),
   );
 });

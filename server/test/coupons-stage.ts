@@ -1,4 +1,5 @@
-// What tests of coupons have in common: an operator who makes them, a project that applies them, and the ledger.
+// What tests of coupons have in common: an operator who makes them, a project that applies them,
+// and the ledger.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { TestContext } from "node:test";
@@ -17,21 +18,34 @@ import {
 export type CouponStage = {
   readonly api: ApiUnderTest;
   readonly operator: string;
-  /** Makes a coupon over the wire: USD 100 once, but for the fields given; undefined leaves one out. */
+  /**
+   * Makes a coupon over the wire: USD 100 once, but for the fields given; undefined leaves one out.
+   */
   make(fields?: Readonly<Record<string, unknown>>): Promise<Json>;
   /** Applies a code; the answer has the form that the contract says. */
-  apply(code: unknown, options?: CallOptions & { readonly projectId?: ProjectId }): Promise<ApiAnswer>;
+  apply(
+    code: unknown,
+    options?: CallOptions & { readonly projectId?: ProjectId },
+  ): Promise<ApiAnswer>;
 };
 
 /** A real API with an operator; closed after the test. */
-export async function couponStage(t: TestContext, options: { readonly clock?: Clock } = {}): Promise<CouponStage> {
+export async function couponStage(
+  t: TestContext,
+  options: { readonly clock?: Clock } = {},
+): Promise<CouponStage> {
   const api = await startManagementApi(t, options);
   const operator = await api.issue({ kind: "operator" });
   return {
     api,
     operator,
     async make(fields = {}) {
-      const standard = { code: "WELCOME", name: "Welcome", coupon_type: "fixed_amount", amount_cents: 10_000 };
+      const standard = {
+        code: "WELCOME",
+        name: "Welcome",
+        coupon_type: "fixed_amount",
+        amount_cents: 10_000,
+      };
       const body = { ...standard, amount_currency: "USD", frequency: "once", ...fields };
       const made = await api.call("POST", "/v2/operator/coupons", { token: operator, body });
       assert.equal(made.status, 201, JSON.stringify(made.body));
@@ -60,7 +74,16 @@ export async function ledgerOf({ db }: Pick<ApiUnderTest, "db">): Promise<Json[]
 export async function auditOf({ db }: Pick<ApiUnderTest, "db">): Promise<Json[]> {
   return await db
     .selectFrom("audit_log")
-    .select(["action", "outcome", "project_id", "actor_type", "resource_type", "resource_name", "changes", "reason"])
+    .select([
+      "action",
+      "outcome",
+      "project_id",
+      "actor_type",
+      "resource_type",
+      "resource_name",
+      "changes",
+      "reason",
+    ])
     .where("action", "like", "coupon.%")
     .orderBy("id")
     .execute();

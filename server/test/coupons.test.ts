@@ -1,4 +1,5 @@
-// Applying a coupon, held to the published interface sentence by sentence, over a real socket and on a real database.
+// Applying a coupon, held to the published interface sentence by sentence, over a real socket and
+// on a real database.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
@@ -23,7 +24,12 @@ describe("POST …/billing/coupons/apply", () => {
       frequency: "once",
       amount_cents_balance: 10_000,
     });
-    const granted = { code: "WELCOME", kind: "coupon.grant", project: api.projectId, currency: "USD" };
+    const granted = {
+      code: "WELCOME",
+      kind: "coupon.grant",
+      project: api.projectId,
+      currency: "USD",
+    };
     assert.deepEqual(await ledgerOf(api), [
       { account: "promotions", micros: "100000000", ...granted },
       { account: "coupon_credit", micros: "-100000000", ...granted },
@@ -52,7 +58,13 @@ describe("POST …/billing/coupons/apply", () => {
       percentage_rate: 12.5,
       amount_cents_balance: 0,
     });
-    await make({ code: "R", frequency: "recurring", frequency_duration: 3, amount_cents: 2_500, ...expiry });
+    await make({
+      code: "R",
+      frequency: "recurring",
+      frequency_duration: 3,
+      amount_cents: 2_500,
+      ...expiry,
+    });
     const { coupon } = (await apply("R")).body;
     assert.equal(coupon.frequency, "recurring");
     assert.equal(coupon.amount_cents_balance, 2_500);
@@ -63,7 +75,10 @@ describe("POST …/billing/coupons/apply", () => {
   test("an unknown code and an ended one are 404, with the same words", async (t) => {
     const { api, operator, make, apply } = await couponStage(t);
     await make();
-    assert.equal((await api.call("DELETE", "/v2/operator/coupons/WELCOME", { token: operator })).status, 200);
+    assert.equal(
+      (await api.call("DELETE", "/v2/operator/coupons/WELCOME", { token: operator })).status,
+      200,
+    );
     const ended = await apply("WELCOME");
     const unknown = await apply("NEVER-WAS");
     assert.deepEqual([ended.status, unknown.status], [404, 404]);
@@ -89,7 +104,10 @@ describe("POST …/billing/coupons/apply", () => {
     const { api, make, apply, operator } = await couponStage(t);
     await make();
     await make({ code: "AGAIN", reusable: true });
-    assert.deepEqual([(await apply("WELCOME")).status, (await apply("WELCOME")).status], [200, 409]);
+    assert.deepEqual(
+      [(await apply("WELCOME")).status, (await apply("WELCOME")).status],
+      [200, 409],
+    );
     assert.deepEqual([(await apply("AGAIN")).status, (await apply("AGAIN")).status], [200, 200]);
     const other = await api.addProject("other");
     assert.equal((await apply("WELCOME", { projectId: other, token: operator })).status, 200);
@@ -122,7 +140,8 @@ describe("POST …/billing/coupons/apply", () => {
       { coupon_code: ["WELCOME"] },
       [],
     ];
-    for (const body of bodies) assert.equal((await apply("", { body })).status, 400, JSON.stringify(body));
+    for (const body of bodies)
+      assert.equal((await apply("", { body })).status, 400, JSON.stringify(body));
     const long = await apply("x".repeat(101));
     assert.equal(long.status, 400);
     assert.ok(!long.body.message.includes("xxx"));
@@ -132,12 +151,17 @@ describe("POST …/billing/coupons/apply", () => {
   test("without a token or with a wrong one it is 401, without the right 403, in another's project 404", async (t) => {
     const { api, make, apply } = await couponStage(t);
     await make({ reusable: true });
-    for (const token of [null, "nonsense"]) assert.equal((await apply("WELCOME", { token })).status, 401);
-    const tokenOf = (role: "owner" | "admin" | "member" | "billing") => api.issue({ kind: "service_account", role });
+    for (const token of [null, "nonsense"])
+      assert.equal((await apply("WELCOME", { token })).status, 401);
+    const tokenOf = (role: "owner" | "admin" | "member" | "billing") =>
+      api.issue({ kind: "service_account", role });
     for (const role of ["admin", "member"] as const) {
       assert.equal((await apply("WELCOME", { token: await tokenOf(role) })).status, 403, role);
     }
-    assert.equal((await apply("WELCOME", { token: await api.issue({ kind: "inference" }) })).status, 403);
+    assert.equal(
+      (await apply("WELCOME", { token: await api.issue({ kind: "inference" }) })).status,
+      403,
+    );
     for (const role of ["owner", "billing"] as const) {
       assert.equal((await apply("WELCOME", { token: await tokenOf(role) })).status, 200, role);
     }
@@ -152,10 +176,19 @@ describe("POST …/billing/coupons/apply", () => {
     await apply("WELCOME");
     await apply("GUESSED-CODE");
     const [created, applied, refused] = await auditOf(api);
-    assert.deepEqual([created.action, created.project_id, created.actor_type], ["coupon.create", null, "operator"]);
-    assert.deepEqual([applied.action, applied.outcome, applied.project_id], ["coupon.apply", "success", api.projectId]);
+    assert.deepEqual(
+      [created.action, created.project_id, created.actor_type],
+      ["coupon.create", null, "operator"],
+    );
+    assert.deepEqual(
+      [applied.action, applied.outcome, applied.project_id],
+      ["coupon.apply", "success", api.projectId],
+    );
     assert.equal(applied.resource_name, "WELCOME");
-    assert.deepEqual([refused.action, refused.outcome, refused.project_id], ["coupon.apply", "failure", api.projectId]);
+    assert.deepEqual(
+      [refused.action, refused.outcome, refused.project_id],
+      ["coupon.apply", "failure", api.projectId],
+    );
     assert.ok(!JSON.stringify(refused).includes("GUESSED-CODE"));
   });
 
@@ -163,7 +196,8 @@ describe("POST …/billing/coupons/apply", () => {
     const clock = new VirtualClock();
     const { api, make, apply, operator } = await couponStage(t, { clock });
     await make();
-    for (let tried = 0; tried < 10; tried++) assert.equal((await apply(`GUESS-${tried}`)).status, 404);
+    for (let tried = 0; tried < 10; tried++)
+      assert.equal((await apply(`GUESS-${tried}`)).status, 404);
     const held = await apply("WELCOME");
     assert.equal(held.status, 429);
     assert.equal(held.headers.get("retry-after"), "60");
@@ -176,10 +210,13 @@ describe("POST …/billing/coupons/apply", () => {
 
   test("whoever tries codes in many projects is held back after sixty from one address", async (t) => {
     const { api, apply, operator } = await couponStage(t, { clock: new VirtualClock() });
-    const projects = await Promise.all(Array.from({ length: 7 }, (_, index) => api.addProject(`project ${index}`)));
+    const projects = await Promise.all(
+      Array.from({ length: 7 }, (_, index) => api.addProject(`project ${index}`)),
+    );
     const statuses: number[] = [];
     for (const projectId of projects) {
-      for (let tried = 0; tried < 10; tried++) statuses.push((await apply("X", { projectId, token: operator })).status);
+      for (let tried = 0; tried < 10; tried++)
+        statuses.push((await apply("X", { projectId, token: operator })).status);
     }
     assert.equal(statuses.filter((status) => status === 404).length, 60);
     assert.ok(statuses.slice(60).every((status) => status === 429));

@@ -107,7 +107,11 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
   assert.deepEqual(Object.keys(all).toSorted(), fieldNames.toSorted(), "every field is sent");
   const { status, body: answer } = await create(api, all);
   assert.equal(status, 201, JSON.stringify(answer));
-  const row = await api.db.selectFrom("apps").selectAll().where("id", "=", answer.appId).executeTakeFirstOrThrow();
+  const row = await api.db
+    .selectFrom("apps")
+    .selectAll()
+    .where("id", "=", answer.appId)
+    .executeTakeFirstOrThrow();
   const { config_toml: sentToml, dockerAuth, ...request } = all;
   assert.deepEqual(row.request, request);
   assert.equal(row.config_toml, sentToml);
@@ -122,7 +126,9 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
 
 async function readTables({ db }: Awaited<ReturnType<typeof startManagementApi>>): Promise<string> {
   const tables = ["apps", "builds", "audit_log"] as const;
-  return JSON.stringify(await Promise.all(tables.map((table) => db.selectFrom(table).selectAll().execute())));
+  return JSON.stringify(
+    await Promise.all(tables.map((table) => db.selectFrom(table).selectAll().execute())),
+  );
 }
 
 test("the name may stand in config_toml", async (t) => {
@@ -149,7 +155,10 @@ describe("a create request is refused", () => {
       [{ ...body, minReplicaCount: 2, maxReplicaCount: 1 }, /^minReplicaCount is 2/],
       [{ ...body, gitPath: "../.." }, /^gitPath is "..\/.."/],
       [{ ...body, config_toml: "a = " }, /^config_toml is not valid TOML at line 1/],
-      [{ ...body, config_toml: "[cerebrium.hardware]\ncpu = 0" }, /^hardware.cpu in config_toml is 0/],
+      [
+        { ...body, config_toml: "[cerebrium.hardware]\ncpu = 0" },
+        /^hardware.cpu in config_toml is 0/,
+      ],
       [{ ...body, provider: "moon" }, /^provider is "moon", but must be one of aws, local/],
     ];
     for (const [given, expected] of cases) {
@@ -169,7 +178,9 @@ describe("a create request is refused", () => {
       assert.equal(status, 400, text);
       answers.faultAnswer.parse(answer);
     }
-    const large = await api.call("POST", path, { body: { ...body, config_toml: `#${"x".repeat(1_100_000)}` } });
+    const large = await api.call("POST", path, {
+      body: { ...body, config_toml: `#${"x".repeat(1_100_000)}` },
+    });
     assert.equal(large.status, 413);
     answers.faultAnswer.parse(large.body);
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/xml"]) {
@@ -192,7 +203,10 @@ describe("a create request is refused", () => {
     assert.deepEqual(statuses.toSorted(), [201, 409, 409, 409, 409, 409, 409, 409]);
     assert.equal((await api.db.selectFrom("builds").selectAll().execute()).length, 1);
     const again = await create(api, body);
-    assert.match(again.body.message, /^name is "my-app", but the project already has an app with that name/);
+    assert.match(
+      again.body.message,
+      /^name is "my-app", but the project already has an app with that name/,
+    );
     const other = await api.addProject("second");
     const token = await api.issue({ kind: "service_account", projectId: other });
     const elsewhere = await api.call("POST", `/v2/projects/${other}/apps/git`, { body, token });
@@ -201,7 +215,11 @@ describe("a create request is refused", () => {
 
   test("with 429 and Retry-After beyond the limit of its project", async (t) => {
     const api = await startManagementApi(t, { deploysPerMinute: 2 });
-    assert.equal((await create(api, { ...body, cpu: 0 })).status, 400, "a refused one does not count");
+    assert.equal(
+      (await create(api, { ...body, cpu: 0 })).status,
+      400,
+      "a refused one does not count",
+    );
     assert.equal((await create(api, { ...body, name: "one" })).status, 201);
     assert.equal((await create(api, { ...body, name: "two" })).status, 201);
     const refused = await create(api, { ...body, name: "three" });
@@ -211,7 +229,10 @@ describe("a create request is refused", () => {
     assert.ok(wait >= 1 && wait <= 60, String(wait));
     const other = await api.addProject("second");
     const token = await api.issue({ kind: "service_account", projectId: other });
-    assert.equal((await api.call("POST", `/v2/projects/${other}/apps/git`, { body, token })).status, 201);
+    assert.equal(
+      (await api.call("POST", `/v2/projects/${other}/apps/git`, { body, token })).status,
+      201,
+    );
   });
 
   test("with 401, 403 or 404 for who may not, before the body is looked at", async (t) => {
@@ -233,12 +254,23 @@ describe("a create request is refused", () => {
     const other = await api.addProject("second");
     const elsewhere = await api.issue({ kind: "service_account", projectId: other });
     const foreign = await api.call("POST", path, { body, token: elsewhere });
-    const unknown = await api.call("POST", "/v2/projects/p-00000000/apps/git", { body, token: elsewhere });
+    const unknown = await api.call("POST", "/v2/projects/p-00000000/apps/git", {
+      body,
+      token: elsewhere,
+    });
     assert.equal(foreign.status, 404);
-    assert.deepEqual([foreign.status, foreign.body], [unknown.status, unknown.body], "another's is like none");
+    assert.deepEqual(
+      [foreign.status, foreign.body],
+      [unknown.status, unknown.body],
+      "another's is like none",
+    );
     const operator = await api.issue({ kind: "operator" });
     assert.equal((await api.call("POST", path, { body, token: operator })).status, 201);
-    assert.equal((await api.call("POST", "/v2/projects/p-00000000/apps/git", { body, token: operator })).status, 404);
+    assert.equal(
+      (await api.call("POST", "/v2/projects/p-00000000/apps/git", { body, token: operator }))
+        .status,
+      404,
+    );
   });
 });
 
@@ -253,7 +285,16 @@ test("a create and each refused attempt of a known caller are in the audit log",
   await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body, token: "nonsense" });
   const rows = await api.db
     .selectFrom("audit_log")
-    .select(["outcome", "resource_id", "resource_type", "reason", "actor_name", "request_id", "changes", "project_id"])
+    .select([
+      "outcome",
+      "resource_id",
+      "resource_type",
+      "reason",
+      "actor_name",
+      "request_id",
+      "changes",
+      "project_id",
+    ])
     .where("action", "=", "app.create")
     .orderBy("id")
     .execute();

@@ -1,5 +1,6 @@
-// An app with everything that its pages show, as rows: a roll-out, runs, lines of its log, pushes, replicas and an hour of calls,
-// with hostile and long names; and three more apps that need attention.
+// An app with everything that its pages show, as rows: a roll-out, runs, lines of its log, pushes,
+// replicas and an hour of calls, with hostile and long names; and three more apps that need
+// attention.
 import { sql } from "kysely";
 import { newGitDeliveryId, newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { insertAppLines } from "#logs/app-log-store.ts";
@@ -47,7 +48,11 @@ export async function fillApp(stage: ProjectStage): Promise<FilledApp> {
   const runs = await addRuns(place, replica, now);
   await addHour(place);
   await addNeedy(stage);
-  await spend(place.db, stage.api, { cents: 1_234, app: "my-app", month: new Date().toISOString().slice(0, 7) });
+  await spend(place.db, stage.api, {
+    cents: 1_234,
+    app: "my-app",
+    month: new Date().toISOString().slice(0, 7),
+  });
   await stage.call("PUT", "/budget", { amount_cents: 1_000, stop: false });
   return { ...place, ...runs, failedDelivery };
 }
@@ -91,7 +96,14 @@ async function addDeliveries({ db, appId }: RowsAddress): Promise<string> {
     await addDelivery(tx, { ...row, ...ignored, id: newGitDeliveryId() });
     const ref = "refs/heads/main";
     const reason = hostileText;
-    await addDelivery(tx, { ...row, ref, reason, verdict: "failed", id: failed, report_failure: "answered 403" });
+    await addDelivery(tx, {
+      ...row,
+      ref,
+      reason,
+      verdict: "failed",
+      id: failed,
+      report_failure: "answered 403",
+    });
   });
   return failed;
 }
@@ -110,14 +122,28 @@ async function addRuns(
     started_at: new Date(acceptedAt.getTime() + 140_000),
   };
   const result = { body: Buffer.from(JSON.stringify({ result: hostileText })) };
-  await insertRun(place, { id: coldRun, state: "success", acceptedAt, replicaId, statusCode: 200, result, attempt: 1 });
+  await insertRun(place, {
+    id: coldRun,
+    state: "success",
+    acceptedAt,
+    replicaId,
+    statusCode: 200,
+    result,
+    attempt: 1,
+  });
   await db
     .updateTable("runs")
     .set({ ...times, ended_at: new Date(acceptedAt.getTime() + 200_000) })
     .where("id", "=", coldRun)
     .execute();
   const webhookEndpoint = `https://example.org/${hostileText}`;
-  const failed = { state: "failure", statusCode: 500, reason: hostileText, attempt: 3, webhookEndpoint } as const;
+  const failed = {
+    state: "failure",
+    statusCode: 500,
+    reason: hostileText,
+    attempt: 3,
+    webhookEndpoint,
+  } as const;
   const deadRun = await insertRun(place, { ...failed, path: `/${hostileText}`, replicaId });
   await insertRun(place, { state: "running", attempt: 1, replicaId });
   for (const state of ["success", "failure"] as const) await insertCall(place, { state });

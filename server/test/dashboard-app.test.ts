@@ -1,5 +1,5 @@
-// The pages of an app and the list of apps in a real browser: what is done on them is checked with the API. Without a Chromium on the
-// machine these tests are skipped, and say so.
+// The pages of an app and the list of apps in a real browser: what is done on them is checked with
+// the API. Without a Chromium on the machine these tests are skipped, and say so.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -24,7 +24,9 @@ describe("the page of git", { skip: withoutBrowser }, () => {
     await page.shows("The host was not told: answered 403");
     await page.click("Replay");
     const newest = async () => (await call("GET", "/apps/my-app/git-deliveries")).items[0];
-    await until("it is judged again", async () => [failedDelivery].includes((await newest()).replayOf));
+    await until("it is judged again", async () =>
+      [failedDelivery].includes((await newest()).replayOf),
+    );
     await page.shows("replayed");
 
     await page.click("Credentials for private repositories");
@@ -42,7 +44,10 @@ describe("the page of git", { skip: withoutBrowser }, () => {
     await choose(page, "Kind", "ssh_key");
     await page.type("Host", "git.example.org:2222");
     await page.type("User name", "deploy");
-    await page.type("Private key", "-----BEGIN OPENSSH PRIVATE KEY-----\nYWJj\n-----END OPENSSH PRIVATE KEY-----\n");
+    await page.type(
+      "Private key",
+      "-----BEGIN OPENSSH PRIVATE KEY-----\nYWJj\n-----END OPENSSH PRIVATE KEY-----\n",
+    );
     await page.click("Set it");
     await page.shows("git.example.org:2222");
     await clickNamed(page, "Remove the credential of github.com");
@@ -72,7 +77,8 @@ describe("the page of git", { skip: withoutBrowser }, () => {
     assert.ok(gap >= 12, `${gap} px between the button and the list`);
     await page.goTo(`${api.baseUrl}${pages}/apps/paused/git`);
     await page.click("Resume automatic deploys");
-    const pausedAt = async (): Promise<unknown> => (await call("GET", "/apps/paused")).autoDeployPausedAt;
+    const pausedAt = async (): Promise<unknown> =>
+      (await call("GET", "/apps/paused")).autoDeployPausedAt;
     await until("they are resumed", async () => (await pausedAt()) === null);
     assert.equal(await page.evaluate("window.hacked"), undefined);
   });
@@ -135,7 +141,8 @@ describe("the page of runs", { skip: withoutBrowser }, () => {
     const runs = `${pages}/apps/my-app/runs`;
     const page = await open(`${runs}?run=${coldRun}`);
     await page.shows("a warning");
-    const phases = "[...document.querySelectorAll('.timeline li')].map((one) => one.innerText.replace(/\\s+/g, ' '))";
+    const phases =
+      "[...document.querySelectorAll('.timeline li')].map((one) => one.innerText.replace(/\\s+/g, ' '))";
     assert.deepEqual(await page.evaluate(phases), [
       "Waited 5.0 s",
       "In line 1 min 45 s",
@@ -167,7 +174,13 @@ describe("the charts of an app", { skip: withoutBrowser }, () => {
     const { api, pages, open } = stage;
     await fillApp(stage);
     const page = await open(`${pages}/apps/my-app`);
-    for (const title of ["Calls", "Errors (5xx): status", "Latency, with", "Replicas", "Cold starts"])
+    for (const title of [
+      "Calls",
+      "Errors (5xx): status",
+      "Latency, with",
+      "Replicas",
+      "Cold starts",
+    ])
       await page.shows(title);
     await until("five charts are drawn", () =>
       page.evaluate("document.querySelectorAll('.recharts-surface').length >= 5"),
@@ -182,12 +195,17 @@ describe("the charts of an app", { skip: withoutBrowser }, () => {
     await page.shows("$12.34 of the budget of $10.00 are spent");
     await page.evaluate("document.querySelector('[aria-label=Apps]').scrollIntoView()");
     const row = `${rowTexts}.find((text) => text.startsWith('my-app'))`;
-    await until("the calls of the hour are told", async () => /\s180\s+20\s/.test((await page.evaluate(row)) ?? ""));
+    await until("the calls of the hour are told", async () =>
+      /\s180\s+20\s/.test((await page.evaluate(row)) ?? ""),
+    );
     const asked = `new Set(performance.getEntriesByType("resource").map((one) => one.name.match(/apps\\/([^/]+)\\/resource-metrics/)?.[1]).filter(Boolean)).size`;
     const atFirst: number = await page.evaluate(asked);
     assert.ok(atFirst >= 2 && atFirst < 40, `${atFirst} apps were asked for at first`);
     await page.evaluate("scrollTo(0, document.body.scrollHeight)");
-    await until("those further down are asked for", async () => (await page.evaluate(asked)) > atFirst);
+    await until(
+      "those further down are asked for",
+      async () => (await page.evaluate(asked)) > atFirst,
+    );
     const first: string = await page.evaluate(`${rowTexts}[0]`);
     assert.match(first, /^a-broken-one/);
   });
@@ -203,7 +221,10 @@ describe("the pages of releases and replicas", { skip: withoutBrowser }, () => {
     await page.click("Pause");
     await page.shows("when it is resumed");
     await page.click("Resume");
-    await until("it goes on", async () => (await call("GET", "/apps/my-app/rollout")).state === "running");
+    await until(
+      "it goes on",
+      async () => (await call("GET", "/apps/my-app/rollout")).state === "running",
+    );
     await page.shows("scalingMetric");
     const differences: string[] = await page.evaluate(
       "[...document.querySelectorAll('table[aria-label=Differences] tbody code')].map((one) => one.innerText)",
@@ -229,7 +250,8 @@ describe("the pages of releases and replicas", { skip: withoutBrowser }, () => {
 describe("the pages of an app", { skip: withoutBrowser }, () => {
   test("hold hostile and long names in every look, and axe finds nothing", async (t) => {
     const stage = await startProjectStage(t, {
-      waitReason: (app) => (app.endsWith("-waits") ? `It crashed five times in a row. ${hostileText}` : undefined),
+      waitReason: (app) =>
+        app.endsWith("-waits") ? `It crashed five times in a row. ${hostileText}` : undefined,
     });
     const { api, pages, open } = stage;
     const { coldRun, deadRun } = await fillApp(stage);
@@ -276,7 +298,8 @@ describe("the pages of an app", { skip: withoutBrowser }, () => {
       compare: {
         url: `${app}/releases`,
         text: "scalingMetric",
-        act: (page) => page.evaluate("document.querySelector('[aria-label=Differences]').scrollIntoView()"),
+        act: (page) =>
+          page.evaluate("document.querySelector('[aria-label=Differences]').scrollIntoView()"),
       },
       replicas: { url: `${app}/replicas`, text: "local/here" },
       "paused-git": { url: `${api.baseUrl}${pages}/apps/paused/git`, text: "Make a hook address" },

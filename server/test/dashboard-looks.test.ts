@@ -1,5 +1,5 @@
-// Every page of a filled dashboard once, in light, dark and on a phone, without errors and without what keeps people out. Without a
-// Chromium on the machine this is skipped, and says so.
+// Every page of a filled dashboard once, in light, dark and on a phone, without errors and without
+// what keeps people out. Without a Chromium on the machine this is skipped, and says so.
 import { describe, test } from "node:test";
 import "./support/leftovers.ts";
 import { fillPlatform, startDashboard } from "./support/dashboard-stage.ts";
@@ -35,7 +35,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
       nothing: ["/dashboard/no-such-page", "Page not found"],
     };
     const stranger = await open("/dashboard");
-    await lookAtAll(stranger, { "sign-in": { url: `${platform.bootstrap.baseUrl}/dashboard`, text: "Password" } });
+    await lookAtAll(stranger, {
+      "sign-in": { url: `${platform.bootstrap.baseUrl}/dashboard`, text: "Password" },
+    });
     const reader = await openSignedIn("/dashboard");
     await reader.shows("noisy");
     const sights = Object.entries(texts).map(([name, [path, text]]) => {
@@ -46,7 +48,10 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await page.click("Redrive all failed runs");
     await until("the failed run is run again", async () => {
       const { items } = (
-        await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/runs?asyncOnly=true`)
+        await platform.api(
+          "GET",
+          `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/runs?asyncOnly=true`,
+        )
       ).body;
       return items.length === 3;
     });

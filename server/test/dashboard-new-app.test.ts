@@ -1,5 +1,6 @@
-// What the dashboard offers from everywhere, in a real browser: the command palette and its keys, the page that makes an app with
-// all its settings, and what is shown while the connection is lost or the session has ended.
+// What the dashboard offers from everywhere, in a real browser: the command palette and its keys,
+// the page that makes an app with all its settings, and what is shown while the connection is lost
+// or the session has ended.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -12,7 +13,12 @@ import type { Page } from "./support/browser.ts";
 import { axeFindings, looks, takePicture } from "./support/dashboard-stage.ts";
 import { lookAt } from "./support/every-look.ts";
 import { startGitServer } from "./support/git-server.ts";
-import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  testBy,
+  type ApiUnderTest,
+  type Json,
+} from "./support/management-api.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { makePerson } from "./support/person.ts";
 import { until } from "./support/until.ts";
@@ -37,9 +43,16 @@ const isOpen = "document.querySelector('dialog[open]') !== null";
 
 type Stage = { readonly api: ApiUnderTest; readonly open: OpenPage; readonly project: string };
 
-async function openStage(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}): Promise<Stage> {
+async function openStage(
+  t: TestContext,
+  options: Parameters<typeof startManagementApi>[1] = {},
+): Promise<Stage> {
   const api = await startManagementApi(t, options);
-  return { api, open: await openPages(t, api.baseUrl), project: `/dashboard/projects/${api.projectId}` };
+  return {
+    api,
+    open: await openPages(t, api.baseUrl),
+    project: `/dashboard/projects/${api.projectId}`,
+  };
 }
 
 async function createApp({ api }: Stage, name: string): Promise<string> {
@@ -134,10 +147,16 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     const page = await open(`${project}/new?branch=dev`);
     await useToken(page, api.token);
     await page.type("Repository", "acme/none");
-    await page.shows(`gitRepo cannot be read: acme/none on ${git.host} does not exist, or it is private`);
-    await page.type("Repository", `http://${git.host}/acme/examples/tree/main/apps/Image_Resize?tab=readme`);
+    await page.shows(
+      `gitRepo cannot be read: acme/none on ${git.host} does not exist, or it is private`,
+    );
+    await page.type(
+      "Repository",
+      `http://${git.host}/acme/examples/tree/main/apps/Image_Resize?tab=readme`,
+    );
     await page.shows("Found: 2 branches; the default one is main.");
-    const offered = "[...document.getElementById('setting-gitBranch').list.options].map(({ value }) => value)";
+    const offered =
+      "[...document.getElementById('setting-gitBranch').list.options].map(({ value }) => value)";
     assert.deepEqual(await page.evaluate(offered), ["main", "x'\"><img/src=x"]);
     const valueOf = (name: string): Promise<string> =>
       page.evaluate(`document.getElementById("setting-${name}").value`);
@@ -180,7 +199,10 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     const path = `/v2/projects/${api.projectId}/apps/image-resize`;
     const { settings } = (await api.call("GET", path)).body;
     assert.deepEqual(
-      ["cpu", "memory", "maxReplicaCount", "gitPath"].map((name) => [settings[name].value, settings[name].origin]),
+      ["cpu", "memory", "maxReplicaCount", "gitPath"].map((name) => [
+        settings[name].value,
+        settings[name].origin,
+      ]),
       [
         [0.5, "api"],
         [1, "config_toml"],
@@ -188,7 +210,10 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
         ["apps/Image_Resize", "api"],
       ],
     );
-    assert.deepEqual((await api.call("GET", `${path}/secrets`)).body, { API_TOKEN: "not for every eye", MODE: "fast" });
+    assert.deepEqual((await api.call("GET", `${path}/secrets`)).body, {
+      API_TOKEN: "not for every eye",
+      MODE: "fast",
+    });
     assert.equal(await page.evaluate("window.hacked"), undefined);
   });
 
@@ -198,29 +223,41 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     await git.createRepo("acme", "examples", {
       "cerebrium.toml": tomlOf("hardware", "cpu = 500"),
       "api/slipway.toml": `${tomlOf("deployment", 'name = "from-file"')}${tomlOf("hardware", "cpu = 2")}${tomlOf("scaling", "max_replicas = 3")}${tomlOf("oops", "")}`,
-      "<img src=x onerror='window.hacked=1'>/slipway.toml": tomlOf("hardware", `provider = "${"<b>".repeat(60)}"`),
+      "<img src=x onerror='window.hacked=1'>/slipway.toml": tomlOf(
+        "hardware",
+        `provider = "${"<b>".repeat(60)}"`,
+      ),
       "docs/Dockerfile": "FROM debian\n",
     });
     const stage = await openStage(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
     const { api, open, project } = stage;
     const made = { name: "first-app", gitRepo: "acme/examples" };
-    assert.equal((await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: made })).status, 201);
+    assert.equal(
+      (await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: made })).status,
+      201,
+    );
     const page = await open(`${project}/new`);
     await useToken(page, api.token);
     await page.shows("set a token for the host under Credentials.");
     const offered = (field: string): Promise<string[]> =>
-      page.evaluate(`[...document.getElementById("setting-${field}").list.options].map(({ value }) => value)`);
+      page.evaluate(
+        `[...document.getElementById("setting-${field}").list.options].map(({ value }) => value)`,
+      );
     assert.deepEqual(await offered("gitRepo"), ["acme/examples"]);
     await page.type("Repository", "acme/examples");
     await page.shows("1 setting, a build would refuse it");
-    await page.shows("hardware.cpu in cerebrium.toml is 500, but must be a number from 0.25 to 192.");
+    await page.shows(
+      "hardware.cpu in cerebrium.toml is 500, but must be a number from 0.25 to 192.",
+    );
     await page.type("cpu", "4");
     await page.shows("overridden on this page");
     await page.type("cpu", "");
     assert.deepEqual(await offered("gitPath"), ["<img src=x onerror='window.hacked=1'>", "api"]);
     await page.type("Folder in the repository", "docs");
     await page.shows("No settings file here");
-    await page.shows("There is a Dockerfile: to have the app built from it, set dockerfilePath to Dockerfile below");
+    await page.shows(
+      "There is a Dockerfile: to have the app built from it, set dockerfilePath to Dockerfile below",
+    );
     await page.type("Folder in the repository", "nowhere");
     await page.shows(
       `gitPath is "nowhere", which is no folder of acme/examples on main; there are settings files in: `,
@@ -255,8 +292,13 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
       await page.shows("Without a repository");
       findings.push(...(await lookAt(page, "new-app", look)));
       await page.click("Settings from a TOML file");
-      await page.type("TOML file", `[cerebrium.deployment]\nname = "${"x".repeat(200)}"\n"<b>" = 1\n`);
-      await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
+      await page.type(
+        "TOML file",
+        `[cerebrium.deployment]\nname = "${"x".repeat(200)}"\n"<b>" = 1\n`,
+      );
+      await page.evaluate(
+        "for (const one of document.querySelectorAll('details')) one.open = true",
+      );
       await page.click("Create and deploy");
       await page.shows("Unknown and without effect");
       findings.push(...(await lookAt(page, "new-app-all", look)));
@@ -355,7 +397,10 @@ describe("a page that is open for long", { skip: withoutBrowser }, () => {
     const lists = (action: string): Promise<unknown> =>
       until(`${action} is listed`, async () => (await page.evaluate(rows)).includes(action));
     await lists("app.create");
-    const set = await api.call("PATCH", `/v2/projects/${projectId}/secrets`, { token, body: { A: "b" } });
+    const set = await api.call("PATCH", `/v2/projects/${projectId}/secrets`, {
+      token,
+      body: { A: "b" },
+    });
     assert.equal(set.status, 200, JSON.stringify(set.body));
     await pause();
     // As when somebody comes back to the tab.
@@ -368,8 +413,11 @@ describe("a page that is open for long", { skip: withoutBrowser }, () => {
 
     await page.goTo(`${api.baseUrl}${app}/settings?search=cpu`);
     await page.shows("CPU cores of a replica");
-    const { accessToken } = (await api.call("POST", "/v2/auth/sign-in", { token: null, body: person })).body;
-    const sessions = (await api.call("GET", "/v2/auth/sessions", { token: accessToken })).body as Json[];
+    const { accessToken } = (
+      await api.call("POST", "/v2/auth/sign-in", { token: null, body: person })
+    ).body;
+    const sessions = (await api.call("GET", "/v2/auth/sessions", { token: accessToken }))
+      .body as Json[];
     const [other] = sessions.filter(({ isCurrent }) => !isCurrent);
     const ended = await api.call("DELETE", `/v2/auth/sessions/${other.id}`, { token: accessToken });
     assert.equal(ended.status, 200, JSON.stringify(ended.body));

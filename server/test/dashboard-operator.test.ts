@@ -1,5 +1,6 @@
-// The operator's pages of the dashboard, in a real browser: projects and their plans, coupons, tokens, links for people who cannot
-// sign in, and the platform; and that nobody else is offered them.
+// The operator's pages of the dashboard, in a real browser: projects and their plans, coupons,
+// tokens, links for people who cannot sign in, and the platform; and that nobody else is offered
+// them.
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -79,7 +80,10 @@ async function openStage(t: TestContext): Promise<Stage> {
     ...platform.bootstrap,
     open,
     async asOperator(method, path, body) {
-      const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
+      const headers = {
+        authorization: `Bearer ${operatorToken}`,
+        "content-type": "application/json",
+      };
       const sent = body === undefined ? {} : { body: JSON.stringify(body) };
       const answer = await fetch(baseUrl + path, { method, headers, ...sent });
       assert.ok(answer.ok, `${path}: ${answer.status}`);
@@ -98,7 +102,8 @@ async function openStage(t: TestContext): Promise<Stage> {
 describe("the operator's pages", { skip: withoutBrowser }, () => {
   test("find projects in pages, and change their plans", async (t) => {
     const { asOperator, openAsOperator } = await openStage(t);
-    for (let at = 0; at < 52; at++) await asOperator("POST", "/v2/projects", { name: `Team ${at}` });
+    for (let at = 0; at < 52; at++)
+      await asOperator("POST", "/v2/projects", { name: `Team ${at}` });
     const page = await openAsOperator("");
     await page.shows("All projects");
     await page.click("Next page");
@@ -109,7 +114,8 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     assert.match(await page.evaluate("location.search"), /search=ONERROR/);
     await page.click("Plan");
     await page.shows("0 of 2");
-    const offered = "[...document.querySelectorAll('select[name=plan] option')].map(({ value }) => value)";
+    const offered =
+      "[...document.querySelectorAll('select[name=plan] option')].map(({ value }) => value)";
     await until("all plans are offered", async () => (await page.evaluate(offered)).length > 1);
     const plansThere = (await asOperator("GET", "/v2/operator/plans")) as Json[];
     assert.deepEqual(
@@ -153,7 +159,9 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     await page.reload();
     await page.shows("second");
     assert.equal((await page.text()).includes(token), false);
-    const asked = await fetch(`${baseUrl}/v2/operator/tokens`, { headers: { authorization: `Bearer ${token}` } });
+    const asked = await fetch(`${baseUrl}/v2/operator/tokens`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
     assert.equal(asked.status, 200);
 
     await page.click("People");
@@ -190,9 +198,15 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
       "/platform": "ADA_L4 0 of 2",
     };
     const sights = Object.entries(texts).map(([path, text]) => {
-      return [`operator${path.replace("/", "-")}`, { url: `${baseUrl}/dashboard/operator${path}`, text }] as const;
+      return [
+        `operator${path.replace("/", "-")}`,
+        { url: `${baseUrl}/dashboard/operator${path}`, text },
+      ] as const;
     });
-    const notice = { url: `${baseUrl}/dashboard/operator/platform`, text: "Maintenance on Sunday <b>at noon</b>" };
+    const notice = {
+      url: `${baseUrl}/dashboard/operator/platform`,
+      text: "Maintenance on Sunday <b>at noon</b>",
+    };
     await lookAtAll(page, { ...Object.fromEntries(sights), "operator-notice": notice });
     const stranger = await open("/dashboard/operator/coupons");
     await useToken(stranger, serviceAccountToken);

@@ -1,5 +1,5 @@
-// Every page of a project with hostile and long names, looked at in light, dark and on a phone; and without anything in it.
-// Without a Chromium on the machine these tests are skipped, and say so.
+// Every page of a project with hostile and long names, looked at in light, dark and on a phone; and
+// without anything in it. Without a Chromium on the machine these tests are skipped, and say so.
 import "./support/leftovers.ts";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,10 @@ import { withoutBrowser } from "./support/page-stage.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
 const long = "W".repeat(100);
-const emails = { long: `${"w".repeat(60)}@${"example".repeat(8)}.test`, member: "member@example.test" };
+const emails = {
+  long: `${"w".repeat(60)}@${"example".repeat(8)}.test`,
+  member: "member@example.test",
+};
 const fileNames = [
   "<img src=x onerror=\"window.hacked='file'\">.txt",
   "line\nbreak\u001b[31m\u202egnp.exe",
@@ -55,13 +58,23 @@ async function fill(stage: ProjectStage): Promise<void> {
     ["A".repeat(100), hostileName],
     ["SHORT", long],
   ] as const) {
-    const coupon = { code, name, coupon_type: "fixed_amount", amount_cents: 500, amount_currency: "USD" };
+    const coupon = {
+      code,
+      name,
+      coupon_type: "fixed_amount",
+      amount_cents: 500,
+      amount_currency: "USD",
+    };
     await api.call("POST", "/v2/operator/coupons", { token, body: coupon });
     await call("POST", "/billing/coupons/apply", { coupon_code: code });
   }
   const month = new Date().toISOString().slice(0, 7);
   for (const app of ["my-app", "other"]) await spend(api.db, api, { cents: 1_234, app, month });
-  await call("PUT", "/budget", { amount_cents: 2_000, stop: true, webhook_url: `https://example.org/${long}/<b>` });
+  await call("PUT", "/budget", {
+    amount_cents: 2_000,
+    stop: true,
+    webhook_url: `https://example.org/${long}/<b>`,
+  });
 }
 
 describe("the pages of a project", { skip: withoutBrowser }, () => {
@@ -78,14 +91,22 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
         text: hostileName,
         act: (page) => clickNamed(page, `Remove ${hostileName}`),
       },
-      volumes: { url: `${base}/volumes`, text: "-rf", act: (page) => clickNamed(page, "Remove -rf") },
+      volumes: {
+        url: `${base}/volumes`,
+        text: "-rf",
+        act: (page) => clickNamed(page, "Remove -rf"),
+      },
       uploads: {
         url: `${base}/volumes`,
         text: "-rf",
         act: async (page) => {
           await pick(
             page,
-            chosenFiles(t, { "-rf": "again", [`folder ${long}`]: "not a folder", [fileNames[0] ?? ""]: "" }),
+            chosenFiles(t, {
+              "-rf": "again",
+              [`folder ${long}`]: "not a folder",
+              [fileNames[0] ?? ""]: "",
+            }),
           );
           await page.shows("Replace what is there?");
           await page.click("Upload and replace");
@@ -102,7 +123,11 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
       },
       folder: { url: `${base}/volumes?dir=folder ${long}`, text: "in it" },
       refused: { url: `${base}/volumes?dir=..`, text: "dir is" },
-      "project-secrets": { url: `${base}/secrets`, text: "API_TOKEN", act: (page) => page.click("Show") },
+      "project-secrets": {
+        url: `${base}/secrets`,
+        text: "API_TOKEN",
+        act: (page) => page.click("Show"),
+      },
       webhooks: { url: `${base}/webhooks`, text: "https://example.org/good" },
       delivery: { url: `${base}/webhooks?delivery=${items[0].id}`, text: "oh no" },
       "rotated-keys": { url: `${base}/keys`, text: "valid, too" },

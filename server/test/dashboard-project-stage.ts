@@ -27,7 +27,11 @@ export type ProjectStage = {
   readonly folder: string;
   /** Calls the API about the project as its owner; fails when it is refused. */
   call(method: string, path: string, body?: Json): Promise<Json>;
-  addMember(person: { readonly email: string; readonly name: string; readonly role: Role }): Promise<string>;
+  addMember(person: {
+    readonly email: string;
+    readonly name: string;
+    readonly role: Role;
+  }): Promise<string>;
   /** Opens a page as the member with this address; by default as an owner. */
   openAs(email: string, path: string): Promise<Page>;
   /** Opens pages as the owner. */
@@ -53,7 +57,11 @@ export async function startProjectStage(
   };
   await addMember({ email: ownersEmail, name: "Olga Owner", role: "owner" });
   const openAny = await openPages(t, api.baseUrl);
-  const openAs = async (email: string, where: string, look?: Parameters<OpenPage>[1]): Promise<Page> => {
+  const openAs = async (
+    email: string,
+    where: string,
+    look?: Parameters<OpenPage>[1],
+  ): Promise<Page> => {
     const page = await openAny(where, look);
     await signInOn(page, { email, password });
     return page;
@@ -67,7 +75,10 @@ export async function startProjectStage(
     openAs,
     async call(method, below, body) {
       const answer = await api.call(method, path + below, body === undefined ? {} : { body });
-      assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      assert.ok(
+        answer.status < 300,
+        `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`,
+      );
       return answer.body;
     },
     open: (where, look) => openAs(ownersEmail, where, look),
@@ -102,7 +113,10 @@ export async function pick(page: Page, files: readonly string[]): Promise<void> 
 }
 
 /** Files of this machine with these contents. */
-export function chosenFiles(t: TestContext, contents: Readonly<Record<string, Buffer | string>>): string[] {
+export function chosenFiles(
+  t: TestContext,
+  contents: Readonly<Record<string, Buffer | string>>,
+): string[] {
   const folder = temporaryFolder(t, "chosen");
   return Object.entries(contents).map(([name, content]) => {
     writeFileSync(join(folder, name), content);

@@ -1,5 +1,6 @@
-// The pages of a project in a real browser: who is in it, its files, its secrets and its tokens. Each change is made on the page and
-// checked with the API. Without a Chromium on the machine these tests are skipped, and say so.
+// The pages of a project in a real browser: who is in it, its files, its secrets and its tokens.
+// Each change is made on the page and checked with the API. Without a Chromium on the machine these
+// tests are skipped, and say so.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -7,7 +8,14 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
-import { choose, chosenFiles, clickNamed, hostileName, pick, startProjectStage } from "./dashboard-project-stage.ts";
+import {
+  choose,
+  chosenFiles,
+  clickNamed,
+  hostileName,
+  pick,
+  startProjectStage,
+} from "./dashboard-project-stage.ts";
 import type { Json } from "./support/management-api.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
@@ -23,7 +31,9 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     await page.click("Invite");
     await page.shows("Pass this link on to bob@example.test.");
     const link: string = await page.evaluate("document.querySelector('.once pre').textContent");
-    const found = await api.call("GET", `/v2/auth/invitations/${link.split("/").at(-1)}`, { token: null });
+    const found = await api.call("GET", `/v2/auth/invitations/${link.split("/").at(-1)}`, {
+      token: null,
+    });
     assert.deepEqual(
       [found.body.email, found.body.role, found.body.invitedBy],
       ["bob@example.test", "billing", "Olga Owner"],
@@ -45,9 +55,16 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     // An admin is offered no role that may do more, and not the owner.
     const other = await openAs("eve@example.test", `${pages}/members`);
     await other.shows("Olga Owner");
-    const offered = "[...document.querySelectorAll('form select option')].map(({ value }) => value).join()";
-    await until("what they may give is offered", async () => (await other.evaluate(offered)) === "admin,member");
-    assert.equal(await other.evaluate(`document.querySelector('[aria-label="Remove Olga Owner"]')`), null);
+    const offered =
+      "[...document.querySelectorAll('form select option')].map(({ value }) => value).join()";
+    await until(
+      "what they may give is offered",
+      async () => (await other.evaluate(offered)) === "admin,member",
+    );
+    assert.equal(
+      await other.evaluate(`document.querySelector('[aria-label="Remove Olga Owner"]')`),
+      null,
+    );
     await other.click("Leave");
     await other.click("Keep");
     assert.notEqual(await eve(), undefined);
@@ -58,9 +75,15 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
 
     await clickNamed(page, "Remove Owner");
     await page.click("Remove now");
-    await until("the other owner is removed", async () => (await call("GET", "/members")).length === 1);
+    await until(
+      "the other owner is removed",
+      async () => (await call("GET", "/members")).length === 1,
+    );
     const removal = `document.querySelector('[aria-label="Remove Owner"]')`;
-    await until("the list has moved up", async () => (await page.evaluate(`${removal} === null`)) === true);
+    await until(
+      "the list has moved up",
+      async () => (await page.evaluate(`${removal} === null`)) === true,
+    );
     await page.click("Leave");
     await page.click("Leave now");
     await page.shows("the project's last owner");
@@ -68,7 +91,9 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
   });
 
   test("upload several files in parts, ask before they replace one, and download and remove what is there", async (t) => {
-    const { folder, call, pages, open } = await startProjectStage(t, { storageBytes: 50_000_000_000 });
+    const { folder, call, pages, open } = await startProjectStage(t, {
+      storageBytes: 50_000_000_000,
+    });
     const name = "a&b #1 %2e <b>.txt";
     mkdirSync(join(folder, "data", "line\nbreak\u202e"), { recursive: true });
     writeFileSync(join(folder, "data", name), "before");
@@ -149,16 +174,26 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     await page.click("Set");
     await page.shows("__proto__");
     const own = JSON.parse('{"__proto__": "no object"}') as Json;
-    assert.deepEqual(await call("GET", "/secrets"), { FIRST: hostileName, MEANWHILE: "by somebody else", ...own });
+    assert.deepEqual(await call("GET", "/secrets"), {
+      FIRST: hostileName,
+      MEANWHILE: "by somebody else",
+      ...own,
+    });
     await clickNamed(page, "Remove FIRST");
     await page.click("Remove now");
-    await until("the secret is removed", async () => !Object.hasOwn(await call("GET", "/secrets"), "FIRST"));
+    await until(
+      "the secret is removed",
+      async () => !Object.hasOwn(await call("GET", "/secrets"), "FIRST"),
+    );
     const key = "-----BEGIN KEY-----\n  a\tb\n-----END KEY-----\n";
     await page.evaluate("[...document.querySelectorAll('input[type=checkbox]')].at(0).click()");
     await page.type("Name", "KEY");
     await page.type("Value", key);
     await page.click("Set");
-    await until("the key is set, line by line", async () => (await call("GET", "/secrets"))["KEY"] === key);
+    await until(
+      "the key is set, line by line",
+      async () => (await call("GET", "/secrets"))["KEY"] === key,
+    );
     await page.type("Name", "no name");
     await page.type("Value", "x");
     await page.click("Set");

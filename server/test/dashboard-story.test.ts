@@ -1,6 +1,6 @@
-// The whole story of an app, told in the dashboard of a real platform: somebody new joins, deploys from git, calls, runs in the
-// background with a webhook, pushes, watches the roll-out, rolls back, and deletes the app. Without a Chromium on the machine
-// this test is skipped, and says so.
+// The whole story of an app, told in the dashboard of a real platform: somebody new joins, deploys
+// from git, calls, runs in the background with a webhook, pushes, watches the roll-out, rolls back,
+// and deletes the app. Without a Chromium on the machine this test is skipped, and says so.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./support/leftovers.ts";
@@ -23,20 +23,28 @@ const coupon = {
   frequency: "once",
 };
 
-test("leads somebody new from the sign-in through an app's whole life", { skip: withoutBrowser }, async (t) => {
-  const { platform, server } = await openPushFixture(t);
-  const { baseUrl, projectId } = platform.bootstrap;
-  await server.createRepo("acme", "greeter", { "main.py": answering("first"), "README.md": "" });
-  await makeCoupon(platform);
-  const open = await openPages(t, baseUrl);
-  const page = await joins(open, platform);
-  const stage: Stage = { page, platform, path: `/v2/projects/${projectId}/apps/${projectId}-greeter` };
-  await deploysAndCalls(stage, await startReceiver(t));
-  await reportPushes(t, { server, repo: "greeter", hook: await makesHook(stage) });
-  await pushesAndRollsBack(stage, await cloneOf(t, server, "acme", "greeter"));
-  await manages(stage);
-  await deletes(stage);
-});
+test(
+  "leads somebody new from the sign-in through an app's whole life",
+  { skip: withoutBrowser },
+  async (t) => {
+    const { platform, server } = await openPushFixture(t);
+    const { baseUrl, projectId } = platform.bootstrap;
+    await server.createRepo("acme", "greeter", { "main.py": answering("first"), "README.md": "" });
+    await makeCoupon(platform);
+    const open = await openPages(t, baseUrl);
+    const page = await joins(open, platform);
+    const stage: Stage = {
+      page,
+      platform,
+      path: `/v2/projects/${projectId}/apps/${projectId}-greeter`,
+    };
+    await deploysAndCalls(stage, await startReceiver(t));
+    await reportPushes(t, { server, repo: "greeter", hook: await makesHook(stage) });
+    await pushesAndRollsBack(stage, await cloneOf(t, server, "acme", "greeter"));
+    await manages(stage);
+    await deletes(stage);
+  },
+);
 
 type Stage = {
   readonly page: Page;
@@ -48,7 +56,10 @@ type Stage = {
 async function makeCoupon({ bootstrap }: PlatformProcess): Promise<void> {
   const made = await fetch(`${bootstrap.baseUrl}/v2/operator/coupons`, {
     method: "POST",
-    headers: { authorization: `Bearer ${bootstrap.operatorToken}`, "content-type": "application/json" },
+    headers: {
+      authorization: `Bearer ${bootstrap.operatorToken}`,
+      "content-type": "application/json",
+    },
     body: JSON.stringify(coupon),
   });
   assert.equal(made.status, 201, await made.text());
@@ -80,7 +91,10 @@ async function deploysAndCalls({ page }: Stage, receiver: WebhookReceiver): Prom
   await page.click("Overview");
   await page.click("Call");
   await page.shows('"first"');
-  await page.type("Path and query", `/run?async=true&webhookEndpoint=${encodeURIComponent(receiver.url)}`);
+  await page.type(
+    "Path and query",
+    `/run?async=true&webhookEndpoint=${encodeURIComponent(receiver.url)}`,
+  );
   await page.click("Call");
   await page.shows("202");
   await until("the webhook has come", () => receiver.received.length > 0);
@@ -91,7 +105,9 @@ async function deploysAndCalls({ page }: Stage, receiver: WebhookReceiver): Prom
 }
 
 /** Makes the hook, as somebody copies its address and secret to a git host. */
-async function makesHook({ page }: Stage): Promise<{ readonly url: string; readonly secret: string }> {
+async function makesHook({
+  page,
+}: Stage): Promise<{ readonly url: string; readonly secret: string }> {
   await page.click("Git");
   await page.click("Make a hook address");
   await page.shows("It is shown only now");
@@ -102,7 +118,10 @@ async function makesHook({ page }: Stage): Promise<{ readonly url: string; reado
   return { url, secret };
 }
 
-async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPusher): Promise<void> {
+async function pushesAndRollsBack(
+  { page, platform, path }: Stage,
+  clone: GitPusher,
+): Promise<void> {
   await page.click("Settings");
   await page.type("Search", "rollOutDuration");
   await page.click("Change");
@@ -126,7 +145,10 @@ async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPus
   });
   await page.shows("Answer second");
   await page.click("Give it all calls now");
-  await until("the push is live", async () => (await platform.api("GET", path)).body.liveRelease > before);
+  await until(
+    "the push is live",
+    async () => (await platform.api("GET", path)).body.liveRelease > before,
+  );
   await page.click("Overview");
   await page.click("Call");
   await page.shows('"second"');

@@ -1,5 +1,6 @@
-// The pages of webhooks and of billing of a project in a real browser. Each change is made on the page and checked with the API.
-// Without a Chromium on the machine these tests are skipped, and say so.
+// The pages of webhooks and of billing of a project in a real browser. Each change is made on the
+// page and checked with the API. Without a Chromium on the machine these tests are skipped, and say
+// so.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -17,7 +18,11 @@ const hour = 3_600_000;
 describe("the page of webhooks", { skip: withoutBrowser }, () => {
   test("filters deliveries by state and endpoint, shows attempts, and replays one or many", async (t) => {
     const { api, call, pages, open } = await startProjectStage(t);
-    const place = { db: api.db, projectId: api.projectId, appId: `${api.projectId}-my-app` as AppId };
+    const place = {
+      db: api.db,
+      projectId: api.projectId,
+      appId: `${api.projectId}-my-app` as AppId,
+    };
     const url = "https://example.org/<img/src=x/onerror=window.hacked='url'>";
     await insertDelivery(place, { url: "https://example.org/good", state: "delivered" });
     const old = await insertDelivery(place, { createdAt: new Date(Date.now() - 48 * hour) });
@@ -27,7 +32,10 @@ describe("the page of webhooks", { skip: withoutBrowser }, () => {
     const page = await open(`${pages}/webhooks`);
     await page.shows("https://example.org/good");
     await choose(page, "State", "failed");
-    await until("only failed ones are listed", async () => !/delivered\tmy-app/.test(await page.text()));
+    await until(
+      "only failed ones are listed",
+      async () => !/delivered\tmy-app/.test(await page.text()),
+    );
     await page.click("Older");
     await page.click("Newest");
     await page.goTo(`${api.baseUrl}${pages}/webhooks?state=failed&endpoint=${endpointId}`);
@@ -54,17 +62,25 @@ describe("the page of webhooks", { skip: withoutBrowser }, () => {
 
   test("pauses and resumes an endpoint, chooses the schedule, and changes the signing secret over", async (t) => {
     const { api, call, pages, open } = await startProjectStage(t);
-    const place = { db: api.db, projectId: api.projectId, appId: `${api.projectId}-my-app` as AppId };
+    const place = {
+      db: api.db,
+      projectId: api.projectId,
+      appId: `${api.projectId}-my-app` as AppId,
+    };
     await insertDelivery(place, { url: "https://example.org/hook", state: "delivered" });
     const page = await open(`${pages}/webhooks`);
     await clickNamed(page, "Pause https://example.org/hook");
     await page.click("Pause now");
-    const pausedAt = async (): Promise<unknown> => (await call("GET", "/webhook-endpoints")).items[0].pausedAt;
+    const pausedAt = async (): Promise<unknown> =>
+      (await call("GET", "/webhook-endpoints")).items[0].pausedAt;
     await until("it is paused", async () => (await pausedAt()) !== null);
     await page.click("Resume");
     await until("it is resumed", async () => (await pausedAt()) === null);
     await choose(page, "Schedule of failed deliveries", "short");
-    await until("it is chosen", async () => (await call("GET", "/webhook-schedule")).schedule === "short");
+    await until(
+      "it is chosen",
+      async () => (await call("GET", "/webhook-schedule")).schedule === "short",
+    );
 
     const [first] = (await call("GET", "/webhook-secrets")) as Json[];
     assert.equal((await page.text()).includes(first.secret), false);

@@ -1,5 +1,6 @@
-// The dashboard of a real platform in a real browser: the way from a repository to a call and back to an earlier release, settings,
-// logs, and what roles see. Without a Chromium on the machine these tests are skipped, and say so.
+// The dashboard of a real platform in a real browser: the way from a repository to a call and back
+// to an earlier release, settings, logs, and what roles see. Without a Chromium on the machine
+// these tests are skipped, and say so.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Role } from "@slipway/contract/words.ts";
@@ -33,7 +34,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await page.shows("Hello, <b>Ada</b>!");
     await page.click("Runs");
     await until("the call is listed", () =>
-      page.evaluate("[...document.querySelectorAll('tbody tr')].some((row) => /success/.test(row.textContent))"),
+      page.evaluate(
+        "[...document.querySelectorAll('tbody tr')].some((row) => /success/.test(row.textContent))",
+      ),
     );
     const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${platform.bootstrap.projectId}-hello`;
     const changed = await platform.api("PATCH", path, { cpu: 0.75 });
@@ -41,7 +44,10 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await page.click("Releases");
     await page.shows("v2");
     await page.click("Roll back to v1");
-    await until("the first release is live", async () => (await platform.api("GET", path)).body.liveRelease === 1);
+    await until(
+      "the first release is live",
+      async () => (await platform.api("GET", path)).body.liveRelease === 1,
+    );
     await page.shows("Automatic deploys are paused.");
     await page.shows("Roll back to v2");
   });
@@ -69,7 +75,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await page.type("Value", "not for every eye");
     await page.click("Set");
     await page.shows("API_TOKEN");
-    assert.deepEqual((await platform.api("GET", `${path}/secrets`)).body, { API_TOKEN: "not for every eye" });
+    assert.deepEqual((await platform.api("GET", `${path}/secrets`)).body, {
+      API_TOKEN: "not for every eye",
+    });
     assert.equal((await page.text()).includes("not for every eye"), false);
     await page.click("Show");
     await page.shows("not for every eye");
@@ -80,7 +88,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await page.click("Create service account");
     await page.shows("It is shown only now");
     const token: string = await page.evaluate("document.querySelector('pre').textContent");
-    const asked = await fetch(`${baseUrl}/v2/projects`, { headers: { authorization: `Bearer ${token}` } });
+    const asked = await fetch(`${baseUrl}/v2/projects`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
     assert.equal(asked.status, 200);
     await page.reload();
     await page.shows("ci");
@@ -103,7 +113,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     assert.equal(status, "success");
     const lines = 3_500;
     await (await platform.call("noisy", "run", { lines })).text();
-    const page = await openSignedIn(`/dashboard/projects/${platform.bootstrap.projectId}/apps/${appId}/logs`);
+    const page = await openSignedIn(
+      `/dashboard/projects/${platform.bootstrap.projectId}/apps/${appId}/logs`,
+    );
     await page.shows(`line ${lines - 1} of ${lines}`);
     assert.equal((await page.text()).includes(`line 0 of ${lines}`), false);
     const log = "document.querySelector('[role=log]')";
@@ -114,18 +126,26 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await page.evaluate(`${log}.scrollTop += 2000`);
     const inSight = `(${log}.scrollTop, [...${log}.querySelectorAll('bdi')].find((one) =>
       one.getBoundingClientRect().top > ${log}.getBoundingClientRect().top)?.textContent)`;
-    await until("the lines in sight are drawn", async () => !(await page.text()).includes(`line 0 of ${lines}`));
+    await until(
+      "the lines in sight are drawn",
+      async () => !(await page.text()).includes(`line 0 of ${lines}`),
+    );
     const read = await until("a line is read", () => page.evaluate(inSight));
     await (await platform.call("noisy", "run", { lines: 7 })).text();
     await page.click("To the end");
     await page.shows("line 6 of 7");
     await page.evaluate(`${log}.scrollTop = 2000`);
-    await until("the same lines are where they were", async () => (await page.evaluate(inSight)) === read);
+    await until(
+      "the same lines are where they were",
+      async () => (await page.evaluate(inSight)) === read,
+    );
   });
 
   test("shows a role the pages that it may open, and says what it may not do", async (t) => {
     const api = await startManagementApi(t);
-    await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: { name: "some-app", gitRepo: "a/b" } });
+    await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+      body: { name: "some-app", gitRepo: "a/b" },
+    });
     const open = await openPages(t, api.baseUrl);
     const openAs = async (role: Role, path: string): Promise<Page> => {
       const page = await open(`/dashboard/projects/${api.projectId}${path}`);
@@ -134,9 +154,13 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
       await page.click("Use this token");
       return page;
     };
-    const tabs = "[...document.querySelectorAll('nav.tabs a')].map((link) => link.textContent).join()";
+    const tabs =
+      "[...document.querySelectorAll('nav.tabs a')].map((link) => link.textContent).join()";
     const showsTabs = async (page: Page, names: string): Promise<void> =>
-      void (await until(`the pages ${names} are shown`, async () => (await page.evaluate(tabs)) === names));
+      void (await until(
+        `the pages ${names} are shown`,
+        async () => (await page.evaluate(tabs)) === names,
+      ));
     const member = await openAs("member", "");
     await member.shows("some-app");
     await showsTabs(member, "Apps,Volumes,Secrets,Webhooks,Members,Settings");
@@ -149,6 +173,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     await billing.shows("apps.read");
     const owner = await openAs("owner", "");
     await owner.shows("some-app");
-    await showsTabs(owner, "Apps,Volumes,Secrets,Webhooks,Members,API keys,Audit log,Usage,Billing,Settings");
+    await showsTabs(
+      owner,
+      "Apps,Volumes,Secrets,Webhooks,Members,API keys,Audit log,Usage,Billing,Settings",
+    );
   });
 });

@@ -1,4 +1,5 @@
-// Who may work on a database: one platform at a time, as long as its connection lives or it can take the lock again.
+// Who may work on a database: one platform at a time, as long as its connection lives or it can
+// take the lock again.
 import assert from "node:assert/strict";
 import { hostname } from "node:os";
 import { test, type TestContext } from "node:test";
@@ -16,7 +17,12 @@ import { administer } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
 
 function lockOf(t: TestContext, url: Secret, instanceId: string): DatabaseLock {
-  const lock = new DatabaseLock({ url, instanceId, dataDir: `/data/${instanceId}`, log: silentLog });
+  const lock = new DatabaseLock({
+    url,
+    instanceId,
+    dataDir: `/data/${instanceId}`,
+    log: silentLog,
+  });
   t.after(() => lock.stop());
   return lock;
 }
@@ -44,7 +50,11 @@ test("a second platform is refused with the first one's host, process and data f
   const first = await held(t, url, "one");
   await assert.rejects(lockOf(t, url, "two").start(), (error) => {
     assert.ok(error instanceof CannotStart);
-    assert.ok(error.message.includes(`(process ${process.pid} on host ${hostname()}, data folder /data/one)`));
+    assert.ok(
+      error.message.includes(
+        `(process ${process.pid} on host ${hostname()}, data folder /data/one)`,
+      ),
+    );
     assert.match(error.message, /SLIPWAY_DATABASE_URL/);
     return true;
   });
@@ -55,7 +65,10 @@ test("a second platform is refused with the first one's host, process and data f
 test("on a database without tables the lock is taken before any is made", async (t) => {
   const url = await emptyDatabase(t);
   await lockOf(t, url, "one").start();
-  await assert.rejects(lockOf(t, url, "two").start(), /\(one that is just starting\) is using this database/);
+  await assert.rejects(
+    lockOf(t, url, "two").start(),
+    /\(one that is just starting\) is using this database/,
+  );
 });
 
 test("platforms on two databases of one server do not get in each other's way", async (t) => {
@@ -113,5 +126,8 @@ test("a server that ended all connections gives the lock back to who had it", as
     url.reveal(),
     `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`,
   );
-  await until("it is held again", async () => (await sessions(db, true).catch(() => [])).length === 1);
+  await until(
+    "it is held again",
+    async () => (await sessions(db, true).catch(() => [])).length === 1,
+  );
 });

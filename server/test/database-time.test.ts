@@ -12,7 +12,10 @@ import { testDatabase } from "#test/support/database.ts";
 const beganMs = Date.UTC(2026, 0, 1);
 const hourMs = 3_600_000;
 
-/** A platform and a database whose clocks are moved; `pass` lets time pass, with a look at the database at the end. */
+/**
+ * A platform and a database whose clocks are moved; `pass` lets time pass, with a look at the
+ * database at the end.
+ */
 function machines() {
   const state = { monotonicMs: 5_000, ourAheadMs: 0, theirAheadMs: 0 };
   const base = {

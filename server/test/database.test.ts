@@ -1,4 +1,5 @@
-// Migrations and connections on a real database: races, failures, refusals and what their messages give away.
+// Migrations and connections on a real database: races, failures, refusals and what their messages
+// give away.
 import assert from "node:assert/strict";
 import { copyFileSync, readdirSync, writeFileSync } from "node:fs";
 import { connect as connectTo, createServer } from "node:net";
@@ -22,7 +23,8 @@ const realMigrations = join(import.meta.dirname, "../src/store/migrations");
 /** A folder with the real migrations, to which a test adds its own. */
 function migrationsFolder(t: TestContext): string {
   const folder = temporaryFolder(t, "migrations");
-  for (const file of readdirSync(realMigrations)) copyFileSync(join(realMigrations, file), join(folder, file));
+  for (const file of readdirSync(realMigrations))
+    copyFileSync(join(realMigrations, file), join(folder, file));
   return folder;
 }
 
@@ -47,7 +49,9 @@ test("a migration that fails leaves nothing, and a corrected one is applied", as
   writeFileSync(file, "create table later (n integer); select no_such_function();");
   await assert.rejects(migrate({ url, log, folder }), /the migration 9000-later failed/);
   const db = await open(t, url);
-  const tables = await sql<{ found: string | null }>`select to_regclass('later')::text as found`.execute(db);
+  const tables = await sql<{
+    found: string | null;
+  }>`select to_regclass('later')::text as found`.execute(db);
   assert.equal(tables.rows[0]?.found, null);
   writeFileSync(file, "create table later (n integer);");
   assert.deepEqual(await migrate({ url, log, folder }), ["9000-later"]);
@@ -77,7 +81,10 @@ test("a migration between applied ones is refused, not skipped", () => {
     planMigrations(known, known.slice(0, 1)).map(({ name }) => name),
     ["0002-b", "0003-c"],
   );
-  assert.throws(() => planMigrations(known, [migration("0001-a"), migration("0003-c")]), /0003-c, .* before 0002-b/);
+  assert.throws(
+    () => planMigrations(known, [migration("0001-a"), migration("0003-c")]),
+    /0003-c, .* before 0002-b/,
+  );
 });
 
 test("values come back as their kind: times as Date, counts as numbers, numeric as text, what would be rounded not at all", async (t) => {
@@ -108,11 +115,13 @@ test("connections name themselves and have deadlines", async (t) => {
 test("a connection that breaks while it is being set up takes no place of another one", async (t) => {
   const { url } = await testDatabase(t);
   let cuts = 0;
-  const isSettingUp = (sent: Buffer): boolean => sent.includes("default_transaction_isolation") && ++cuts <= 3;
+  const isSettingUp = (sent: Buffer): boolean =>
+    sent.includes("default_transaction_isolation") && ++cuts <= 3;
   const gate = await openDatabaseGate(t, url, isSettingUp);
   const db = await openDatabase({ url: new Secret(gate.url), connections: 2, log: silentLog });
   cleanLast(t, () => db.destroy());
-  for (let count = 0; count < 3; count++) await assert.rejects(sql`select 1`.execute(db), /terminated/);
+  for (let count = 0; count < 3; count++)
+    await assert.rejects(sql`select 1`.execute(db), /terminated/);
   await Promise.all([sql`select 1`.execute(db), sql`select 1`.execute(db)]);
   assert.equal(cuts, 5, "three were cut, and two are there");
 });
@@ -125,9 +134,12 @@ test("a database that cannot be used is refused with the place and the reason, n
     return new Secret(other.toString());
   };
   const refusal = async (bad: Secret): Promise<string> => {
-    const error: unknown = await openDatabase({ url: bad, connections: 2, log, reachWaitMs: 0 }).catch(
-      (e: unknown) => e,
-    );
+    const error: unknown = await openDatabase({
+      url: bad,
+      connections: 2,
+      log,
+      reachWaitMs: 0,
+    }).catch((e: unknown) => e);
     assert.ok(error instanceof Error);
     assert.equal(error.name, "CannotStart");
     return error.message;
@@ -140,13 +152,15 @@ test("a database that cannot be used is refused with the place and the reason, n
   assert.match(nobody, /127\.0\.0\.1:1\/x cannot be used: .*ECONNREFUSED/);
   const unreadable = await refusal(new Secret("postgres://u:pass-4711@host:notaport/x"));
   assert.match(unreadable, /SLIPWAY_DATABASE_URL cannot be read/);
-  for (const message of [wrong, unknown, nobody, unreadable]) assert.doesNotMatch(message, /pass-4711/);
+  for (const message of [wrong, unknown, nobody, unreadable])
+    assert.doesNotMatch(message, /pass-4711/);
 });
 
 test("a database that comes up late is waited for", async (t) => {
   const { url } = await testDatabase(t);
   const socket = new URL(url.reveal()).searchParams.get("host") ?? assert.fail();
-  // A port nobody listens on yet; the real server is put behind it once the platform has knocked in vain.
+  // A port nobody listens on yet; the real server is put behind it once the platform has knocked in
+  // vain.
   const gate = createServer((client) => {
     const server = connectTo(`${socket}/.s.PGSQL.5432`);
     client.pipe(server).pipe(client);

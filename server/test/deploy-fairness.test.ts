@@ -10,7 +10,13 @@ import { silentLog } from "#lib/log.ts";
 import { claimable } from "#deploy/build-store.ts";
 import { receiveBuild } from "#deploy/receive.ts";
 import { Leases } from "#store/lease.ts";
-import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import {
+  buildInState,
+  createApp,
+  playedTrial,
+  requestBuild,
+  startQueue,
+} from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
@@ -63,14 +69,22 @@ async function openHeld(t: TestContext, buildsAtOnce: number) {
   await server.createRepo("acme", "long", { "main.py": "", "cerebrium.toml": toml });
   await server.createRepo("acme", "short", { "main.py": "" });
   const trial = playedTrial(() => ({ ok: true }));
-  await startQueue(t, { ...database, folder, urlTemplate: server.urlTemplate, trial, buildsAtOnce });
+  await startQueue(t, {
+    ...database,
+    folder,
+    urlTemplate: server.urlTemplate,
+    trial,
+    buildsAtOnce,
+  });
   const { db } = database;
   const build = async (given: { name: string; projectId?: ProjectId; gitRepo: string }) => {
     const app = await createApp(db, { ...given, request: { gitRepo: given.gitRepo } });
     return { projectId: app.projectId, buildId: (await requestBuild(db, app)).buildId };
   };
   const states = async (): Promise<string[]> =>
-    (await db.selectFrom("builds").select("status").orderBy("created_at").execute()).map(({ status }) => status);
+    (await db.selectFrom("builds").select("status").orderBy("created_at").execute()).map(
+      ({ status }) => status,
+    );
   return { db, build, states, letGo: () => writeFileSync(join(folder, "go"), "") };
 }
 
@@ -79,7 +93,8 @@ test("while long builds of one project run, another's build does not wait for th
   const other = await createApp(db, { name: "short", request: { gitRepo: "acme/short" } });
   const { projectId, buildId } = await build({ name: "one", gitRepo: "acme/long" });
   const more = [];
-  for (const name of ["two", "three"]) more.push(await build({ name, projectId, gitRepo: "acme/long" }));
+  for (const name of ["two", "three"])
+    more.push(await build({ name, projectId, gitRepo: "acme/long" }));
   await buildInState(db, buildId, ["building"]);
   await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
   assert.deepEqual(await states(), ["building", "pending", "pending", "success"]);

@@ -1,5 +1,5 @@
-// Builds survive the platform: killed in any stage it is taken back, stopped it is put back, and two platforms at once
-// never work on one build.
+// Builds survive the platform: killed in any stage it is taken back, stopped it is put back, and
+// two platforms at once never work on one build.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +9,14 @@ import type { TestContext } from "node:test";
 import { requestCancel } from "#deploy/receive.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
-import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import {
+  buildInState,
+  buildLog,
+  createApp,
+  playedTrial,
+  requestBuild,
+  startQueue,
+} from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
@@ -28,10 +35,17 @@ async function open(t: TestContext) {
   const database = await testDatabase(t);
   const folder = temporaryFolder(t, "survival");
   const hold = { git: false, asked: Promise.withResolvers<void>() };
-  const server = await startGitServer(t, { intercept: () => (hold.git ? (hold.asked.resolve(), true) : false) });
+  const server = await startGitServer(t, {
+    intercept: () => (hold.git ? (hold.asked.resolve(), true) : false),
+  });
   const parts = { ...database, folder, urlTemplate: server.urlTemplate, leaseMs };
   const startWorker = async (): Promise<() => Promise<void>> => {
-    const settings = { url: database.url.reveal(), urlTemplate: server.urlTemplate, folder, leaseMs };
+    const settings = {
+      url: database.url.reveal(),
+      urlTemplate: server.urlTemplate,
+      folder,
+      leaseMs,
+    };
     const child = spawn(process.execPath, [workerFile, JSON.stringify(settings)], {
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -73,15 +87,21 @@ test("a build whose platform is killed during a command is begun again, and the 
   });
   const { buildId } = await requestBuild(db, await createApp(db));
   const kill = await startWorker();
-  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }));
+  const pid = Number(
+    await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }),
+  );
   await kill();
   await until("the command is gone", () => !isAlive(pid));
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   const { row } = await buildInState(db, buildId, ["success"]);
   assert.equal(row.lease_epoch, 2);
   // The files are removed right after the build has ended for its owner.
-  const sources = async (): Promise<string> => (await readdir(join(folder, "sources"))).sort().join();
-  await until("the sources are gone", async () => (await sources()).replace("checkouts,", "") === "known-hosts");
+  const sources = async (): Promise<string> =>
+    (await readdir(join(folder, "sources"))).sort().join();
+  await until(
+    "the sources are gone",
+    async () => (await sources()).replace("checkouts,", "") === "known-hosts",
+  );
   assert.deepEqual((await readdir(join(folder, "builds"))).sort(), [buildId, "cache"].sort());
 });
 
@@ -123,7 +143,10 @@ test("a build that was begun three times by platforms that were killed is given 
   assert.match(row.reason ?? "", /^The platform was stopped 3 times during this build/);
   assert.deepEqual(log.slice(-2), [`Error: ${row.reason}`, "Error: App build failed"]);
   await until("what they left is gone", async () => {
-    const names = [...(await readdir(join(folder, "sources"))), ...(await readdir(join(folder, "builds")))];
+    const names = [
+      ...(await readdir(join(folder, "sources"))),
+      ...(await readdir(join(folder, "builds"))),
+    ];
     return !names.includes(buildId);
   });
 });
@@ -159,7 +182,11 @@ test("a platform that stops puts its builds back, and the next goes on with them
   assert.deepEqual(row, { status: "pending", lease_holder: null });
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
   await buildInState(db, buildId, ["success"]);
-  assert.ok((await buildLog(db, buildId)).includes("The platform is stopping; the build continues when it is back."));
+  assert.ok(
+    (await buildLog(db, buildId)).includes(
+      "The platform is stopping; the build continues when it is back.",
+    ),
+  );
 });
 
 test("two platforms at once work on each build once, and on each app one build at a time", async (t) => {
@@ -183,10 +210,15 @@ test("two platforms at once work on each build once, and on each app one build a
   }
   const first = await createApp(db, { name: "app-0" });
   const apps = [first];
-  for (const name of ["app-1", "app-2", "app-3"]) apps.push(await createApp(db, { name, projectId: first.projectId }));
+  for (const name of ["app-1", "app-2", "app-3"])
+    apps.push(await createApp(db, { name, projectId: first.projectId }));
   const ids: BuildId[] = [];
   for (let round = 0; round < 6; round++) {
-    ids.push(...(await Promise.all(apps.map((app) => requestBuild(db, app)))).map(({ buildId }) => buildId));
+    ids.push(
+      ...(await Promise.all(apps.map((app) => requestBuild(db, app)))).map(
+        ({ buildId }) => buildId,
+      ),
+    );
   }
   for (const buildId of ids) await buildInState(db, buildId, ["success"]);
   assert.equal(overlaps, 0);

@@ -1,5 +1,5 @@
-// The last stage of a build with the real scheduler and the real process driver: what starts takes traffic, what does
-// not leaves its own words in the build log.
+// The last stage of a build with the real scheduler and the real process driver: what starts takes
+// traffic, what does not leaves its own words in the build log.
 import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -79,7 +79,8 @@ async function open(t: TestContext) {
   });
   t.after(async () => {
     await stop();
-    // It closes the driver and leaves replicas running; before, it would start others in their place.
+    // It closes the driver and leaves replicas running; before, it would start others in their
+    // place.
     await scheduler.stop();
     const last = newDriver();
     await last.open({ event: () => undefined, lines: () => Promise.resolve() });
@@ -99,7 +100,8 @@ test("an app that starts takes traffic: its route and its first replica are ther
   const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
   assert.match(log.at(-2) ?? "", /^App initialized in \d/);
   assert.equal(log.at(-1), "App started successfully!");
-  // Whoever calls before the table of routes has heard of it has it looked up; see proxy-fresh-release.test.ts.
+  // Whoever calls before the table of routes has heard of it has it looked up; see
+  // proxy-fresh-release.test.ts.
   await until("its route is there", () => routes.byAppId(app.appId)?.live?.buildId === row.id);
   // The scheduler writes the states of replicas behind what happens.
   const replica = await until("its replica is stored as ready", () =>
@@ -110,9 +112,13 @@ test("an app that starts takes traffic: its route and its first replica are ther
 
 test("an app whose import fails ends as init_failure with its traceback in the build log, and takes no traffic", async (t) => {
   const { db, server, routes } = await open(t);
-  await server.createRepo("acme", "app", { "main.py": "import json\nraise RuntimeError('the weights are missing')\n" });
+  await server.createRepo("acme", "app", {
+    "main.py": "import json\nraise RuntimeError('the weights are missing')\n",
+  });
   const app = await createApp(db);
-  const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["init_failure"]);
+  const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, [
+    "init_failure",
+  ]);
   const text = log.join("\n");
   assert.match(text, /Traceback[^]*line 2[^]*RuntimeError: the weights are missing/);
   assert.match(row.reason ?? "", /build it again \(POST …\/apps\/\{app\}\/builds\)\.$/);
@@ -128,7 +134,11 @@ test("an app that cannot start is told what to do: a missing package, a missing 
       "import yaml\ndef run(): return 1\n",
       /'yaml'\. Add .*: pyyaml = "latest" below \[cerebrium\.dependencies\.pip\]/,
     ],
-    ["variable", "import os\nkey = os.environ['API_KEY']\ndef run(): return 1\n", /API_KEY .*, add it to the secrets/],
+    [
+      "variable",
+      "import os\nkey = os.environ['API_KEY']\ndef run(): return 1\n",
+      /API_KEY .*, add it to the secrets/,
+    ],
     [
       "function",
       "from json import loads\ndef _run(): return 1\n",
@@ -144,5 +154,8 @@ test("an app that cannot start is told what to do: a missing package, a missing 
   await server.createRepo("acme", "app", { "main.py": "def run(): return 1\n" });
   const app = await createApp(db, { name: "gpu", request: { compute: ["HOPPER_H100"] } });
   const { row } = await buildInState(db, (await requestBuild(db, app)).buildId, ["build_failure"]);
-  assert.match(row.reason ?? "", /^The app requests compute HOPPER_H100, but this platform has only CPU\. Request /);
+  assert.match(
+    row.reason ?? "",
+    /^The app requests compute HOPPER_H100, but this platform has only CPU\. Request /,
+  );
 });

@@ -1,4 +1,5 @@
-// From a requested build to a release that takes traffic, and every way in which that can fail or be ended.
+// From a requested build to a release that takes traffic, and every way in which that can fail or
+// be ended.
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +19,13 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
-import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import {
+  buildInState,
+  createApp,
+  playedTrial,
+  requestBuild,
+  startQueue,
+} from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type GitServerOptions } from "#test/support/git-server.ts";
@@ -49,7 +56,13 @@ async function open(
   const start = (
     trial: TrialStarter = given.trial ?? playedTrial(() => good),
     buildsAtOnce = given.buildsAtOnce ?? 2,
-  ) => startQueue(t, { ...parts, trial, buildsAtOnce, buildTimeoutMs: given.buildTimeoutMs ?? 60_000 });
+  ) =>
+    startQueue(t, {
+      ...parts,
+      trial,
+      buildsAtOnce,
+      buildTimeoutMs: given.buildTimeoutMs ?? 60_000,
+    });
   return { ...database, folder, server, refreshed, parts, start };
 }
 
@@ -66,7 +79,9 @@ async function openRoutes(t: TestContext, { db, url }: { db: Db; url: Secret }):
 async function leftovers(folder: string): Promise<string[]> {
   const sources = await readdir(join(folder, "sources")).catch(() => []);
   const builds = await readdir(join(folder, "builds")).catch(() => []);
-  return [...sources, ...builds].filter((name) => !["known-hosts", "checkouts"].includes(name) && name !== "cache");
+  return [...sources, ...builds].filter(
+    (name) => !["known-hosts", "checkouts"].includes(name) && name !== "cache",
+  );
 }
 
 test("a build goes from the branch's head to a live release, and says each step", async (t) => {
@@ -91,15 +106,27 @@ test("a build goes from the branch's head to a live release, and says each step"
   assert.equal(row.reason, null);
   assert.ok(row.started_at !== null && row.ended_at !== null && row.lease_holder === null);
   assert.equal((row.settings as { gitRepo: string }).gitRepo, "acme/app");
-  const release = await db.selectFrom("releases").selectAll().where("build_id", "=", buildId).executeTakeFirstOrThrow();
+  const release = await db
+    .selectFrom("releases")
+    .selectAll()
+    .where("build_id", "=", buildId)
+    .executeTakeFirstOrThrow();
   assert.ok(release.promoted_at !== null);
-  const { live_release_id } = await db.selectFrom("apps").select("live_release_id").executeTakeFirstOrThrow();
+  const { live_release_id } = await db
+    .selectFrom("apps")
+    .select("live_release_id")
+    .executeTakeFirstOrThrow();
   assert.equal(live_release_id, release.id);
   assert.deepEqual(refreshed, [app.appId]);
   const artifact = processArtifact(release.artifact as Artifact);
   assert.equal(await readFile(join(artifact.appDir, "main.py"), "utf8"), "def run(): return 1\n");
-  const audit = await db.selectFrom("audit_log").select(["action", "actor_type", "resource_id"]).execute();
-  assert.deepEqual(audit, [{ action: "app.promote", actor_type: "platform", resource_id: app.appId }]);
+  const audit = await db
+    .selectFrom("audit_log")
+    .select(["action", "actor_type", "resource_id"])
+    .execute();
+  assert.deepEqual(audit, [
+    { action: "app.promote", actor_type: "platform", resource_id: app.appId },
+  ]);
   assert.match(
     log.join("\n"),
     /Build 1 of app\.\n.*Fetching branch main[^]*App built in [^]*hello from app[^]*App initialized in [^]*App started successfully!$/,
@@ -110,7 +137,10 @@ test("what cannot be built ends as build_failure, with the reason and what to do
   const { db, server, start, folder } = await open(t);
   await server.createRepo("acme", "app", { "README.md": "" });
   await server.createRepo("acme", "image", { Dockerfile: "FROM debian\n" });
-  await server.createRepo("acme", "bad", { "main.py": "", "cerebrium.toml": "[cerebrium.hardware]\ncpu = 9999\n" });
+  await server.createRepo("acme", "bad", {
+    "main.py": "",
+    "cerebrium.toml": "[cerebrium.hardware]\ncpu = 9999\n",
+  });
   await server.createRepo("acme", "cmd", {
     "main.py": "",
     "cerebrium.toml": `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = ["exit 7"]\n`,
@@ -127,14 +157,23 @@ test("what cannot be built ends as build_failure, with the reason and what to do
     [{ gitRepo: "acme/none" }, /does not exist, or it is private/],
     [{ gitRepo: "acme/bad" }, /hardware\.cpu in cerebrium\.toml/],
     [{ gitRepo: "acme/cmd" }, /^Command 1 of shell_commands ended with exit code 7: exit 7\./],
-    [{ runtime: "custom", dockerfilePath: "README.md" }, /process driver does not do; the docker driver does/],
+    [
+      { runtime: "custom", dockerfilePath: "README.md" },
+      /process driver does not do; the docker driver does/,
+    ],
   ];
   for (const [index, [request, expected]] of cases.entries()) {
     const app = await createApp(db, { name: `app-${index}`, request });
-    const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["build_failure"]);
+    const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, [
+      "build_failure",
+    ]);
     assert.match(row.reason ?? "", expected);
     assert.deepEqual(log.slice(-2), [`Error: ${row.reason}`, "Error: App build failed"]);
-    assert.equal((await db.selectFrom("releases").select("id").where("app_id", "=", app.appId).execute()).length, 0);
+    assert.equal(
+      (await db.selectFrom("releases").select("id").where("app_id", "=", app.appId).execute())
+        .length,
+      0,
+    );
   }
   await until("nothing is left", async () => (await leftovers(folder)).length === 0);
 });
@@ -143,7 +182,13 @@ test("an app that does not start ends as init_failure with its own words in the 
   let outcome: Awaited<ReturnType<TrialStarter["tryRelease"]>> = good;
   const trial = playedTrial(([, { onLine }]) => {
     if (!outcome.ok)
-      onLine({ replicaId: "r" as never, at: 0, stream: "stderr", runId: null, text: "ImportError: no module named x" });
+      onLine({
+        replicaId: "r" as never,
+        at: 0,
+        stream: "stderr",
+        runId: null,
+        text: "ImportError: no module named x",
+      });
     return outcome;
   });
   const { db, server, start } = await open(t, { trial });
@@ -151,7 +196,10 @@ test("an app that does not start ends as init_failure with its own words in the 
   await start();
   const app = await createApp(db);
   await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
-  const { live_release_id: live } = await db.selectFrom("apps").select("live_release_id").executeTakeFirstOrThrow();
+  const { live_release_id: live } = await db
+    .selectFrom("apps")
+    .select("live_release_id")
+    .executeTakeFirstOrThrow();
   for (const [kind, status] of [
     ["failed", "init_failure"],
     ["timeout", "init_timeout"],
@@ -183,7 +231,10 @@ test("while there is no room for the app, the build waits in initializing with t
     "the reason is shown",
     async () => (await buildInState(db, buildId, ["initializing"])).row.reason === reason,
   );
-  await until("calls are told the reason", () => routes.byAppId(app.appId)?.latestBuild?.reason === reason);
+  await until(
+    "calls are told the reason",
+    () => routes.byAppId(app.appId)?.latestBuild?.reason === reason,
+  );
   const other = await createApp(db, { name: "other" });
   await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
   await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));
@@ -196,12 +247,17 @@ test("where nobody has set a branch and there is no main, the default branch is 
   await server.push("acme", "app", { "main.py": "x = 1" }, "release/1.x");
   await start();
   const app = await createApp(db);
-  const said = "acme/app has no branch main, and gitBranch is not set: its default branch trunk is used.";
+  const said =
+    "acme/app has no branch main, and gitBranch is not set: its default branch trunk is used.";
   const { row, log } = await buildInState(db, (await requestBuild(db, app)).buildId, ["success"]);
   assert.ok(log.includes(said) && !log.some((line) => line.startsWith("fatal:")), log.join("\n"));
   assert.equal(row.branch, "trunk");
   const branchOf = async (): Promise<unknown> => {
-    const release = await db.selectFrom("releases").selectAll().orderBy("number", "desc").executeTakeFirstOrThrow();
+    const release = await db
+      .selectFrom("releases")
+      .selectAll()
+      .orderBy("number", "desc")
+      .executeTakeFirstOrThrow();
     const { gitBranch } = release.settings as Record<string, unknown>;
     return [gitBranch, (release.origins as Record<string, unknown>)["gitBranch"]];
   };
@@ -232,7 +288,10 @@ test("a build can be cancelled in every stage, as soon as word of it comes, and 
   const toml = (command: string): string =>
     `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = [${JSON.stringify(command)}]\n`;
   await server.createRepo("acme", "app", { "main.py": "" });
-  await server.createRepo("acme", "slow", { "main.py": "", "cerebrium.toml": toml(`echo $$ > ${mark}; sleep 600`) });
+  await server.createRepo("acme", "slow", {
+    "main.py": "",
+    "cerebrium.toml": toml(`echo $$ > ${mark}; sleep 600`),
+  });
   const cancel = async (
     app: Awaited<ReturnType<typeof createApp>>,
     buildId: Awaited<ReturnType<typeof requestBuild>>["buildId"],
@@ -243,7 +302,10 @@ test("a build can be cancelled in every stage, as soon as word of it comes, and 
     return row.reason;
   };
   const app = await createApp(db);
-  assert.equal(await cancel(app, (await requestBuild(db, app)).buildId), "Cancelled before it started.");
+  assert.equal(
+    await cancel(app, (await requestBuild(db, app)).buildId),
+    "Cancelled before it started.",
+  );
   await start();
 
   isHanging.source = true;
@@ -252,9 +314,15 @@ test("a build can be cancelled in every stage, as soon as word of it comes, and 
   assert.equal(await cancel(app, fetching.buildId), "Cancelled.");
   isHanging.source = false;
 
-  const slow = await createApp(db, { name: "slow", projectId: app.projectId, request: { gitRepo: "acme/slow" } });
+  const slow = await createApp(db, {
+    name: "slow",
+    projectId: app.projectId,
+    request: { gitRepo: "acme/slow" },
+  });
   const running = await requestBuild(db, slow);
-  const pid = Number(await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }));
+  const pid = Number(
+    await until("the command runs", () => readFile(mark, "utf8"), { deadlineMs: 120_000 }),
+  );
   await cancel(slow, running.buildId);
   await until("the command is gone", () => !isAlive(pid));
 
@@ -290,7 +358,11 @@ test("builds of one app run one after the other in their order; other apps do no
   const { db, server, start } = await open(t, { trial, buildsAtOnce: 4 });
   await server.createRepo("acme", "app", { "main.py": "" });
   const first = await createApp(db, { name: "first" });
-  const builds = [await requestBuild(db, first), await requestBuild(db, first), await requestBuild(db, first)];
+  const builds = [
+    await requestBuild(db, first),
+    await requestBuild(db, first),
+    await requestBuild(db, first),
+  ];
   await start();
   const other = await createApp(db, { name: "other" });
   await buildInState(db, (await requestBuild(db, other)).buildId, ["success"]);
@@ -307,7 +379,9 @@ test("builds of one app run one after the other in their order; other apps do no
   gate.resolve();
   const ended = [];
   for (const { buildId } of builds) ended.push((await buildInState(db, buildId, ["success"])).row);
-  const times = ended.map((row) => [row.started_at?.getTime() ?? 0, row.ended_at?.getTime() ?? 0]).flat();
+  const times = ended
+    .map((row) => [row.started_at?.getTime() ?? 0, row.ended_at?.getTime() ?? 0])
+    .flat();
   assert.deepEqual(
     times,
     times.toSorted((a, b) => a - b),
@@ -335,7 +409,10 @@ test("a rebuild takes the recorded commit and settings, whatever the branch hold
   const app = await createApp(db);
   const first = await requestBuild(db, app);
   await buildInState(db, first.buildId, ["success"]);
-  await server.push("acme", "app", { "main.py": "new", "cerebrium.toml": "[cerebrium.hardware]\nmemory = 3\n" });
+  await server.push("acme", "app", {
+    "main.py": "new",
+    "cerebrium.toml": "[cerebrium.hardware]\nmemory = 3\n",
+  });
   const again = await db
     .transaction()
     .execute((tx) => rebuild(tx, { ...app, buildId: first.buildId, by: platformActor }));

@@ -1,5 +1,6 @@
-// What people meet who deploy: a private repository, an app folder with the oddities of real ones, compute that is not
-// there, new releases under load. A real platform, a real git host that asks for a token, real apps.
+// What people meet who deploy: a private repository, an app folder with the oddities of real ones,
+// compute that is not there, new releases under load. A real platform, a real git host that asks
+// for a token, real apps.
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -54,7 +55,8 @@ def run():
     return os.environ["BUILD_ID"]
 `;
 
-const project = (platform: PlatformProcess): string => `/v2/projects/${platform.bootstrap.projectId}`;
+const project = (platform: PlatformProcess): string =>
+  `/v2/projects/${platform.bootstrap.projectId}`;
 
 async function privateRepository(platform: PlatformProcess, host: string): Promise<void> {
   const wish = { gitRepo: "team/app", gitPath: "plain" };
@@ -76,7 +78,8 @@ async function credentialsOfImages(platform: PlatformProcess): Promise<void> {
   const wish = { gitRepo: "team/app", gitPath: "plain", name: "with-credentials", dockerAuth };
   const { appId, status, log } = await deploy(platform, wish);
   assert.equal(status, "success", log);
-  const warning = /Warning: dockerAuth is set, which has no effect with the process driver: it pulls no images;/;
+  const warning =
+    /Warning: dockerAuth is set, which has no effect with the process driver: it pulls no images;/;
   assert.match(log, warning);
   const app = `${project(platform)}/apps/${appId}`;
   assert.equal((await platform.api("PATCH", app, { dockerAuth: null })).status, 200);
@@ -99,13 +102,23 @@ async function oddFolder(platform: PlatformProcess): Promise<void> {
   ]) {
     assert.match(odd.log, warning);
   }
-  const open = await platform.call("odd-folder", "run", { prompt: "hi" }, { headers: { authorization: "" } });
-  assert.deepEqual(((await open.json()) as Json).result, { my_result: "hi" }, "disable_auth of the file counts");
+  const open = await platform.call(
+    "odd-folder",
+    "run",
+    { prompt: "hi" },
+    { headers: { authorization: "" } },
+  );
+  assert.deepEqual(
+    ((await open.json()) as Json).result,
+    { my_result: "hi" },
+    "disable_auth of the file counts",
+  );
 }
 
 async function missingCompute(platform: PlatformProcess): Promise<void> {
   const body = { gitRepo: "team/app", gitPath: "gpu", name: "gpu-app" };
-  const { appId, buildId } = (await platform.api("POST", `${project(platform)}/apps/git`, body)).body;
+  const { appId, buildId } = (await platform.api("POST", `${project(platform)}/apps/git`, body))
+    .body;
   const reason = /requests compute AMPERE_A10, but this platform has only CPU/;
   const app = `${project(platform)}/apps/${appId}`;
   const detail = await until("the build has failed", async () => {
@@ -127,7 +140,12 @@ async function missingCompute(platform: PlatformProcess): Promise<void> {
 }
 
 async function releasesUnderLoad(platform: PlatformProcess): Promise<void> {
-  const wish = { gitRepo: "team/app", gitPath: "release", replicaConcurrency: 2, maxReplicaCount: 2 };
+  const wish = {
+    gitRepo: "team/app",
+    gitPath: "release",
+    replicaConcurrency: 2,
+    maxReplicaCount: 2,
+  };
   const first = await deploy(platform, { ...wish, name: "under-load", cooldownPeriodSeconds: 60 });
   assert.equal(first.status, "success", first.log);
   const seen = new Set<string>();
@@ -171,7 +189,10 @@ async function releasesUnderLoad(platform: PlatformProcess): Promise<void> {
   assert.ok((await replicaCount(platform, first.appId)) <= 2);
 }
 
-/** Files below the folder that hold the text, found without following links. Sockets and files that go away meanwhile hold nothing. */
+/**
+ * Files below the folder that hold the text, found without following links. Sockets and files that
+ * go away meanwhile hold nothing.
+ */
 async function filesWith(folder: string, text: string, below = ""): Promise<string[]> {
   const found: string[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true }).catch(() => [])) {
@@ -187,13 +208,28 @@ async function filesWith(folder: string, text: string, below = ""): Promise<stri
 async function secretsStaySecret(platform: PlatformProcess): Promise<void> {
   const { serviceAccountToken, inferenceToken, ownerPassword } = platform.bootstrap;
   await platform.api("PATCH", `${project(platform)}/secrets`, { SIGNING_KEY: secretValue });
-  await platform.api("PATCH", `${project(platform)}/secrets`, { SIGNING_KEY: secretValue, "not a name": secretValue });
-  const { appId, status } = await deploy(platform, { name: "with-secret", gitRepo: "team/app", gitPath: "plain" });
-  assert.deepEqual([status, await replicaCount(platform, appId)], ["success", 1], "a replica has the secrets");
+  await platform.api("PATCH", `${project(platform)}/secrets`, {
+    SIGNING_KEY: secretValue,
+    "not a name": secretValue,
+  });
+  const { appId, status } = await deploy(platform, {
+    name: "with-secret",
+    gitRepo: "team/app",
+    gitPath: "plain",
+  });
+  assert.deepEqual(
+    [status, await replicaCount(platform, appId)],
+    ["success", 1],
+    "a replica has the secrets",
+  );
   const basic = Buffer.from(`x-access-token:${gitToken}`).toString("base64");
   for (const secret of [gitToken, basic, registryAuth, secretValue]) {
     assert.deepEqual(await filesWith(platform.dataDir, secret), [], "it stands in no file");
-    assert.equal(platform.output().includes(secret), false, "it stands in no line that the platform printed");
+    assert.equal(
+      platform.output().includes(secret),
+      false,
+      "it stands in no line that the platform printed",
+    );
   }
   for (const secret of [serviceAccountToken, inferenceToken, ownerPassword]) {
     assert.deepEqual(await filesWith(platform.dataDir, secret), ["bootstrap.json"]);
@@ -211,15 +247,28 @@ test("deployments say what they wait for or why they failed, and disturb nobody"
     "gpu/main.py": "def run():\n    return 1\n",
     "release/main.py": releaseMain,
   });
-  const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_BUILDS_AT_ONCE: "1", SLIPWAY_LOG_LEVEL: "debug" };
+  const settings = {
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_BUILDS_AT_ONCE: "1",
+    SLIPWAY_LOG_LEVEL: "debug",
+  };
   const platform = await startPlatformOnTestServer(t, settings);
-  await t.test("a private repository is built with the project's token, and each refusal says what is missing", () =>
-    privateRepository(platform, server.host),
+  await t.test(
+    "a private repository is built with the project's token, and each refusal says what is missing",
+    () => privateRepository(platform, server.host),
   );
-  await t.test("the log says that credentials of images have no effect", () => credentialsOfImages(platform));
+  await t.test("the log says that credentials of images have no effect", () =>
+    credentialsOfImages(platform),
+  );
   const others: readonly [string, (platform: PlatformProcess) => Promise<void>][] = [
-    ["an app folder with unknown keys, numbers for texts and a GPU count on CPU runs, with warnings", oddFolder],
-    ["an app whose compute is not there fails at once, and says so wherever its owner looks", missingCompute],
+    [
+      "an app folder with unknown keys, numbers for texts and a GPU count on CPU runs, with warnings",
+      oddFolder,
+    ],
+    [
+      "an app whose compute is not there fails at once, and says so wherever its owner looks",
+      missingCompute,
+    ],
     [
       "new releases and rollbacks under constant load fail no call, and leave no replica of the old ones",
       releasesUnderLoad,

@@ -1,5 +1,6 @@
-// Deploys, rollbacks, scale-downs and kills of the platform while calls, streams and WebSockets run: none of them fails
-// but those in flight in the killed platform itself. In full with `SLIPWAY_TEST_LOAD=<calls a second>`; see CONTRIBUTING.md.
+// Deploys, rollbacks, scale-downs and kills of the platform while calls, streams and WebSockets
+// run: none of them fails but those in flight in the killed platform itself. In full with
+// `SLIPWAY_TEST_LOAD=<calls a second>`; see CONTRIBUTING.md.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { deploy } from "./support/examples.ts";
@@ -17,7 +18,10 @@ const rounds = isFull
   : { deploys: 3, rollbacks: 1, scaleDowns: 2, kills: 1 };
 const deadlineMs = 120_000;
 
-/** A web server of the standard library: an answer, a stream of ten parts, an echoing WebSocket; each tells its version. */
+/**
+ * A web server of the standard library: an answer, a stream of ten parts, an echoing WebSocket;
+ * each tells its version.
+ */
 const server = (version: number): string => `
 import asyncio, base64, hashlib
 
@@ -73,16 +77,37 @@ async function openLoad(t: TestContext) {
   await git.createRepo("team", "loaded", { "server.py": server(1), "requirements.txt": "" });
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const { projectId } = platform.bootstrap;
-  const settings = { runtime: "custom", entrypoint: ["python", "server.py"], port: 8000, disableAuth: true };
-  const scaling = { maxReplicaCount: 4, minReplicaCount: 1, replicaConcurrency: 200, cooldownPeriodSeconds: 1 };
-  const first = await deploy(platform, { name: "loaded", gitRepo: "team/loaded", ...settings, ...scaling });
+  const settings = {
+    runtime: "custom",
+    entrypoint: ["python", "server.py"],
+    port: 8000,
+    disableAuth: true,
+  };
+  const scaling = {
+    maxReplicaCount: 4,
+    minReplicaCount: 1,
+    replicaConcurrency: 200,
+    cooldownPeriodSeconds: 1,
+  };
+  const first = await deploy(platform, {
+    name: "loaded",
+    gitRepo: "team/loaded",
+    ...settings,
+    ...scaling,
+  });
   assert.equal(first.status, "success", first.log);
-  const load = new LoadOfCalls({ urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`, callsPerSecond });
+  const load = new LoadOfCalls({
+    urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`,
+    callsPerSecond,
+  });
   t.after(() => load.end());
   const path = `/v2/projects/${projectId}/apps/${projectId}-loaded`;
   const api = async (method: string, below: string, body?: unknown): Promise<Json> => {
     const answer = await platform.api(method, `${path}${below}`, body);
-    assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    assert.ok(
+      answer.status < 300,
+      `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`,
+    );
     return answer.body;
   };
   return { git, platform, load, api };
@@ -92,16 +117,22 @@ async function openLoad(t: TestContext) {
 function actionsOn({ git, platform, load, api }: Awaited<ReturnType<typeof openLoad>>) {
   let version = 1;
   const releases = async (): Promise<Json[]> => (await api("GET", "/releases")).items;
-  const liveNumber = async (): Promise<number> => (await releases()).find(({ state }) => state === "live")?.number;
+  const liveNumber = async (): Promise<number> =>
+    (await releases()).find(({ state }) => state === "live")?.number;
   const serving = async (): Promise<number> =>
-    ((await api("GET", "/containers")) as Json[]).filter(({ containerState }) => containerState === "RUNNING").length;
+    ((await api("GET", "/containers")) as Json[]).filter(
+      ({ containerState }) => containerState === "RUNNING",
+    ).length;
   const reach = (what: string, holds: () => Promise<boolean>) => until(what, holds, { deadlineMs });
   return {
     async deploys(round: number): Promise<void> {
       await api("PATCH", "", { rollOutDurationSeconds: round % 2 === 0 ? 0 : 2 });
       await git.push("team", "loaded", { "server.py": server(++version) });
       const { buildId } = await api("POST", "/builds", {});
-      await reach("it is deployed", async () => (await api("GET", `/builds/${buildId}`)).status === "success");
+      await reach(
+        "it is deployed",
+        async () => (await api("GET", `/builds/${buildId}`)).status === "success",
+      );
       await reach("it is live", async () => (await releases())[0]?.state === "live");
     },
     async rollbacks(): Promise<void> {

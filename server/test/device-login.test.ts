@@ -1,17 +1,29 @@
-// Device login as existing command lines do it: the shapes and statuses of its two routes, what the person sees and
-// decides, and that a code is good once, for one device, and no longer than the session that approved it.
+// Device login as existing command lines do it: the shapes and statuses of its two routes, what the
+// person sees and decides, and that a code is good once, for one device, and no longer than the
+// session that approved it.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import { createProject } from "#accounts/projects.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { makePerson } from "./support/person.ts";
-import { startManagementApi, testBy, type ApiAnswer, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  testBy,
+  type ApiAnswer,
+  type ApiUnderTest,
+  type Json,
+} from "./support/management-api.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
 const password = "a password for tests";
 
-type Person = { readonly id: string; readonly email: string; readonly token: string; readonly projectId: ProjectId };
+type Person = {
+  readonly id: string;
+  readonly email: string;
+  readonly token: string;
+  readonly projectId: ProjectId;
+};
 
 /** Somebody with a project of their own, signed in. */
 async function addPerson(api: ApiUnderTest, name: string): Promise<Person> {
@@ -22,7 +34,10 @@ async function addPerson(api: ApiUnderTest, name: string): Promise<Person> {
 }
 
 async function signIn(api: ApiUnderTest, email: string): Promise<string> {
-  const answer = await api.call("POST", "/v2/auth/sign-in", { token: null, body: { email, password } });
+  const answer = await api.call("POST", "/v2/auth/sign-in", {
+    token: null,
+    body: { email, password },
+  });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return answer.body.accessToken;
 }
@@ -42,7 +57,10 @@ function redeem(api: ApiUnderTest, deviceCode: string): Promise<ApiAnswer> {
   return api.call("POST", "/token", { token: null, body: { device_code: deviceCode } });
 }
 
-function decide(api: ApiUnderTest, given: { code: string; decision: string; token: string }): Promise<ApiAnswer> {
+function decide(
+  api: ApiUnderTest,
+  given: { code: string; decision: string; token: string },
+): Promise<ApiAnswer> {
   const { code, decision, token } = given;
   return api.call("POST", `/v2/auth/device-logins/${code}`, { token, body: { decision } });
 }
@@ -66,20 +84,29 @@ test("a device gets tokens once a person has approved its code, and they are the
     "verification_uri_complete",
   ]);
   assert.equal(begun.verification_uri, `${api.baseUrl}/dashboard/device`);
-  assert.equal(begun.verification_uri_complete, `${api.baseUrl}/dashboard/device?code=${begun.user_code}`);
+  assert.equal(
+    begun.verification_uri_complete,
+    `${api.baseUrl}/dashboard/device?code=${begun.user_code}`,
+  );
   assert.deepEqual([begun.expires_in, begun.interval], [600, 1]);
 
   const early = await redeem(api, begun.device_code);
   assert.deepEqual([early.status, early.body.error], [400, "authorization_pending"]);
   assert.equal(early.headers.get("cache-control"), "no-store");
 
-  const seen = await api.call("GET", `/v2/auth/device-logins/${begun.user_code.toLowerCase()}`, { token: ada.token });
+  const seen = await api.call("GET", `/v2/auth/device-logins/${begun.user_code.toLowerCase()}`, {
+    token: ada.token,
+  });
   assert.equal(seen.status, 200);
   assert.deepEqual(
     [seen.body.userCode, seen.body.client, seen.body.state],
     [begun.user_code, "Go-http-client/1.1", "waiting"],
   );
-  const approved = await decide(api, { code: begun.user_code, decision: "approve", token: ada.token });
+  const approved = await decide(api, {
+    code: begun.user_code,
+    decision: "approve",
+    token: ada.token,
+  });
   assert.deepEqual([approved.status, approved.body.state], [200, "approved"]);
 
   await clock.advance(500);
@@ -135,7 +162,11 @@ test("a refused code, one that has ended and one that never was are told apart, 
   await redeem(api, slow.device_code);
   assert.equal((await redeem(api, slow.device_code)).body.error, "slow_down");
   await clock.advance(600_000);
-  const late = await decide(api, { code: slow.user_code, decision: "approve", token: await signIn(api, ada.email) });
+  const late = await decide(api, {
+    code: slow.user_code,
+    decision: "approve",
+    token: await signIn(api, ada.email),
+  });
   assert.equal(late.status, 404);
   const ended = await redeem(api, slow.device_code);
   assert.deepEqual([ended.status, ended.body.error], [400, "expired_token"]);
@@ -161,10 +192,16 @@ test("whose session has ended a moment ago approves nothing, and is told so", as
   const ada = await addPerson(api, "Ada");
   const { user_code: code } = await begin(api);
   // Checked and remembered; nobody is notified of the end.
-  assert.equal((await api.call("GET", `/v2/auth/device-logins/${code}`, { token: ada.token })).status, 200);
+  assert.equal(
+    (await api.call("GET", `/v2/auth/device-logins/${code}`, { token: ada.token })).status,
+    200,
+  );
   await api.db.deleteFrom("person_sessions").where("person_id", "=", ada.id).execute();
   const answer = await decide(api, { code, decision: "approve", token: ada.token });
-  assert.deepEqual([answer.status, answer.body], [401, { message: "The session has ended; sign in again." }]);
+  assert.deepEqual(
+    [answer.status, answer.body],
+    [401, { message: "The session has ended; sign in again." }],
+  );
 });
 
 test("only people approve, and only what they name", async (t) => {
@@ -174,10 +211,19 @@ test("only people approve, and only what they name", async (t) => {
   const path = `/v2/auth/device-logins/${begun.user_code}`;
   assert.equal((await api.call("GET", path, { token: null })).status, 401);
   assert.equal((await api.call("POST", path, { body: { decision: "approve" } })).status, 403);
-  assert.equal((await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: ada.token })).status, 404);
-  assert.equal((await api.call("GET", "/v2/auth/device-logins/%00", { token: ada.token })).status, 404);
+  assert.equal(
+    (await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: ada.token })).status,
+    404,
+  );
+  assert.equal(
+    (await api.call("GET", "/v2/auth/device-logins/%00", { token: ada.token })).status,
+    404,
+  );
   const odd = await decide(api, { code: begun.user_code, decision: "yes", token: ada.token });
-  assert.deepEqual([odd.status, odd.body.message], [400, 'decision is "yes", but must be one of approve, deny.']);
+  assert.deepEqual(
+    [odd.status, odd.body.message],
+    [400, 'decision is "yes", but must be one of approve, deny.'],
+  );
   assert.equal((await redeem(api, "")).status, 400);
   assert.equal((await api.call("POST", "/token", { token: null, body: {} })).status, 400);
   assert.equal((await redeem(api, begun.device_code)).body.error, "authorization_pending");
@@ -192,10 +238,19 @@ test("codes that are tried out are limited, by person and by address", async (t)
     const answer = await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: ada.token });
     statuses.push(answer.status);
   }
-  assert.deepEqual([statuses.slice(0, 30).every((status) => status === 404), statuses[30]], [true, 429]);
-  assert.equal((await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: bob.token })).status, 404);
+  assert.deepEqual(
+    [statuses.slice(0, 30).every((status) => status === 404), statuses[30]],
+    [true, 429],
+  );
+  assert.equal(
+    (await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: bob.token })).status,
+    404,
+  );
   await clock.advance(61_000);
-  assert.equal((await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: ada.token })).status, 404);
+  assert.equal(
+    (await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: ada.token })).status,
+    404,
+  );
   for (let begun = 0; begun < 120; begun++) await begin(api);
   const refused = await api.call("POST", "/device-authorization", { token: null });
   assert.deepEqual([refused.status, refused.headers.has("retry-after")], [429, true]);
@@ -210,7 +265,10 @@ test("what was decided stands in the audit log of the person's projects, without
   await decide(api, { code: denied.user_code, decision: "deny", token: ada.token });
   await clock.advance(1_000);
   await redeem(api, approved.device_code);
-  const ofProject = api.db.selectFrom("audit_log").selectAll().where("project_id", "=", ada.projectId);
+  const ofProject = api.db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("project_id", "=", ada.projectId);
   const entries = await ofProject.orderBy("id").execute();
   const shown = entries.filter(({ action }) => /^person\.(device_approve|sign_in)$/.test(action));
   assert.deepEqual(

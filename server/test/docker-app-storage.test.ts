@@ -8,9 +8,13 @@ import { startGitServer } from "#test/support/git-server.ts";
 
 const skip = await noEngine();
 
-test("an app's own storage is seen by no other app, outlives releases, and goes with the app", { skip }, async (t) => {
-  const server = await startGitServer(t);
-  await server.createRepo("acme", "keeper", keeperFiles);
-  const { platform } = await startDockerPlatform(t, { SLIPWAY_GIT_URL: server.urlTemplate });
-  await keepApart(platform);
-});
+test(
+  "an app's own storage is seen by no other app, outlives releases, and goes with the app",
+  { skip },
+  async (t) => {
+    const server = await startGitServer(t);
+    await server.createRepo("acme", "keeper", keeperFiles);
+    const { platform } = await startDockerPlatform(t, { SLIPWAY_GIT_URL: server.urlTemplate });
+    await keepApart(platform);
+  },
+);

@@ -33,23 +33,30 @@ while limit() != str(200_000_000 // 4096 * 4096): time.sleep(0.05)
   };
 }
 
-test("a step that needs more memory than it may use is ended, and the reason names the limit", { skip }, async (t) => {
-  const builds = await limitedBuilds(t);
-  const eats = withStep("kept = [bytearray(b'x' * 10_000_000) for _ in range(100)]");
-  await assert.rejects(builds.build(eats, { plan }), (error) => {
-    assert.ok(error instanceof BuildFailed, String(error));
-    assert.match(
-      error.message,
-      /ended with exit code 137 \(killed, possibly because it ran out of memory\)\. .* A step of a build may use 0\.2 GB of memory here\.$/,
-    );
-    return true;
-  });
-});
+test(
+  "a step that needs more memory than it may use is ended, and the reason names the limit",
+  { skip },
+  async (t) => {
+    const builds = await limitedBuilds(t);
+    const eats = withStep("kept = [bytearray(b'x' * 10_000_000) for _ in range(100)]");
+    await assert.rejects(builds.build(eats, { plan }), (error) => {
+      assert.ok(error instanceof BuildFailed, String(error));
+      assert.match(
+        error.message,
+        /ended with exit code 137 \(killed, possibly because it ran out of memory\)\. .* A step of a build may use 0\.2 GB of memory here\.$/,
+      );
+      return true;
+    });
+  },
+);
 
-test("a step that starts too many processes gets no more, and one within its limits goes on", { skip }, async (t) => {
-  const builds = await limitedBuilds(t);
-  const lines: string[] = [];
-  const forks = withStep(`import os, threading
+test(
+  "a step that starts too many processes gets no more, and one within its limits goes on",
+  { skip },
+  async (t) => {
+    const builds = await limitedBuilds(t);
+    const lines: string[] = [];
+    const forks = withStep(`import os, threading
 stop, count = threading.Event(), 0
 try:
     for _ in range(200):
@@ -59,10 +66,11 @@ except RuntimeError:
     pass
 stop.set()
 print("STARTED", count)`);
-  await builds.build(forks, { plan, lines });
-  const count = Number(/STARTED (\d+)/.exec(lines.join("\n"))?.[1]);
-  assert.ok(count > 10 && count < 50, `${count} threads`);
-});
+    await builds.build(forks, { plan, lines });
+    const count = Number(/STARTED (\d+)/.exec(lines.join("\n"))?.[1]);
+    assert.ok(count > 10 && count < 50, `${count} threads`);
+  },
+);
 
 test("builds of others are not limited", { skip }, async (t) => {
   const limited = await limitedBuilds(t);
@@ -72,6 +80,9 @@ test("builds of others are not limited", { skip }, async (t) => {
     Dockerfile: `FROM ${baseImage}\nRUN sleep 1; cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>&-; true\nCMD ["true"]\n`,
   };
   // Both at once.
-  await Promise.all([limited.build(withStep("time.sleep(3)"), { plan }), others.build(shows, { plan, lines })]);
+  await Promise.all([
+    limited.build(withStep("time.sleep(3)"), { plan }),
+    others.build(shows, { plan, lines }),
+  ]);
   assert.ok(!lines.join("\n").includes("1999"), lines.join("\n"));
 });

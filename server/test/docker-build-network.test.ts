@@ -1,4 +1,5 @@
-// What the steps of image builds reach, on a Docker engine of its own: its default bridge is closed to all containers there.
+// What the steps of image builds reach, on a Docker engine of its own: its default bridge is closed
+// to all containers there.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -19,7 +20,8 @@ import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
 import { openLanHost } from "#test/support/lan-host.ts";
 
-const noRules = spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
+const noRules =
+  spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
 const skip = (await noEngine()) || noRules;
 
 type Targets = Readonly<Record<string, readonly [kind: string, host: string, port: number]>>;
@@ -44,7 +46,10 @@ with concurrent.futures.ThreadPoolExecutor(16) as pool:
     Dockerfile: `FROM ${baseImage}\nCOPY step.py .\nRUN python3 step.py\nCMD ["true"]\n`,
     "step.py": step,
   };
-  await builds.build(files, { plan: { runtime: "custom", dockerfilePath: "Dockerfile", startsClean: true }, lines });
+  await builds.build(files, {
+    plan: { runtime: "custom", dockerfilePath: "Dockerfile", startsClean: true },
+    lines,
+  });
   return (/REACHED(.*)/.exec(lines.join("\n"))?.[1] ?? "").split(" ").filter(Boolean);
 }
 
@@ -54,7 +59,9 @@ test(
   async (t) => {
     const { current: engine } = await startOwnEngine(t, { isLocal: false });
 
-    const service = createServer((socket) => socket.on("error", () => undefined).end("service")).listen(0, "0.0.0.0");
+    const service = createServer((socket) =>
+      socket.on("error", () => undefined).end("service"),
+    ).listen(0, "0.0.0.0");
     await once(service, "listening");
     cleanLast(t, () => void service.close());
     const hosts = [];
@@ -67,8 +74,19 @@ test(
     assert.ok(internet !== undefined && lan !== undefined && metadata !== undefined);
     const { port } = service.address() as AddressInfo;
     const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
-    const address = own.find(({ internal, family }) => !internal && family === "IPv4")?.address ?? engine.hostAddress;
-    const id = runDocker(engine, "run", "--detach", baseImage, "python3", "-m", "http.server", "8000");
+    const address =
+      own.find(({ internal, family }) => !internal && family === "IPv4")?.address ??
+      engine.hostAddress;
+    const id = runDocker(
+      engine,
+      "run",
+      "--detach",
+      baseImage,
+      "python3",
+      "-m",
+      "http.server",
+      "8000",
+    );
     const neighbour = runDocker(engine, "inspect", "--format={{.NetworkSettings.IPAddress}}", id);
     const targets: Targets = {
       internet: ["tcp", internet.host, internet.port],
@@ -84,13 +102,23 @@ test(
 
     const buildBridge = await defaultBridge(await connectEngine(engine.socketPath));
     assert.ok(buildBridge !== null);
-    const rules = { allowed: [], nameServers: [lan.host], egress: new Map(), buildBridge, platform: null };
+    const rules = {
+      allowed: [],
+      nameServers: [lan.host],
+      egress: new Map(),
+      buildBridge,
+      platform: null,
+    };
     const firewall = { installation: installationOf(temporaryFolder(t)), links: bridges, ...rules };
     cleanLast(t, () => removeFirewall(firewall));
     const closed = imageBuilds(t, engine, { firewall });
     assert.deepEqual(await reached(closed, targets), ["internet", "names"]);
     execFileSync("nft", ["delete", "table", "inet", firewallTableOf(firewall)]);
-    assert.deepEqual(await reached(closed, targets), ["internet", "names"], "a build sets the rules that are gone");
+    assert.deepEqual(
+      await reached(closed, targets),
+      ["internet", "names"],
+      "a build sets the rules that are gone",
+    );
     // What the operator opens for apps is open to builds.
     await applyFirewall({ ...firewall, allowed: [lan.host] });
     assert.deepEqual(await reached(closed, targets), ["internet", "names", "lan"]);
@@ -106,7 +134,15 @@ test(
       execFileSync("nft", ["list", "map", "inet", table, "egress"], { encoding: "utf8" }),
       new RegExp(buildBridge),
     );
-    assert.deepEqual(await reached(imageBuilds(t, engine), targets), ["internet"], "the platform has closed it");
-    assert.equal((await fetch(`http://${neighbour}:8000/`)).status, 200, "the machine still reaches containers");
+    assert.deepEqual(
+      await reached(imageBuilds(t, engine), targets),
+      ["internet"],
+      "the platform has closed it",
+    );
+    assert.equal(
+      (await fetch(`http://${neighbour}:8000/`)).status,
+      200,
+      "the machine still reaches containers",
+    );
   },
 );

@@ -1,4 +1,5 @@
-// Steps of builds that get their networks at the same time are all heard: with real network namespaces, and no engine.
+// Steps of builds that get their networks at the same time are all heard: with real network
+// namespaces, and no engine.
 import "#test/support/leftovers.ts";
 import { execFile, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -12,12 +13,17 @@ import { until } from "#test/support/until.ts";
 
 const tables = spawnSync("nft", ["list", "tables"]);
 const skip =
-  tables.status === 0 && spawnSync("nsenter", ["--version"]).status === 0 ? false : "this needs root, nft and nsenter";
+  tables.status === 0 && spawnSync("nsenter", ["--version"]).status === 0
+    ? false
+    : "this needs root, nft and nsenter";
 const steps = 60;
 
 const run = promisify(execFile);
 
-/** As the engine does it: the port is at the bridge first, then its card gets its MAC, then its address. */
+/**
+ * As the engine does it: the port is at the bridge first, then its card gets its MAC, then its
+ * address.
+ */
 async function addStep(bridge: string, number: number): Promise<void> {
   const space = `${bridge}-${number}`;
   const port = `${bridge}p${number}`;
@@ -60,17 +66,33 @@ test("steps that begin at the same time are all heard", { skip }, async (t) => {
   });
   await run("ip", ["link", "add", name, "type", "bridge"]);
   // The platform goes on looking for what is at this one.
-  await run("ip", ["link", "add", `${name}a`, "master", name, "type", "veth", "peer", "name", `${name}b`]);
+  await run("ip", [
+    "link",
+    "add",
+    `${name}a`,
+    "master",
+    name,
+    "type",
+    "veth",
+    "peer",
+    "name",
+    `${name}b`,
+  ]);
   const leave = await segment.enter();
   try {
     const waiting = [...numbers];
     const addAll = async (): Promise<void> => {
-      for (let number = waiting.pop(); number !== undefined; number = waiting.pop()) await addStep(name, number);
+      for (let number = waiting.pop(); number !== undefined; number = waiting.pop())
+        await addStep(name, number);
     };
     await Promise.all([addAll(), addAll(), addAll()]);
     const heard = (): number => {
-      const shown = spawnSync("nft", ["list", "set", "bridge", `slipway_${name}`, "bound"], { encoding: "utf8" });
-      return numbers.filter((number) => shown.stdout.includes(`${macOf(number)} . ${addressOf(number)} `)).length;
+      const shown = spawnSync("nft", ["list", "set", "bridge", `slipway_${name}`, "bound"], {
+        encoding: "utf8",
+      });
+      return numbers.filter((number) =>
+        shown.stdout.includes(`${macOf(number)} . ${addressOf(number)} `),
+      ).length;
     };
     await until("all steps are heard", () => heard() === steps);
   } finally {

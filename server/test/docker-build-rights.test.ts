@@ -1,4 +1,5 @@
-// No step of a build gets more rights than others, whatever its Dockerfile asks for, with a real engine.
+// No step of a build gets more rights than others, whatever its Dockerfile asks for, with a real
+// engine.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";

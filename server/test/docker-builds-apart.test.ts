@@ -1,4 +1,5 @@
-// Builds of images of different projects: nothing of one reaches another, and the engine does nothing for them with its own rights.
+// Builds of images of different projects: nothing of one reaches another, and the engine does
+// nothing for them with its own rights.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -24,16 +25,25 @@ type Builds = ImageBuilds & {
   outputOf(appId: AppId, dockerfile: string, plan?: Partial<BuildPlan>): Promise<string>;
 };
 
-async function openBuilds(t: TestContext, options: Parameters<typeof imageBuilds>[2] = {}): Promise<Builds> {
+async function openBuilds(
+  t: TestContext,
+  options: Parameters<typeof imageBuilds>[2] = {},
+): Promise<Builds> {
   const engine = await openEngine();
   const { facts } = await connectEngine(engine.socketPath);
-  const builds = imageBuilds(t, engine, { limits: { engineRoot: facts.dataRoot, limits }, ...options });
+  const builds = imageBuilds(t, engine, {
+    limits: { engineRoot: facts.dataRoot, limits },
+    ...options,
+  });
   return {
     ...builds,
     engine,
     async outputOf(appId, dockerfile, plan = {}) {
       const given = { runtime: "custom", dockerfilePath: "Dockerfile", appId, ...plan } as const;
-      const { image } = await builds.build({ Dockerfile: `FROM ${baseImage}\n${dockerfile}` }, { plan: given });
+      const { image } = await builds.build(
+        { Dockerfile: `FROM ${baseImage}\n${dockerfile}` },
+        { plan: given },
+      );
       return runDocker(engine, "run", "--rm", image);
     },
   };
@@ -42,16 +52,21 @@ async function openBuilds(t: TestContext, options: Parameters<typeof imageBuilds
 const appOfNewProject = (): AppId => appIdOf(newProjectId(), "app");
 const printed = 'CMD ["cat", "/got"]\n';
 
-test("projects have cache mounts of their own, whatever their Dockerfiles call them", { skip }, async (t) => {
-  const builds = await openBuilds(t);
-  const one = appOfNewProject();
-  const other = appOfNewProject();
-  const mount = "RUN --mount=type=cache,id=wheels,target=/wheels";
-  const look = (text: string): string => `${mount} echo ${text}; cat /wheels/kept > /got 2>&1 || true\n${printed}`;
-  await builds.outputOf(one, `${mount} echo mine > /wheels/kept\nCMD ["true"]\n`);
-  assert.equal(await builds.outputOf(one, look("first")), "mine");
-  assert.match(await builds.outputOf(other, look("second")), /No such file/);
-});
+test(
+  "projects have cache mounts of their own, whatever their Dockerfiles call them",
+  { skip },
+  async (t) => {
+    const builds = await openBuilds(t);
+    const one = appOfNewProject();
+    const other = appOfNewProject();
+    const mount = "RUN --mount=type=cache,id=wheels,target=/wheels";
+    const look = (text: string): string =>
+      `${mount} echo ${text}; cat /wheels/kept > /got 2>&1 || true\n${printed}`;
+    await builds.outputOf(one, `${mount} echo mine > /wheels/kept\nCMD ["true"]\n`);
+    assert.equal(await builds.outputOf(one, look("first")), "mine");
+    assert.match(await builds.outputOf(other, look("second")), /No such file/);
+  },
+);
 
 test("the result of a step is used again in its project alone", { skip }, async (t) => {
   const builds = await openBuilds(t);
@@ -62,7 +77,10 @@ test("the result of a step is used again in its project alone", { skip }, async 
   const first = await builds.outputOf(one, step, { environment: { TOKEN: "of-one" } });
   assert.match(first, /^of-one\n/);
   assert.equal(await builds.outputOf(one, step), first);
-  assert.match(await builds.outputOf(other, step, { environment: { TOKEN: "of-other" } }), /^of-other\n/);
+  assert.match(
+    await builds.outputOf(other, step, { environment: { TOKEN: "of-other" } }),
+    /^of-other\n/,
+  );
 });
 
 test("a step learns nothing by which it could name images of others", { skip }, async (t) => {
@@ -83,54 +101,64 @@ test("a step learns nothing by which it could name images of others", { skip }, 
   assert.ok(!known.some((part) => tag.includes(part)), tag);
 });
 
-test("the engine fetches no address for a Dockerfile, nor for one that its base image brings", { skip }, async (t) => {
-  const builds = await openBuilds(t);
-  const appId = appOfNewProject();
-  let calls = 0;
-  const server = createServer((_request, response) => {
-    calls++;
-    response.end("of this machine\n");
-  }).listen(0, "127.0.0.1");
-  cleanLast(t, () => void server.close());
-  await once(server, "listening");
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const isRefused = (error: unknown): boolean =>
-    error instanceof BuildFailed && /ADD is possible with plain names of files/.test(error.message);
-  await assert.rejects(builds.outputOf(appId, `ADD ${address} /got\n${printed}`), isRefused);
-  assert.equal(calls, 0);
-  // An image that somebody has made elsewhere.
-  const base = `slipway-test-${newBuildId()}`;
-  const id = runDocker(builds.engine, "create", baseImage, "true");
-  runDocker(builds.engine, "commit", `--change=ONBUILD ADD ${address} /got`, id, base);
-  runDocker(builds.engine, "rm", id);
-  cleanLast(t, () => void runDocker(builds.engine, "rmi", "--force", base));
-  const files = { Dockerfile: `FROM ${base}\n${printed}` };
-  await assert.rejects(
-    builds.build(files, { plan: { runtime: "custom", dockerfilePath: "Dockerfile", appId } }),
-    isRefused,
-  );
-  const label = `--filter=label=slipway.instance=${builds.instanceId}`;
-  assert.equal(runDocker(builds.engine, "image", "ls", "--quiet", label), "");
-});
+test(
+  "the engine fetches no address for a Dockerfile, nor for one that its base image brings",
+  { skip },
+  async (t) => {
+    const builds = await openBuilds(t);
+    const appId = appOfNewProject();
+    let calls = 0;
+    const server = createServer((_request, response) => {
+      calls++;
+      response.end("of this machine\n");
+    }).listen(0, "127.0.0.1");
+    cleanLast(t, () => void server.close());
+    await once(server, "listening");
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const isRefused = (error: unknown): boolean =>
+      error instanceof BuildFailed &&
+      /ADD is possible with plain names of files/.test(error.message);
+    await assert.rejects(builds.outputOf(appId, `ADD ${address} /got\n${printed}`), isRefused);
+    assert.equal(calls, 0);
+    // An image that somebody has made elsewhere.
+    const base = `slipway-test-${newBuildId()}`;
+    const id = runDocker(builds.engine, "create", baseImage, "true");
+    runDocker(builds.engine, "commit", `--change=ONBUILD ADD ${address} /got`, id, base);
+    runDocker(builds.engine, "rm", id);
+    cleanLast(t, () => void runDocker(builds.engine, "rmi", "--force", base));
+    const files = { Dockerfile: `FROM ${base}\n${printed}` };
+    await assert.rejects(
+      builds.build(files, { plan: { runtime: "custom", dockerfilePath: "Dockerfile", appId } }),
+      isRefused,
+    );
+    const label = `--filter=label=slipway.instance=${builds.instanceId}`;
+    assert.equal(runDocker(builds.engine, "image", "ls", "--quiet", label), "");
+  },
+);
 
-test("a build that fills the disk is ended, and what its steps write counts for it", { skip }, async (t) => {
-  let folders = (): readonly string[] => [];
-  const isWritten = (): boolean => folders().some((folder) => existsSync(join(folder, "much")));
-  const disk = {
-    add: (writer: { readonly folders: () => readonly string[] }) => {
-      ({ folders } = writer);
-      return () => undefined;
-    },
-    buildRefusal: () => null,
-    storeRefusal: () => (isWritten() ? "The platform's disk is full." : null),
-  };
-  const builds = await openBuilds(t, { disk });
-  const step = `RUN echo much > /much; exec sleep 1000\n${printed}`;
-  await assert.rejects(
-    builds.outputOf(appOfNewProject(), step),
-    (error) => error instanceof BuildFailed && /disk is full\. Then build it again/.test(error.message),
-  );
-});
+test(
+  "a build that fills the disk is ended, and what its steps write counts for it",
+  { skip },
+  async (t) => {
+    let folders = (): readonly string[] => [];
+    const isWritten = (): boolean => folders().some((folder) => existsSync(join(folder, "much")));
+    const disk = {
+      add: (writer: { readonly folders: () => readonly string[] }) => {
+        ({ folders } = writer);
+        return () => undefined;
+      },
+      buildRefusal: () => null,
+      storeRefusal: () => (isWritten() ? "The platform's disk is full." : null),
+    };
+    const builds = await openBuilds(t, { disk });
+    const step = `RUN echo much > /much; exec sleep 1000\n${printed}`;
+    await assert.rejects(
+      builds.outputOf(appOfNewProject(), step),
+      (error) =>
+        error instanceof BuildFailed && /disk is full\. Then build it again/.test(error.message),
+    );
+  },
+);
 
 test(
   "an image that would harm the engine or the platform is refused before anything starts it",
@@ -141,7 +169,10 @@ test(
     const refused = [
       [grown, /The configuration of the image has \d+ characters .*Less than 256000 are possible/],
       ["VOLUME /data /data/more\n", /names the volume \/data\/more\/ within another one/],
-      [`VOLUME ${Array.from({ length: 11 }, (_, index) => `/v${index}`).join(" ")}\n`, /names 11 volumes/],
+      [
+        `VOLUME ${Array.from({ length: 11 }, (_, index) => `/v${index}`).join(" ")}\n`,
+        /names 11 volumes/,
+      ],
     ] as const;
     for (const [text, reason] of refused) {
       await assert.rejects(builds.outputOf(appOfNewProject(), `${text}CMD ["true"]\n`), (error) => {
@@ -150,26 +181,36 @@ test(
         return true;
       });
     }
-    assert.equal(await builds.outputOf(appOfNewProject(), 'VOLUME /data /other\nCMD ["echo", "fine"]\n'), "fine");
+    assert.equal(
+      await builds.outputOf(appOfNewProject(), 'VOLUME /data /other\nCMD ["echo", "fine"]\n'),
+      "fine",
+    );
   },
 );
 
-test("a registry whose answer has no end fails the build, and nothing more", { skip }, async (t) => {
-  const builds = await openBuilds(t);
-  const server = createServer((request, response) => {
-    if (request.url === "/v2/") return void response.end("{}");
-    response.writeHead(404, { "content-type": "application/json" });
-    // Each character of the answer becomes six in the engine's.
-    response.end(Buffer.alloc(3_000_000));
-  });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  cleanLast(t, () => void server.close());
-  const { port } = server.address() as AddressInfo;
-  const image = `127.0.0.1:${port}/x@sha256:${"0".repeat(64)}`;
-  await assert.rejects(builds.build({ "main.py": "" }, { plan: { baseImage: image } }), (error) => {
-    assert.ok(error instanceof BuildFailed, String(error));
-    assert.match(error.message, /^(?:There is no base image|The base image) 127\.0\.0\.1/);
-    assert.ok(error.message.length < 2000, String(error.message.length));
-    return true;
-  });
-});
+test(
+  "a registry whose answer has no end fails the build, and nothing more",
+  { skip },
+  async (t) => {
+    const builds = await openBuilds(t);
+    const server = createServer((request, response) => {
+      if (request.url === "/v2/") return void response.end("{}");
+      response.writeHead(404, { "content-type": "application/json" });
+      // Each character of the answer becomes six in the engine's.
+      response.end(Buffer.alloc(3_000_000));
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    cleanLast(t, () => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const image = `127.0.0.1:${port}/x@sha256:${"0".repeat(64)}`;
+    await assert.rejects(
+      builds.build({ "main.py": "" }, { plan: { baseImage: image } }),
+      (error) => {
+        assert.ok(error instanceof BuildFailed, String(error));
+        assert.match(error.message, /^(?:There is no base image|The base image) 127\.0\.0\.1/);
+        assert.ok(error.message.length < 2000, String(error.message.length));
+        return true;
+      },
+    );
+  },
+);

@@ -1,5 +1,5 @@
-// Steps of builds on one network of the engine do not read each other's traffic, nor that of containers beside them, with a real
-// Docker engine of the test's own.
+// Steps of builds on one network of the engine do not read each other's traffic, nor that of
+// containers beside them, with a real Docker engine of the test's own.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFile, spawnSync } from "node:child_process";
@@ -13,11 +13,18 @@ import { baseImage, noEngine } from "#test/support/docker-engine.ts";
 import { runDocker, type Engine } from "#test/support/dockerd.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
-import { answer, attackerProgram, openMeeting, password, victimProgram } from "#test/support/layer-two-attack.ts";
+import {
+  answer,
+  attackerProgram,
+  openMeeting,
+  password,
+  victimProgram,
+} from "#test/support/layer-two-attack.ts";
 import type { WithAfter } from "#test/support/clean-last.ts";
 import { until } from "#test/support/until.ts";
 
-const noRules = spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
+const noRules =
+  spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
 const skip = (await noEngine()) || noRules;
 
 const plan = { runtime: "custom", dockerfilePath: "Dockerfile", startsClean: true } as const;
@@ -30,11 +37,18 @@ async function runStep(builds: ImageBuilds, program: string, url: string): Promi
   return lines.filter((line) => !line.includes("RUN")).join("\n");
 }
 
-/** What the attacking step of `mine` read, what a container that attacks `beside` it did, and what the victim got. */
+/**
+ * What the attacking step of `mine` read, what a container that attacks `beside` it did, and what
+ * the victim got.
+ */
 async function attack(
   t: WithAfter,
   engine: Engine,
-  { mine, theirs, isBeside }: { readonly mine: ImageBuilds; readonly theirs: ImageBuilds; readonly isBeside: boolean },
+  {
+    mine,
+    theirs,
+    isBeside,
+  }: { readonly mine: ImageBuilds; readonly theirs: ImageBuilds; readonly isBeside: boolean },
 ) {
   const meeting = await openMeeting(t, engine.hostAddress, isBeside ? 2 : 1);
   const words = ["run", "--detach", baseImage, "python3", "-u", "-c", attackerProgram, meeting.url];
@@ -47,35 +61,59 @@ async function attack(
   return { step, beside: runDocker(engine, "logs", container), victim };
 }
 
-test("a step of a build, and a container beside it, read nothing of another project's steps", { skip }, async (t) => {
-  const { current: engine } = await startOwnEngine(t);
-  const mine = imageBuilds(t, engine);
-  const theirs = imageBuilds(t, engine);
-  // Two attackers would take each other's place.
-  const open = await attack(t, engine, { mine, theirs, isBeside: false });
-  assert.match(open.step, new RegExp(`READ ${password}`), "the attack is real");
-  assert.match(open.step, new RegExp(`READ ${answer}`), "the attack is real");
+test(
+  "a step of a build, and a container beside it, read nothing of another project's steps",
+  { skip },
+  async (t) => {
+    const { current: engine } = await startOwnEngine(t);
+    const mine = imageBuilds(t, engine);
+    const theirs = imageBuilds(t, engine);
+    // Two attackers would take each other's place.
+    const open = await attack(t, engine, { mine, theirs, isBeside: false });
+    assert.match(open.step, new RegExp(`READ ${password}`), "the attack is real");
+    assert.match(open.step, new RegExp(`READ ${answer}`), "the attack is real");
 
-  const connected = await connectEngine(engine.socketPath);
-  const options = { engine: connected, installation: "feed", clock: systemClock, log: silentLog };
-  assert.equal(await segmentObstacle(options), null);
-  const segment = new BuildSegment(options);
-  const apart = { mine: imageBuilds(t, engine, { segment }), theirs: imageBuilds(t, engine, { segment }) };
-  const kept = await attack(t, engine, { ...apart, isBeside: true });
-  assert.doesNotMatch(kept.step, /READ|ENDED/);
-  assert.doesNotMatch(kept.beside, /READ|ENDED/);
-  assert.match(kept.victim, /^\S+ \S+ ANSWERED$/m);
-  assert.match(kept.step, /ATTACKED/);
-  assert.match(kept.beside, /ATTACKED/);
-  assert.doesNotMatch(spawnSync("nft", ["list", "tables"], { encoding: "utf8" }).stdout, /bridge slipway_feed/);
-});
+    const connected = await connectEngine(engine.socketPath);
+    const options = { engine: connected, installation: "feed", clock: systemClock, log: silentLog };
+    assert.equal(await segmentObstacle(options), null);
+    const segment = new BuildSegment(options);
+    const apart = {
+      mine: imageBuilds(t, engine, { segment }),
+      theirs: imageBuilds(t, engine, { segment }),
+    };
+    const kept = await attack(t, engine, { ...apart, isBeside: true });
+    assert.doesNotMatch(kept.step, /READ|ENDED/);
+    assert.doesNotMatch(kept.beside, /READ|ENDED/);
+    assert.match(kept.victim, /^\S+ \S+ ANSWERED$/m);
+    assert.match(kept.step, /ATTACKED/);
+    assert.match(kept.beside, /ATTACKED/);
+    assert.doesNotMatch(
+      spawnSync("nft", ["list", "tables"], { encoding: "utf8" }).stdout,
+      /bridge slipway_feed/,
+    );
+  },
+);
 
 test("containers beside builds reach each other as before", { skip }, async (t) => {
   const { current: engine } = await startOwnEngine(t);
   const connected = await connectEngine(engine.socketPath);
-  const segment = new BuildSegment({ engine: connected, installation: "feed", clock: systemClock, log: silentLog });
+  const segment = new BuildSegment({
+    engine: connected,
+    installation: "feed",
+    clock: systemClock,
+    log: silentLog,
+  });
   const serve = (): string => {
-    const id = runDocker(engine, "run", "--detach", baseImage, "python3", "-m", "http.server", "8000");
+    const id = runDocker(
+      engine,
+      "run",
+      "--detach",
+      baseImage,
+      "python3",
+      "-m",
+      "http.server",
+      "8000",
+    );
     return runDocker(engine, "inspect", "--format={{.NetworkSettings.IPAddress}}", id);
   };
   // Not `runDocker`: while it waits, nobody here looks at the network.

@@ -29,18 +29,29 @@ test("a client that cannot use BuildKit is passed over for one that can", async 
     { version: 28, hasPlugin: false },
     { version: 20, hasPlugin: false },
   ]);
-  assert.deepEqual(await find([first, second]), { ok: true, program: join(second, "docker"), build: ["build"] });
+  assert.deepEqual(await find([first, second]), {
+    ok: true,
+    program: join(second, "docker"),
+    build: ["build"],
+  });
 });
 
 test("the plugin buildx is used where it is", async (t) => {
   const [folder = ""] = pathWith(t, [{ version: 28, hasPlugin: true }]);
-  assert.deepEqual(await find([folder]), { ok: true, program: join(folder, "docker"), build: ["buildx", "build"] });
+  assert.deepEqual(await find([folder]), {
+    ok: true,
+    program: join(folder, "docker"),
+    build: ["buildx", "build"],
+  });
 });
 
 test("without a usable client the reason names those that are there", async (t) => {
   const [folder = ""] = pathWith(t, [{ version: 28, hasPlugin: false }]);
   const found = await findClient({ PATH: folder });
-  assert.deepEqual(found, { ok: false, reason: `${folder}/docker cannot build images without its plugin buildx` });
+  assert.deepEqual(found, {
+    ok: false,
+    reason: `${folder}/docker cannot build images without its plugin buildx`,
+  });
   assert.deepEqual(await findClient({ PATH: "" }), {
     ok: false,
     reason: "there is no docker command line in the PATH",

@@ -7,10 +7,17 @@ import { runDocker } from "#test/support/dockerd.ts";
 
 const skip = await noEngine();
 
-test("a test gets an engine with a base image, and a registry that it can push to", { skip }, async (t) => {
-  const engine = await openEngine();
-  const said = runDocker(engine, "run", "--rm", baseImage, "python3", "--version");
-  assert.match(said, /^Python 3\.11/);
-  const registry = await openRegistry(t);
-  assert.match(registry.push(engine, baseImage, "base:one"), /^127\.0\.0\.1:\d+\/base:one@sha256:[0-9a-f]{64}$/);
-});
+test(
+  "a test gets an engine with a base image, and a registry that it can push to",
+  { skip },
+  async (t) => {
+    const engine = await openEngine();
+    const said = runDocker(engine, "run", "--rm", baseImage, "python3", "--version");
+    assert.match(said, /^Python 3\.11/);
+    const registry = await openRegistry(t);
+    assert.match(
+      registry.push(engine, baseImage, "base:one"),
+      /^127\.0\.0\.1:\d+\/base:one@sha256:[0-9a-f]{64}$/,
+    );
+  },
+);

@@ -1,8 +1,14 @@
-// The Docker driver with a real platform: app folders give the same answers as with processes, and what goes wrong is named.
+// The Docker driver with a real platform: app folders give the same answers as with processes, and
+// what goes wrong is named.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { makeBase, noEngine, openRegistry, type TestRegistry } from "#test/support/docker-engine.ts";
+import {
+  makeBase,
+  noEngine,
+  openRegistry,
+  type TestRegistry,
+} from "#test/support/docker-engine.ts";
 import { startDockerPlatform, type DockerPlatform } from "#test/support/docker-platform.ts";
 import { runDocker } from "#test/support/dockerd.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
@@ -16,25 +22,34 @@ import { until } from "#test/support/until.ts";
 
 const skip = await noEngine();
 
-test("app folders give the same answers in containers as in processes", { skip, timeout: 900_000 }, async (t) => {
-  const registry = await openRegistry(t);
-  const docker = await startDockerPlatform(t, {
-    SLIPWAY_GIT_URL: await serveExamples(t, styleFolders),
-    SLIPWAY_DOCKER_REGISTRIES: registry.host,
-  });
-  const { platform } = docker;
-  const noIndex = await packageIndexAnswers();
-  const ownImage: Scenario = {
-    promise: "a folder with a base image from a private registry: the app finds what the image has",
-    needsPackages: false,
-    run: () => tryOwnImage(docker, registry, t),
-  };
-  const kindOf = ({ needsPackages }: Scenario): string => String(needsPackages);
-  const all = [...sharedScenarios, ...imageScenarios, ownImage];
-  for (const { promise, needsPackages, run } of drawCases(all, { what: "apps in containers", max: 3, kindOf })) {
-    await t.test(promise, { skip: needsPackages ? noIndex : false }, () => run(platform, t));
-  }
-});
+test(
+  "app folders give the same answers in containers as in processes",
+  { skip, timeout: 900_000 },
+  async (t) => {
+    const registry = await openRegistry(t);
+    const docker = await startDockerPlatform(t, {
+      SLIPWAY_GIT_URL: await serveExamples(t, styleFolders),
+      SLIPWAY_DOCKER_REGISTRIES: registry.host,
+    });
+    const { platform } = docker;
+    const noIndex = await packageIndexAnswers();
+    const ownImage: Scenario = {
+      promise:
+        "a folder with a base image from a private registry: the app finds what the image has",
+      needsPackages: false,
+      run: () => tryOwnImage(docker, registry, t),
+    };
+    const kindOf = ({ needsPackages }: Scenario): string => String(needsPackages);
+    const all = [...sharedScenarios, ...imageScenarios, ownImage];
+    for (const { promise, needsPackages, run } of drawCases(all, {
+      what: "apps in containers",
+      max: 3,
+      kindOf,
+    })) {
+      await t.test(promise, { skip: needsPackages ? noIndex : false }, () => run(platform, t));
+    }
+  },
+);
 
 async function tryOwnImage(
   { platform, engine }: DockerPlatform,
@@ -45,8 +60,14 @@ async function tryOwnImage(
   const settings = { name: "style-image", gitPath: "style-image", baseImage: image };
   const refused = await deploy(platform, { ...settings, name: "no-auth" });
   assert.equal(refused.status, "build_failure", refused.log);
-  assert.match(refused.log, /cannot be pulled: it may need credentials, and the app has no dockerAuth/);
-  const app = await deploy(platform, { ...settings, dockerAuth: `${registry.username}:${registry.password}` });
+  assert.match(
+    refused.log,
+    /cannot be pulled: it may need credentials, and the app has no dockerAuth/,
+  );
+  const app = await deploy(platform, {
+    ...settings,
+    dockerAuth: `${registry.username}:${registry.password}`,
+  });
   assert.equal(app.status, "success", app.log);
   assert.ok(!app.log.includes(registry.password));
   assert.equal(await resultOf(await platform.call("style-image", "marker", {})), "ours");
@@ -123,8 +144,14 @@ test(
     const docker = await startDockerPlatform(t, { SLIPWAY_GIT_URL: server.urlTemplate });
     const { platform } = docker;
     const common = { gitRepo: "acme/app", cpu: 0.5, memory: 0.25, minReplicaCount: 1 };
-    const [one, other] = await Promise.all(["one", "other"].map((name) => deploy(platform, { ...common, name })));
-    assert.deepEqual([one?.status, other?.status], ["success", "success"], `${one?.log}${other?.log}`);
+    const [one, other] = await Promise.all(
+      ["one", "other"].map((name) => deploy(platform, { ...common, name })),
+    );
+    assert.deepEqual(
+      [one?.status, other?.status],
+      ["success", "success"],
+      `${one?.log}${other?.log}`,
+    );
     const appId = one?.appId ?? "";
 
     await t.test("a line has the id of its run", async () => {
@@ -160,16 +187,24 @@ test(
       const [before] = docker.containers().filter((id) => nameOf(docker, id).includes("other"));
       await server.push("acme", "app", { "main.py": main.replace('return "one"', 'return "two"') });
       const { projectId } = platform.bootstrap;
-      const built = await platform.api("POST", `/v2/projects/${projectId}/apps/${other?.appId}/builds`, {});
+      const built = await platform.api(
+        "POST",
+        `/v2/projects/${projectId}/apps/${other?.appId}/builds`,
+        {},
+      );
       assert.equal(built.status, 201, JSON.stringify(built.body));
       await until(
         "the new release answers",
         async () => (await resultOf(await platform.call("other", "run", {}))) === "two",
         { deadlineMs: 180_000 },
       );
-      await until("the old container is gone", () => before !== undefined && !docker.containers().includes(before), {
-        deadlineMs: 60_000,
-      });
+      await until(
+        "the old container is gone",
+        () => before !== undefined && !docker.containers().includes(before),
+        {
+          deadlineMs: 60_000,
+        },
+      );
     });
   },
 );

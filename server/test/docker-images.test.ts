@@ -10,7 +10,13 @@ import type { DockerArtifact } from "#drivers/docker/artifact.ts";
 import { labels } from "#drivers/docker/container-spec.ts";
 import { findClient } from "#drivers/docker/docker-client.ts";
 import { toolEnvironment } from "#test/support/build-queue.ts";
-import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
+import {
+  baseImage,
+  makeBase,
+  noEngine,
+  openEngine,
+  openRegistry,
+} from "#test/support/docker-engine.ts";
 import { programsIn, runDocker, type Engine } from "#test/support/dockerd.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
@@ -37,20 +43,38 @@ test(
     const engine = await openEngine();
     const builds = imageBuilds(t, engine);
     const lines: string[] = [];
-    // The engine repeats steps that follow one which another build, still in progress, was the first to run.
+    // The engine repeats steps that follow one which another build, still in progress, was the
+    // first to run.
     const own = makeBase(t, engine, "own");
-    const plan = { baseImage: own, requirements: ["six==1.16.0"], shellCommands: ["echo made > made.txt"] };
-    const main = "import six\n\ndef hello(name: str):\n    return f'hello {name} {six.__version__}'\n";
+    const plan = {
+      baseImage: own,
+      requirements: ["six==1.16.0"],
+      shellCommands: ["echo made > made.txt"],
+    };
+    const main =
+      "import six\n\ndef hello(name: str):\n    return f'hello {name} {six.__version__}'\n";
     const artifact = await builds.build({ "main.py": main }, { plan, lines });
     assert.equal(artifact.pythonVersion, "3.11");
     assert.ok(lines.includes("dependencies stdout PIP_INSTALL_STARTED"), lines.join("\n"));
     assert.match(lines.at(-1) ?? "", /^code platform Image size: \d+\.\d\d MB$/);
     const seen = runDocker(engine, "run", "--rm", artifact.image, "sh", "-c", look);
-    const expected = ["/cortex", "writable", "kept", "app/main.py", "made.txt", "/opt/venv/bin/python"];
+    const expected = [
+      "/cortex",
+      "writable",
+      "kept",
+      "app/main.py",
+      "made.txt",
+      "/opt/venv/bin/python",
+    ];
     assert.deepEqual(seen.split("\n"), [String(artifact.user), ...expected]);
     const again: string[] = [];
-    const changed = await builds.build({ "main.py": main.replace("hello {", "goodbye {") }, { plan, lines: again });
-    const cached = again.filter((line) => line.includes(" CACHED: ")).map((line) => line.replace(/^.* CACHED: /, ""));
+    const changed = await builds.build(
+      { "main.py": main.replace("hello {", "goodbye {") },
+      { plan, lines: again },
+    );
+    const cached = again
+      .filter((line) => line.includes(" CACHED: "))
+      .map((line) => line.replace(/^.* CACHED: /, ""));
     const steps = [`Base image ${own}`, "Python 3.11", "Python packages, with pip", "The runtime"];
     assert.deepEqual(cached.sort(), steps.sort(), again.join("\n"));
     assert.equal(await callHello(engine, changed.image), '"goodbye you 1.16.0"');
@@ -78,12 +102,18 @@ test(
 
 /** The result of the app's function in a container. */
 async function callHello(engine: Engine, image: string): Promise<string> {
-  const variables = ["SLIPWAY_LISTEN=0.0.0.0:8000", "SLIPWAY_CONCURRENCY=1", "SLIPWAY_GRACE_SECONDS=1"];
+  const variables = [
+    "SLIPWAY_LISTEN=0.0.0.0:8000",
+    "SLIPWAY_CONCURRENCY=1",
+    "SLIPWAY_GRACE_SECONDS=1",
+  ];
   const id = runDocker(engine, "run", "--detach", ...variables.map((one) => `--env=${one}`), image);
   try {
     const address = runDocker(engine, "inspect", "--format={{.NetworkSettings.IPAddress}}", id);
     const request = { method: "POST", body: JSON.stringify({ name: "you" }) };
-    const answer = await until("the app answers", () => fetch(`http://${address}:8000/hello`, request));
+    const answer = await until("the app answers", () =>
+      fetch(`http://${address}:8000/hello`, request),
+    );
     return JSON.stringify(((await answer.json()) as { result: unknown }).result);
   } finally {
     runDocker(engine, "rm", "--force", id);
@@ -94,10 +124,19 @@ test("an app's own Dockerfile decides, and its .dockerignore is honoured", { ski
   const engine = await openEngine();
   const builds = imageBuilds(t, engine);
   const lines: string[] = [];
-  const files = { ".dockerignore": "secret.txt\n", "secret.txt": "x", "docker/own": dockerfile('CMD ["ls"]') };
-  const plan = { runtime: "custom", dockerfilePath: "docker/own", aptPackages: ["ffmpeg"] } as const;
+  const files = {
+    ".dockerignore": "secret.txt\n",
+    "secret.txt": "x",
+    "docker/own": dockerfile('CMD ["ls"]'),
+  };
+  const plan = {
+    runtime: "custom",
+    dockerfilePath: "docker/own",
+    aptPackages: ["ffmpeg"],
+  } as const;
   const artifact = await builds.build(files, { plan, lines });
-  // The list of the settings is there for a Dockerfile that copies it, as the published client writes it.
+  // The list of the settings is there for a Dockerfile that copies it, as the published client
+  // writes it.
   assert.equal(runDocker(engine, "run", "--rm", artifact.image), "docker\nmade.txt\npkglist.txt");
   assert.match(
     lines.join("\n"),
@@ -134,89 +173,114 @@ async function refused(build: Promise<unknown>, form: RegExp): Promise<void> {
   });
 }
 
-test("a private base image is pulled with the app's credentials, which stay nowhere", { skip }, async (t) => {
-  const engine = await openEngine();
-  const { username, password, push, host } = await openRegistry(t);
-  const privateImage = push(engine, baseImage, "team/base:one").replace(/@.*/, "");
-  const lines: string[] = [];
-  const builds = imageBuilds(t, engine, {
-    registry: { name: `${host}/apps`, auth: new Secret(`${username}:${password}`) },
-  });
-  const plan = { baseImage: privateImage };
-  const auth = `${username}:${password}`;
-  await refused(
-    builds.build({ "main.py": "" }, { plan, lines }),
-    /cannot be pulled: it may need credentials, and the app has no dockerAuth/,
-  );
-  const artifact = await builds.build({ "main.py": "" }, { plan, auth, lines });
-  const wrong = JSON.stringify({ auths: { [host]: { username, password: "wrong" } }, credsStore: "none" });
-  await refused(
-    builds.build({ "main.py": "" }, { plan, auth: wrong, lines }),
-    /cannot be pulled: the app's dockerAuth is not accepted/,
-  );
-  assert.match(artifact.reference ?? "", new RegExp(`^${host}/apps@sha256:[0-9a-f]{64}$`));
-  await refused(
-    builds.build({ "main.py": "" }, { plan: { baseImage: artifact.reference ?? "" } }),
-    /cannot be pulled: it may need credentials, and the app has no dockerAuth/,
-  );
-  const history =
-    runDocker(engine, "history", "--no-trunc", artifact.image) + runDocker(engine, "inspect", artifact.image);
-  const encoded = Buffer.from(auth).toString("base64");
-  for (const word of [password, encoded]) {
-    assert.ok(!`${lines.join("\n")}${history}`.includes(word), "a log or the image holds the credentials");
-    // Files of other tests' containers go while they are searched, which grep counts as a failure.
-    const found = spawnSync("grep", ["-rslF", word, engine.dataRoot, builds.buildsDir], { encoding: "utf8" });
-    assert.equal(found.stdout, "");
-  }
-});
+test(
+  "a private base image is pulled with the app's credentials, which stay nowhere",
+  { skip },
+  async (t) => {
+    const engine = await openEngine();
+    const { username, password, push, host } = await openRegistry(t);
+    const privateImage = push(engine, baseImage, "team/base:one").replace(/@.*/, "");
+    const lines: string[] = [];
+    const builds = imageBuilds(t, engine, {
+      registry: { name: `${host}/apps`, auth: new Secret(`${username}:${password}`) },
+    });
+    const plan = { baseImage: privateImage };
+    const auth = `${username}:${password}`;
+    await refused(
+      builds.build({ "main.py": "" }, { plan, lines }),
+      /cannot be pulled: it may need credentials, and the app has no dockerAuth/,
+    );
+    const artifact = await builds.build({ "main.py": "" }, { plan, auth, lines });
+    const wrong = JSON.stringify({
+      auths: { [host]: { username, password: "wrong" } },
+      credsStore: "none",
+    });
+    await refused(
+      builds.build({ "main.py": "" }, { plan, auth: wrong, lines }),
+      /cannot be pulled: the app's dockerAuth is not accepted/,
+    );
+    assert.match(artifact.reference ?? "", new RegExp(`^${host}/apps@sha256:[0-9a-f]{64}$`));
+    await refused(
+      builds.build({ "main.py": "" }, { plan: { baseImage: artifact.reference ?? "" } }),
+      /cannot be pulled: it may need credentials, and the app has no dockerAuth/,
+    );
+    const history =
+      runDocker(engine, "history", "--no-trunc", artifact.image) +
+      runDocker(engine, "inspect", artifact.image);
+    const encoded = Buffer.from(auth).toString("base64");
+    for (const word of [password, encoded]) {
+      assert.ok(
+        !`${lines.join("\n")}${history}`.includes(word),
+        "a log or the image holds the credentials",
+      );
+      // Files of other tests' containers go while they are searched, which grep counts as a
+      // failure.
+      const found = spawnSync("grep", ["-rslF", word, engine.dataRoot, builds.buildsDir], {
+        encoding: "utf8",
+      });
+      assert.equal(found.stdout, "");
+    }
+  },
+);
 
-test("an image that somebody has removed is pulled from the registry, and is gone without one", { skip }, async (t) => {
-  const engine = await openEngine();
-  const { username, password, host } = await openRegistry(t);
-  const registry = { name: `${host}/apps`, auth: new Secret(`${username}:${password}`) };
-  const builds = imageBuilds(t, engine, { registry });
-  const artifact = await builds.build({ "main.py": "" });
-  const isThere = (of: DockerArtifact): Promise<boolean> =>
-    builds.builder.isThere(of, { signal: new AbortController().signal });
-  for (const isLost of [false, true]) {
-    if (isLost) await builds.builder.remove(artifact);
-    assert.equal(isListed(engine, artifact.image), !isLost);
-    assert.equal(await isThere(artifact), true);
-    assert.equal(isListed(engine, artifact.image), true);
-  }
-  await builds.builder.remove(artifact);
-  for (const reference of [null, `${host}/apps@sha256:${"0".repeat(64)}`])
-    assert.equal(await isThere({ ...artifact, reference }), false);
-});
+test(
+  "an image that somebody has removed is pulled from the registry, and is gone without one",
+  { skip },
+  async (t) => {
+    const engine = await openEngine();
+    const { username, password, host } = await openRegistry(t);
+    const registry = { name: `${host}/apps`, auth: new Secret(`${username}:${password}`) };
+    const builds = imageBuilds(t, engine, { registry });
+    const artifact = await builds.build({ "main.py": "" });
+    const isThere = (of: DockerArtifact): Promise<boolean> =>
+      builds.builder.isThere(of, { signal: new AbortController().signal });
+    for (const isLost of [false, true]) {
+      if (isLost) await builds.builder.remove(artifact);
+      assert.equal(isListed(engine, artifact.image), !isLost);
+      assert.equal(await isThere(artifact), true);
+      assert.equal(isListed(engine, artifact.image), true);
+    }
+    await builds.builder.remove(artifact);
+    for (const reference of [null, `${host}/apps@sha256:${"0".repeat(64)}`])
+      assert.equal(await isThere({ ...artifact, reference }), false);
+  },
+);
 
-test("a private image that another project has pulled is not given to who names its digest", { skip }, async (t) => {
-  const engine = await openEngine();
-  const { username, password, push } = await openRegistry(t);
-  const image = push(engine, baseImage, "team/secret:one");
-  const buildId = newBuildId();
-  const auth = `${username}:${password}`;
-  const builds = imageBuilds(t, engine);
-  const files = { "main.py": "" };
-  await builds.build(files, { plan: { baseImage: image }, auth });
-  const noAuth = /cannot be pulled: it may need credentials, and the app has no dockerAuth/;
-  for (const name of [image, image.replace(/@.*/, "")]) {
-    await refused(builds.build(files, { plan: { baseImage: name } }), noAuth);
-  }
-  const own = { runtime: "custom", dockerfilePath: "Dockerfile" } as const;
-  for (const text of [
-    `FROM ${image}\nCMD ["ls"]`,
-    `FROM ${baseImage}\nCOPY --from=${image} /etc/passwd /\nCMD ["ls"]`,
-  ]) {
-    await refused(builds.build({ Dockerfile: text }, { plan: own }), noAuth);
-  }
-  const [name, digest] = image.split("@sha256:");
-  const composed = `ARG END=${digest}\nFROM ${name}@sha256:$END\nCMD ["ls"]`;
-  await refused(builds.build({ Dockerfile: composed }, { plan: own }), /a digest that the Dockerfile composes/);
-  const { image: id } = await builds.build(files, { plan: { baseImage: image, buildId }, auth });
-  const tags = runDocker(engine, "inspect", "--format={{.RepoTags}}", id);
-  assert.match(tags, /slipway-build:/);
-  assert.ok(!tags.includes(buildId), "the image has a name that others can know");
-});
+test(
+  "a private image that another project has pulled is not given to who names its digest",
+  { skip },
+  async (t) => {
+    const engine = await openEngine();
+    const { username, password, push } = await openRegistry(t);
+    const image = push(engine, baseImage, "team/secret:one");
+    const buildId = newBuildId();
+    const auth = `${username}:${password}`;
+    const builds = imageBuilds(t, engine);
+    const files = { "main.py": "" };
+    await builds.build(files, { plan: { baseImage: image }, auth });
+    const noAuth = /cannot be pulled: it may need credentials, and the app has no dockerAuth/;
+    for (const name of [image, image.replace(/@.*/, "")]) {
+      await refused(builds.build(files, { plan: { baseImage: name } }), noAuth);
+    }
+    const own = { runtime: "custom", dockerfilePath: "Dockerfile" } as const;
+    for (const text of [
+      `FROM ${image}\nCMD ["ls"]`,
+      `FROM ${baseImage}\nCOPY --from=${image} /etc/passwd /\nCMD ["ls"]`,
+    ]) {
+      await refused(builds.build({ Dockerfile: text }, { plan: own }), noAuth);
+    }
+    const [name, digest] = image.split("@sha256:");
+    const composed = `ARG END=${digest}\nFROM ${name}@sha256:$END\nCMD ["ls"]`;
+    await refused(
+      builds.build({ Dockerfile: composed }, { plan: own }),
+      /a digest that the Dockerfile composes/,
+    );
+    const { image: id } = await builds.build(files, { plan: { baseImage: image, buildId }, auth });
+    const tags = runDocker(engine, "inspect", "--format={{.RepoTags}}", id);
+    assert.match(tags, /slipway-build:/);
+    assert.ok(!tags.includes(buildId), "the image has a name that others can know");
+  },
+);
 
 test("a cancelled build leaves no program, container or folder", { skip }, async (t) => {
   const engine = await openEngine();
@@ -234,49 +298,70 @@ test("a cancelled build leaves no program, container or folder", { skip }, async
   await until("the command is gone", () => sleepers() === 0);
   assert.deepEqual(readdirSync(builds.buildsDir), []);
   assert.equal(
-    runDocker(engine, "image", "ls", "--quiet", `--filter=label=${labels.instance}=${builds.instanceId}`),
+    runDocker(
+      engine,
+      "image",
+      "ls",
+      "--quiet",
+      `--filter=label=${labels.instance}=${builds.instanceId}`,
+    ),
     "",
   );
 });
 
-test("a build can be cancelled while it installs, exports and pushes, and leaves nothing", { skip }, async (t) => {
-  // Its steps reach no package server: they would wait for one for long.
-  const { current: engine } = await startOwnEngine(t);
-  const { username, password, host } = await openRegistry(t);
-  const registry = { name: `${host}/team/apps`, auth: new Secret(`${username}:${password}`) };
-  const large = dockerfile("RUN head -c 100000000 /dev/urandom > /large\nCMD ['true']");
-  const cases = [
-    { plan: { aptPackages: ["hello"] }, files: {}, at: "dependencies platform apt: hello" },
-    { plan: { requirements: ["six"] }, files: {}, at: "dependencies stdout PIP_INSTALL_STARTED" },
-    { plan: { dockerfilePath: "own" }, files: { own: large }, at: "code platform Exporting to image" },
-    { plan: { dockerfilePath: "own" }, files: { own: large }, at: `code platform Pushing to ${registry.name}` },
-  ];
-  for (const { plan, files, at } of cases) {
-    const builds = imageBuilds(t, engine, { registry });
-    const lines: string[] = [];
-    const cancel = new AbortController();
-    const failing = assert.rejects(
-      builds.build({ "main.py": "", ...files }, { plan, lines, signal: cancel.signal }),
-      /the person changed their mind/,
-    );
-    await until(at, () => lines.includes(at), { deadlineMs: 120_000 }).catch((error: unknown) => {
-      throw new Error(lines.join("\n"), { cause: error });
-    });
-    cancel.abort(new Error("the person changed their mind"));
-    await failing;
-    await until(`nothing runs after: ${at}`, () => programsIn(engine).length === 0);
-    assert.deepEqual(readdirSync(builds.buildsDir), []);
-    const ours = `--filter=label=${labels.instance}=${builds.instanceId}`;
-    // The engine may finish an export that nobody waits for any more; the next collection removes what comes of it.
-    await until(`no image is left after: ${at}`, async () => {
-      await builds.collectAll();
-      return runDocker(engine, "image", "ls", "--quiet", ours) === "";
-    });
-  }
-});
+test(
+  "a build can be cancelled while it installs, exports and pushes, and leaves nothing",
+  { skip },
+  async (t) => {
+    // Its steps reach no package server: they would wait for one for long.
+    const { current: engine } = await startOwnEngine(t);
+    const { username, password, host } = await openRegistry(t);
+    const registry = { name: `${host}/team/apps`, auth: new Secret(`${username}:${password}`) };
+    const large = dockerfile("RUN head -c 100000000 /dev/urandom > /large\nCMD ['true']");
+    const cases = [
+      { plan: { aptPackages: ["hello"] }, files: {}, at: "dependencies platform apt: hello" },
+      { plan: { requirements: ["six"] }, files: {}, at: "dependencies stdout PIP_INSTALL_STARTED" },
+      {
+        plan: { dockerfilePath: "own" },
+        files: { own: large },
+        at: "code platform Exporting to image",
+      },
+      {
+        plan: { dockerfilePath: "own" },
+        files: { own: large },
+        at: `code platform Pushing to ${registry.name}`,
+      },
+    ];
+    for (const { plan, files, at } of cases) {
+      const builds = imageBuilds(t, engine, { registry });
+      const lines: string[] = [];
+      const cancel = new AbortController();
+      const failing = assert.rejects(
+        builds.build({ "main.py": "", ...files }, { plan, lines, signal: cancel.signal }),
+        /the person changed their mind/,
+      );
+      await until(at, () => lines.includes(at), { deadlineMs: 120_000 }).catch((error: unknown) => {
+        throw new Error(lines.join("\n"), { cause: error });
+      });
+      cancel.abort(new Error("the person changed their mind"));
+      await failing;
+      await until(`nothing runs after: ${at}`, () => programsIn(engine).length === 0);
+      assert.deepEqual(readdirSync(builds.buildsDir), []);
+      const ours = `--filter=label=${labels.instance}=${builds.instanceId}`;
+      // The engine may finish an export that nobody waits for any more; the next collection removes
+      // what comes of it.
+      await until(`no image is left after: ${at}`, async () => {
+        await builds.collectAll();
+        return runDocker(engine, "image", "ls", "--quiet", ours) === "";
+      });
+    }
+  },
+);
 
 function sleepers(): number {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && existsSync(`/proc/${name}/cmdline`));
+  const pids = readdirSync("/proc").filter(
+    (name) => /^\d+$/.test(name) && existsSync(`/proc/${name}/cmdline`),
+  );
   return pids.filter((pid) => commandOf(pid) === "sleep\x0086399\0").length;
 }
 
@@ -303,11 +388,18 @@ test("a failed step is named with what to do about it", { skip: skipPackages }, 
     { plan: { requirements: ["slipway-has-no-such-package==1"], shellCommands: ["true"] } },
     /^There is no slipway-has-no-such-package==1 that works with this Python/,
   );
-  const unreachable = { ...toolEnvironment, UV_PYTHON_INSTALL_MIRROR: "http://127.0.0.1:1", UV_HTTP_RETRIES: "0" };
+  const unreachable = {
+    ...toolEnvironment,
+    UV_PYTHON_INSTALL_MIRROR: "http://127.0.0.1:1",
+    UV_HTTP_RETRIES: "0",
+  };
   const oldPython = imageBuilds(t, engine, { toolEnvironment: unreachable }).build(files, {
     plan: { pythonVersion: "3.8" },
   });
-  await refused(oldPython, /^Python 3\.8 is neither in the base image nor .* UV_PYTHON_INSTALL_MIRROR/);
+  await refused(
+    oldPython,
+    /^Python 3\.8 is neither in the base image nor .* UV_PYTHON_INSTALL_MIRROR/,
+  );
   await failing(
     { plan: { aptPackages: ["slipway-no-such"] } },
     /^There is no package slipway-no-such for this base image: check its name below dependencies\.apt\./,
@@ -338,7 +430,10 @@ exec ${client.program} "$@"
   const environment = { ...toolEnvironment, PATH: `${folder}:${toolEnvironment["PATH"] ?? ""}` };
   const lines: string[] = [];
   const builds = imageBuilds(t, engine, { toolEnvironment: environment });
-  const { pythonVersion } = await builds.build({ "main.py": "" }, { lines, plan: { shellCommands: ["echo once"] } });
+  const { pythonVersion } = await builds.build(
+    { "main.py": "" },
+    { lines, plan: { shellCommands: ["echo once"] } },
+  );
   assert.match(pythonVersion ?? "", /^3\.\d+$/);
   const text = lines.join("\n");
   assert.match(text, /prepare platform The connection to the Docker engine broke; trying again\./);
@@ -357,7 +452,9 @@ test("a collection keeps what releases and builds need", { skip }, async (t) => 
   // Of a build that was killed with the platform, of one that runs, and of the process driver.
   for (const path of [`killed/client`, `${building}/client`, "other/app"])
     mkdirSync(join(builds.buildsDir, path), { recursive: true });
-  await builds.builder.collect(() => Promise.resolve({ artifacts: artifacts.slice(0, 1), building: [building] }));
+  await builds.builder.collect(() =>
+    Promise.resolve({ artifacts: artifacts.slice(0, 1), building: [building] }),
+  );
   assert.deepEqual(readdirSync(builds.buildsDir).sort(), [building, "other"].sort());
   assert.deepEqual(
     artifacts.map(({ image }) => isListed(engine, image)),

@@ -1,6 +1,7 @@
-// The platform, its engine and its containers are killed in random order while an app is called, built and scaled: afterwards the
-// platform's state and the engine's agree, nothing is left behind, and no second of a replica is billed twice. The kills are drawn
-// from a seed, which is printed; SLIPWAY_TEST_SEED repeats it. In full (SLIPWAY_TEST_FAULTS=full) there are 200.
+// The platform, its engine and its containers are killed in random order while an app is called,
+// built and scaled: afterwards the platform's state and the engine's agree, nothing is left behind,
+// and no second of a replica is billed twice. The kills are drawn from a seed, which is printed;
+// SLIPWAY_TEST_SEED repeats it. In full (SLIPWAY_TEST_FAULTS=full) there are 200.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -42,7 +43,11 @@ class Stage {
   readonly #engine: OwnEngine;
   #instanceId = "";
 
-  constructor(given: { readonly traffic: RunTraffic; readonly databaseUrl: string; readonly engine: OwnEngine }) {
+  constructor(given: {
+    readonly traffic: RunTraffic;
+    readonly databaseUrl: string;
+    readonly engine: OwnEngine;
+  }) {
     this.traffic = given.traffic;
     this.#databaseUrl = given.databaseUrl;
     this.#engine = given.engine;
@@ -53,7 +58,13 @@ class Stage {
     const databaseUrl = (await emptyDatabase(t, { template: templateName })).reveal();
     const traffic = await startTraffic(t, {
       // That of the base image: the engine reaches no package servers.
-      fields: { pythonVersion: "3.11", cpu: 0.5, memory: 0.25, maxReplicaCount: 3, minReplicaCount: 1 },
+      fields: {
+        pythonVersion: "3.11",
+        cpu: 0.5,
+        memory: 0.25,
+        maxReplicaCount: 3,
+        minReplicaCount: 1,
+      },
       settings: {
         SLIPWAY_DRIVER: "docker",
         SLIPWAY_DOCKER_HOST: engine.current.dockerHost,
@@ -65,7 +76,9 @@ class Stage {
     const made = new Stage({ traffic, databaseUrl, engine });
     // The engine leaves the interfaces of networks on the machine.
     cleanLast(t, () => made.removeAll());
-    made.#instanceId = (await readFile(join(traffic.platform.dataDir, "instance.id"), "utf8")).trim();
+    made.#instanceId = (
+      await readFile(join(traffic.platform.dataDir, "instance.id"), "utf8")
+    ).trim();
     return made;
   }
 
@@ -88,7 +101,9 @@ class Stage {
   /** What else of the platform is in the engine, by ids. */
   listed(what: "network" | "image"): string[] {
     const ours = `--filter=label=slipway.instance=${this.#instanceId}`;
-    const ids = runDocker(this.engine, what, "ls", "--quiet", "--no-trunc", ours).split("\n").filter(Boolean);
+    const ids = runDocker(this.engine, what, "ls", "--quiet", "--no-trunc", ours)
+      .split("\n")
+      .filter(Boolean);
     return [...new Set(ids)].toSorted();
   }
 
@@ -151,7 +166,10 @@ class Stage {
     }
   }
 
-  /** Waits until the rows of replicas that have not ended are the containers, as many as wanted, and no other has a file. */
+  /**
+   * Waits until the rows of replicas that have not ended are the containers, as many as wanted, and
+   * no other has a file.
+   */
   async agrees(count: number): Promise<void> {
     const { platform } = this.traffic;
     let seen: unknown;
@@ -165,13 +183,16 @@ class Stage {
       const files = readdirSync(join(platform.dataDir, "containers"));
       const all = this.containers("--all");
       seen = { ids, names, files, all };
-      const isTrue = names.join() === ids.toSorted().join() && files.every((name) => ids.includes(name));
+      const isTrue =
+        names.join() === ids.toSorted().join() && files.every((name) => ids.includes(name));
       return isTrue && ids.length === count && all.length === count;
     };
-    await until(`${count} replicas by platform and engine`, isSame, { deadlineMs }).catch(async (cause: unknown) => {
-      const { body } = await platform.api("GET", this.path);
-      throw new Error(`${JSON.stringify(seen)} of ${JSON.stringify(body)}`, { cause });
-    });
+    await until(`${count} replicas by platform and engine`, isSame, { deadlineMs }).catch(
+      async (cause: unknown) => {
+        const { body } = await platform.api("GET", this.path);
+        throw new Error(`${JSON.stringify(seen)} of ${JSON.stringify(body)}`, { cause });
+      },
+    );
   }
 }
 
@@ -185,31 +206,51 @@ test(
     const { traffic } = stage;
     const counts: Record<string, number> = {};
     for (let round = 0; round < kills; round++) {
-      const kind = (round < kinds.length ? kinds[round] : kinds[seeded.integer(0, kinds.length - 1)]) ?? "platform";
+      const kind =
+        (round < kinds.length ? kinds[round] : kinds[seeded.integer(0, kinds.length - 1)]) ??
+        "platform";
       const max = (round + 1) * runsEach;
       const sending = traffic.send((numbers) => numbers >= max, 4);
       sending.catch(() => undefined);
       const meddling = Promise.all([
         stage.change("PATCH", "", { minReplicaCount: seeded.integer(0, 3) }),
-        seeded.chance(0.4) ? traffic.push().then(() => stage.change("POST", "/builds", {})) : undefined,
+        seeded.chance(0.4)
+          ? traffic.push().then(() => stage.change("POST", "/builds", {}))
+          : undefined,
       ]);
       meddling.catch(() => undefined);
-      await until("it is time", () => traffic.accepted.size >= max - runsEach + seeded.integer(0, 3), { deadlineMs });
+      await until(
+        "it is time",
+        () => traffic.accepted.size >= max - runsEach + seeded.integer(0, 3),
+        { deadlineMs },
+      );
       await stage.kill(kind, seeded);
       counts[kind] = (counts[kind] ?? 0) + 1;
       await Promise.all([sending, meddling]);
     }
     const ended = await traffic.settled(/^interrupted|replica ended during the run/);
-    t.diagnostic(`${JSON.stringify(counts)}; ${traffic.accepted.size} runs ended: ${JSON.stringify(ended)}`);
-    await until("calls are answered", async () => (await traffic.platform.call("work", "warm", {})).status === 200, {
-      deadlineMs,
-    });
-    const unfinished = "select * from builds where status in ('pending', 'building', 'initializing') order by number";
+    t.diagnostic(
+      `${JSON.stringify(counts)}; ${traffic.accepted.size} runs ended: ${JSON.stringify(ended)}`,
+    );
+    await until(
+      "calls are answered",
+      async () => (await traffic.platform.call("work", "warm", {})).status === 200,
+      {
+        deadlineMs,
+      },
+    );
+    const unfinished =
+      "select * from builds where status in ('pending', 'building', 'initializing') order by number";
     let left: unknown[] = [];
-    const isNoneLeft = async (): Promise<boolean> => (left = await stage.rows(unfinished)).length === 0;
-    await until("no build is left", isNoneLeft, { deadlineMs: buildsDeadlineMs }).catch((cause: unknown) => {
-      throw new Error(`${left.length} builds are left, first ${JSON.stringify(left[0])}`, { cause });
-    });
+    const isNoneLeft = async (): Promise<boolean> =>
+      (left = await stage.rows(unfinished)).length === 0;
+    await until("no build is left", isNoneLeft, { deadlineMs: buildsDeadlineMs }).catch(
+      (cause: unknown) => {
+        throw new Error(`${left.length} builds are left, first ${JSON.stringify(left[0])}`, {
+          cause,
+        });
+      },
+    );
     await stage.set({ minReplicaCount: 2, cooldownPeriodSeconds: 0 });
     await stage.agrees(2);
     await stage.set({ minReplicaCount: 0 });
@@ -219,10 +260,14 @@ test(
   },
 );
 
-/** The images of the releases that can start, the network that the next replica finds, and the rules of both; then not even those. */
+/**
+ * The images of the releases that can start, the network that the next replica finds, and the rules
+ * of both; then not even those.
+ */
 async function leftNothing(stage: Stage): Promise<void> {
   const { platform } = stage.traffic;
-  const used = "select distinct artifact->>'image' as image from releases where collected_at is null";
+  const used =
+    "select distinct artifact->>'image' as image from releases where collected_at is null";
   let seen: unknown;
   const areUsed = async (): Promise<boolean> => {
     const images = stage.listed("image");
@@ -230,9 +275,11 @@ async function leftNothing(stage: Stage): Promise<void> {
     seen = { images, wanted };
     return images.join() === wanted.join();
   };
-  await until("the images are those of releases", areUsed, { deadlineMs }).catch((cause: unknown) => {
-    throw new Error(JSON.stringify(seen), { cause });
-  });
+  await until("the images are those of releases", areUsed, { deadlineMs }).catch(
+    (cause: unknown) => {
+      throw new Error(JSON.stringify(seen), { cause });
+    },
+  );
   const folders = readdirSync(join(platform.dataDir, "builds"));
   assert.deepEqual(
     folders.filter((name) => /^[0-9a-f]{8}-[0-9a-f]{4}-/.test(name)),
@@ -240,11 +287,19 @@ async function leftNothing(stage: Stage): Promise<void> {
     "no folder of a build",
   );
   const installation = installationOf(platform.dataDir);
-  const links = readdirSync("/sys/class/net").filter((name) => name.startsWith(`${bridges.prefix}${installation}`));
-  assert.deepEqual([stage.listed("network").length, links.length], [1, 1], "the network of the only app");
+  const links = readdirSync("/sys/class/net").filter((name) =>
+    name.startsWith(`${bridges.prefix}${installation}`),
+  );
+  assert.deepEqual(
+    [stage.listed("network").length, links.length],
+    [1, 1],
+    "the network of the only app",
+  );
   const list = ["list", "table", "inet", `slipway_${installation}`];
-  const [limited = ""] = /elements = \{[^}]*\}/.exec(execFileSync("nft", list, { encoding: "utf8" })) ?? [];
-  for (const [, link] of limited.matchAll(/"([^"]+)"/g)) assert.ok(existsSync(`/sys/class/net/${link}`), limited);
+  const [limited = ""] =
+    /elements = \{[^}]*\}/.exec(execFileSync("nft", list, { encoding: "utf8" })) ?? [];
+  for (const [, link] of limited.matchAll(/"([^"]+)"/g))
+    assert.ok(existsSync(`/sys/class/net/${link}`), limited);
   await platform.end("SIGTERM");
   const { status, stderr } = spawnSync("nft", list, { encoding: "utf8" });
   assert.notEqual(status, 0, "the rules are gone with the platform that has no replicas");
@@ -254,7 +309,9 @@ async function leftNothing(stage: Stage): Promise<void> {
 /** Each replica has slices that do not overlap, and together last as long as it did. */
 async function billedOnce(stage: Stage): Promise<void> {
   const unmetered = "select id from replicas where started_at is not null and not is_metered";
-  await until("all is metered", async () => (await stage.rows(unmetered)).length === 0, { deadlineMs });
+  await until("all is metered", async () => (await stage.rows(unmetered)).length === 0, {
+    deadlineMs,
+  });
   const overlaps = await stage.rows(`
     select source_id from (
       select source_id, begins_at, lag(begins_at + ms * interval '1 millisecond')
@@ -267,7 +324,9 @@ async function billedOnce(stage: Stage): Promise<void> {
     where started_at is not null
     group by id, started_at, stopped_at
     having stopped_at is null or abs(coalesce(sum(ms), 0) - extract(epoch from stopped_at - started_at) * 1000) > 2`);
-  const [started] = await stage.rows("select count(*)::int as count from replicas where started_at is not null");
+  const [started] = await stage.rows(
+    "select count(*)::int as count from replicas where started_at is not null",
+  );
   assert.ok(Number(started?.["count"]) > 0);
   assert.deepEqual(wrong, []);
 }

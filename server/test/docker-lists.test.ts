@@ -1,4 +1,5 @@
-// What an app's own Dockerfile finds beside it: lists of packages made from the settings, and files in any encoding.
+// What an app's own Dockerfile finds beside it: lists of packages made from the settings, and files
+// in any encoding.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -22,7 +23,10 @@ test(
     const lists = { ...plan, requirements: ["six==1.16.0", "idna"], aptPackages: ["ffmpeg"] };
     const copying = "CMD cat requirements.txt pkglist.txt";
     const noted: string[] = [];
-    const fromTable = await builds.build({ "docker/own": dockerfile(copying) }, { plan: lists, lines: noted });
+    const fromTable = await builds.build(
+      { "docker/own": dockerfile(copying) },
+      { plan: lists, lines: noted },
+    );
     assert.equal(runDocker(engine, "run", "--rm", fromTable.image), "six==1.16.0\nidna\nffmpeg");
     assert.doesNotMatch(noted.join("\n"), /Not used with a Dockerfile/);
     const both = { "docker/own": dockerfile(copying), "requirements.txt": "mine\n" };

@@ -1,4 +1,5 @@
-// An engine that does not start is given up with its reason and leaves nothing, so that no run of tests waits for it.
+// An engine that does not start is given up with its reason and leaves nothing, so that no run of
+// tests waits for it.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -20,7 +21,11 @@ await startEngine(process.argv[2], { isLocal: true, waitMs: 3000 }).then(
 );`;
 
 const engines = [
-  { name: "that ends at once", program: "#!/bin/sh\necho no bridge here\nexit 1\n", reason: /it ended.*no bridge/s },
+  {
+    name: "that ends at once",
+    program: "#!/bin/sh\necho no bridge here\nexit 1\n",
+    reason: /it ended.*no bridge/s,
+  },
   {
     name: "that neither answers nor ends",
     program: `#!/usr/bin/python3

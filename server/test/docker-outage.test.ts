@@ -1,4 +1,5 @@
-// An engine that is killed under a platform: what waits is told, nothing is lost, and everything goes on once it is back.
+// An engine that is killed under a platform: what waits is told, nothing is lost, and everything
+// goes on once it is back.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -22,13 +23,21 @@ test(
   async (t) => {
     const server = await startGitServer(t);
     await server.createRepo("acme", "app", { "main.py": "def run():\n    return 1\n" });
-    await server.createRepo("acme", "slow", { "main.py": "def run():\n    return 2\n", "cerebrium.toml": slowToml });
+    await server.createRepo("acme", "slow", {
+      "main.py": "def run():\n    return 2\n",
+      "cerebrium.toml": slowToml,
+    });
     const own = await startOwnEngine(t);
     const [port = ""] = await freePorts(1);
-    const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_METRICS_ADDRESS: `127.0.0.1:${port}` };
+    const settings = {
+      SLIPWAY_GIT_URL: server.urlTemplate,
+      SLIPWAY_METRICS_ADDRESS: `127.0.0.1:${port}`,
+    };
     const { platform, containers } = await startDockerPlatform(t, settings, own.current);
     const isUp = async (): Promise<string | undefined> =>
-      /^slipway_driver_up (\d)$/m.exec(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text())?.[1];
+      /^slipway_driver_up (\d)$/m.exec(
+        await (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+      )?.[1];
     // That of the base image: the engine reaches no package servers.
     const common = { pythonVersion: "3.11", cpu: 0.5, memory: 0.25, cooldownPeriodSeconds: 0 };
     const app = await deploy(platform, { ...common, gitRepo: "acme/app", name: "app" });
@@ -37,14 +46,23 @@ test(
     await until("the app sleeps", () => containers().length === 0);
 
     const apps = `/v2/projects/${platform.bootstrap.projectId}/apps`;
-    const created = await platform.api("POST", `${apps}/git`, { ...common, gitRepo: "acme/slow", name: "slow" });
+    const created = await platform.api("POST", `${apps}/git`, {
+      ...common,
+      gitRepo: "acme/slow",
+      name: "slow",
+    });
     assert.equal(created.status, 201);
     const slow = created.body as { appId: string; buildId: string };
     const build = `${apps}/${slow.appId}/builds/${slow.buildId}`;
-    const statusOfSlow = async (): Promise<unknown> => (await platform.api("GET", build)).body.status;
+    const statusOfSlow = async (): Promise<unknown> =>
+      (await platform.api("GET", build)).body.status;
     const logOfSlow = async (): Promise<string> =>
-      ((await platform.api("GET", `${build}/logs`)).body.logs as { log: string }[]).map(({ log }) => log).join("\n");
-    await until("the step runs", async () => /^begun$/m.test(await logOfSlow()), { deadlineMs: 120_000 });
+      ((await platform.api("GET", `${build}/logs`)).body.logs as { log: string }[])
+        .map(({ log }) => log)
+        .join("\n");
+    await until("the step runs", async () => /^begun$/m.test(await logOfSlow()), {
+      deadlineMs: 120_000,
+    });
     await own.end("SIGKILL");
 
     const refused = await platform.call("app", "run", {});
@@ -56,16 +74,22 @@ test(
     assert.equal(accepted.status, 202);
     const { run_id: runId } = (await accepted.json()) as { run_id: string };
     assert.equal(await isUp(), "0");
-    const waits = (await platform.api("GET", `${apps}/${app.appId}`)).body as { waitReason: string | null };
+    const waits = (await platform.api("GET", `${apps}/${app.appId}`)).body as {
+      waitReason: string | null;
+    };
     assert.match(String(waits.waitReason), /The Docker engine does not answer/);
     await until("the build says that it waits", async () =>
       /The Docker engine does not answer\. The build/.test(await logOfSlow()),
     );
 
     await own.start();
-    await until("the build has ended", async () => /success|failure/.test(String(await statusOfSlow())), {
-      deadlineMs: 120_000,
-    });
+    await until(
+      "the build has ended",
+      async () => /success|failure/.test(String(await statusOfSlow())),
+      {
+        deadlineMs: 120_000,
+      },
+    );
     const log = await logOfSlow();
     assert.equal(await statusOfSlow(), "success", log);
     assert.match(
@@ -76,6 +100,7 @@ test(
       (await platform.api("GET", `${apps}/${app.appId}/runs/${runId}`)).body.item.status;
     await until("the run has ended", async () => (await runOf()) === "success");
     assert.equal(await isUp(), "1");
-    for (const name of ["app", "slow"]) assert.equal((await platform.call(name, "run", {})).status, 200);
+    for (const name of ["app", "slow"])
+      assert.equal((await platform.call(name, "run", {})).status, 200);
   },
 );

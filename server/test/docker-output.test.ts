@@ -33,7 +33,11 @@ wait("asked")
 print("\\nlast", end="", flush=True)
 wait("over")`;
 
-async function openDriver(t: TestContext, fixture: DockerFixture, sink: DriverSink): Promise<Driver> {
+async function openDriver(
+  t: TestContext,
+  fixture: DockerFixture,
+  sink: DriverSink,
+): Promise<Driver> {
   const driver = fixture.driver();
   cleanLast(t, () => driver.close());
   await driver.open(sink);
@@ -45,51 +49,61 @@ function watching(fixture: DockerFixture, sink: DriverSink, spec: ReplicaSpec) {
   const folder = join(fixture.storageDir, spec.storage);
   mkdirSync(folder, { recursive: true });
   return async (line: string, name: string): Promise<void> => {
-    await until(`"${line}" is seen`, () => sink.texts(spec.replicaId).at(-1) === line, { deadlineMs: 30_000 });
+    await until(`"${line}" is seen`, () => sink.texts(spec.replicaId).at(-1) === line, {
+      deadlineMs: 30_000,
+    });
     writeFileSync(join(folder, name), "");
   };
 }
 
-test("an unfinished line is seen as it stands, and as a whole when it is finished", { skip }, async (t) => {
-  const fixture = await DockerFixture.open();
-  cleanLast(t, () => fixture.close());
-  const sink = new DriverSink();
-  const driver = await openDriver(t, fixture, sink);
-  const spec = fixture.python(program);
-  const seen = watching(fixture, sink, spec);
-  await driver.start(spec, live);
-  await seen(".", "dots0");
-  await seen("..", "dots1");
-  await seen("...", "dots2");
-  await seen("20%", "bar");
-  await seen("Name: ", "asked");
-  await seen("last", "over");
-  await sink.told("exited", spec.replicaId);
-  await driver.forget(spec.replicaId);
-  const expected = ["first", ".", "..", "...", "... done", "20%", "100%", "Name: ", "last"];
-  assert.deepEqual(sink.texts(spec.replicaId), expected);
-});
+test(
+  "an unfinished line is seen as it stands, and as a whole when it is finished",
+  { skip },
+  async (t) => {
+    const fixture = await DockerFixture.open();
+    cleanLast(t, () => fixture.close());
+    const sink = new DriverSink();
+    const driver = await openDriver(t, fixture, sink);
+    const spec = fixture.python(program);
+    const seen = watching(fixture, sink, spec);
+    await driver.start(spec, live);
+    await seen(".", "dots0");
+    await seen("..", "dots1");
+    await seen("...", "dots2");
+    await seen("20%", "bar");
+    await seen("Name: ", "asked");
+    await seen("last", "over");
+    await sink.told("exited", spec.replicaId);
+    await driver.forget(spec.replicaId);
+    const expected = ["first", ".", "..", "...", "... done", "20%", "100%", "Name: ", "last"];
+    assert.deepEqual(sink.texts(spec.replicaId), expected);
+  },
+);
 
-test("a platform that takes over a container sees its unfinished lines from then on", { skip }, async (t) => {
-  const fixture = await DockerFixture.open();
-  cleanLast(t, () => fixture.close());
-  const sink = new DriverSink();
-  const first = await openDriver(t, fixture, sink);
-  const spec = fixture.python(program);
-  const seen = watching(fixture, sink, spec);
-  await first.start(spec, live);
-  await seen(".", "dots0");
-  await first.close();
-  const driver = await openDriver(t, fixture, sink);
-  const folder = join(fixture.storageDir, spec.storage);
-  for (const name of ["dots1", "dots2"]) writeFileSync(join(folder, name), "");
-  await seen("20%", "bar");
-  await seen("Name: ", "asked");
-  await driver.stop(spec.replicaId, { graceMs: 0 });
-  await driver.forget(spec.replicaId);
-  const finished = sink.texts(spec.replicaId).filter((line) => !/^\.+$/.test(line));
-  assert.deepEqual(finished.slice(0, 5), ["first", "... done", "20%", "100%", "Name: "]);
-});
+test(
+  "a platform that takes over a container sees its unfinished lines from then on",
+  { skip },
+  async (t) => {
+    const fixture = await DockerFixture.open();
+    cleanLast(t, () => fixture.close());
+    const sink = new DriverSink();
+    const first = await openDriver(t, fixture, sink);
+    const spec = fixture.python(program);
+    const seen = watching(fixture, sink, spec);
+    await first.start(spec, live);
+    await seen(".", "dots0");
+    await first.close();
+    const driver = await openDriver(t, fixture, sink);
+    const folder = join(fixture.storageDir, spec.storage);
+    for (const name of ["dots1", "dots2"]) writeFileSync(join(folder, name), "");
+    await seen("20%", "bar");
+    await seen("Name: ", "asked");
+    await driver.stop(spec.replicaId, { graceMs: 0 });
+    await driver.forget(spec.replicaId);
+    const finished = sink.texts(spec.replicaId).filter((line) => !/^\.+$/.test(line));
+    assert.deepEqual(finished.slice(0, 5), ["first", "... done", "20%", "100%", "Name: "]);
+  },
+);
 
 test(
   "when storing is behind, the newest lines come first, and all are stored once in the order of their times",
@@ -106,7 +120,8 @@ test(
     sink.lines = async (given) => {
       await store.promise;
       for (const { at, text } of given) taken.push({ at, number: Number(text) });
-      if (newestAfter === 0 && given.some(({ text }) => text === String(lines))) newestAfter = taken.length;
+      if (newestAfter === 0 && given.some(({ text }) => text === String(lines)))
+        newestAfter = taken.length;
     };
     const driver = await openDriver(t, fixture, sink);
     const spec = fixture.python(`import time
@@ -117,7 +132,9 @@ print(${lines})
 time.sleep(3600)`);
     await driver.start(spec, live);
     const last = (): string => fixture.docker("logs", "--tail=1", fixture.nameOf(spec));
-    await until("the newest line is in the engine's log", () => last() === String(lines), { deadlineMs: 120_000 });
+    await until("the newest line is in the engine's log", () => last() === String(lines), {
+      deadlineMs: 120_000,
+    });
     store.resolve();
     await until("every line is there", () => taken.length > lines, { deadlineMs: 120_000 });
     assert.ok(newestAfter <= 20_000, `the newest line came after ${newestAfter} others`);

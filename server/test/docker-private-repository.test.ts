@@ -1,4 +1,5 @@
-// A private repository that has only a Dockerfile, and a file in Git LFS: what the build says, and the app that comes of it.
+// A private repository that has only a Dockerfile, and a file in Git LFS: what the build says, and
+// the app that comes of it.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -64,7 +65,9 @@ test(
     const { body: changed } = await platform.api("PATCH", app, change);
     const build = `${app}/builds/${changed.buildId}`;
     const isEnded = async (): Promise<boolean> =>
-      ["success", "build_failure", "init_failure"].includes((await platform.api("GET", build)).body.status);
+      ["success", "build_failure", "init_failure"].includes(
+        (await platform.api("GET", build)).body.status,
+      );
     await until("the build with the Dockerfile ends", isEnded, { deadlineMs: 200_000 });
     const logs = JSON.stringify((await platform.api("GET", `${build}/logs`)).body.logs);
     assert.equal((await platform.api("GET", build)).body.status, "success", logs);

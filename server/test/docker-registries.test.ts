@@ -1,4 +1,5 @@
-// From which registries builds of images pull, with a real Docker engine: a hostile one would have it fetch addresses of its machine.
+// From which registries builds of images pull, with a real Docker engine: a hostile one would have
+// it fetch addresses of its machine.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -35,7 +36,8 @@ async function openHostileRegistry(t: WithAfter) {
   });
   const host = await listen(t, ({ url = "", headers }, response) => {
     asked.push(`registry ${url} ${headers.authorization ?? ""}`);
-    if (url.includes("/led/")) return void response.writeHead(307, { location: `http://${service}/led` }).end();
+    if (url.includes("/led/"))
+      return void response.writeHead(307, { location: `http://${service}/led` }).end();
     const realm = `http://${service}/credentials?x=1`;
     response.writeHead(401, { "www-authenticate": `Bearer realm="${realm}",service="x"` }).end();
   });
@@ -79,7 +81,12 @@ test(
     const digest = `sha256:${"a".repeat(64)}`;
     const end = `CMD ["true"]`;
     const port = host.replace("127.0.0.1:", "");
-    for (const image of [`${host}/team/a:1`, `${host}/led/a`, `${host}/team/a@${digest}`, `localhost:${port}/team/a`]) {
+    for (const image of [
+      `${host}/team/a:1`,
+      `${host}/led/a`,
+      `${host}/team/a@${digest}`,
+      `localhost:${port}/team/a`,
+    ]) {
       const named = image.slice(0, image.indexOf("/"));
       for (const text of [
         `FROM ${image}\n${end}`,
@@ -88,7 +95,10 @@ test(
         `ARG HOST=${named}\nARG BASE=$HOST/${image.slice(named.length + 1)}\nFROM \${BASE}\n${end}`,
       ]) {
         const message = await refusal(builds, { Dockerfile: text }, { plan: own });
-        assert.ok(message.includes(`ask the operator to add ${named} to SLIPWAY_DOCKER_REGISTRIES`), message);
+        assert.ok(
+          message.includes(`ask the operator to add ${named} to SLIPWAY_DOCKER_REGISTRIES`),
+          message,
+        );
       }
       const auth = "name:password";
       assert.match(
@@ -97,7 +107,10 @@ test(
       );
     }
     const syntax = `# syntax=${host}/docker/dockerfile:1\nFROM ${baseImage}\n${end}`;
-    assert.match(await refusal(builds, { Dockerfile: syntax }, { plan: own }), /another reader of Dockerfiles/);
+    assert.match(
+      await refusal(builds, { Dockerfile: syntax }, { plan: own }),
+      /another reader of Dockerfiles/,
+    );
     // What only names an image is not asked for.
     const mentions = `FROM ${baseImage}\nRUN echo ${host}/team/a@${digest}\n${end}`;
     await builds.build({ Dockerfile: mentions }, { plan: own });
@@ -113,6 +126,10 @@ test("an image that the operator has loaded needs no registry", { skip }, async 
   const builds = imageBuilds(t, engine, { moreRegistries: [] });
   await builds.build({ Dockerfile: `FROM ${name}\nCMD ["true"]` }, { plan: own });
   await builds.build({ "main.py": "" }, { plan: { baseImage: name } });
-  const other = await refusal(builds, { Dockerfile: `FROM ${name}-not\nCMD ["true"]` }, { plan: own });
+  const other = await refusal(
+    builds,
+    { Dockerfile: `FROM ${name}-not\nCMD ["true"]` },
+    { plan: own },
+  );
   assert.match(other, /registry\.invalid/);
 });

@@ -58,24 +58,36 @@ async function removeUnder(t: TestContext, storageBytes: number | null): Promise
   return { disk, files, storageDir, sink, spec };
 }
 
-test("a container that keeps writing in a removed folder is ended, and the folder goes", { skip }, async (t) => {
-  const { db } = await testDatabase(t);
-  const lifecycle = new Lifecycle({ log: silentLog });
-  const { disk, files, storageDir, sink, spec } = await removeUnder(t, null);
-  cleanLast(t, () => lifecycle.close());
-  const settings = { disk: { storageBytes: null }, meteringSeconds: 3600 };
-  const ownerKeyOf = ownerKeys({ db, clock: systemClock });
-  await openVolumes(settings, { db, lifecycle, disk, files, ownerKeyOf, ...common });
-  const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
-  assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
-  await until("the folder has gone", () => readdirSync(join(storageDir, ".removed")).length === 0, {
-    deadlineMs: attemptsMs,
-  });
-  assert.deepEqual(readdirSync(join(storageDir, spec.projectId)), []);
-});
+test(
+  "a container that keeps writing in a removed folder is ended, and the folder goes",
+  { skip },
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const lifecycle = new Lifecycle({ log: silentLog });
+    const { disk, files, storageDir, sink, spec } = await removeUnder(t, null);
+    cleanLast(t, () => lifecycle.close());
+    const settings = { disk: { storageBytes: null }, meteringSeconds: 3600 };
+    const ownerKeyOf = ownerKeys({ db, clock: systemClock });
+    await openVolumes(settings, { db, lifecycle, disk, files, ownerKeyOf, ...common });
+    const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
+    assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
+    await until(
+      "the folder has gone",
+      () => readdirSync(join(storageDir, ".removed")).length === 0,
+      {
+        deadlineMs: attemptsMs,
+      },
+    );
+    assert.deepEqual(readdirSync(join(storageDir, spec.projectId)), []);
+  },
+);
 
-test("a container whose removed folder grows beyond the project's limit is ended", { skip }, async (t) => {
-  const { sink, spec } = await removeUnder(t, 20_000_000);
-  const { reason } = await sink.told("exited", spec.replicaId);
-  assert.match(reason, /storage holds \d+ MB, more than its limit of 20 MB/);
-});
+test(
+  "a container whose removed folder grows beyond the project's limit is ended",
+  { skip },
+  async (t) => {
+    const { sink, spec } = await removeUnder(t, 20_000_000);
+    const { reason } = await sink.told("exited", spec.replicaId);
+    assert.match(reason, /storage holds \d+ MB, more than its limit of 20 MB/);
+  },
+);

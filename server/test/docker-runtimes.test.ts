@@ -1,5 +1,5 @@
-// The field containerRuntime with a real engine: v1 and v2 choose the runtime of containers, and one that the engine does not have
-// is refused.
+// The field containerRuntime with a real engine: v1 and v2 choose the runtime of containers, and
+// one that the engine does not have is refused.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -30,7 +30,8 @@ test("containerRuntime chooses the runtime of an app's containers", { skip }, as
   );
   assert.doesNotMatch(platform.output(), /SLIPWAY_RUNTIME_V2/);
   const { projectId } = platform.bootstrap;
-  const runtimeOf = (id = ""): string => runDocker(engine, "inspect", "--format={{.HostConfig.Runtime}}", id);
+  const runtimeOf = (id = ""): string =>
+    runDocker(engine, "inspect", "--format={{.HostConfig.Runtime}}", id);
 
   const refused = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
     ...common,
@@ -44,7 +45,10 @@ test("containerRuntime chooses the runtime of an app's containers", { skip }, as
   assert.equal(app.status, "success", app.log);
   const [traced] = containers();
   assert.equal(runtimeOf(traced), tracedRuntime);
-  assert.ok(readFileSync(engine.tracedFile, "utf8").includes(traced ?? "?"), "the runtime was not called");
+  assert.ok(
+    readFileSync(engine.tracedFile, "utf8").includes(traced ?? "?"),
+    "the runtime was not called",
+  );
 
   const path = `/v2/projects/${projectId}/apps/${app.appId}`;
   const changed = await platform.api("PATCH", path, { containerRuntime: "v1" });
@@ -60,15 +64,22 @@ test("containerRuntime chooses the runtime of an app's containers", { skip }, as
   );
 });
 
-test("a file in the repository that asks for a missing runtime ends the build", { skip }, async (t) => {
-  const server = await startGitServer(t);
-  const toml = '[cerebrium.runtime]\ncontainer_runtime = "v1"\n';
-  await server.createRepo("acme", "app", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
-  const { platform } = await startDockerPlatform(t, {
-    SLIPWAY_GIT_URL: server.urlTemplate,
-    SLIPWAY_RUNTIME_V1: "not-there",
-  });
-  const { status, log } = await deploy(platform, { ...common, name: "app" });
-  assert.equal(status, "build_failure", log);
-  assert.match(log, /containerRuntime is v1, which means the runtime not-there here/);
-});
+test(
+  "a file in the repository that asks for a missing runtime ends the build",
+  { skip },
+  async (t) => {
+    const server = await startGitServer(t);
+    const toml = '[cerebrium.runtime]\ncontainer_runtime = "v1"\n';
+    await server.createRepo("acme", "app", {
+      "main.py": "def run():\n    return 1\n",
+      "slipway.toml": toml,
+    });
+    const { platform } = await startDockerPlatform(t, {
+      SLIPWAY_GIT_URL: server.urlTemplate,
+      SLIPWAY_RUNTIME_V1: "not-there",
+    });
+    const { status, log } = await deploy(platform, { ...common, name: "app" });
+    assert.equal(status, "build_failure", log);
+    assert.match(log, /containerRuntime is v1, which means the runtime not-there here/);
+  },
+);

@@ -10,7 +10,8 @@ import { execConformance } from "#test/support/exec-conformance.ts";
 import { until } from "#test/support/until.ts";
 
 const skip = await noEngine();
-if (skip === false) execConformance("docker", async () => ({ fixture: await DockerFixture.open(), lives }));
+if (skip === false)
+  execConformance("docker", async () => ({ fixture: await DockerFixture.open(), lives }));
 else test("the docker driver", { skip }, () => undefined);
 
 /** The engine's processes are this machine's. */
@@ -36,30 +37,36 @@ while True:
         except OSError: pass
 `;
 
-test("a shell of the container that does nothing holds up neither ends nor starts", { skip }, async () => {
-  const fixture = await DockerFixture.open();
-  const sink = new DriverSink();
-  let driver = fixture.driver();
-  try {
-    await driver.open(sink);
-    const spec = fixture.python(halting);
-    await driver.start(spec, new AbortController().signal);
-    await until("it halts shells", () => sink.texts(spec.replicaId).includes("begun"), { deadlineMs: 30_000 });
-    const exec = await driver.exec(spec.replicaId, { command: ["true"], terminal: null });
-    exec.stdout.resume();
-    exec.stderr.resume();
-    assert.equal((await exec.ended).exitCode, 0);
-    await driver.close();
-    driver = fixture.driver();
-    await driver.open(sink);
-    assert.deepEqual(
-      (await driver.list()).map(({ state }) => state),
-      ["running"],
-    );
-    await driver.stop(spec.replicaId, { graceMs: 0 });
-    await driver.forget(spec.replicaId);
-  } finally {
-    await driver.close();
-    await fixture.close();
-  }
-});
+test(
+  "a shell of the container that does nothing holds up neither ends nor starts",
+  { skip },
+  async () => {
+    const fixture = await DockerFixture.open();
+    const sink = new DriverSink();
+    let driver = fixture.driver();
+    try {
+      await driver.open(sink);
+      const spec = fixture.python(halting);
+      await driver.start(spec, new AbortController().signal);
+      await until("it halts shells", () => sink.texts(spec.replicaId).includes("begun"), {
+        deadlineMs: 30_000,
+      });
+      const exec = await driver.exec(spec.replicaId, { command: ["true"], terminal: null });
+      exec.stdout.resume();
+      exec.stderr.resume();
+      assert.equal((await exec.ended).exitCode, 0);
+      await driver.close();
+      driver = fixture.driver();
+      await driver.open(sink);
+      assert.deepEqual(
+        (await driver.list()).map(({ state }) => state),
+        ["running"],
+      );
+      await driver.stop(spec.replicaId, { graceMs: 0 });
+      await driver.forget(spec.replicaId);
+    } finally {
+      await driver.close();
+      await fixture.close();
+    }
+  },
+);

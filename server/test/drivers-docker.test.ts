@@ -1,5 +1,6 @@
-// What the Docker driver does when somebody else acts on its engine: containers are killed, removed, paused or restarted, networks
-// removed, the engine ends; and what an image asks of the engine.
+// What the Docker driver does when somebody else acts on its engine: containers are killed,
+// removed, paused or restarted, networks removed, the engine ends; and what an image asks of the
+// engine.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
@@ -14,7 +15,13 @@ import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
-import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
+import {
+  baseImage,
+  makeBase,
+  noEngine,
+  openEngine,
+  openRegistry,
+} from "#test/support/docker-engine.ts";
 import { DockerFixture } from "#test/support/docker-fixture.ts";
 import { runDocker } from "#test/support/dockerd.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
@@ -26,9 +33,16 @@ const skip = await noEngine();
 const live = new AbortController().signal;
 const engineWaitMs = 90_000;
 
-type Stage = { readonly fixture: DockerFixture; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = {
+  readonly fixture: DockerFixture;
+  readonly driver: Driver;
+  readonly sink: DriverSink;
+};
 
-async function openStage(t: TestContext, given: Parameters<typeof DockerFixture.open>[0] = {}): Promise<Stage> {
+async function openStage(
+  t: TestContext,
+  given: Parameters<typeof DockerFixture.open>[0] = {},
+): Promise<Stage> {
   const fixture = await DockerFixture.open(given);
   cleanLast(t, () => fixture.close());
   const driver = fixture.driver();
@@ -48,7 +62,9 @@ async function startServing({ fixture, driver, sink }: Stage): Promise<ReplicaSp
 }
 
 function exitsOf({ sink }: Stage, { replicaId }: ReplicaSpec): string[] {
-  return sink.events.flatMap((one) => (one.kind === "exited" && one.replicaId === replicaId ? [one.reason] : []));
+  return sink.events.flatMap((one) =>
+    one.kind === "exited" && one.replicaId === replicaId ? [one.reason] : [],
+  );
 }
 
 for (const [deed, words, reason] of [
@@ -56,19 +72,23 @@ for (const [deed, words, reason] of [
   ["removed", ["rm", "-f"], /removed from outside the platform|not by the platform/],
   ["restarted", ["restart", "-t", "0"], /restarted from outside the platform|not by the platform/],
 ] as const) {
-  test(`a container that somebody has ${deed} is reported once, and leaves nothing`, { skip }, async (t) => {
-    const stage = await openStage(t);
-    const spec = await startServing(stage);
-    stage.fixture.docker(...words, stage.fixture.nameOf(spec));
-    const exited = await stage.sink.told("exited", spec.replicaId);
-    if (typeof reason === "string") assert.equal(exited.reason, reason);
-    else assert.match(exited.reason, reason);
-    assert.equal(exited.isExternal, true);
-    await stage.driver.stop(spec.replicaId, { graceMs: 0 });
-    await stage.driver.forget(spec.replicaId);
-    assert.equal(exitsOf(stage, spec).length, 1);
-    assert.deepEqual(await stage.fixture.remains(), []);
-  });
+  test(
+    `a container that somebody has ${deed} is reported once, and leaves nothing`,
+    { skip },
+    async (t) => {
+      const stage = await openStage(t);
+      const spec = await startServing(stage);
+      stage.fixture.docker(...words, stage.fixture.nameOf(spec));
+      const exited = await stage.sink.told("exited", spec.replicaId);
+      if (typeof reason === "string") assert.equal(exited.reason, reason);
+      else assert.match(exited.reason, reason);
+      assert.equal(exited.isExternal, true);
+      await stage.driver.stop(spec.replicaId, { graceMs: 0 });
+      await stage.driver.forget(spec.replicaId);
+      assert.equal(exitsOf(stage, spec).length, 1);
+      assert.deepEqual(await stage.fixture.remains(), []);
+    },
+  );
 }
 
 test("events that break off while the engine is asked are followed again", { skip }, async (t) => {
@@ -82,7 +102,9 @@ test("events that break off while the engine is asked are followed again", { ski
     following.clear();
   });
   const stage = await openStage(t, { engine: { ...engine, socketPath } });
-  await until("events are followed again", () => breaks <= 0 && following.size > 0, { deadlineMs: engineWaitMs });
+  await until("events are followed again", () => breaks <= 0 && following.size > 0, {
+    deadlineMs: engineWaitMs,
+  });
   const spec = await startServing(stage);
   stage.fixture.docker("kill", stage.fixture.nameOf(spec));
   assert.equal((await stage.sink.told("exited", spec.replicaId)).isExternal, true);
@@ -146,7 +168,10 @@ test(
     cleanLast(t, () => driver.close());
     const sink = new DriverSink();
     await driver.open(sink);
-    const end = async (code: string, memoryGb: number): Promise<{ reason: string; texts: string[] }> => {
+    const end = async (
+      code: string,
+      memoryGb: number,
+    ): Promise<{ reason: string; texts: string[] }> => {
       const spec = fixture.python(code, { memoryGb });
       await driver.start(spec, live);
       const { reason } = await sink.told("exited", spec.replicaId);
@@ -161,7 +186,10 @@ time.sleep(600)`;
       .replace("for _", "import os; os.unlink(file.name)\n    for _")
       .replace("bytes(1_000_000))", "bytes(1_000_000)); file.flush()\n    time.sleep(600)");
     for (const code of [fills, hides])
-      assert.match((await end(code, 0.25)).reason, /more than its limit of 30 MB \(SLIPWAY_REPLICA_DISK_GB\)/);
+      assert.match(
+        (await end(code, 0.25)).reason,
+        /more than its limit of 30 MB \(SLIPWAY_REPLICA_DISK_GB\)/,
+      );
     const forks = `import os, signal, sys
 children = []
 try:
@@ -179,25 +207,35 @@ sys.exit(3)`;
   },
 );
 
-test("an image that somebody has removed comes back from the operator's registry", { skip }, async (t) => {
-  const engine = await openEngine();
-  const { host, username, password, push } = await openRegistry(t);
-  const base = makeBase(t, engine, "pushed");
-  const image = runDocker(engine, "image", "inspect", "--format={{.Id}}", base);
-  const reference = push(engine, base, "apps:one");
-  const auth = new Secret(`${username}:${password}`);
-  const stage = await openStage(t, { registry: { name: `${host}/apps`, auth } });
-  runDocker(engine, "image", "rm", "--force", image);
-  const spec = { ...stage.fixture.spec({ kind: "serves" }), artifact: stage.fixture.artifact({ image, reference }) };
-  await stage.driver.start(spec, live);
-  assert.notEqual((await stage.sink.told("started", spec.replicaId)).address, null);
-  await stage.driver.stop(spec.replicaId, { graceMs: 0 });
-  await stage.driver.forget(spec.replicaId);
-  assert.deepEqual(await stage.fixture.remains(), []);
-  runDocker(engine, "image", "rm", "--force", image);
-  const artifact = stage.fixture.artifact({ image });
-  await assert.rejects(stage.driver.start({ ...spec, artifact }, live), /The image of the build is no longer/);
-});
+test(
+  "an image that somebody has removed comes back from the operator's registry",
+  { skip },
+  async (t) => {
+    const engine = await openEngine();
+    const { host, username, password, push } = await openRegistry(t);
+    const base = makeBase(t, engine, "pushed");
+    const image = runDocker(engine, "image", "inspect", "--format={{.Id}}", base);
+    const reference = push(engine, base, "apps:one");
+    const auth = new Secret(`${username}:${password}`);
+    const stage = await openStage(t, { registry: { name: `${host}/apps`, auth } });
+    runDocker(engine, "image", "rm", "--force", image);
+    const spec = {
+      ...stage.fixture.spec({ kind: "serves" }),
+      artifact: stage.fixture.artifact({ image, reference }),
+    };
+    await stage.driver.start(spec, live);
+    assert.notEqual((await stage.sink.told("started", spec.replicaId)).address, null);
+    await stage.driver.stop(spec.replicaId, { graceMs: 0 });
+    await stage.driver.forget(spec.replicaId);
+    assert.deepEqual(await stage.fixture.remains(), []);
+    runDocker(engine, "image", "rm", "--force", image);
+    const artifact = stage.fixture.artifact({ image });
+    await assert.rejects(
+      stage.driver.start({ ...spec, artifact }, live),
+      /The image of the build is no longer/,
+    );
+  },
+);
 
 test("another installation on the engine is left alone", { skip }, async (t) => {
   const one = await openStage(t);
@@ -212,7 +250,10 @@ test("another installation on the engine is left alone", { skip }, async (t) => 
     (await one.driver.list()).map(({ state }) => state),
     ["running"],
   );
-  assert.equal(one.fixture.docker("inspect", "--format={{.State.Running}}", one.fixture.nameOf(spec)), "true");
+  assert.equal(
+    one.fixture.docker("inspect", "--format={{.State.Running}}", one.fixture.nameOf(spec)),
+    "true",
+  );
   await one.driver.stop(spec.replicaId, { graceMs: 0 });
 });
 
@@ -226,76 +267,98 @@ def end(*_): child.send_signal(signal.SIGTERM); child.wait(); print("manager end
 signal.signal(signal.SIGTERM, end)
 while True: signal.pause()`;
 
-test("a server is asked to end behind a shell too, and once where its manager asks it", { skip }, async (t) => {
-  const { fixture, driver, sink } = await openStage(t);
-  const cases: [string[], string[]][] = [
-    [
-      ["python3", "-c", server],
-      ["ending", "ended"],
-    ],
-    [
-      ["sh", "-c", 'python3 -c "$1"; exit $?', "sh", server],
-      ["ending", "ended"],
-    ],
-    [
-      ["sh", "-c", 'setsid python3 -c "$1" & wait', "sh", server],
-      ["ending", "ended"],
-    ],
-    [
-      ["python3", "-c", manager, server],
-      ["ending", "ended", "manager ended"],
-    ],
-  ];
-  for (const [entrypoint, expected] of cases) {
-    const spec = fixture.python("", { entrypoint });
+test(
+  "a server is asked to end behind a shell too, and once where its manager asks it",
+  { skip },
+  async (t) => {
+    const { fixture, driver, sink } = await openStage(t);
+    const cases: [string[], string[]][] = [
+      [
+        ["python3", "-c", server],
+        ["ending", "ended"],
+      ],
+      [
+        ["sh", "-c", 'python3 -c "$1"; exit $?', "sh", server],
+        ["ending", "ended"],
+      ],
+      [
+        ["sh", "-c", 'setsid python3 -c "$1" & wait', "sh", server],
+        ["ending", "ended"],
+      ],
+      [
+        ["python3", "-c", manager, server],
+        ["ending", "ended", "manager ended"],
+      ],
+    ];
+    for (const [entrypoint, expected] of cases) {
+      const spec = fixture.python("", { entrypoint });
+      await driver.start(spec, live);
+      await sink.line(spec.replicaId, "up");
+      await driver.stop(spec.replicaId, { graceMs: 60_000 });
+      assert.match((await sink.told("exited", spec.replicaId)).reason, /^The replica was stopped/);
+      await driver.forget(spec.replicaId);
+      const printed = sink.taken.filter(
+        (line) => line.replicaId === spec.replicaId && line.stream === "stdout",
+      );
+      assert.deepEqual(
+        printed.map(({ text }) => text),
+        ["up", ...expected],
+      );
+    }
+    const stubborn = `import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); signal.pause()`;
+    const spec = fixture.python("", {
+      entrypoint: ["sh", "-c", 'python3 -c "$1"; exit', "sh", stubborn],
+    });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "up");
-    await driver.stop(spec.replicaId, { graceMs: 60_000 });
-    assert.match((await sink.told("exited", spec.replicaId)).reason, /^The replica was stopped/);
-    await driver.forget(spec.replicaId);
-    const printed = sink.taken.filter((line) => line.replicaId === spec.replicaId && line.stream === "stdout");
-    assert.deepEqual(
-      printed.map(({ text }) => text),
-      ["up", ...expected],
-    );
-  }
-  const stubborn = `import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); signal.pause()`;
-  const spec = fixture.python("", { entrypoint: ["sh", "-c", 'python3 -c "$1"; exit', "sh", stubborn] });
-  await driver.start(spec, live);
-  await sink.line(spec.replicaId, "up");
-  await driver.stop(spec.replicaId, { graceMs: 1500 });
-  assert.match((await sink.told("exited", spec.replicaId)).reason, /did not stop in time/);
-});
+    await driver.stop(spec.replicaId, { graceMs: 1500 });
+    assert.match((await sink.told("exited", spec.replicaId)).reason, /did not stop in time/);
+  },
+);
 
-test("a server on another port, or on the container's own address, is found there", { skip }, async (t) => {
-  const { fixture, driver, sink } = await openStage(t);
-  const listens = (host: string, port: number): ReplicaSpec =>
-    fixture.python(
-      `import signal, socket; server = socket.create_server(("${host}", ${port})); print("up", flush=True); signal.pause()`,
-      { port: 8000 },
-    );
-  const cases: [ReplicaSpec, RegExp | null][] = [
-    [listens("0.0.0.0", 8000), null],
-    [listens("0.0.0.0", 9000), /^It listens on port 9000: set port = 9000, or have it listen on 8000\.$/],
-    [listens("127.0.0.1", 8000), /^It listens on port 8000 of 127\.0\.0\.1 only/],
-  ];
-  for (const [spec, expected] of cases) {
-    await driver.start(spec, live);
-    await sink.line(spec.replicaId, "up");
-    const found = await driver.whyUnreached(spec.replicaId);
-    if (expected === null) assert.equal(found, null);
-    else assert.match(found ?? "", expected);
-    await driver.stop(spec.replicaId, { graceMs: 0 });
-    assert.equal(await driver.whyUnreached(spec.replicaId), null);
-  }
-});
+test(
+  "a server on another port, or on the container's own address, is found there",
+  { skip },
+  async (t) => {
+    const { fixture, driver, sink } = await openStage(t);
+    const listens = (host: string, port: number): ReplicaSpec =>
+      fixture.python(
+        `import signal, socket; server = socket.create_server(("${host}", ${port})); print("up", flush=True); signal.pause()`,
+        { port: 8000 },
+      );
+    const cases: [ReplicaSpec, RegExp | null][] = [
+      [listens("0.0.0.0", 8000), null],
+      [
+        listens("0.0.0.0", 9000),
+        /^It listens on port 9000: set port = 9000, or have it listen on 8000\.$/,
+      ],
+      [listens("127.0.0.1", 8000), /^It listens on port 8000 of 127\.0\.0\.1 only/],
+    ];
+    for (const [spec, expected] of cases) {
+      await driver.start(spec, live);
+      await sink.line(spec.replicaId, "up");
+      const found = await driver.whyUnreached(spec.replicaId);
+      if (expected === null) assert.equal(found, null);
+      else assert.match(found ?? "", expected);
+      await driver.stop(spec.replicaId, { graceMs: 0 });
+      assert.equal(await driver.whyUnreached(spec.replicaId), null);
+    }
+  },
+);
 
 test("what a start command lacks is named", { skip }, async (t) => {
   const { fixture, driver, sink } = await openStage(t);
-  const write = (name: string, text: string): string => `printf '${text}' >/tmp/${name}; chmod +x /tmp/${name}; `;
+  const write = (name: string, text: string): string =>
+    `printf '${text}' >/tmp/${name}; chmod +x /tmp/${name}; `;
   const cases: [string[], RegExp][] = [
-    [["no-such-program"], /^The start command was not found: no-such-program\. Correct the entrypoint/],
-    [["sh", "-c", "no-such-program; exit"], /the program no-such-program, which it runs, was not found\./],
+    [
+      ["no-such-program"],
+      /^The start command was not found: no-such-program\. Correct the entrypoint/,
+    ],
+    [
+      ["sh", "-c", "no-such-program; exit"],
+      /the program no-such-program, which it runs, was not found\./,
+    ],
     [
       ["sh", "-c", `${write("crlf.sh", "#!/bin/sh\\r\\n")} exec /tmp/crlf.sh`],
       /^\/tmp\/crlf\.sh has line endings of Windows/,
@@ -323,7 +386,10 @@ time.sleep(1000)`);
   await sink.line(spec.replicaId, "19");
   await driver.stop(spec.replicaId, { graceMs: 0 });
   await driver.forget(spec.replicaId);
-  assert.deepEqual(sink.texts(spec.replicaId), [...Array.from({ length: 20 }, (_, n) => `${n}`), "?".repeat(20_000)]);
+  assert.deepEqual(sink.texts(spec.replicaId), [
+    ...Array.from({ length: 20 }, (_, n) => `${n}`),
+    "?".repeat(20_000),
+  ]);
 });
 
 test(
@@ -368,35 +434,41 @@ sys.exit(3)`,
   },
 );
 
-test("what runs when the engine ends is reported once, and what it lost track of is removed", { skip }, async (t) => {
-  const engine = await startOwnEngine(t);
-  const stage = await openStage(t, { engine: engine.current });
-  const { fixture, driver } = stage;
-  for (const signal of ["SIGKILL", "SIGTERM"] as const) {
-    const spec = await startServing(stage);
-    // As if the engine had ended before it could answer the request to create this one.
-    const given = [`${labels.instance}=${fixture.instanceId}`, `${labels.replica}=lost`];
-    fixture.docker("create", ...given.flatMap((one) => ["--label", one]), baseImage, "true");
-    await engine.end(signal);
-    await until("the driver knows", () => driver.outage() !== null);
-    await engine.start();
-    await stage.sink.told("exited", spec.replicaId);
-    await driver.forget(spec.replicaId);
-    assert.equal(exitsOf(stage, spec).length, 1);
-    await until("the lost one is removed", async () => (await fixture.remains()).length === 0);
-    await until("the driver knows that it is back", () => driver.outage() === null);
-  }
-  const last = await startServing(stage);
-  const pid = Number(readFileSync(join(dirname(engine.current.dataRoot), "docker.pid"), "utf8"));
-  process.kill(pid, "SIGSTOP");
-  try {
-    await until("the driver knows that it hangs", () => driver.outage() !== null, { deadlineMs: 60_000 });
-  } finally {
-    process.kill(pid, "SIGCONT");
-  }
-  await until("the driver knows that it answers", () => driver.outage() === null);
-  assert.equal(exitsOf(stage, last).length, 0);
-  await driver.stop(last.replicaId, { graceMs: 0 });
-  await driver.forget(last.replicaId);
-  assert.deepEqual(await fixture.remains(), []);
-});
+test(
+  "what runs when the engine ends is reported once, and what it lost track of is removed",
+  { skip },
+  async (t) => {
+    const engine = await startOwnEngine(t);
+    const stage = await openStage(t, { engine: engine.current });
+    const { fixture, driver } = stage;
+    for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+      const spec = await startServing(stage);
+      // As if the engine had ended before it could answer the request to create this one.
+      const given = [`${labels.instance}=${fixture.instanceId}`, `${labels.replica}=lost`];
+      fixture.docker("create", ...given.flatMap((one) => ["--label", one]), baseImage, "true");
+      await engine.end(signal);
+      await until("the driver knows", () => driver.outage() !== null);
+      await engine.start();
+      await stage.sink.told("exited", spec.replicaId);
+      await driver.forget(spec.replicaId);
+      assert.equal(exitsOf(stage, spec).length, 1);
+      await until("the lost one is removed", async () => (await fixture.remains()).length === 0);
+      await until("the driver knows that it is back", () => driver.outage() === null);
+    }
+    const last = await startServing(stage);
+    const pid = Number(readFileSync(join(dirname(engine.current.dataRoot), "docker.pid"), "utf8"));
+    process.kill(pid, "SIGSTOP");
+    try {
+      await until("the driver knows that it hangs", () => driver.outage() !== null, {
+        deadlineMs: 60_000,
+      });
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+    await until("the driver knows that it answers", () => driver.outage() === null);
+    assert.equal(exitsOf(stage, last).length, 0);
+    await driver.stop(last.replicaId, { graceMs: 0 });
+    await driver.forget(last.replicaId);
+    assert.deepEqual(await fixture.remains(), []);
+  },
+);

@@ -14,9 +14,14 @@ const none = { kind: "none", reason: "as a test" } as const;
 const grounds: (readonly [string, Sandbox])[] = [["process (without a sandbox)", none]];
 if (sandbox.kind === "namespaces") {
   grounds.unshift(["process (sandboxed)", sandbox]);
-  if (sandbox.hasOverlays) grounds.push(["process (sandboxed, copying)", { ...sandbox, hasOverlays: false }]);
+  if (sandbox.hasOverlays)
+    grounds.push(["process (sandboxed, copying)", { ...sandbox, hasOverlays: false }]);
 } else {
-  test("the process driver in a sandbox", { skip: `this machine has none: ${sandbox.reason}` }, () => undefined);
+  test(
+    "the process driver in a sandbox",
+    { skip: `this machine has none: ${sandbox.reason}` },
+    () => undefined,
+  );
 }
 
 for (const [name, one] of drawCases(grounds, { what: "kinds of sandbox", max: 1 })) {

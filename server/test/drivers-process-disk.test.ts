@@ -1,5 +1,6 @@
-// Apps that fill the disk in every way that they have: on a small disk, with the process driver and what watches over it.
-// Each is ended with the reason, another project's app goes on, and the platform can still write.
+// Apps that fill the disk in every way that they have: on a small disk, with the process driver and
+// what watches over it. Each is ended with the reason, another project's app goes on, and the
+// platform can still write.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
@@ -34,7 +35,10 @@ type Stage = {
   readonly reserve: DiskReserve;
 };
 
-async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> = {}): Promise<Stage> {
+async function open(
+  t: TestContext,
+  limits: Partial<DiskWatchOptions["limits"]> = {},
+): Promise<Stage> {
   const dataDir = smallDisk(t, { megabytes: 400, files: 20_000 });
   const fixture = new ProcessFixture({ sandbox, dataDir });
   const reserve = new DiskReserve(dataDir);
@@ -59,10 +63,19 @@ async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> 
   return { dataDir, fixture, driver, sink, disk, reserve };
 }
 
-async function start({ fixture, driver }: Stage, code: string, projectId?: ProjectId): Promise<ReplicaSpec> {
+async function start(
+  { fixture, driver }: Stage,
+  code: string,
+  projectId?: ProjectId,
+): Promise<ReplicaSpec> {
   const entrypoint = [python, "-c", code];
   const given = projectId === undefined ? {} : { projectId };
-  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint, ...given });
+  const spec = replicaSpec({
+    artifact: fixture.artifact({}),
+    runtime: "custom",
+    entrypoint,
+    ...given,
+  });
   await driver.start(spec, live);
   return spec;
 }
@@ -101,7 +114,10 @@ describe("an app that fills the disk is ended with that reason, and others go on
   const ways: Record<string, { readonly code: string; readonly reason: RegExp }> = {
     "its storage": { code: pieces("/persistent-storage/f"), reason: nearlyFull },
     "/tmp": { code: pieces("/tmp/f"), reason: nearlyFull },
-    "its home": { code: `import os\nos.chdir(os.environ["HOME"])\n${pieces("f")}`, reason: nearlyFull },
+    "its home": {
+      code: `import os\nos.chdir(os.environ["HOME"])\n${pieces("f")}`,
+      reason: nearlyFull,
+    },
     "its own code": { code: pieces("f"), reason: nearlyFull },
     "its storage in one step": { code: atOnce("/persistent-storage/f"), reason: nearlyFull },
     "/tmp in one step": { code: atOnce("/tmp/f"), reason: nearlyFull },
@@ -166,7 +182,10 @@ while True:
       reason: /room for \d+ more files\), and this replica has written \d+ files/,
     },
   };
-  for (const [way, { code, reason }] of drawCases(Object.entries(ways), { what: "ways to fill a disk", max: 3 })) {
+  for (const [way, { code, reason }] of drawCases(Object.entries(ways), {
+    what: "ways to fill a disk",
+    max: 3,
+  })) {
     test(`by ${way}`, async (t) => {
       const stage = await open(t);
       const { sink, dataDir, reserve } = stage;
@@ -177,13 +196,16 @@ while True:
       const exited = await sink.told("exited", spec.replicaId);
       assert.match(exited.reason, reason);
       await until("the platform can write", () => {
-        for (let index = 0; index < 20; index++) writeFileSync(join(dataDir, `wal-${index}`), Buffer.alloc(1_000_000));
+        for (let index = 0; index < 20; index++)
+          writeFileSync(join(dataDir, `wal-${index}`), Buffer.alloc(1_000_000));
         return true;
       });
       const before = sink.texts(beside.replicaId).length;
       await until("the neighbour goes on", () => sink.texts(beside.replicaId).length > before + 3);
       assert.equal(
-        sink.events.some(({ kind, replicaId }) => kind === "exited" && replicaId === beside.replicaId),
+        sink.events.some(
+          ({ kind, replicaId }) => kind === "exited" && replicaId === beside.replicaId,
+        ),
         false,
       );
     });
@@ -210,28 +232,32 @@ time.sleep(1000)`;
   });
 });
 
-test("a project that has filled the disk may not start until there is room; others may", { skip }, async (t) => {
-  const stage = await open(t);
-  const spec = await start(stage, pieces("/persistent-storage/f"));
-  await stage.sink.told("exited", spec.replicaId);
-  await assert.rejects(start(stage, neighbour), (error: Error) => {
-    assert.ok(error instanceof StartRefused);
-    assert.match(error.message, /storage has grown by .*: delete files in \/persistent-storage/);
-    return true;
-  });
-  assert.match(
-    stage.disk.buildRefusal() ?? "",
-    /nearly full .* nothing is built until its operator has freed up space/,
-  );
-  await until("the room that was kept is given back", () => stage.reserve.heldBytes() === 0);
-  const beside = await start(stage, neighbour, other);
-  await stage.sink.line(beside.replicaId, "well");
-  rmSync(join(stage.dataDir, "storage", spec.projectId), { recursive: true });
-  await until("there is room again", () => stage.disk.buildRefusal() === null);
-  const again = await start(stage, neighbour);
-  await stage.sink.line(again.replicaId, "well");
-  await until("the reserve is kept again", () => stage.reserve.heldBytes() > 0);
-});
+test(
+  "a project that has filled the disk may not start until there is room; others may",
+  { skip },
+  async (t) => {
+    const stage = await open(t);
+    const spec = await start(stage, pieces("/persistent-storage/f"));
+    await stage.sink.told("exited", spec.replicaId);
+    await assert.rejects(start(stage, neighbour), (error: Error) => {
+      assert.ok(error instanceof StartRefused);
+      assert.match(error.message, /storage has grown by .*: delete files in \/persistent-storage/);
+      return true;
+    });
+    assert.match(
+      stage.disk.buildRefusal() ?? "",
+      /nearly full .* nothing is built until its operator has freed up space/,
+    );
+    await until("the room that was kept is given back", () => stage.reserve.heldBytes() === 0);
+    const beside = await start(stage, neighbour, other);
+    await stage.sink.line(beside.replicaId, "well");
+    rmSync(join(stage.dataDir, "storage", spec.projectId), { recursive: true });
+    await until("there is room again", () => stage.disk.buildRefusal() === null);
+    const again = await start(stage, neighbour);
+    await stage.sink.line(again.replicaId, "well");
+    await until("the reserve is kept again", () => stage.reserve.heldBytes() > 0);
+  },
+);
 
 test(
   "a disk that is filled from outside ends nobody, and what may be stored is refused until there is room",
@@ -248,7 +274,9 @@ test(
         written.push(1);
         return false;
       } catch (error) {
-        return (error as NodeJS.ErrnoException).code === "ENOSPC" && stage.disk.storeRefusal() !== null;
+        return (
+          (error as NodeJS.ErrnoException).code === "ENOSPC" && stage.disk.storeRefusal() !== null
+        );
       }
     });
     assert.match(
@@ -266,41 +294,59 @@ test(
   },
 );
 
-test("a replica that writes more than it may is ended, whatever room there is", { skip }, async (t) => {
-  const stage = await open(t, { replicaBytes: 50_000_000 });
-  const spec = await start(stage, `open("/tmp/f", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`);
-  const { reason } = await stage.sink.told("exited", spec.replicaId);
-  assert.match(reason, /has written \d+ MB to the disk .* more than its limit of 50 MB .*SLIPWAY_REPLICA_DISK_GB/);
-});
+test(
+  "a replica that writes more than it may is ended, whatever room there is",
+  { skip },
+  async (t) => {
+    const stage = await open(t, { replicaBytes: 50_000_000 });
+    const spec = await start(
+      stage,
+      `open("/tmp/f", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`,
+    );
+    const { reason } = await stage.sink.told("exited", spec.replicaId);
+    assert.match(
+      reason,
+      /has written \d+ MB to the disk .* more than its limit of 50 MB .*SLIPWAY_REPLICA_DISK_GB/,
+    );
+  },
+);
 
-test("a project whose volume has a size of its own may not write more than that", { skip }, async (t) => {
-  const stage = await open(t, { storageBytes: 200_000_000 });
-  const write = `open("/persistent-storage/f", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`;
-  const spec = await start(stage, write);
-  stage.disk.limitStorage(spec.projectId, 50_000_000);
-  const { reason } = await stage.sink.told("exited", spec.replicaId);
-  assert.match(
-    reason,
-    /holds [56]\d MB, more than its limit of 50 MB \(the size of its volume\): delete files in \/persistent-storage/,
-  );
-});
+test(
+  "a project whose volume has a size of its own may not write more than that",
+  { skip },
+  async (t) => {
+    const stage = await open(t, { storageBytes: 200_000_000 });
+    const write = `open("/persistent-storage/f", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`;
+    const spec = await start(stage, write);
+    stage.disk.limitStorage(spec.projectId, 50_000_000);
+    const { reason } = await stage.sink.told("exited", spec.replicaId);
+    assert.match(
+      reason,
+      /holds [56]\d MB, more than its limit of 50 MB \(the size of its volume\): delete files in \/persistent-storage/,
+    );
+  },
+);
 
-test("a project over its limit may run to delete files, but its storage may not grow", { skip }, async (t) => {
-  const stage = await open(t, { storageBytes: 50_000_000 });
-  const write = (name: string): string =>
-    `open("/persistent-storage/${name}", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`;
-  const spec = await start(stage, write("one"));
-  const { reason } = await stage.sink.told("exited", spec.replicaId);
-  assert.match(
-    reason,
-    /holds [56]\d MB, more than its limit of 50 MB \(SLIPWAY_STORAGE_LIMIT_GB\): delete files in \/persistent-storage/,
-  );
-  const more = await start(stage, write("two"));
-  assert.match(
-    (await stage.sink.told("exited", more.replicaId)).reason,
-    /holds (?:[6-9]\d|1[0-2]\d) MB, more than its limit of 50 MB/,
-  );
-  const deletes = `import os\nos.remove("/persistent-storage/one")\nos.remove("/persistent-storage/two")\nprint("deleted", flush=True)`;
-  const cleaner = await start(stage, deletes);
-  await stage.sink.line(cleaner.replicaId, "deleted");
-});
+test(
+  "a project over its limit may run to delete files, but its storage may not grow",
+  { skip },
+  async (t) => {
+    const stage = await open(t, { storageBytes: 50_000_000 });
+    const write = (name: string): string =>
+      `open("/persistent-storage/${name}", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`;
+    const spec = await start(stage, write("one"));
+    const { reason } = await stage.sink.told("exited", spec.replicaId);
+    assert.match(
+      reason,
+      /holds [56]\d MB, more than its limit of 50 MB \(SLIPWAY_STORAGE_LIMIT_GB\): delete files in \/persistent-storage/,
+    );
+    const more = await start(stage, write("two"));
+    assert.match(
+      (await stage.sink.told("exited", more.replicaId)).reason,
+      /holds (?:[6-9]\d|1[0-2]\d) MB, more than its limit of 50 MB/,
+    );
+    const deletes = `import os\nos.remove("/persistent-storage/one")\nos.remove("/persistent-storage/two")\nprint("deleted", flush=True)`;
+    const cleaner = await start(stage, deletes);
+    await stage.sink.line(cleaner.replicaId, "deleted");
+  },
+);

@@ -1,4 +1,5 @@
-// How replicas of the process driver end: what their owner is told of an exit, and who is asked to end when one is stopped.
+// How replicas of the process driver end: what their owner is told of an exit, and who is asked to
+// end when one is stopped.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { chmodSync, symlinkSync, writeFileSync } from "node:fs";
@@ -25,7 +26,11 @@ const reasons: readonly [string, string[], RegExp][] = [
     ["python", "-c", "import no_such_module"],
     /^The app ended with exit code 1: ModuleNotFoundError: No module named 'no_such_module'\. Add its package /,
   ],
-  ["a signal", ["python", "-c", "import os; os.kill(os.getpid(), 11)"], /^The app was ended by SIGSEGV\.$/],
+  [
+    "a signal",
+    ["python", "-c", "import os; os.kill(os.getpid(), 11)"],
+    /^The app was ended by SIGSEGV\.$/,
+  ],
   [
     "a kill from elsewhere",
     ["python", "-c", "import os; os.kill(os.getpid(), 9)"],
@@ -41,7 +46,11 @@ const reasons: readonly [string, string[], RegExp][] = [
     ["sh", "-c", "no-such-program --port 8000"],
     /^The start command ended with exit code 127: the program no-such-program, which it runs, was not found\./,
   ],
-  ["a script with line endings of Windows", ["./crlf.sh"], /^\.\/crlf\.sh has line endings of Windows \(CRLF\)/],
+  [
+    "a script with line endings of Windows",
+    ["./crlf.sh"],
+    /^\.\/crlf\.sh has line endings of Windows \(CRLF\)/,
+  ],
   [
     "a script whose interpreter is missing",
     ["sh", "-c", "exec ./nowhere.sh"],
@@ -52,7 +61,11 @@ const reasons: readonly [string, string[], RegExp][] = [
     ["./outside.sh"],
     /^The start command was not found: \.\/outside\.sh\./,
   ],
-  ["an end by itself", ["true"], /^The app exited on its own \(exit code 0\); its start command must keep running/],
+  [
+    "an end by itself",
+    ["true"],
+    /^The app exited on its own \(exit code 0\); its start command must keep running/,
+  ],
 ];
 const server = `import signal, sys, time
 def end(*_):
@@ -82,7 +95,11 @@ const cases: readonly [string, string[], string[]][] = [
   ["behind a script", ["bash", "start.sh"], ["ending", "ended"]],
   ["behind another program", ["python", "wrapper.py"], ["ending", "ended"]],
   ["in a session of its own", ["sh", "-c", "setsid python app.py & wait"], ["ending", "ended"]],
-  ["once, where its manager asks it", ["python", "manager.py"], ["ending", "ended", "manager ended"]],
+  [
+    "once, where its manager asks it",
+    ["python", "manager.py"],
+    ["ending", "ended", "manager ended"],
+  ],
 ];
 for (const sandbox of drawCases(sandboxes, { what: "kinds of sandbox", max: 1 })) {
   describe(`ends of processes, sandbox: ${sandbox.kind}`, () => {
@@ -96,7 +113,10 @@ function exits(sandbox: Sandbox): void {
   for (const [what, entrypoint, form] of reasons) {
     it(`says how an app ended: ${what}`, async (t) => {
       const { fixture, driver, sink } = await stage(t, { sandbox });
-      const artifact = fixture.artifact({ "crlf.sh": "#!/bin/sh\r\n", "nowhere.sh": "#!/opt/nowhere/sh\n" });
+      const artifact = fixture.artifact({
+        "crlf.sh": "#!/bin/sh\r\n",
+        "nowhere.sh": "#!/opt/nowhere/sh\n",
+      });
       const appDir = String(artifact["appDir"]);
       for (const name of ["crlf.sh", "nowhere.sh"]) chmodSync(join(appDir, name), 0o755);
       const outside = temporaryFolder(t, "outside");
@@ -147,9 +167,14 @@ function wrappers(sandbox: Sandbox): void {
       await driver.start(spec, live);
       await sink.line(spec.replicaId, "up");
       await driver.stop(spec.replicaId, { graceMs });
-      assert.equal((await sink.told("exited", spec.replicaId)).reason.startsWith("The replica was stopped"), true);
+      assert.equal(
+        (await sink.told("exited", spec.replicaId)).reason.startsWith("The replica was stopped"),
+        true,
+      );
       await sink.line(spec.replicaId, expected.at(-1) ?? "");
-      const printed = sink.taken.filter(({ stream }) => stream === "stdout").map(({ text }) => text);
+      const printed = sink.taken
+        .filter(({ stream }) => stream === "stdout")
+        .map(({ text }) => text);
       assert.deepEqual(printed, ["up", ...expected]);
     });
   }
@@ -157,7 +182,11 @@ function wrappers(sandbox: Sandbox): void {
   it("waits for what a shell leaves behind no longer than the grace", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const script = `python -c 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); signal.pause()'; exit`;
-    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    const spec = replicaSpec({
+      artifact: fixture.artifact({}),
+      runtime: "custom",
+      entrypoint: ["sh", "-c", script],
+    });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "up");
     await driver.stop(spec.replicaId, { graceMs: 500 });
@@ -180,7 +209,11 @@ signal.pause()`;
       await sink.line(spec.replicaId, "up");
       const found = await driver.whyUnreached(spec.replicaId);
       if (port === "0") assert.equal(found, null);
-      else assert.match(found ?? "", /^It listens on port 39471: set port = 39471, or have it listen on \d+\.$/);
+      else
+        assert.match(
+          found ?? "",
+          /^It listens on port 39471: set port = 39471, or have it listen on \d+\.$/,
+        );
     }
   });
 }

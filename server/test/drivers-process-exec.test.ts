@@ -8,7 +8,11 @@ import { ProcessFixture } from "#test/support/process-fixture.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 if (sandbox.kind === "none") {
-  test("the process driver", { skip: `this machine has no sandbox: ${sandbox.reason}` }, () => undefined);
+  test(
+    "the process driver",
+    { skip: `this machine has no sandbox: ${sandbox.reason}` },
+    () => undefined,
+  );
 } else {
   execConformance("process", () => {
     const fixture = new ProcessFixture({ sandbox });

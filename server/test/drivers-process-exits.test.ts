@@ -1,5 +1,5 @@
-// When a replica of the process driver has exited, as it is told to whoever counts its time: while nobody watched too, and
-// null where nothing tells it.
+// When a replica of the process driver has exited, as it is told to whoever counts its time: while
+// nobody watched too, and null where nothing tells it.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
@@ -17,12 +17,19 @@ const detected = await detectSandbox(tmpdir());
 const none: Sandbox = { kind: "none", reason: "as a test" };
 const awayMs = 1_500;
 
-/** Starts a replica, leaves it to itself, and after it is gone and some time has passed looks again: when it is said to have exited. */
+/**
+ * Starts a replica, leaves it to itself, and after it is gone and some time has passed looks again:
+ * when it is said to have exited.
+ */
 async function exitUnwatched(
   t: TestContext,
   sandbox: Sandbox,
   given: { readonly script: string; readonly meanwhile: (fixture: ProcessFixture) => void },
-): Promise<{ readonly at: number | null; readonly goneBeforeMs: number; readonly startedMs: number }> {
+): Promise<{
+  readonly at: number | null;
+  readonly goneBeforeMs: number;
+  readonly startedMs: number;
+}> {
   const fixture = new ProcessFixture({ sandbox });
   t.after(() => fixture.close());
   const entrypoint = ["sh", "-c", given.script];
@@ -44,7 +51,11 @@ async function exitUnwatched(
   return { at, goneBeforeMs, startedMs };
 }
 
-async function told(t: TestContext, fixture: ProcessFixture, replicaId: ReplicaId): Promise<number | null> {
+async function told(
+  t: TestContext,
+  fixture: ProcessFixture,
+  replicaId: ReplicaId,
+): Promise<number | null> {
   const driver = fixture.driver();
   const sink = new DriverSink();
   await driver.open(sink);
@@ -66,7 +77,8 @@ for (const sandbox of detected.kind === "none" ? [none] : [detected, none]) {
 
   test(`one that was killed with all of its processes while the platform was away has none (sandbox: ${sandbox.kind})`, async (t) => {
     const kill = (fixture: ProcessFixture): void => {
-      // All are halted first, so that none sees another one end and tells of it before it is killed too.
+      // All are halted first, so that none sees another one end and tells of it before it is killed
+      // too.
       for (const signal of ["SIGSTOP", "SIGKILL"] as const) {
         for (const line of fixture.processes()) {
           const pid = Number(/^process (\d+)/.exec(line)?.[1]);

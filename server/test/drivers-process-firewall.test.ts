@@ -1,5 +1,5 @@
-// What the platform does to the firewall of a machine for networks of replicas; on a machine of its own: an empty network
-// namespace, whose firewall and settings are its own.
+// What the platform does to the firewall of a machine for networks of replicas; on a machine of its
+// own: an empty network namespace, whose firewall and settings are its own.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -10,7 +10,10 @@ const isReady = spawnSync("sh", ["-c", "unshare --net nft list tables"]).status 
 const skip = isReady ? false : "this needs root and nft";
 const drivers = join(import.meta.dirname, "../src/drivers");
 
-/** Runs statements with the functions of the module in a new network namespace, and gives what they print as JSON. */
+/**
+ * Runs statements with the functions of the module in a new network namespace, and gives what they
+ * print as JSON.
+ */
 function onNewMachine(setUp: string, statements: string): unknown {
   const script = `const m = await import(${JSON.stringify(join(drivers, "process/network-machine.ts"))});
 const f = await import(${JSON.stringify(join(drivers, "app-firewall-machine.ts"))});
@@ -21,7 +24,9 @@ const wish = { folder: "/data", mode: "auto", allowed: [], nameServers: ["192.0.
 const print = (value) => console.log(JSON.stringify(value));
 ${statements}`;
   const node = [process.execPath, "--input-type=module", "-e", script];
-  const run = spawnSync("unshare", ["--net", "sh", "-c", `${setUp}\nexec "$@"`, "sh", ...node], { encoding: "utf8" });
+  const run = spawnSync("unshare", ["--net", "sh", "-c", `${setUp}\nexec "$@"`, "sh", ...node], {
+    encoding: "utf8",
+  });
   assert.equal(run.status, 0, run.stderr);
   return JSON.parse(run.stdout);
 }

@@ -1,4 +1,5 @@
-// Apps that turn what they were given against the platform: the files that their output and their readiness go to.
+// Apps that turn what they were given against the platform: the files that their output and their
+// readiness go to.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -9,7 +10,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { readReport, type RuntimeReport, replicaPaths, withRightToRead } from "#drivers/process/replica-files.ts";
+import {
+  readReport,
+  type RuntimeReport,
+  replicaPaths,
+  withRightToRead,
+} from "#drivers/process/replica-files.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { cortexRuntimeDir, ProcessFixture } from "#test/support/process-fixture.ts";
@@ -23,7 +29,13 @@ const live = new AbortController().signal;
 async function runApp(
   t: TestContext,
   code: string,
-): Promise<{ driver: Driver; fixture: ProcessFixture; sink: DriverSink; spec: ReplicaSpec; replicasDir: string }> {
+): Promise<{
+  driver: Driver;
+  fixture: ProcessFixture;
+  sink: DriverSink;
+  spec: ReplicaSpec;
+  replicasDir: string;
+}> {
   const fixture = new ProcessFixture({ sandbox, runtimeDir: cortexRuntimeDir });
   const driver = fixture.driver();
   const sink = new DriverSink();
@@ -60,7 +72,8 @@ print("large", flush=True)
 time.sleep(60)`;
   const { driver, sink, spec } = await runApp(t, code);
   await sink.line(spec.replicaId, "large");
-  // Its own time at the processor, which reading such a file takes: how long it lasts also depends on who else works here.
+  // Its own time at the processor, which reading such a file takes: how long it lasts also depends
+  // on who else works here.
   const before = process.cpuUsage();
   await driver.stop(spec.replicaId, { graceMs: 0 });
   const { user, system } = process.cpuUsage(before);
@@ -187,13 +200,20 @@ test("what the runtime reports is read line by line; a line without an end is an
     writeFileSync(paths.ready, text);
     return readReport(paths);
   };
-  assert.deepEqual(reportOf("x".repeat(70_000)), { error: "the runtime's report is too long", isLast: true });
+  assert.deepEqual(reportOf("x".repeat(70_000)), {
+    error: "the runtime's report is too long",
+    isLast: true,
+  });
   assert.deepEqual(reportOf(""), { isLast: false });
   const listening = '{"listening":true,"port":4321}\n';
   const ready = '{"ready":true,"port":4321}\n';
   assert.deepEqual(reportOf(listening), { port: 4321, isLast: false });
   assert.deepEqual(reportOf(listening + ready), { port: 4321, isLast: true });
-  assert.deepEqual(reportOf(ready), { port: 4321, isLast: true }, "as earlier versions of the runtime say it");
+  assert.deepEqual(
+    reportOf(ready),
+    { port: 4321, isLast: true },
+    "as earlier versions of the runtime say it",
+  );
   const failed = reportOf(`${listening}{"ready":false,"error":"ValueError: no"}\n`);
   assert.deepEqual(failed, { port: 4321, error: "ValueError: no", isLast: true });
 });

@@ -1,5 +1,6 @@
-// What replicas of the process driver are held to where the machine lets us make cgroups: memory, processor time, processes.
-// Real apps that take all they can get, with a neighbour that must not notice.
+// What replicas of the process driver are held to where the machine lets us make cgroups: memory,
+// processor time, processes. Real apps that take all they can get, with a neighbour that must not
+// notice.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -23,10 +24,16 @@ const sandbox = await detectSandbox(tmpdir());
 const cgroups = detectCgroups(`test-${randomUUID()}`);
 after(() => releaseCgroups(cgroups));
 const needs = (controller: Controller): { skip: string | false } => ({
-  skip: cgroups.places.some((place) => place.controller === controller) ? false : `no cgroups here: ${cgroups.missing}`,
+  skip: cgroups.places.some((place) => place.controller === controller)
+    ? false
+    : `no cgroups here: ${cgroups.missing}`,
 });
 
-type Stage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = {
+  readonly fixture: ProcessFixture;
+  readonly driver: Driver;
+  readonly sink: DriverSink;
+};
 
 async function open(t: TestContext): Promise<Stage> {
   const fixture = new ProcessFixture({ sandbox, cgroups });
@@ -44,15 +51,28 @@ async function open(t: TestContext): Promise<Stage> {
   return { fixture, driver, sink };
 }
 
-async function start({ fixture, driver }: Stage, code: string, given: Partial<ReplicaSpec> = {}): Promise<ReplicaSpec> {
+async function start(
+  { fixture, driver }: Stage,
+  code: string,
+  given: Partial<ReplicaSpec> = {},
+): Promise<ReplicaSpec> {
   const entrypoint = [python, "-c", code];
-  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint, ...given });
+  const spec = replicaSpec({
+    artifact: fixture.artifact({}),
+    runtime: "custom",
+    entrypoint,
+    ...given,
+  });
   await driver.start(spec, live);
   return spec;
 }
 
 /** A file of the replica's cgroup. */
-function read(replicaId: ReplicaId, controller: Controller, names: { readonly 1: string; readonly 2: string }): string {
+function read(
+  replicaId: ReplicaId,
+  controller: Controller,
+  names: { readonly 1: string; readonly 2: string },
+): string {
   const place = groupAt(cgroups.places, replicaId).find((one) => one.controller === controller);
   assert.ok(place, `there is a ${controller} cgroup`);
   return readFileSync(join(place.folder, names[place.version]), "utf8").trim();
@@ -80,7 +100,10 @@ test(
     assert.equal(signal, "SIGKILL");
     assert.match(reason, /used up its memory of 0\.2 GB; raise memory/);
     const before = stage.sink.texts(beside.replicaId).length;
-    await until("the neighbour goes on", () => stage.sink.texts(beside.replicaId).length > before + 3);
+    await until(
+      "the neighbour goes on",
+      () => stage.sink.texts(beside.replicaId).length > before + 3,
+    );
     assert.equal(stage.driver.capabilities.memoryLimit, true);
   },
 );
@@ -99,34 +122,46 @@ test(
   },
 );
 
-test("an app that ran out of memory while nobody watched is told with that reason", needs("memory"), async (t) => {
-  const fixture = new ProcessFixture({ sandbox, cgroups });
-  const first = fixture.driver();
-  await first.open(new DriverSink());
-  const slow = hog.replace("import time", "import time\ntime.sleep(1)");
-  const spec = await start({ fixture, driver: first, sink: new DriverSink() }, slow, { memoryGb: 0.2 });
-  await first.close();
-  await until("it is gone", () => fixture.processes().length === 0);
-  const second = fixture.driver();
-  const sink = new DriverSink();
-  await second.open(sink);
-  t.after(async () => {
-    await second.close();
-    await fixture.close();
-  });
-  assert.match((await sink.told("exited", spec.replicaId)).reason, /used up its memory of 0\.2 GB/);
-  const folders = groupAt(cgroups.places, spec.replicaId).map(({ folder }) => folder);
-  // A process that the kernel has just killed leaves its cgroup a moment later.
-  await until("its cgroups are empty", () =>
-    folders.every((folder) => !existsSync(folder) || readFileSync(join(folder, "cgroup.procs"), "utf8") === ""),
-  );
-  await second.forget(spec.replicaId);
-  assert.deepEqual(
-    folders.filter((folder) => existsSync(folder)),
-    [],
-    "its cgroups are gone",
-  );
-});
+test(
+  "an app that ran out of memory while nobody watched is told with that reason",
+  needs("memory"),
+  async (t) => {
+    const fixture = new ProcessFixture({ sandbox, cgroups });
+    const first = fixture.driver();
+    await first.open(new DriverSink());
+    const slow = hog.replace("import time", "import time\ntime.sleep(1)");
+    const spec = await start({ fixture, driver: first, sink: new DriverSink() }, slow, {
+      memoryGb: 0.2,
+    });
+    await first.close();
+    await until("it is gone", () => fixture.processes().length === 0);
+    const second = fixture.driver();
+    const sink = new DriverSink();
+    await second.open(sink);
+    t.after(async () => {
+      await second.close();
+      await fixture.close();
+    });
+    assert.match(
+      (await sink.told("exited", spec.replicaId)).reason,
+      /used up its memory of 0\.2 GB/,
+    );
+    const folders = groupAt(cgroups.places, spec.replicaId).map(({ folder }) => folder);
+    // A process that the kernel has just killed leaves its cgroup a moment later.
+    await until("its cgroups are empty", () =>
+      folders.every(
+        (folder) =>
+          !existsSync(folder) || readFileSync(join(folder, "cgroup.procs"), "utf8") === "",
+      ),
+    );
+    await second.forget(spec.replicaId);
+    assert.deepEqual(
+      folders.filter((folder) => existsSync(folder)),
+      [],
+      "its cgroups are gone",
+    );
+  },
+);
 
 test("a busy app gets the cores that it asked for and no more", needs("cpu"), async (t) => {
   const stage = await open(t);
@@ -136,7 +171,11 @@ test("a busy app gets the cores that it asked for and no more", needs("cpu"), as
   const max = read(spec.replicaId, "cpu", { 1: "cpu.cfs_quota_us", 2: "cpu.max" });
   assert.match(max, /^5000( 100000)?$/);
   const held = (): number =>
-    Number(/^nr_throttled (\d+)$/m.exec(read(spec.replicaId, "cpu", { 1: "cpu.stat", 2: "cpu.stat" }))?.[1]);
+    Number(
+      /^nr_throttled (\d+)$/m.exec(
+        read(spec.replicaId, "cpu", { 1: "cpu.stat", 2: "cpu.stat" }),
+      )?.[1],
+    );
   await until("the kernel has held it back", () => held() > 3);
 });
 
@@ -212,7 +251,10 @@ print("is", open("/proc/self/oom_score_adj").read().strip(), os.nice(0), flush=T
   const spec = await start({ fixture, driver, sink }, code);
   const [score, nice] = (await sink.line(spec.replicaId, "is")).split(" ").slice(-2).map(Number);
   assert.equal(score, 1000);
-  assert.ok(Number(nice) >= getPriority() + 5, `nice ${nice}, with ${getPriority()} of the platform`);
+  assert.ok(
+    Number(nice) >= getPriority() + 5,
+    `nice ${nice}, with ${getPriority()} of the platform`,
+  );
   await sink.told("exited", spec.replicaId);
 });
 

@@ -1,5 +1,5 @@
-// Output of replicas of the process driver: how soon it comes, and that an app which writes without end fills neither
-// the disk nor the memory.
+// Output of replicas of the process driver: how soon it comes, and that an app which writes without
+// end fills neither the disk nor the memory.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -16,7 +16,9 @@ import { until } from "#test/support/until.ts";
 const live = new AbortController().signal;
 const none = { kind: "none", reason: "as a test" } as const;
 
-async function stage(t: TestContext): Promise<{ fixture: ProcessFixture; driver: Driver; sink: DriverSink }> {
+async function stage(
+  t: TestContext,
+): Promise<{ fixture: ProcessFixture; driver: Driver; sink: DriverSink }> {
   const fixture = new ProcessFixture({ sandbox: none });
   const driver = fixture.driver();
   const sink = new DriverSink();
@@ -36,14 +38,17 @@ async function stage(t: TestContext): Promise<{ fixture: ProcessFixture; driver:
 /** Bytes that a replica's output takes on the disk. */
 function diskBytes(fixture: ProcessFixture, replicaId: string): number {
   const dir = join(fixture.replicasDir, replicaId);
-  const listed = execFileSync("du", ["--block-size=1", join(dir, "stdout"), join(dir, "stderr")], { encoding: "utf8" });
+  const listed = execFileSync("du", ["--block-size=1", join(dir, "stdout"), join(dir, "stderr")], {
+    encoding: "utf8",
+  });
   return listed.split("\n").reduce((sum, line) => sum + (Number.parseInt(line, 10) || 0), 0);
 }
 
 test("a line comes within 50 ms", async (t) => {
   const { fixture, driver, sink } = await stage(t);
   const seen = join(temporaryFolder(t, "seen"), "seen");
-  // Each is printed once the one before was handed over, so that none comes in the company of another one.
+  // Each is printed once the one before was handed over, so that none comes in the company of
+  // another one.
   const code = `import os, time
 for i in range(30):
     print(time.time(), flush=True)
@@ -110,7 +115,8 @@ test("lines have the time when they were written, however late they are read", a
   t.after(() => store.resolve());
   const { fixture, driver, sink } = await stage(t);
   sink.storing = () => store.promise;
-  const code = "import time\nfor i in range(6):\n    print(time.time(), flush=True)\n    time.sleep(0.5)";
+  const code =
+    "import time\nfor i in range(6):\n    print(time.time(), flush=True)\n    time.sleep(0.5)";
   const artifact = fixture.artifact({ "app.py": code });
   const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
   await driver.start(spec, live);
@@ -122,9 +128,13 @@ test("lines have the time when they were written, however late they are read", a
   const last = printed.at(-1) ?? 0;
   for (const [index, { at }] of sink.taken.entries()) {
     assert.ok(at >= (printed[index] ?? Number.NaN) - 20, `${at} is after ${printed[index]}`);
-    // With some seconds in between even on a slow machine: without times of its own, each would have the last one's.
+    // With some seconds in between even on a slow machine: without times of its own, each would
+    // have the last one's.
     if (index < 3)
-      assert.ok(at < last, `line ${index} of ${printed[index]} has ${at}, the last was written at ${last}`);
+      assert.ok(
+        at < last,
+        `line ${index} of ${printed[index]} has ${at}, the last was written at ${last}`,
+      );
   }
 });
 
@@ -158,7 +168,9 @@ signal.pause()`;
   const isAll = (): boolean => taken + dropped >= lines + 1;
   await until("every line is handed over or counted", isAll, { deadlineMs: 60_000 });
   assert.equal(taken + dropped, lines + 1);
-  await until("its room is given back", () => diskBytes(fixture, spec.replicaId) < 4_000_000, { deadlineMs: 30_000 });
+  await until("its room is given back", () => diskBytes(fixture, spec.replicaId) < 4_000_000, {
+    deadlineMs: 30_000,
+  });
 });
 
 test("when storing is behind, the newest lines come first, and all have times in their order", async (t) => {
@@ -180,7 +192,8 @@ signal.pause()`;
   sink.lines = async (given) => {
     await store.promise;
     taken.push(...given.map(({ at, text }) => ({ at, number: Number(text) })));
-    if (newestAfter === 0 && given.some(({ text }) => text === String(lines))) newestAfter = taken.length;
+    if (newestAfter === 0 && given.some(({ text }) => text === String(lines)))
+      newestAfter = taken.length;
   };
   const spec = replicaSpec({
     artifact: fixture.artifact({ "app.py": code }),
@@ -207,8 +220,8 @@ test("an app that writes faster than its lines are stored loses the oldest, coun
   const store = Promise.withResolvers<void>();
   t.after(() => store.resolve());
   const { fixture, driver, sink } = await stage(t);
-  // 200 MB of lines of 101 bytes, while the first lines are being stored: less than is counted at once, since on a busy
-  // machine all of it may be there when it is looked at first.
+  // 200 MB of lines of 101 bytes, while the first lines are being stored: less than is counted at
+  // once, since on a busy machine all of it may be there when it is looked at first.
   const blocks = 2000;
   const code = `import os, signal
 block = ("x" * 100 + "\\n").encode() * 1000
@@ -237,7 +250,9 @@ signal.pause()`;
   const written = blocks * 101_000;
   const size = (): number =>
     Number(
-      execFileSync("stat", ["-c", "%s", join(fixture.replicasDir, spec.replicaId, "stdout")], { encoding: "utf8" }),
+      execFileSync("stat", ["-c", "%s", join(fixture.replicasDir, spec.replicaId, "stdout")], {
+        encoding: "utf8",
+      }),
     );
   let max = 0;
   await until(

@@ -1,4 +1,5 @@
-// The sandbox on a machine whose system folders are mounts of their own, as most are, for root and for an ordinary user.
+// The sandbox on a machine whose system folders are mounts of their own, as most are, for root and
+// for an ordinary user.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -11,7 +12,8 @@ const someUser = 65_533;
 
 /** Null when this test can become another user and that user can read the code here. */
 function whyNot(): string | false {
-  if (process.platform !== "linux" || process.getuid?.() !== 0) return "only root can arrange mounts for another user";
+  if (process.platform !== "linux" || process.getuid?.() !== 0)
+    return "only root can arrange mounts for another user";
   try {
     const reads = `test -r ${process.execPath} && test -r ${import.meta.filename}`;
     execFileSync("setpriv", [`--reuid=${someUser}`, "--clear-groups", "sh", "-c", reads]);
@@ -35,11 +37,19 @@ function detected(folder: string, prefix: readonly string[]): { kind: string; re
   return JSON.parse(execFileSync("unshare", command, { encoding: "utf8" })) as { kind: string };
 }
 
-test("apps are sandboxed where /sys forbids devices and programs, for root and for others", { skip: whyNot() }, (t) => {
-  const folder = temporaryFolder(t, "mounts");
-  chmodSync(folder, 0o777);
-  assert.equal(detected(join(folder, "root"), []).kind, "namespaces");
-  const asUser = detected(join(folder, "user"), ["setpriv", `--reuid=${someUser}`, "--clear-groups"]);
-  const hasUserNamespaces = !/unshare failed/.test(asUser.reason ?? "");
-  assert.equal(asUser.kind, hasUserNamespaces ? "namespaces" : "none", asUser.reason);
-});
+test(
+  "apps are sandboxed where /sys forbids devices and programs, for root and for others",
+  { skip: whyNot() },
+  (t) => {
+    const folder = temporaryFolder(t, "mounts");
+    chmodSync(folder, 0o777);
+    assert.equal(detected(join(folder, "root"), []).kind, "namespaces");
+    const asUser = detected(join(folder, "user"), [
+      "setpriv",
+      `--reuid=${someUser}`,
+      "--clear-groups",
+    ]);
+    const hasUserNamespaces = !/unshare failed/.test(asUser.reason ?? "");
+    assert.equal(asUser.kind, hasUserNamespaces ? "namespaces" : "none", asUser.reason);
+  },
+);

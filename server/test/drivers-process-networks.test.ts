@@ -1,4 +1,5 @@
-// Where web servers of replicas listen: at their own port in networks of their own, at a port of the machine's else.
+// Where web servers of replicas listen: at their own port in networks of their own, at a port of
+// the machine's else.
 import { installationOf } from "#drivers/app-firewall.ts";
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
@@ -24,15 +25,25 @@ const live = new AbortController().signal;
 const detected = await detectSandbox(tmpdir());
 const hasNetwork = detected.kind === "namespaces" && detected.network.kind === "own";
 const shared: Sandbox[] = [{ kind: "none", reason: "as a test" }];
-if (detected.kind === "namespaces") shared.push({ ...detected, network: { kind: "shared", reason: "as a test" } });
+if (detected.kind === "namespaces")
+  shared.push({ ...detected, network: { kind: "shared", reason: "as a test" } });
 
-describe("networks of their own", { skip: hasNetwork ? false : "they cannot be had on this machine" }, () => {
-  ownNetworks(detected);
-  preparedNetworks(detected);
-});
-for (const sandbox of shared) describe(`a shared network, sandbox: ${sandbox.kind}`, () => customApps(sandbox));
+describe(
+  "networks of their own",
+  { skip: hasNetwork ? false : "they cannot be had on this machine" },
+  () => {
+    ownNetworks(detected);
+    preparedNetworks(detected);
+  },
+);
+for (const sandbox of shared)
+  describe(`a shared network, sandbox: ${sandbox.kind}`, () => customApps(sandbox));
 
-type Stage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
+type Stage = {
+  readonly fixture: ProcessFixture;
+  readonly driver: Driver;
+  readonly sink: DriverSink;
+};
 
 async function stage(t: TestContext, options: { sandbox: Sandbox }): Promise<Stage> {
   const fixture = new ProcessFixture(options);
@@ -62,7 +73,9 @@ function customApps(sandbox: Sandbox): void {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const artifact = fixture.artifact({ "server.py": customServer });
     const entrypoint = ["python", "server.py", "0.0.0.0:8123"];
-    const specs = [1, 2].map(() => replicaSpec({ artifact, runtime: "custom", entrypoint, port: 8123 }));
+    const specs = [1, 2].map(() =>
+      replicaSpec({ artifact, runtime: "custom", entrypoint, port: 8123 }),
+    );
     const ports = [];
     for (const spec of specs) {
       await driver.start(spec, live);
@@ -104,7 +117,12 @@ function ownNetworks(sandbox: Sandbox): void {
     const artifact = fixture.artifact({ "server.py": customServer });
     const addresses = new Set<string>();
     for (const place of ["0.0.0.0:80", "0.0.0.0:80", "127.0.0.1:80", "localhost:80"]) {
-      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py", place], port: 80 });
+      const spec = replicaSpec({
+        artifact,
+        runtime: "custom",
+        entrypoint: ["python", "server.py", place],
+        port: 80,
+      });
       await driver.start(spec, live);
       const { address, hint } = await sink.told("started", spec.replicaId);
       assert.equal(hint, null);
@@ -130,13 +148,20 @@ function ownNetworks(sandbox: Sandbox): void {
     await driver.start(other, live);
     await driver.stop(spec.replicaId, { graceMs: 0 });
     await assert.rejects(askAddress(address), { code: "ECONNREFUSED" });
-    await assert.rejects(askAddress({ host: "10.213.255.255", port: 80 }), { code: "ECONNREFUSED" });
+    await assert.rejects(askAddress({ host: "10.213.255.255", port: 80 }), {
+      code: "ECONNREFUSED",
+    });
   });
 
   it("gives a web server whose settings name no port one by PORT", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const artifact = fixture.artifact({ "server.py": customServer });
-    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py"], port: 0 });
+    const spec = replicaSpec({
+      artifact,
+      runtime: "custom",
+      entrypoint: ["python", "server.py"],
+      port: 0,
+    });
     await driver.start(spec, live);
     assert.equal(await answer((await sink.told("started", spec.replicaId)).address), "8000 ");
   });
@@ -188,5 +213,8 @@ function linksOf({ dataDir }: ProcessFixture): string[] {
 }
 
 function answer(address: Address): Promise<string> {
-  return until(`an answer at ${formatAddress(address)}`, async () => (await askAddress(address)).body);
+  return until(
+    `an answer at ${formatAddress(address)}`,
+    async () => (await askAddress(address)).body,
+  );
 }

@@ -1,5 +1,5 @@
-// What an app in the sandbox of the process driver can see and do: its own files, and nothing of the platform, of other
-// apps or of whoever runs the platform.
+// What an app in the sandbox of the process driver can see and do: its own files, and nothing of
+// the platform, of other apps or of whoever runs the platform.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -40,15 +40,23 @@ async function runInside(
   });
   const app = `import json, os, resource, subprocess\nresult = None\n${code}\nprint("RESULT " + json.dumps(result))\n`;
   const artifact = fixture.artifact({ "app.py": app, "data/kept.txt": "as built" });
-  const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"], environment });
+  const spec = replicaSpec({
+    artifact,
+    runtime: "custom",
+    entrypoint: ["python", "app.py"],
+    environment,
+  });
   await driver.start(spec, live);
   const line = await sink.line(spec.replicaId, "RESULT ");
   await sink.told("exited", spec.replicaId);
   return { fixture, spec, value: JSON.parse(line.slice("RESULT ".length)) };
 }
 
-test("an app does not see the data folder, other apps, homes or other processes", { skip }, async (t) => {
-  const code = `
+test(
+  "an app does not see the data folder, other apps, homes or other processes",
+  { skip },
+  async (t) => {
+    const code = `
 shown = {}
 for name in ["SECRET_FILE", "OTHER_APP", "OTHER_REPLICA", "HOME_FOLDER", "PLATFORM"]:
     path = os.environ[name]
@@ -58,33 +66,36 @@ shown["processes"] = len([name for name in os.listdir("/proc") if name.isdigit()
 shown["builds"] = len(os.listdir(os.environ["DATA"] + "/builds"))
 shown["run"] = os.path.exists("/run/dbus") or os.path.exists("/run/docker.sock") or os.path.exists("/var/lib")
 result = shown`;
-  const { value } = await runInside(t, code, (fixture) => {
-    writeFileSync(join(fixture.dataDir, "secret.key"), "a secret");
-    const other = processArtifact(fixture.artifact({ "main.py": "" })).appDir;
-    mkdirSync(join(fixture.replicasDir, "other-1"), { recursive: true });
-    const home =
-      readdirSync(homedir()).find((name) => name.startsWith(".") && !dirname(python).includes(name)) ?? ".ssh";
-    return {
-      DATA: fixture.dataDir,
-      SECRET_FILE: join(fixture.dataDir, "secret.key"),
-      OTHER_APP: other,
-      OTHER_REPLICA: join(fixture.replicasDir, "other-1"),
-      HOME_FOLDER: join(homedir(), home),
-      PLATFORM: import.meta.dirname,
-    };
-  });
-  assert.deepEqual(value, {
-    SECRET_FILE: false,
-    OTHER_APP: false,
-    OTHER_REPLICA: false,
-    HOME_FOLDER: false,
-    PLATFORM: false,
-    "data folder": ["builds", "venv"],
-    processes: true,
-    builds: 1,
-    run: false,
-  });
-});
+    const { value } = await runInside(t, code, (fixture) => {
+      writeFileSync(join(fixture.dataDir, "secret.key"), "a secret");
+      const other = processArtifact(fixture.artifact({ "main.py": "" })).appDir;
+      mkdirSync(join(fixture.replicasDir, "other-1"), { recursive: true });
+      const home =
+        readdirSync(homedir()).find(
+          (name) => name.startsWith(".") && !dirname(python).includes(name),
+        ) ?? ".ssh";
+      return {
+        DATA: fixture.dataDir,
+        SECRET_FILE: join(fixture.dataDir, "secret.key"),
+        OTHER_APP: other,
+        OTHER_REPLICA: join(fixture.replicasDir, "other-1"),
+        HOME_FOLDER: join(homedir(), home),
+        PLATFORM: import.meta.dirname,
+      };
+    });
+    assert.deepEqual(value, {
+      SECRET_FILE: false,
+      OTHER_APP: false,
+      OTHER_REPLICA: false,
+      HOME_FOLDER: false,
+      PLATFORM: false,
+      "data folder": ["builds", "venv"],
+      processes: true,
+      builds: 1,
+      run: false,
+    });
+  },
+);
 
 test(
   "an app has no rights: no capability, no way to gain one, no other user's files, nothing to unmount",
@@ -169,34 +180,52 @@ result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").rea
   },
 );
 
-test("a variable of the app does nothing to the tools that make its sandbox", { skip }, async (t) => {
-  const { value, fixture, spec } = await runInside(t, 'result = os.environ["LD_PRELOAD"]', () => ({
-    LD_PRELOAD: "/no/such/library.so",
-    PATH_BEFORE: "x",
-  }));
-  assert.equal(value, "/no/such/library.so");
-  const state = readFileSync(join(fixture.replicasDir, spec.replicaId, "state"), "utf8");
-  assert.equal(state, "running\nexit 0\n");
-});
+test(
+  "a variable of the app does nothing to the tools that make its sandbox",
+  { skip },
+  async (t) => {
+    const { value, fixture, spec } = await runInside(
+      t,
+      'result = os.environ["LD_PRELOAD"]',
+      () => ({
+        LD_PRELOAD: "/no/such/library.so",
+        PATH_BEFORE: "x",
+      }),
+    );
+    assert.equal(value, "/no/such/library.so");
+    const state = readFileSync(join(fixture.replicasDir, spec.replicaId, "state"), "utf8");
+    assert.equal(state, "running\nexit 0\n");
+  },
+);
 
-test("a sandbox that cannot be made refuses the start, says why, and leaves nothing", { skip }, async (t) => {
-  assert.ok(sandbox.kind === "namespaces");
-  const broken = { ...sandbox, systemFolders: [...sandbox.systemFolders, "/no-such-system-folder"] };
-  const fixture = new ProcessFixture({ sandbox: broken });
-  const driver = fixture.driver();
-  await driver.open(new DriverSink());
-  t.after(async () => {
-    await driver.close();
-    await fixture.close();
-  });
-  const spec = replicaSpec({ artifact: fixture.artifact({}), environment: { SECRET: new Secret("tell-nobody") } });
-  await assert.rejects(driver.start(spec, live), (error: Error) => {
-    assert.match(error.message, /could not be started: .*no-such-system-folder/);
-    assert.ok(!error.message.includes("tell-nobody"));
-    return true;
-  });
-  assert.deepEqual(await fixture.remains(), []);
-});
+test(
+  "a sandbox that cannot be made refuses the start, says why, and leaves nothing",
+  { skip },
+  async (t) => {
+    assert.ok(sandbox.kind === "namespaces");
+    const broken = {
+      ...sandbox,
+      systemFolders: [...sandbox.systemFolders, "/no-such-system-folder"],
+    };
+    const fixture = new ProcessFixture({ sandbox: broken });
+    const driver = fixture.driver();
+    await driver.open(new DriverSink());
+    t.after(async () => {
+      await driver.close();
+      await fixture.close();
+    });
+    const spec = replicaSpec({
+      artifact: fixture.artifact({}),
+      environment: { SECRET: new Secret("tell-nobody") },
+    });
+    await assert.rejects(driver.start(spec, live), (error: Error) => {
+      assert.match(error.message, /could not be started: .*no-such-system-folder/);
+      assert.ok(!error.message.includes("tell-nobody"));
+      return true;
+    });
+    assert.deepEqual(await fixture.remains(), []);
+  },
+);
 
 test("folders that an app locked are removed with the replica", { skip }, async (t) => {
   const fixture = new ProcessFixture({ sandbox });
@@ -207,52 +236,66 @@ test("folders that an app locked are removed with the replica", { skip }, async 
     await driver.close();
     await fixture.close();
   });
-  const script = "mkdir -p locked/inside && touch locked/inside/file && chmod 000 locked/inside locked";
-  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+  const script =
+    "mkdir -p locked/inside && touch locked/inside/file && chmod 000 locked/inside locked";
+  const spec = replicaSpec({
+    artifact: fixture.artifact({}),
+    runtime: "custom",
+    entrypoint: ["sh", "-c", script],
+  });
   await driver.start(spec, live);
   await sink.told("exited", spec.replicaId);
   await driver.forget(spec.replicaId);
   assert.deepEqual(await fixture.remains(), []);
 });
 
-test("an app gets variables of every name that a secret may have, with any value", { skip }, async (t) => {
-  const given: Record<string, string> = {
-    plain: "one",
-    "with-dash": 'two "quoted" $HOME `x` \\n',
-    "with.dot": "three\nlines\t# and 'more'",
-    UID: "four",
-    "0digit": "",
-  };
-  const code =
-    "result = {name: value for name, value in os.environ.items() if name in " +
-    JSON.stringify(Object.keys(given)) +
-    " or 'carried' in name}";
-  const { value } = await runInside(t, code, () => given);
-  assert.deepEqual(value, given);
-});
+test(
+  "an app gets variables of every name that a secret may have, with any value",
+  { skip },
+  async (t) => {
+    const given: Record<string, string> = {
+      plain: "one",
+      "with-dash": 'two "quoted" $HOME `x` \\n',
+      "with.dot": "three\nlines\t# and 'more'",
+      UID: "four",
+      "0digit": "",
+    };
+    const code =
+      "result = {name: value for name, value in os.environ.items() if name in " +
+      JSON.stringify(Object.keys(given)) +
+      " or 'carried' in name}";
+    const { value } = await runInside(t, code, () => given);
+    assert.deepEqual(value, given);
+  },
+);
 
-test("a folder that one app hands to another leads no further than what both see anyway", { skip }, async (t) => {
-  // In networks of their own they have no socket in common to hand it over.
-  const network = { kind: "shared", reason: "as a test" } as const;
-  const fixture = new ProcessFixture({ sandbox: sandbox.kind === "none" ? sandbox : { ...sandbox, network } });
-  const driver = fixture.driver();
-  const sink = new DriverSink();
-  await driver.open(sink);
-  t.after(async () => {
-    for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
-    await driver.close();
-    await fixture.close();
-  });
-  const name = `\\0slipway-test-${process.pid}`;
-  const common = `import array, json, os, socket\nunix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)\n`;
-  const giver = `${common}unix.bind("${name}")
+test(
+  "a folder that one app hands to another leads no further than what both see anyway",
+  { skip },
+  async (t) => {
+    // In networks of their own they have no socket in common to hand it over.
+    const network = { kind: "shared", reason: "as a test" } as const;
+    const fixture = new ProcessFixture({
+      sandbox: sandbox.kind === "none" ? sandbox : { ...sandbox, network },
+    });
+    const driver = fixture.driver();
+    const sink = new DriverSink();
+    await driver.open(sink);
+    t.after(async () => {
+      for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+      await driver.close();
+      await fixture.close();
+    });
+    const name = `\\0slipway-test-${process.pid}`;
+    const common = `import array, json, os, socket\nunix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)\n`;
+    const giver = `${common}unix.bind("${name}")
 unix.listen(1)
 print("listening", flush=True)
 taker = unix.accept()[0]
 root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
 taker.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [root]))])
 taker.recv(1)`;
-  const taker = `${common}unix.connect("${name}")
+    const taker = `${common}unix.connect("${name}")
 given = array.array("i", unix.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
 os.fchdir(given)
 print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1, 12)]), flush=True)
@@ -262,28 +305,34 @@ for name in os.listdir("../"):
             print("ENTER", open("../" + name).read(), flush=True)
         except OSError as error:
             print("ENTER", type(error).__name__, flush=True)`;
-  const start = async (code: string, projectId: string): Promise<ReplicaSpec> => {
-    const artifact = fixture.artifact({ "app.py": code });
-    const made = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
-    const spec = { ...made, projectId: projectId as ReplicaSpec["projectId"], storage: projectId };
-    await driver.start(spec, live);
-    return spec;
-  };
-  const one = await start(giver, "p-0000000a");
-  await sink.line(one.replicaId, "listening");
-  const other = await start(taker, "p-0000000b");
-  const line = await sink.line(other.replicaId, "RESULT ");
-  const seen = JSON.parse(line.slice("RESULT ".length)) as string[][];
-  assert.ok(sandbox.kind === "namespaces");
-  const tops = new Set(sandbox.systemFolders.map((folder) => folder.split("/")[1] ?? ""));
-  // What lets the platform run commands in it is there too; who may read it can see the app's variables.
-  const enter = `enter-${one.replicaId}`;
-  for (const names of seen) assert.deepEqual(names, [...tops, enter, "proc", "view"].sort());
-  // Without root all apps are of one user.
-  if (process.getuid?.() === 0) {
-    assert.equal(await sink.line(other.replicaId, "ENTER "), "ENTER PermissionError");
-  }
-});
+    const start = async (code: string, projectId: string): Promise<ReplicaSpec> => {
+      const artifact = fixture.artifact({ "app.py": code });
+      const made = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
+      const spec = {
+        ...made,
+        projectId: projectId as ReplicaSpec["projectId"],
+        storage: projectId,
+      };
+      await driver.start(spec, live);
+      return spec;
+    };
+    const one = await start(giver, "p-0000000a");
+    await sink.line(one.replicaId, "listening");
+    const other = await start(taker, "p-0000000b");
+    const line = await sink.line(other.replicaId, "RESULT ");
+    const seen = JSON.parse(line.slice("RESULT ".length)) as string[][];
+    assert.ok(sandbox.kind === "namespaces");
+    const tops = new Set(sandbox.systemFolders.map((folder) => folder.split("/")[1] ?? ""));
+    // What lets the platform run commands in it is there too; who may read it can see the app's
+    // variables.
+    const enter = `enter-${one.replicaId}`;
+    for (const names of seen) assert.deepEqual(names, [...tops, enter, "proc", "view"].sort());
+    // Without root all apps are of one user.
+    if (process.getuid?.() === 0) {
+      assert.equal(await sink.line(other.replicaId, "ENTER "), "ENTER PermissionError");
+    }
+  },
+);
 
 test(
   "a prepared sandbox shows what the machine mounts after it was made, and keeps nothing of it in use",

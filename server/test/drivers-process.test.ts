@@ -1,4 +1,5 @@
-// The process driver on real processes: what outlives the platform and how it is found again, ports, exits, secrets.
+// The process driver on real processes: what outlives the platform and how it is found again,
+// ports, exits, secrets.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -45,7 +46,10 @@ function adoption(sandbox: Sandbox): void {
     try {
       // Spread over the time that a start takes, from the first folder to the running app.
       for (let round = 0; round < killRounds; round++)
-        await killWhileStarting(fixture, { afterStarts: 1 + (round % 3), delay: (round * 8) / killRounds });
+        await killWhileStarting(fixture, {
+          afterStarts: 1 + (round % 3),
+          delay: (round * 8) / killRounds,
+        });
       assert.deepEqual(await fixture.remains(), []);
     } finally {
       await fixture.close();
@@ -54,14 +58,21 @@ function adoption(sandbox: Sandbox): void {
 
   it("goes on with the output where a killed platform was, missing none of it", async (t) => {
     const fixture = new ProcessFixture({ sandbox });
-    // It prints for seconds, so that it is in the midst of it when the platform is killed, also on a busy machine.
-    const script = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo line $i; sleep 0.01; done; exec sleep 1000";
-    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    // It prints for seconds, so that it is in the midst of it when the platform is killed, also on
+    // a busy machine.
+    const script =
+      "i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo line $i; sleep 0.01; done; exec sleep 1000";
+    const spec = replicaSpec({
+      artifact: fixture.artifact({}),
+      runtime: "custom",
+      entrypoint: ["sh", "-c", script],
+    });
     const holder = spawnHolder(fixture, [spec]);
     let seen = "";
     holder.stdout?.on("data", (chunk: Buffer) => (seen += chunk.toString()));
     const { offsets } = replicaPaths(join(fixture.replicasDir, spec.replicaId));
-    const kept = (): number => (readJson(offsets) as { stdout: { offset: number } } | null)?.stdout.offset ?? 0;
+    const kept = (): number =>
+      (readJson(offsets) as { stdout: { offset: number } } | null)?.stdout.offset ?? 0;
     await until("how far it came was written down", () => kept() > 0);
     holder.kill("SIGKILL");
     await once(holder, "close");
@@ -84,7 +95,10 @@ function adoption(sandbox: Sandbox): void {
   });
 }
 
-function spawnHolder(fixture: ProcessFixture, specs: readonly ReplicaSpec[]): ReturnType<typeof spawn> {
+function spawnHolder(
+  fixture: ProcessFixture,
+  specs: readonly ReplicaSpec[],
+): ReturnType<typeof spawn> {
   const holder = join(import.meta.dirname, "support/driver-holder.ts");
   return spawn(process.execPath, [holder, JSON.stringify({ ...fixture.places(), specs })], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -95,12 +109,19 @@ async function killWhileStarting(
   fixture: ProcessFixture,
   given: { afterStarts: number; delay: number },
 ): Promise<void> {
-  const specs = Array.from({ length: given.afterStarts + 2 }, () => fixture.spec({ kind: "serves" }));
+  const specs = Array.from({ length: given.afterStarts + 2 }, () =>
+    fixture.spec({ kind: "serves" }),
+  );
   const holder = spawnHolder(fixture, specs);
-  // The folder of a start is its first act: from there it is a matter of turns of the event loop and microseconds.
+  // The folder of a start is its first act: from there it is a matter of turns of the event loop
+  // and microseconds.
   const wanted = specs[given.afterStarts - 1];
   while (!readFolder(fixture.replicasDir).includes(wanted?.replicaId ?? "")) {
-    assert.equal(holder.exitCode ?? holder.signalCode, null, "the platform starts replicas until it is killed");
+    assert.equal(
+      holder.exitCode ?? holder.signalCode,
+      null,
+      "the platform starts replicas until it is killed",
+    );
     await new Promise((resolve) => setImmediate(resolve));
   }
   const killAtMs = performance.now() + given.delay;
@@ -132,7 +153,9 @@ function environments(sandbox: Sandbox): void {
   it("shows the app its own environment and nothing of the platform's, and writes no secret to the disk", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const spec = replicaSpec({
-      artifact: fixture.artifact({ "show.py": "import os, json; print(json.dumps(dict(os.environ)))" }),
+      artifact: fixture.artifact({
+        "show.py": "import os, json; print(json.dumps(dict(os.environ)))",
+      }),
       runtime: "custom",
       entrypoint: ["python", "show.py"],
       environment: {
@@ -162,14 +185,24 @@ function environments(sandbox: Sandbox): void {
     const dir = join(fixture.replicasDir, spec.replicaId);
     const files = filesOf(dir).filter((file) => !/\/(stdout|stderr)$/.test(file));
     assert.ok(files.some((file) => file.endsWith("/record.json")));
-    for (const file of files) assert.ok(!readFileSync(file, "utf8").includes("tell-nobody"), `no secret in ${file}`);
+    for (const file of files)
+      assert.ok(!readFileSync(file, "utf8").includes("tell-nobody"), `no secret in ${file}`);
   });
 
   it("refuses variables that no process can be given, and names them", async (t) => {
     const { fixture, driver } = await stage(t, { sandbox });
-    const spec = replicaSpec({ artifact: fixture.artifact({}), environment: { "not a name": "1" } });
-    await assert.rejects(driver.start(spec, live), /variable "not a name" cannot be set: names of variables have/);
-    const huge = replicaSpec({ artifact: fixture.artifact({}), environment: { BIG: "x".repeat(200_000) } });
+    const spec = replicaSpec({
+      artifact: fixture.artifact({}),
+      environment: { "not a name": "1" },
+    });
+    await assert.rejects(
+      driver.start(spec, live),
+      /variable "not a name" cannot be set: names of variables have/,
+    );
+    const huge = replicaSpec({
+      artifact: fixture.artifact({}),
+      environment: { BIG: "x".repeat(200_000) },
+    });
     await assert.rejects(driver.start(huge, live), /variables are too large/);
   });
 }
@@ -178,7 +211,11 @@ function leftProcesses(sandbox: Sandbox): void {
   it("leaves no process of an app behind, not even one in a session of its own", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const script = "setsid sleep 1000 & sleep 1000 & echo up; wait";
-    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    const spec = replicaSpec({
+      artifact: fixture.artifact({}),
+      runtime: "custom",
+      entrypoint: ["sh", "-c", script],
+    });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "up");
     await driver.stop(spec.replicaId, { graceMs });
@@ -188,7 +225,8 @@ function leftProcesses(sandbox: Sandbox): void {
 
   it("leaves nothing of apps that start processes while they end, many at once", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox });
-    // Each becomes one program after the other, in sessions of their own; the last one stays unless it is killed.
+    // Each becomes one program after the other, in sessions of their own; the last one stays unless
+    // it is killed.
     const last = "setsid setsid setsid setsid setsid setsid sleep 1000";
     const script = `trap '${last} & (${last} &) ; exit 0' TERM; echo up; while :; do sleep 0.01; done`;
     const artifact = fixture.artifact({});
@@ -240,38 +278,51 @@ def run(run_id, name: str):
 
   it("says why a cortex app did not start", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox, runtimeDir: cortexRuntimeDir });
-    const spec = replicaSpec({ artifact: fixture.artifact({ "main.py": "import no_such_module\n" }) });
+    const spec = replicaSpec({
+      artifact: fixture.artifact({ "main.py": "import no_such_module\n" }),
+    });
     await driver.start(spec, live);
     const exited = await sink.told("exited", spec.replicaId);
-    assert.match(exited.reason, /^The app ended with exit code \d+: .*No module named 'no_such_module'/);
+    assert.match(
+      exited.reason,
+      /^The app ended with exit code \d+: .*No module named 'no_such_module'/,
+    );
     assert.deepEqual(
       sink.events.map(({ kind }) => kind),
       ["started", "exited"],
     );
   });
 
-  it("measures the processor time and memory of a replica with all its processes", { skip: noProc }, async (t) => {
-    const { fixture, driver } = await stage(t, { sandbox });
-    const code = `import os, time
+  it(
+    "measures the processor time and memory of a replica with all its processes",
+    { skip: noProc },
+    async (t) => {
+      const { fixture, driver } = await stage(t, { sandbox });
+      const code = `import os, time
 held = b"x" * 60_000_000
 if os.fork() == 0:
     held = b"y" * 60_000_000
     while True:
         pass
 time.sleep(1000)`;
-    const spec = replicaSpec({
-      artifact: fixture.artifact({}),
-      runtime: "custom" as const,
-      entrypoint: [python, "-c", code],
-    });
-    await driver.start(spec, live);
-    const usage = async (): Promise<ReplicaUsage | undefined> => (await driver.usage()).get(spec.replicaId);
-    await until("it has worked for half a second", async () => ((await usage())?.cpuSeconds ?? 0) > 0.5);
-    const memoryBytes = (await usage())?.memoryBytes ?? 0;
-    assert.ok(memoryBytes > 120_000_000 && memoryBytes < 400_000_000, `${memoryBytes} bytes`);
-    await driver.stop(spec.replicaId, { graceMs: 0 });
-    assert.equal(await usage(), undefined);
-  });
+      const spec = replicaSpec({
+        artifact: fixture.artifact({}),
+        runtime: "custom" as const,
+        entrypoint: [python, "-c", code],
+      });
+      await driver.start(spec, live);
+      const usage = async (): Promise<ReplicaUsage | undefined> =>
+        (await driver.usage()).get(spec.replicaId);
+      await until(
+        "it has worked for half a second",
+        async () => ((await usage())?.cpuSeconds ?? 0) > 0.5,
+      );
+      const memoryBytes = (await usage())?.memoryBytes ?? 0;
+      assert.ok(memoryBytes > 120_000_000 && memoryBytes < 400_000_000, `${memoryBytes} bytes`);
+      await driver.stop(spec.replicaId, { graceMs: 0 });
+      assert.equal(await usage(), undefined);
+    },
+  );
 }
 
 /** Not those below `work`, which overlays lock; the platform writes at the top. */

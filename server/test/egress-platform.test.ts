@@ -1,4 +1,5 @@
-// The setting egressCidrs on a whole platform, with both drivers: what a change of it takes, when it is in effect, and what is refused.
+// The setting egressCidrs on a whole platform, with both drivers: what a change of it takes, when
+// it is in effect, and what is refused.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -17,8 +18,11 @@ import { until } from "#test/support/until.ts";
 
 const detected = await detectSandbox(tmpdir());
 const hasNetwork = detected.kind === "namespaces" && detected.network.kind === "own";
-const noProcesses = hasNetwork ? false : "replicas cannot have networks of their own on this machine";
-const noRules = spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
+const noProcesses = hasNetwork
+  ? false
+  : "replicas cannot have networks of their own on this machine";
+const noRules =
+  spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
 const noContainers = (await noEngine()) || noRules;
 
 const main = `import socket
@@ -30,7 +34,12 @@ def run(host: str, port: int):
     except OSError:
         return "nothing"
 `;
-const fields = { name: "limited", gitRepo: "acme/limited", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
+const fields = {
+  name: "limited",
+  gitRepo: "acme/limited",
+  pythonVersion: "3.11",
+  cooldownPeriodSeconds: 600,
+};
 
 type Settings = Record<string, string>;
 const drivers = [
@@ -38,7 +47,8 @@ const drivers = [
   {
     name: "containers",
     skip: noContainers,
-    start: async (t: TestContext, settings: Settings) => (await startDockerPlatform(t, settings)).platform,
+    start: async (t: TestContext, settings: Settings) =>
+      (await startDockerPlatform(t, settings)).platform,
   },
 ];
 
@@ -63,7 +73,11 @@ for (const { name, skip, start } of drivers) {
     const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${made.appId}`;
     const egressCidrs = [`${hosts[0].host}/32`];
     const changed = await platform.api("PATCH", path, { egressCidrs });
-    assert.deepEqual([changed.status, changed.body.change], [200, "replica"], JSON.stringify(changed.body));
+    assert.deepEqual(
+      [changed.status, changed.body.change],
+      [200, "replica"],
+      JSON.stringify(changed.body),
+    );
     await until("the change is in effect", async () => String(await reaches()) === "lan,nothing");
     assert.deepEqual((await platform.api("GET", path)).body.settings.egressCidrs, {
       value: egressCidrs,
@@ -81,18 +95,22 @@ for (const { name, skip, start } of drivers) {
   });
 }
 
-test("a way out that cannot be limited here is refused at once", { skip: noProcesses }, async (t) => {
-  const platform = await startPlatformOnTestServer(t, { SLIPWAY_APP_NETWORK: "shared" });
-  assert.deepEqual(await creation(platform, { egressCidrs: [] }), [
-    400,
-    "egressCidrs is set, but what an app reaches cannot be limited here: SLIPWAY_APP_NETWORK is shared. Leave it out, or ask the operator for networks of apps (docs/guides/isolation.md).",
-  ]);
-  assert.match(
-    String(await creation(platform, { egressCidrs: ["everything"] })),
-    /^400,egressCidrs is \["everything"\], but must be a list of at most 64 ranges/,
-  );
-  assert.equal((await creation(platform, { egressCidrs: null }))[0], 201);
-});
+test(
+  "a way out that cannot be limited here is refused at once",
+  { skip: noProcesses },
+  async (t) => {
+    const platform = await startPlatformOnTestServer(t, { SLIPWAY_APP_NETWORK: "shared" });
+    assert.deepEqual(await creation(platform, { egressCidrs: [] }), [
+      400,
+      "egressCidrs is set, but what an app reaches cannot be limited here: SLIPWAY_APP_NETWORK is shared. Leave it out, or ask the operator for networks of apps (docs/guides/isolation.md).",
+    ]);
+    assert.match(
+      String(await creation(platform, { egressCidrs: ["everything"] })),
+      /^400,egressCidrs is \["everything"\], but must be a list of at most 64 ranges/,
+    );
+    assert.equal((await creation(platform, { egressCidrs: null }))[0], 201);
+  },
+);
 
 async function creation(platform: PlatformProcess, more: object): Promise<[number, string]> {
   const path = `/v2/projects/${platform.bootstrap.projectId}/apps/git`;

@@ -1,5 +1,6 @@
-// What the setting egressCidrs lets apps reach, with both drivers: from inside processes and containers, which try hosts beside this
-// machine that stand for the internet, a private network and a name server.
+// What the setting egressCidrs lets apps reach, with both drivers: from inside processes and
+// containers, which try hosts beside this machine that stand for the internet, a private network
+// and a name server.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -28,12 +29,18 @@ import { until } from "#test/support/until.ts";
 const live = new AbortController().signal;
 const detected = await detectSandbox(tmpdir());
 const hasNetwork = detected.kind === "namespaces" && detected.network.kind === "own";
-const noProcesses = hasNetwork ? false : "replicas cannot have networks of their own on this machine";
-const noRules = spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
+const noProcesses = hasNetwork
+  ? false
+  : "replicas cannot have networks of their own on this machine";
+const noRules =
+  spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
 const noContainers = (await noEngine()) || noRules;
 const projectId = "p-0123abcd" as ProjectId;
 
-/** Tries what each connection names, a list of [kind, host, port] as a line, and answers what it got. */
+/**
+ * Tries what each connection names, a list of [kind, host, port] as a line, and answers what it
+ * got.
+ */
 const prober = `import concurrent.futures, json, os, socket
 def reach(kind, host, port):
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as client:
@@ -74,7 +81,12 @@ const processes: Kind = {
   spec: (fixture, given) => {
     assert.ok(fixture instanceof ProcessFixture);
     const artifact = fixture.artifact({ "server.py": prober });
-    return replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "server.py"], ...given });
+    return replicaSpec({
+      artifact,
+      runtime: "custom",
+      entrypoint: ["python", "server.py"],
+      ...given,
+    });
   },
 };
 
@@ -98,11 +110,14 @@ async function openSurroundings(): Promise<Surroundings> {
   platform.listen(0, "127.0.0.1");
   service.listen(0, "0.0.0.0");
   await Promise.all([once(platform, "listening"), once(service, "listening")]);
-  const [one, other, lan] = await Promise.all([openLanHost("203.0.113"), openLanHost("198.51.100"), openLanHost()]);
-  const [port, servicePort] = [platform, service].map((server) => (server.address() as AddressInfo).port) as [
-    number,
-    number,
-  ];
+  const [one, other, lan] = await Promise.all([
+    openLanHost("203.0.113"),
+    openLanHost("198.51.100"),
+    openLanHost(),
+  ]);
+  const [port, servicePort] = [platform, service].map(
+    (server) => (server.address() as AddressInfo).port,
+  ) as [number, number];
   return {
     targets: {
       internet: ["tcp", one.host, one.port],
@@ -211,7 +226,12 @@ function kept(kind: Kind, beside: () => Surroundings): void {
     const { fixture, start, reached, reopen } = await openStage(t, kind, beside());
     const none = await start([]);
     const flush = (): unknown =>
-      execFileSync("nft", ["delete", "table", "inet", `slipway_${installationOf(fixture.dataDir)}`]);
+      execFileSync("nft", [
+        "delete",
+        "table",
+        "inet",
+        `slipway_${installationOf(fixture.dataDir)}`,
+      ]);
     const isClosed = async (): Promise<boolean> => String(await reached(none)) === "platform";
     flush();
     await until("the rules are back", isClosed);
@@ -226,7 +246,8 @@ function kept(kind: Kind, beside: () => Surroundings): void {
     await start(null, "first");
     let count = 1;
     const prefix = linkPrefix + installationOf(fixture.dataDir);
-    const links = (): string[] => readdirSync("/sys/class/net").filter((name) => name.startsWith(prefix));
+    const links = (): string[] =>
+      readdirSync("/sys/class/net").filter((name) => name.startsWith(prefix));
     const limited = await until("a limited app gets a prepared sandbox", async () => {
       await until("sandboxes are prepared", () => links().length > count);
       const prepared = links();

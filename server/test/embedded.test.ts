@@ -1,4 +1,5 @@
-// The embedded PostgreSQL with real processes that are really killed: server, platform and initdb; the data folder's lock.
+// The embedded PostgreSQL with real processes that are really killed: server, platform and initdb;
+// the data folder's lock.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -29,7 +30,11 @@ function place(t: TestContext, folder = temporaryFolder(t, "embedded")): Place {
     folder,
     lock,
     async start() {
-      const server = await startEmbedded({ folder: join(folder, "postgres"), lock, log: silentLog });
+      const server = await startEmbedded({
+        folder: join(folder, "postgres"),
+        lock,
+        log: silentLog,
+      });
       t.after(() => server.stop());
       return server;
     },
@@ -47,7 +52,10 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
   }
 }
 
-/** Starts `support/embedded-child.ts` on the folder; `prefix` is a command that becomes the one behind it. */
+/**
+ * Starts `support/embedded-child.ts` on the folder; `prefix` is a command that becomes the one
+ * behind it.
+ */
 function startChild(t: TestContext, folder: string, prefix: readonly string[] = []): ChildProcess {
   const script = join(import.meta.dirname, "support/embedded-child.ts");
   const [command, ...parameters] = [...prefix, process.execPath, script, folder] as const;
@@ -71,7 +79,9 @@ test("what is committed is there after a stop and a start; the server is reachab
   const { start, folder } = place(t);
   const first = await start();
   await query(first.url.reveal(), "create table kept (n integer); insert into kept values (7)");
-  assert.deepEqual(await query(first.url.reveal(), "show listen_addresses"), [{ listen_addresses: "" }]);
+  assert.deepEqual(await query(first.url.reveal(), "show listen_addresses"), [
+    { listen_addresses: "" },
+  ]);
   assert.deepEqual(await query(first.url.reveal(), "show fsync"), [{ fsync: "on" }]);
   await first.stop();
   assert.equal(existsSync(join(folder, "postgres/run")), false, "no socket is left");
@@ -105,13 +115,20 @@ test("a server that is killed is started again, and nothing committed is lost", 
 test("after kill -9 of the platform the next start has all that was committed", async (t) => {
   const folder = temporaryFolder(t, "killed");
   const child = startChild(t, folder);
-  const [line] = (await once(createInterface({ input: child.stdout ?? assert.fail() }), "line")) as [string];
+  const [line] = (await once(
+    createInterface({ input: child.stdout ?? assert.fail() }),
+    "line",
+  )) as [string];
   const { postgresPid, url } = JSON.parse(line) as { postgresPid: number; url: string };
   await query(url, "create table kept (n integer); insert into kept values (2)");
   await killAndWait(child);
   const server = await place(t, folder).start();
   assert.notEqual(server.pid(), postgresPid);
-  assert.equal(isServerOf(postgresPid, join(folder, "postgres/data")), false, "the killed platform's server is gone");
+  assert.equal(
+    isServerOf(postgresPid, join(folder, "postgres/data")),
+    false,
+    "the killed platform's server is gone",
+  );
   assert.deepEqual(await query(server.url.reveal(), "select n from kept"), [{ n: 2 }]);
 });
 
@@ -126,7 +143,10 @@ test(
     // Who lives below a changed root cannot make user namespaces, as in most containers.
     const script = 'mount --rbind / "$1" && exec chroot "$@"';
     const child = startChild(t, folder, ["unshare", "--mount", "sh", "-c", script, "sh", root]);
-    const [line] = (await once(createInterface({ input: child.stdout ?? assert.fail() }), "line")) as [string];
+    const [line] = (await once(
+      createInterface({ input: child.stdout ?? assert.fail() }),
+      "line",
+    )) as [string];
     const { postgresPid, url } = JSON.parse(line) as { postgresPid: number; url: string };
     assert.equal(statSync(`/proc/${postgresPid}`).uid, 65_534);
     assert.deepEqual(await query(url, "select 1 as one"), [{ one: 1 }]);
@@ -145,15 +165,21 @@ test("a server that outlived its platform is stopped in order before a new one s
   const first = await start();
   const url = first.url.reveal();
   await first.stop();
-  // The same command the platform uses, but nobody's child in its books: what a killed platform leaves.
+  // The same command the platform uses, but nobody's child in its books: what a killed platform
+  // leaves.
   const dataFolder = join(folder, "postgres/data");
   const socketFolder = join(folder, "postgres/run");
   mkdirSync(socketFolder);
   const program = await findPostgres(join(folder, "postgres"));
   const settings = ["-c", "listen_addresses=", "-c", `unix_socket_directories=${socketFolder}`];
-  const orphan = program.run("postgres", ["-D", dataFolder, ...settings], { stdio: "ignore", cwd: "/" });
+  const orphan = program.run("postgres", ["-D", dataFolder, ...settings], {
+    stdio: "ignore",
+    cwd: "/",
+  });
   const ended = once(orphan, "exit");
-  await until("the orphan serves", () => query(url, "create table kept as select 3 as n").then(() => true));
+  await until("the orphan serves", () =>
+    query(url, "create table kept as select 3 as n").then(() => true),
+  );
   assert.ok(isServerOf(orphan.pid ?? 0, dataFolder));
   const second = await start();
   assert.deepEqual(await ended, [0, null], "it shut down by itself");
@@ -172,7 +198,11 @@ test("left-over lock files of server and socket do not stop a start, even when i
     mkdirSync(lines[4] ?? "", { recursive: true, mode: 0o700 });
     writeFileSync(join(lines[4] ?? "", `.s.PGSQL.${lines[3]}.lock`), left);
     const server = await start();
-    assert.deepEqual(await query(server.url.reveal(), "select 1 as one"), [{ one: 1 }], `with pid ${pid}`);
+    assert.deepEqual(
+      await query(server.url.reveal(), "select 1 as one"),
+      [{ one: 1 }],
+      `with pid ${pid}`,
+    );
     await server.stop();
   }
   writeFileSync(pidFile, "");
@@ -185,7 +215,9 @@ test("a making of the database that was interrupted is begun anew", async (t) =>
   const postgres = join(folder, "postgres");
   const unfinished = await until("initdb is half-way", () => {
     const names = existsSync(postgres) ? readdirSync(postgres) : [];
-    return names.find((name) => name.startsWith("data.new-") && existsSync(join(postgres, name, "PG_VERSION")));
+    return names.find(
+      (name) => name.startsWith("data.new-") && existsSync(join(postgres, name, "PG_VERSION")),
+    );
   });
   await killAndWait(child);
   assert.equal(existsSync(join(postgres, "data")), false, "nothing that looks finished");
@@ -198,11 +230,19 @@ test("a second platform on the data folder is refused, with the first one's proc
   const folder = temporaryFolder(t, "locked");
   const child = startChild(t, folder);
   await once(child.stdout ?? assert.fail(), "data");
-  const refusal = new RegExp(`process ${child.pid}\\) is already using the data folder ${folder}.*SLIPWAY_DATA_DIR`);
-  assert.throws(() => lockFolder(join(folder, "slipway.lock")), { name: "CannotStart", message: refusal });
+  const refusal = new RegExp(
+    `process ${child.pid}\\) is already using the data folder ${folder}.*SLIPWAY_DATA_DIR`,
+  );
+  assert.throws(() => lockFolder(join(folder, "slipway.lock")), {
+    name: "CannotStart",
+    message: refusal,
+  });
   await killAndWait(child);
   const lock = lockFolder(join(folder, "slipway.lock"));
-  assert.throws(() => lockFolder(join(folder, "slipway.lock")), new RegExp(`process ${process.pid}`));
+  assert.throws(
+    () => lockFolder(join(folder, "slipway.lock")),
+    new RegExp(`process ${process.pid}`),
+  );
   lock.release();
   lockFolder(join(folder, "slipway.lock")).release();
   // The killed platform's server notices by itself.
@@ -220,7 +260,10 @@ test("a data folder that cannot be made is refused with the reason and the setti
     ...(existsSync("/proc/self") ? ["/proc/none/data"] : []),
   ];
   for (const place of places) {
-    const refusal = { name: "CannotStart", message: /^The data folder .* cannot be used: .*SLIPWAY_DATA_DIR/ };
+    const refusal = {
+      name: "CannotStart",
+      message: /^The data folder .* cannot be used: .*SLIPWAY_DATA_DIR/,
+    };
     assert.throws(() => lockFolder(join(place, "slipway.lock")), refusal, place);
   }
   lockFolder(join(folder, "a", "b", "slipway.lock")).release();
@@ -245,8 +288,14 @@ test("a database of another PostgreSQL version is refused by name, and so is a f
   await (await start()).stop();
   const versionFile = join(folder, "postgres/data/PG_VERSION");
   writeFileSync(versionFile, "14\n");
-  await assert.rejects(start(), { name: "CannotStart", message: /created by PostgreSQL 14, but .* runs 18/ });
+  await assert.rejects(start(), {
+    name: "CannotStart",
+    message: /created by PostgreSQL 14, but .* runs 18/,
+  });
   const empty = place(t);
   mkdirSync(join(empty.folder, "postgres/data"), { recursive: true });
-  await assert.rejects(empty.start(), { name: "CannotStart", message: /contains no PostgreSQL database/ });
+  await assert.rejects(empty.start(), {
+    name: "CannotStart",
+    message: /contains no PostgreSQL database/,
+  });
 });

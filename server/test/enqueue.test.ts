@@ -1,5 +1,5 @@
-// Accepting async calls on a real database while it is slow: how many large bodies are held, how many connections calls
-// with an Idempotency-Key take, and that one project leaves room to another.
+// Accepting async calls on a real database while it is slow: how many large bodies are held, how
+// many connections calls with an Idempotency-Key take, and that one project leaves room to another.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
@@ -86,7 +86,11 @@ test("large bodies are held until they are stored, a few of each project; the ot
   for (let index = 0; index < 40; index++) come(on, "p-00000001", 100_000);
   for (let index = 0; index < 10; index++) come(on, "p-00000002", 100_000);
   await until("something is being stored", () => on.count.storing > 0);
-  assert.equal(on.count.readers, 12, "8 of the first project, and half of what was left for the second");
+  assert.equal(
+    on.count.readers,
+    12,
+    "8 of the first project, and half of what was left for the second",
+  );
   on.open();
   await until("all are accepted", () => on.accepted.length === 50);
   assert.deepEqual(on.refused, []);

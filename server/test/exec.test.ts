@@ -1,4 +1,5 @@
-// Commands in replicas, over the management API of a whole platform: who may run one, what it sees, and what is left of it.
+// Commands in replicas, over the management API of a whole platform: who may run one, what it sees,
+// and what is left of it.
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -27,14 +28,20 @@ type Stage = {
 
 test("commands in replicas, over WebSockets", { timeout: 250_000 }, async (t) => {
   const stage = await start(t);
-  await t.test("only who may, in a replica of that app, and only as a WebSocket", () => checkRefusals(stage));
-  await t.test("it has channels for its outputs, its input and its status", () => checkChannels(stage));
+  await t.test("only who may, in a replica of that app, and only as a WebSocket", () =>
+    checkRefusals(stage),
+  );
+  await t.test("it has channels for its outputs, its input and its status", () =>
+    checkChannels(stage),
+  );
   await t.test("it sees and may do what the app does, and nothing more", () => checkSandbox(stage));
   await t.test("the log names the program and the end, but no argument", () => checkAudit(stage));
   await t.test("none runs that could not be recorded", () => checkUnrecorded(stage));
   await t.test("nothing is left of it when its client leaves", () => checkLeaving(stage));
   await t.test("only so many run at once", () => checkBounds(stage));
-  await t.test("the command line passes on input, output and exit code", () => checkCommandLine(stage));
+  await t.test("the command line passes on input, output and exit code", () =>
+    checkCommandLine(stage),
+  );
   await t.test("it ends with its replica, and with the platform", () => checkEnds(stage));
 });
 
@@ -85,7 +92,11 @@ async function checkRefusals({ platform, appId, replicaId, refused }: Stage): Pr
     [{ appId: `${projectId}-none` }, 404, /no app/i],
     [{ appId: other }, 404, /no running replica with that id/],
     [{ replicaId: "worker-0000000000" }, 404, /no running replica with that id/],
-    [{ protocols: ["v4.channel.k8s.io"] }, 400, /Sec-WebSocket-Protocol has no v5\.channel\.k8s\.io/],
+    [
+      { protocols: ["v4.channel.k8s.io"] },
+      400,
+      /Sec-WebSocket-Protocol has no v5\.channel\.k8s\.io/,
+    ],
     [{ command: [] }, 400, /^command is missing/],
     [{ command: [""] }, 400, /^command is missing/],
     [{ command: ["echo", "hidden", "\0"] }, 400, /^command is not shown here/],
@@ -99,14 +110,23 @@ async function checkRefusals({ platform, appId, replicaId, refused }: Stage): Pr
   }
   const path = `${pathOf(platform)}/apps/${appId}/containers/${replicaId}/exec?command=true`;
   const plain = await platform.api("GET", path);
-  assert.deepEqual([plain.status, plain.body.message.startsWith("The request opens no WebSocket")], [400, true]);
+  assert.deepEqual(
+    [plain.status, plain.body.message.startsWith("The request opens no WebSocket")],
+    [400, true],
+  );
 }
 
 async function checkChannels({ open, platform }: Stage): Promise<void> {
   const apart = await open(["sh", "-c", "echo out; echo err >&2; exit 3"]);
   const status = await apart.status;
-  assert.deepEqual([String(apart.told(1)), String(apart.told(2)), await apart.code], ["out\n", "err\n", 1000]);
-  assert.deepEqual([status?.status, status?.details?.causes], ["Failure", [{ reason: "ExitCode", message: "3" }]]);
+  assert.deepEqual(
+    [String(apart.told(1)), String(apart.told(2)), await apart.code],
+    ["out\n", "err\n", 1000],
+  );
+  assert.deepEqual(
+    [status?.status, status?.details?.causes],
+    ["Failure", [{ reason: "ExitCode", message: "3" }]],
+  );
   assert.equal((await (await open(["true"])).status)?.status, "Success");
   const repeated = await open(["echo", "a", "a", "b"]);
   await repeated.code;
@@ -126,7 +146,9 @@ async function checkChannels({ open, platform }: Stage): Promise<void> {
   await ofPage.code;
   assert.equal(String(ofPage.told(1)), "hello\n");
 
-  const shell = await open(["sh"], { more: { stdin: "true", tty: "true", columns: "91", rows: "17" } });
+  const shell = await open(["sh"], {
+    more: { stdin: "true", tty: "true", columns: "91", rows: "17" },
+  });
   shell.send(0, "stty size\r");
   await until("it has the first size", () => String(shell.told(1)).includes("17 91"));
   shell.send(4, '{"Width":120,"Height":40}');
@@ -158,7 +180,10 @@ ls "$1" 2>&1; ls /proc | grep -c '^[0-9]'; ls -d /view /enter-* 2>&1; (echo x >/
   assert.match(String(missing.told(2)), /no-such-program: not found/);
 }
 
-/** The database takes its time to refuse, in which a command that was started too early would do its work. */
+/**
+ * The database takes its time to refuse, in which a command that was started too early would do its
+ * work.
+ */
 async function checkUnrecorded({ db, open, refused }: Stage): Promise<void> {
   await asOwner(db, async (tx) => {
     await sql`
@@ -185,16 +210,25 @@ async function checkAudit({ open, platform, replicaId }: Stage): Promise<void> {
   const entries = await until("the end is recorded", async () => {
     const { body } = await platform.api("GET", `${pathOf(platform)}/audit-log?limit=100`);
     const { logs } = body as unknown as { logs: Entry[] };
-    return logs.some(({ action, changes }) => action === "replica.exec_end" && changes?.["program"]?.new === "printf")
+    return logs.some(
+      ({ action, changes }) =>
+        action === "replica.exec_end" && changes?.["program"]?.new === "printf",
+    )
       ? logs
       : null;
   });
   assert.doesNotMatch(JSON.stringify(entries), /very-secret-argument/);
   const end = entries.find(({ action }) => action === "replica.exec_end");
   assert.deepEqual([end?.resource?.id, end?.changes?.["exitCode"]?.new], [replicaId, 0]);
-  const begin = entries.find(({ action, outcome }) => action === "replica.exec" && outcome === "success");
+  const begin = entries.find(
+    ({ action, outcome }) => action === "replica.exec" && outcome === "success",
+  );
   assert.deepEqual(
-    [begin?.changes?.["program"]?.new, begin?.changes?.["arguments"]?.new, begin?.changes?.["app"]?.new],
+    [
+      begin?.changes?.["program"]?.new,
+      begin?.changes?.["arguments"]?.new,
+      begin?.changes?.["app"]?.new,
+    ],
     ["printf", 1, `${platform.bootstrap.projectId}-worker`],
   );
   assert.ok(
@@ -234,7 +268,10 @@ async function checkBounds({ open, refused }: Stage): Promise<void> {
     all.push(await until("there is room", () => open(["sleep", "1000"]).catch(() => null)));
   }
   const [status, message] = await refused({});
-  assert.deepEqual([status, message.startsWith("20 commands run in replicas of the project's owner")], [429, true]);
+  assert.deepEqual(
+    [status, message.startsWith("20 commands run in replicas of the project's owner")],
+    [429, true],
+  );
   for (const { client } of all) client.terminate();
   await until("there is room again", async () => {
     const exec = await open(["true"]).catch(() => null);
@@ -244,12 +281,24 @@ async function checkBounds({ open, refused }: Stage): Promise<void> {
 
 async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void> {
   const { baseUrl, projectId, serviceAccountToken } = platform.bootstrap;
-  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_PROJECT: projectId, SLIPWAY_TOKEN: serviceAccountToken };
+  const env = {
+    SLIPWAY_URL: baseUrl,
+    SLIPWAY_PROJECT: projectId,
+    SLIPWAY_TOKEN: serviceAccountToken,
+  };
   const slipway = commandsAt(t, { env });
-  const apart = await slipway(["exec", "worker", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]).ended;
+  const apart = await slipway([
+    "exec",
+    "worker",
+    "--",
+    "sh",
+    "-c",
+    "echo out; echo err >&2; exit 3",
+  ]).ended;
   assert.deepEqual([apart.code, apart.stdout, apart.stderr], [3, "out\n", "err\n"]);
   const input = "line\n".repeat(100_000);
-  const echo = await slipway(["exec", "worker", "-i", "-c", replicaId, "--", "cat"], { input }).ended;
+  const echo = await slipway(["exec", "worker", "-i", "-c", replicaId, "--", "cat"], { input })
+    .ended;
   assert.deepEqual([echo.code, echo.stdout.length, echo.stderr], [0, input.length, ""]);
   // As in a cron job.
   const main = join(import.meta.dirname, "../../cli/src/main.ts");
@@ -277,7 +326,10 @@ async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void
   }
   const terminal = join(import.meta.dirname, "support/on-terminal.py");
   const words = ["exec", "worker", "-it"];
-  const shell = slipway(words, { program: ["python3", terminal, process.execPath, main], input: null });
+  const shell = slipway(words, {
+    program: ["python3", terminal, process.execPath, main],
+    input: null,
+  });
   await until("there is a prompt", () => shell.stdout().includes("$"));
   shell.type("tty; exit 9\r");
   const end = await shell.ended;
@@ -287,10 +339,23 @@ async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void
 
 async function checkEnds({ open, platform, appId, replicaId }: Stage): Promise<void> {
   const exec = await open(["sleep", "1000"]);
-  const flood = await open(["sh", "-c", "yes 31337.8", "of", "a", "client", "that", "reads", "nothing"]);
+  const flood = await open([
+    "sh",
+    "-c",
+    "yes 31337.8",
+    "of",
+    "a",
+    "client",
+    "that",
+    "reads",
+    "nothing",
+  ]);
   flood.client.pause();
   await until("it runs", () => lives("31337.8"));
-  assert.equal((await platform.api("POST", `${pathOf(platform)}/apps/${appId}/restart`)).status, 200);
+  assert.equal(
+    (await platform.api("POST", `${pathOf(platform)}/apps/${appId}/restart`)).status,
+    200,
+  );
   assert.match((await exec.status)?.message ?? "", /replica (was stopped|does not run any more)/);
   const next = await until("another one runs", async () => {
     const id = await replicaOf(platform, appId);
@@ -299,10 +364,16 @@ async function checkEnds({ open, platform, appId, replicaId }: Stage): Promise<v
   const isFloodRecorded = async (): Promise<boolean> => {
     const { body } = await platform.api("GET", `${pathOf(platform)}/audit-log?limit=100`);
     const { logs } = body as unknown as { logs: Entry[] };
-    return logs.some(({ action, changes }) => action === "replica.exec_end" && changes?.["arguments"]?.new === 8);
+    return logs.some(
+      ({ action, changes }) => action === "replica.exec_end" && changes?.["arguments"]?.new === 8,
+    );
   };
-  await until("its end is recorded, whatever its client does", isFloodRecorded, { deadlineMs: 60_000 });
-  const left = await open(["sh", "-c", "trap '' HUP TERM; sleep 31337.7; sleep 31337.7"], { replicaId: next });
+  await until("its end is recorded, whatever its client does", isFloodRecorded, {
+    deadlineMs: 60_000,
+  });
+  const left = await open(["sh", "-c", "trap '' HUP TERM; sleep 31337.7; sleep 31337.7"], {
+    replicaId: next,
+  });
   await until("it runs", () => lives("31337.7"));
   await platform.end("SIGKILL");
   await left.code;

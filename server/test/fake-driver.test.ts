@@ -1,11 +1,17 @@
-// The driver that lives in memory keeps what real drivers keep, so that tests on it say something about them.
+// The driver that lives in memory keeps what real drivers keep, so that tests on it say something
+// about them.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { cutLines } from "#drivers/log-lines.ts";
 import { systemClock } from "#lib/clock.ts";
 import { conformance, type Behaviour } from "#test/support/driver-conformance.ts";
-import { FakeDriver, goodScript, type FakeDriverOptions, type StartScript } from "#test/support/fake-driver.ts";
+import {
+  FakeDriver,
+  goodScript,
+  type FakeDriverOptions,
+  type StartScript,
+} from "#test/support/fake-driver.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 
 function scriptOf(behaviour: Behaviour): StartScript {
@@ -17,17 +23,29 @@ function scriptOf(behaviour: Behaviour): StartScript {
     case "exits": {
       const reading = { isCutting: false, isEnd: true, hasFrames: false };
       const lines = cutLines(behaviour.output, reading).lines.map(({ text }) => text);
-      return { ...goodScript, readyMs: null, lines, exit: { afterMs: 1, exitCode: behaviour.exitCode } };
+      return {
+        ...goodScript,
+        readyMs: null,
+        lines,
+        exit: { afterMs: 1, exitCode: behaviour.exitCode },
+      };
     }
     case "refused":
       return { ...goodScript, refusal: { kind: "refused", reason: "There is no room." } };
   }
 }
 
-function suite(name: string, change: Partial<StartScript>, options: Partial<FakeDriverOptions> = {}): void {
+function suite(
+  name: string,
+  change: Partial<StartScript>,
+  options: Partial<FakeDriverOptions> = {},
+): void {
   conformance(name, () => {
     const scripts = new Map<string, StartScript>();
-    const script: FakeDriverOptions["script"] = ({ replicaId }) => ({ ...goodScript, ...scripts.get(replicaId) });
+    const script: FakeDriverOptions["script"] = ({ replicaId }) => ({
+      ...goodScript,
+      ...scripts.get(replicaId),
+    });
     const driver = new FakeDriver({ clock: systemClock, script, ...options });
     return Promise.resolve({
       driver: () => driver,
@@ -54,7 +72,10 @@ describe("what a driver says of its room", () => {
   test("a type that is in use is refused as such, and can be had when there is room again", async () => {
     const driver = new FakeDriver({ clock: systemClock, compute: ["CPU", "HOPPER_H100"] });
     driver.full.add("HOPPER_H100");
-    assert.deepEqual([driver.capacity(spec), driver.capacity({ ...spec, compute: "TPU" })], ["later", "never"]);
+    assert.deepEqual(
+      [driver.capacity(spec), driver.capacity({ ...spec, compute: "TPU" })],
+      ["later", "never"],
+    );
     await assert.rejects(driver.start(spec, live), { name: "StartRefused", kind: "no_capacity" });
     driver.full.clear();
     await driver.start(spec, live);

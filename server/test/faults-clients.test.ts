@@ -1,7 +1,9 @@
-// Clients that hold connections: heads and bodies that come byte by byte, connections that say nothing or are half closed,
-// and answers of megabytes that nobody reads. Others are answered meanwhile, the deadlines of the listener close what holds
-// on, and the memory is free afterwards. In full (SLIPWAY_TEST_FAULTS=full): 12,000 connections, which the platform closes
-// by its deadlines itself; else some hundreds, which go by themselves, and shorter deadlines at a listener alone.
+// Clients that hold connections: heads and bodies that come byte by byte, connections that say
+// nothing or are half closed, and answers of megabytes that nobody reads. Others are answered
+// meanwhile, the deadlines of the listener close what holds on, and the memory is free afterwards.
+// In full (SLIPWAY_TEST_FAULTS=full): 12,000 connections, which the platform closes by its
+// deadlines itself; else some hundreds, which go by themselves, and shorter deadlines at a listener
+// alone.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -15,7 +17,14 @@ import { deploy } from "#test/support/examples.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import type { PlatformProcess } from "#test/support/platform-process.ts";
-import { bedTokens, bothWays, helloPath, httpReplica, openProxyBed, type RawClient } from "#test/support/proxy-bed.ts";
+import {
+  bedTokens,
+  bothWays,
+  helloPath,
+  httpReplica,
+  openProxyBed,
+  type RawClient,
+} from "#test/support/proxy-bed.ts";
 import { until } from "#test/support/until.ts";
 
 const isFull = process.env["SLIPWAY_TEST_FAULTS"] === "full";
@@ -45,7 +54,10 @@ test(
       body.send(`POST /v2/x HTTP/1.1\r\nHost: test\r\n${framing}\r\n\r\n`);
       if (framing.startsWith("T")) body.send("ffff\r\n");
       await trickle(body);
-      assert.match(body.text, /^HTTP\/1\.1 408 .*"message":"The body of the request took too long/s);
+      assert.match(
+        body.text,
+        /^HTTP\/1\.1 408 .*"message":"The body of the request took too long/s,
+      );
     }
   }),
 );
@@ -123,12 +135,17 @@ test("an answer of the management API that is not taken is closed, one that is t
 });
 
 test("whoever waits for an app or talks over a WebSocket may be silent for longer than that", async (t) => {
-  const bed = await openProxyBed(t, { times, settings: { runtime: "custom", replicaConcurrency: 10 } });
+  const bed = await openProxyBed(t, {
+    times,
+    settings: { runtime: "custom", replicaConcurrency: 10 },
+  });
   const answers: ServerResponse[] = [];
   const sockets = new WebSocketServer({ noServer: true });
   const server = createServer((_request, response) => answers.push(response));
   server.on("upgrade", (request, socket, head) => {
-    sockets.handleUpgrade(request, socket, head, (one) => one.on("message", (data) => one.send(data)));
+    sockets.handleUpgrade(request, socket, head, (one) =>
+      one.on("message", (data) => one.send(data)),
+    );
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -139,7 +156,11 @@ test("whoever waits for an app or talks over a WebSocket may be silent for longe
   bed.setReplicas((server.address() as AddressInfo).port);
   const clients = [await bed.connect(), await bed.connect()];
   clients[0]?.ask(`GET ${helloPath}/run`);
-  clients[1]?.ask(`POST ${helloPath}/run`, ["Transfer-Encoding: chunked"], "4\r\nbody\r\n0\r\n\r\n");
+  clients[1]?.ask(
+    `POST ${helloPath}/run`,
+    ["Transfer-Encoding: chunked"],
+    "4\r\nbody\r\n0\r\n\r\n",
+  );
   const chat = new WebSocket(`ws://127.0.0.1:${bed.port}${helloPath}/chat`, {
     headers: { authorization: `Bearer ${bedTokens.project}` },
   });
@@ -196,7 +217,10 @@ function descriptorsOf(platform: PlatformProcess): number {
   return readdirSync(`/proc/${platform.pid()}/fd`).length;
 }
 
-/** Connections that hold on to the platform; `send` is what each says first, `more` what it says again and again. */
+/**
+ * Connections that hold on to the platform; `send` is what each says first, `more` what it says
+ * again and again.
+ */
 class Crowd {
   readonly #sockets = new Set<Socket>();
   readonly #port: number;
@@ -217,7 +241,9 @@ class Crowd {
     const atOnce = 250;
     for (let begun = 0; begun < count; begun += atOnce) {
       const few = Math.min(atOnce, count - begun);
-      await Promise.all(Array.from({ length: few }, (_, index) => this.#connect(send(begun + index), how)));
+      await Promise.all(
+        Array.from({ length: few }, (_, index) => this.#connect(send(begun + index), how)),
+      );
     }
   }
 
@@ -251,7 +277,12 @@ async function stage(t: TestContext): Promise<Stage> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "app", { "main.py": app });
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-  const common = { gitRepo: "acme/app", pythonVersion: "3.11", cooldownPeriodSeconds: 600, maxReplicaCount: 1 };
+  const common = {
+    gitRepo: "acme/app",
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 600,
+    maxReplicaCount: 1,
+  };
   for (const [name, settings] of [
     ["work", { replicaConcurrency: 4 }],
     ["busy", { replicaConcurrency: 1000, responseGracePeriodSeconds: 60 }],
@@ -262,7 +293,11 @@ async function stage(t: TestContext): Promise<Stage> {
   await platform.end("SIGTERM");
   await platform.restart({ entry: join(import.meta.dirname, "support/measured-platform.ts") });
   const { baseUrl, inferenceToken } = platform.bootstrap;
-  return { platform, port: Number(new URL(baseUrl).port), bearer: `Authorization: Bearer ${inferenceToken}` };
+  return {
+    platform,
+    port: Number(new URL(baseUrl).port),
+    bearer: `Authorization: Bearer ${inferenceToken}`,
+  };
 }
 
 /** Everybody else is answered. */
@@ -273,7 +308,10 @@ async function othersAreAnswered({ platform }: Stage): Promise<void> {
   assert.equal((await platform.api("GET", `/v2/projects/${projectId}/apps`)).status, 200);
   const body = JSON.stringify({ email: ownerEmail, password: ownerPassword });
   const headers = { "content-type": "application/json" };
-  assert.equal((await fetch(`${baseUrl}/v2/auth/sign-in`, { method: "POST", headers, body })).status, 200);
+  assert.equal(
+    (await fetch(`${baseUrl}/v2/auth/sign-in`, { method: "POST", headers, body })).status,
+    200,
+  );
   assert.equal((await fetch(`${baseUrl}/healthz`)).status, 200);
 }
 
@@ -284,7 +322,11 @@ async function crowded(on: Stage): Promise<{ readonly peak: Memory; readonly hel
   const callPath = (name: string): string => `/v4/${projectId}/${name}`;
   const post = (path: string): string =>
     `POST ${path} HTTP/1.1\r\nHost: test\r\n${bearer}\r\nContent-Type: application/json\r\n`;
-  const bodies = ["/v2/auth/sign-in", `${callPath("busy")}/warm`, `${callPath("busy")}/warm?async=true`];
+  const bodies = [
+    "/v2/auth/sign-in",
+    `${callPath("busy")}/warm`,
+    `${callPath("busy")}/warm?async=true`,
+  ];
   const slow = new Crowd(port);
   const quiet = new Crowd(port);
   await slow.add(counts.heads, () => `GET ${callPath("work")}/warm HTTP/1.1\r\nHost: test\r\nX: `);
@@ -292,12 +334,19 @@ async function crowded(on: Stage): Promise<{ readonly peak: Memory; readonly hel
     counts.bodies,
     (index) => `${post(bodies[index % bodies.length] ?? "")}Content-Length: 50000\r\n\r\n{`,
   );
-  await quiet.add(counts.idle, (index) => (index % 2 === 0 ? "" : "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"));
-  await quiet.add(counts.half, () => `${post(`${callPath("busy")}/warm`)}Content-Length: 2\r\n\r\n{}`, {
-    isHalf: true,
-  });
+  await quiet.add(counts.idle, (index) =>
+    index % 2 === 0 ? "" : "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n",
+  );
+  await quiet.add(
+    counts.half,
+    () => `${post(`${callPath("busy")}/warm`)}Content-Length: 2\r\n\r\n{}`,
+    {
+      isHalf: true,
+    },
+  );
   const answers = [`${callPath("busy")}/stream`, `${callPath("busy")}/large`];
-  const request = (index: number): string => `${post(answers[index % 2] ?? "")}Content-Length: 2\r\n\r\n{}`;
+  const request = (index: number): string =>
+    `${post(answers[index % 2] ?? "")}Content-Length: 2\r\n\r\n{}`;
   await quiet.add(counts.silentReaders, request, { reads: false });
   const held = slow.open + quiet.open;
   slow.trickle();
@@ -305,7 +354,10 @@ async function crowded(on: Stage): Promise<{ readonly peak: Memory; readonly hel
   const peak = await memoryOf(platform);
   if (isFull) {
     // Those that read nothing do not see that they are closed.
-    const areClosed = (): boolean => (slow.trickle(), slow.open === 0 && descriptorsOf(platform) < descriptorsMax);
+    const areClosed = (): boolean => (
+      slow.trickle(),
+      slow.open === 0 && descriptorsOf(platform) < descriptorsMax
+    );
     await until("the platform has closed all of them", areClosed, { deadlineMs: closedWaitMs });
   }
   slow.leave();
@@ -313,25 +365,31 @@ async function crowded(on: Stage): Promise<{ readonly peak: Memory; readonly hel
   return { peak, held };
 }
 
-test("thousands of slow clients hold up nobody, and leave nothing behind", { timeout: 900_000 }, async (t) => {
-  const on = await stage(t);
-  const { platform } = on;
-  await othersAreAnswered(on);
-  await crowded(on);
-  const descriptors = descriptorsOf(platform);
-  await until("they are gone", () => descriptorsOf(platform) < descriptorsMax);
-  const before = await memoryOf(platform);
-  const { peak, held } = await crowded(on);
-  const inMb = ({ rss, used }: Memory): string =>
-    `${Math.round(used / megabyte)} MB used, ${Math.round(rss / megabyte)} MB in all`;
-  t.diagnostic(`${held} connections (${descriptors} descriptors); before: ${inMb(before)}; meanwhile: ${inMb(peak)}`);
-  assert.ok(peak.used - before.used < held * bytesEachMax, `they cost ${inMb(peak)}`);
-  await until("their connections are gone", () => descriptorsOf(platform) < descriptorsMax);
-  const isBack = async (): Promise<boolean> => {
-    const { rss, used } = await memoryOf(platform);
-    return used < before.used + bytesLeftMax && rss < before.rss + rssLeftMax;
-  };
-  await until("the memory is free again", isBack, { deadlineMs: 60_000 });
-  t.diagnostic(`afterwards: ${inMb(await memoryOf(platform))}`);
-  await othersAreAnswered(on);
-});
+test(
+  "thousands of slow clients hold up nobody, and leave nothing behind",
+  { timeout: 900_000 },
+  async (t) => {
+    const on = await stage(t);
+    const { platform } = on;
+    await othersAreAnswered(on);
+    await crowded(on);
+    const descriptors = descriptorsOf(platform);
+    await until("they are gone", () => descriptorsOf(platform) < descriptorsMax);
+    const before = await memoryOf(platform);
+    const { peak, held } = await crowded(on);
+    const inMb = ({ rss, used }: Memory): string =>
+      `${Math.round(used / megabyte)} MB used, ${Math.round(rss / megabyte)} MB in all`;
+    t.diagnostic(
+      `${held} connections (${descriptors} descriptors); before: ${inMb(before)}; meanwhile: ${inMb(peak)}`,
+    );
+    assert.ok(peak.used - before.used < held * bytesEachMax, `they cost ${inMb(peak)}`);
+    await until("their connections are gone", () => descriptorsOf(platform) < descriptorsMax);
+    const isBack = async (): Promise<boolean> => {
+      const { rss, used } = await memoryOf(platform);
+      return used < before.used + bytesLeftMax && rss < before.rss + rssLeftMax;
+    };
+    await until("the memory is free again", isBack, { deadlineMs: 60_000 });
+    t.diagnostic(`afterwards: ${inMb(await memoryOf(platform))}`);
+    await othersAreAnswered(on);
+  },
+);

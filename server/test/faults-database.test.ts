@@ -1,6 +1,7 @@
-// The database of a whole platform stands still, is killed, and has no connection left, while calls, runs, sign-ins and
-// reads go on: warm calls do not notice, what cannot be stored is refused with a reason, and everything comes back by
-// itself. In full (SLIPWAY_TEST_FAULTS=full): more rounds, and it stands still until everything has been refused.
+// The database of a whole platform stands still, is killed, and has no connection left, while
+// calls, runs, sign-ins and reads go on: warm calls do not notice, what cannot be stored is refused
+// with a reason, and everything comes back by itself. In full (SLIPWAY_TEST_FAULTS=full): more
+// rounds, and it stands still until everything has been refused.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -20,11 +21,17 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 const isFull = process.env["SLIPWAY_TEST_FAULTS"] === "full";
 const runsEach = 60;
 const waitMs = 90_000;
-/** When a connection is given up on which a statement has no answer; accepting takes 10 s at most. */
+/**
+ * When a connection is given up on which a statement has no answer; accepting takes 10 s at most.
+ */
 const connectionMs = 30_000;
 const timeout = isFull ? 3_600_000 : 240_000;
 
-type Answer = { readonly status: number; readonly message: string; readonly retryAfter: string | null };
+type Answer = {
+  readonly status: number;
+  readonly message: string;
+  readonly retryAfter: string | null;
+};
 
 async function answerOf(asked: Promise<Response>): Promise<Answer> {
   const response = await asked;
@@ -56,7 +63,10 @@ class Asking {
     await this.#calling;
   }
 
-  /** True when it is answered as it should be; false when it is refused for the time being, with what to do. */
+  /**
+   * True when it is answered as it should be; false when it is refused for the time being, with
+   * what to do.
+   */
   async ask(name: Question): Promise<boolean> {
     const { status, message, retryAfter } = await answerOf(this.#question(name));
     if (status === expected[name]) return true;
@@ -69,12 +79,18 @@ class Asking {
 
   async areRefused(names: readonly Question[] = questions): Promise<void> {
     const isRefused = async (name: Question): Promise<boolean> => !(await this.ask(name));
-    await Promise.all(names.map((name) => until(`${name} is refused`, () => isRefused(name), { deadlineMs: waitMs })));
+    await Promise.all(
+      names.map((name) =>
+        until(`${name} is refused`, () => isRefused(name), { deadlineMs: waitMs }),
+      ),
+    );
   }
 
   async areAnswered(): Promise<void> {
     await Promise.all(
-      questions.map((name) => until(`${name} is answered`, () => this.ask(name), { deadlineMs: waitMs })),
+      questions.map((name) =>
+        until(`${name} is answered`, () => this.ask(name), { deadlineMs: waitMs }),
+      ),
     );
   }
 
@@ -86,14 +102,23 @@ class Asking {
 
   #question(name: Question): Promise<Response> {
     const { platform, appId } = this.traffic;
-    const { baseUrl, projectId, serviceAccountToken, ownerEmail, ownerPassword } = platform.bootstrap;
-    const headers = { authorization: `Bearer ${serviceAccountToken}`, "content-type": "application/json" };
+    const { baseUrl, projectId, serviceAccountToken, ownerEmail, ownerPassword } =
+      platform.bootstrap;
+    const headers = {
+      authorization: `Bearer ${serviceAccountToken}`,
+      "content-type": "application/json",
+    };
     const person = JSON.stringify({ email: ownerEmail, password: ownerPassword });
     switch (name) {
       case "accept":
         return platform.call("work", "warm?async=true", {});
       case "acceptOnce":
-        return platform.call("work", "warm?async=true", {}, { headers: { "idempotency-key": crypto.randomUUID() } });
+        return platform.call(
+          "work",
+          "warm?async=true",
+          {},
+          { headers: { "idempotency-key": crypto.randomUUID() } },
+        );
       case "read":
         return fetch(`${baseUrl}/v2/projects/${projectId}/apps/${appId}/runs`, { headers });
       case "signIn":
@@ -111,8 +136,13 @@ class Asking {
   }
 }
 
-/** While `fault` does its work warm calls go on and runs flow; afterwards everything is as it was. */
-async function withstands(traffic: RunTraffic, fault: (asking: Asking) => Promise<void>): Promise<Asking> {
+/**
+ * While `fault` does its work warm calls go on and runs flow; afterwards everything is as it was.
+ */
+async function withstands(
+  traffic: RunTraffic,
+  fault: (asking: Asking) => Promise<void>,
+): Promise<Asking> {
   let isOver = false;
   const asking = new Asking(traffic);
   const max = traffic.accepted.size + runsEach;
@@ -123,7 +153,10 @@ async function withstands(traffic: RunTraffic, fault: (asking: Asking) => Promis
     await fault(asking);
     await asking.areAnswered();
     const { baseUrl } = traffic.platform.bootstrap;
-    await until("it says that it is well", async () => (await fetch(`${baseUrl}/readyz`)).status === 200);
+    await until(
+      "it says that it is well",
+      async () => (await fetch(`${baseUrl}/readyz`)).status === 200,
+    );
   } finally {
     isOver = true;
     await asking.stop();
@@ -137,7 +170,10 @@ async function killed(asking: Asking): Promise<void> {
   const pid = serverPid(dataDir);
   process.kill(pid, "SIGKILL");
   const isAnother = (): boolean => serverPid(dataDir) !== pid;
-  await Promise.all([asking.areAnswered(), until("another server has started", isAnother, { deadlineMs: waitMs })]);
+  await Promise.all([
+    asking.areAnswered(),
+    until("another server has started", isAnother, { deadlineMs: waitMs }),
+  ]);
   await asking.warmCallsGoOn();
 }
 
@@ -151,12 +187,18 @@ async function frozen(asking: Asking): Promise<void> {
   try {
     const atMs = performance.now();
     await asking.areRefused(["accept", "acceptOnce"]);
-    assert.ok(performance.now() - atMs < connectionMs, "before the statement's connection is given up");
+    assert.ok(
+      performance.now() - atMs < connectionMs,
+      "before the statement's connection is given up",
+    );
     await asking.warmCallsGoOn();
     const { baseUrl } = platform.bootstrap;
     const ready = await fetch(`${baseUrl}/readyz`);
     assert.equal(ready.status, 503);
-    assert.match(((await ready.json()) as { message: string }).message, /database does not accept writes/);
+    assert.match(
+      ((await ready.json()) as { message: string }).message,
+      /database does not accept writes/,
+    );
     assert.equal((await fetch(`${baseUrl}/healthz`)).status, 200, "a restart would not help");
     if (isFull) await others;
   } finally {
@@ -192,8 +234,11 @@ async function crowded(asking: Asking): Promise<void> {
   try {
     await until("the platform has no connection", crowdOut);
     let areAllRefused = false;
-    // A connection of the platform's that is just being made is not in the list yet: it is looked for again.
-    const goingOn = until("all are refused", async () => (await crowdOut(), areAllRefused), { deadlineMs: waitMs });
+    // A connection of the platform's that is just being made is not in the list yet: it is looked
+    // for again.
+    const goingOn = until("all are refused", async () => (await crowdOut(), areAllRefused), {
+      deadlineMs: waitMs,
+    });
     goingOn.catch(() => undefined);
     await asking.areRefused();
     areAllRefused = true;
@@ -237,21 +282,33 @@ async function startServer(t: TestContext) {
   return { url: server.url, dataDir };
 }
 
-test("a database that stands still, is killed or is crowded costs nothing but time", { timeout }, async (t) => {
-  const traffic = await startTraffic(t);
-  for (const [name, fault, rounds] of [
-    ["stands still", frozen, 3],
-    ["killed", killed, 20],
-    ["crowded", crowded, 10],
-  ] as const) {
-    await t.test(name, { timeout }, async (part) => {
-      for (let round = 0; round < (isFull ? rounds : 1); round++) {
-        const asking = await withstands(traffic, fault);
-        part.diagnostic(`${asking.warmCalls} warm calls; refused: ${JSON.stringify(asking.refusals)}`);
-      }
-    });
-  }
-  await t.test("every run that was accepted has ended once, and was delivered", { timeout }, async (part) => {
-    part.diagnostic(`${traffic.accepted.size} runs: ${JSON.stringify(await traffic.settled())}`);
-  });
-});
+test(
+  "a database that stands still, is killed or is crowded costs nothing but time",
+  { timeout },
+  async (t) => {
+    const traffic = await startTraffic(t);
+    for (const [name, fault, rounds] of [
+      ["stands still", frozen, 3],
+      ["killed", killed, 20],
+      ["crowded", crowded, 10],
+    ] as const) {
+      await t.test(name, { timeout }, async (part) => {
+        for (let round = 0; round < (isFull ? rounds : 1); round++) {
+          const asking = await withstands(traffic, fault);
+          part.diagnostic(
+            `${asking.warmCalls} warm calls; refused: ${JSON.stringify(asking.refusals)}`,
+          );
+        }
+      });
+    }
+    await t.test(
+      "every run that was accepted has ended once, and was delivered",
+      { timeout },
+      async (part) => {
+        part.diagnostic(
+          `${traffic.accepted.size} runs: ${JSON.stringify(await traffic.settled())}`,
+        );
+      },
+    );
+  },
+);

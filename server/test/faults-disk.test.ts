@@ -1,5 +1,5 @@
-// The whole platform on a disk that is filled from outside and freed again, on which it is started, and that is read-only:
-// it says what is wrong, loses nothing, and comes back by itself.
+// The whole platform on a disk that is filled from outside and freed again, on which it is started,
+// and that is read-only: it says what is wrong, loses nothing, and comes back by itself.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -17,7 +17,11 @@ const test = drawTests({ what: "faults of disks", count: 3, max: 1 });
 
 const settings = { SLIPWAY_DISK_RESERVE_MB: "100", SLIPWAY_DATABASE_CONNECTIONS: "4" };
 
-type Stage = { readonly platform: PlatformProcess; readonly disk: string; readonly filling: string };
+type Stage = {
+  readonly platform: PlatformProcess;
+  readonly disk: string;
+  readonly filling: string;
+};
 
 async function open(t: TestContext, more: Record<string, string> = {}): Promise<Stage> {
   const disk = smallDisk(t, { megabytes: 700 });
@@ -48,7 +52,10 @@ test(
   async (t) => {
     const git = await startGitServer(t);
     const toml = '[cerebrium.deployment]\nname = "echo"\n';
-    await git.createRepo("acme", "echo", { "main.py": "def run(n):\n    return n\n", "slipway.toml": toml });
+    await git.createRepo("acme", "echo", {
+      "main.py": "def run(n):\n    return n\n",
+      "slipway.toml": toml,
+    });
     const stage = await open(t, { SLIPWAY_GIT_URL: git.urlTemplate });
     const { platform, filling } = stage;
     const app = await deploy(platform, {
@@ -58,14 +65,18 @@ test(
       pythonVersion: "3.11",
     });
     assert.equal(app.status, "success", app.log);
-    const accept = (): Promise<Response> => platform.call("echo", "run?async=true", { n: "x".repeat(20_000) });
+    const accept = (): Promise<Response> =>
+      platform.call("echo", "run?async=true", { n: "x".repeat(20_000) });
     const accepted: string[] = [];
     const first = await accept();
     assert.equal(first.status, 202);
     accepted.push(((await first.json()) as { run_id: string }).run_id);
 
     const seen = new Map<string, number>();
-    const fault = async (what: string, response: { status: number; text: () => Promise<string> }): Promise<void> => {
+    const fault = async (
+      what: string,
+      response: { status: number; text: () => Promise<string> },
+    ): Promise<void> => {
       const text = await response.text();
       if (response.status === 202) accepted.push((JSON.parse(text) as { run_id: string }).run_id);
       if (response.status < 400) return;
@@ -98,7 +109,9 @@ test(
       { deadlineMs: 60_000 },
     );
     const probes = (): Promise<number[]> =>
-      Promise.all(["/healthz", "/readyz"].map(async (path) => (await fetch(baseUrl + path)).status));
+      Promise.all(
+        ["/healthz", "/readyz"].map(async (path) => (await fetch(baseUrl + path)).status),
+      );
     assert.deepEqual(await probes(), [200, 503], "alive, but not ready");
     rmSync(filling);
     await until("all is accepted again", async () => {
@@ -110,7 +123,10 @@ test(
     assert.deepEqual(await probes(), [200, 200]);
     const ends = accepted.map(async (runId) => {
       const path = `/v2/projects/${projectId}/apps/${projectId}-echo/runs/${runId}`;
-      await until(`run ${runId} ends`, async () => (await platform.api("GET", path)).body.item.status === "success");
+      await until(
+        `run ${runId} ends`,
+        async () => (await platform.api("GET", path)).body.item.status === "success",
+      );
     });
     await Promise.all(ends);
     assert.doesNotMatch(platform.output(), /"level":60/, "nothing was fatal");
@@ -134,7 +150,10 @@ test(
     await assert.rejects(platform.restart(), (error: Error) => {
       assert.match(error.message, /the platform ended with 1/);
       assert.match(error.message, /The disk of the data folder .* is full: \d+ MB of \d+ MB/);
-      assert.match(error.message, /Safe to delete while the platform does not run: .*cache\/downloads/);
+      assert.match(
+        error.message,
+        /Safe to delete while the platform does not run: .*cache\/downloads/,
+      );
       assert.match(error.message, /\d+ MB {2}.*\/postgres/);
       return true;
     });

@@ -1,5 +1,5 @@
-// What fields change, seen by the callers of an app on a whole platform. Fields that other tests see from outside are not
-// repeated; docs/fields.md lists them all.
+// What fields change, seen by the callers of an app on a whole platform. Fields that other tests
+// see from outside are not repeated; docs/fields.md lists them all.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
@@ -45,7 +45,10 @@ async function startPlatform(t: TestContext): Promise<PlatformProcess> {
   await server.createRepo("acme", "told", toldFiles);
   const poolsFile = join(temporaryFolder(t), "pools.toml");
   await writeFile(poolsFile, pools);
-  return await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_POOLS_FILE: poolsFile });
+  return await startPlatformOnTestServer(t, {
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_POOLS_FILE: poolsFile,
+  });
 }
 
 /** Calls that last until the answered function is called, or the test ends. */
@@ -56,11 +59,17 @@ function hold(
 ) {
   const abort = new AbortController();
   t.after(() => abort.abort());
-  for (let call = 0; call < calls; call++) void callApp(platform, `${name}/hold`, abort.signal).catch(() => undefined);
+  for (let call = 0; call < calls; call++)
+    void callApp(platform, `${name}/hold`, abort.signal).catch(() => undefined);
   return () => abort.abort();
 }
 
-const scaled = { replicaConcurrency: 10, maxReplicaCount: 4, minReplicaCount: 1, cooldownPeriodSeconds: 0 };
+const scaled = {
+  replicaConcurrency: 10,
+  maxReplicaCount: 4,
+  minReplicaCount: 1,
+  cooldownPeriodSeconds: 0,
+};
 
 async function untilReplicas({ platform, appId }: ToldApp, count: number): Promise<void> {
   const isCount = async (): Promise<boolean> => (await replicaCount(platform, appId)) === count;
@@ -103,7 +112,10 @@ test("each field changes what its app's callers see", async (t) => {
 
   await t.test("loadBalancingAlgorithm", async () => {
     const settings = { minReplicaCount: 2, maxReplicaCount: 2, replicaConcurrency: 5 };
-    const app = await deployTold(platform, "balanced", { ...settings, loadBalancingAlgorithm: "round-robin" });
+    const app = await deployTold(platform, "balanced", {
+      ...settings,
+      loadBalancingAlgorithm: "round-robin",
+    });
     await untilReplicas(app, 2);
     const instances = async (): Promise<number> => {
       const calls: string[] = [];
@@ -128,7 +140,10 @@ test("each field changes what its app's callers see", async (t) => {
     for (const app of [quick, slow]) await untilReplicas(app, 4);
     for (const end of ends) end();
     await untilReplicas(quick, 1);
-    assert.ok((await replicaCount(platform, slow.appId)) > 1, "the mean over five minutes is higher");
+    assert.ok(
+      (await replicaCount(platform, slow.appId)) > 1,
+      "the mean over five minutes is higher",
+    );
     await slow.change({ scalingMetric: "requests_per_second", scalingTarget: 1000 });
     await untilReplicas(slow, 1);
   });
@@ -153,7 +168,13 @@ test("each field changes what its app's callers see", async (t) => {
 });
 
 async function seePlaces(platform: PlatformProcess): Promise<void> {
-  const far = { name: "far", gitRepo: "acme/told", runtime: "custom", entrypoint: ["python3", "main.py"], cpu: 2 };
+  const far = {
+    name: "far",
+    gitRepo: "acme/told",
+    runtime: "custom",
+    entrypoint: ["python3", "main.py"],
+    cpu: 2,
+  };
   const path = `/v2/projects/${platform.bootstrap.projectId}/apps/git`;
   for (const place of [{ region: "us-east-1" }, { provider: "aws" }]) {
     const { status, body } = await platform.api("POST", path, { ...far, ...place });
@@ -179,9 +200,15 @@ async function seeLogLevel(platform: PlatformProcess): Promise<void> {
     assert.equal((await platform.call(name, "run", {})).status, 200);
     const lines = async (): Promise<string> =>
       JSON.stringify(
-        (await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/logs`)).body,
+        (
+          await platform.api(
+            "GET",
+            `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/logs`,
+          )
+        ).body,
       );
-    if (name === "loud") await until("the call is in the app's log", async () => /\b200\b/.test(await lines()));
+    if (name === "loud")
+      await until("the call is in the app's log", async () => /\b200\b/.test(await lines()));
     else assert.doesNotMatch(await lines(), /\b200\b/);
   }
 }

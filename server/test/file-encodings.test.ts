@@ -1,4 +1,5 @@
-// Files of an app that another editor than ours has saved: read as Python, pip and Docker read them, or named with what is wrong.
+// Files of an app that another editor than ours has saved: read as Python, pip and Docker read
+// them, or named with what is wrong.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,20 +7,33 @@ import { test, type TestContext } from "node:test";
 import { appFiles } from "#deploy/app-files.ts";
 import { pythonPackages } from "#deploy/python-packages.ts";
 import { systemClock } from "#lib/clock.ts";
-import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import {
+  buildInState,
+  createApp,
+  playedTrial,
+  requestBuild,
+  startQueue,
+} from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type RepositoryFiles } from "#test/support/git-server.ts";
 
 const latin = (text: string): Buffer => Buffer.from(text, "latin1");
-const utf16 = (text: string): Buffer => Buffer.from(`\ufeff${text.replaceAll("\n", "\r\n")}`, "utf16le");
+const utf16 = (text: string): Buffer =>
+  Buffer.from(`\ufeff${text.replaceAll("\n", "\r\n")}`, "utf16le");
 
 async function open(t: TestContext) {
   const database = await testDatabase(t);
   const folder = temporaryFolder(t, "deploy");
   const server = await startGitServer(t);
   const trial = playedTrial(() => ({ ok: true }));
-  const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed: [], clock: systemClock };
+  const parts = {
+    ...database,
+    folder,
+    urlTemplate: server.urlTemplate,
+    refreshed: [],
+    clock: systemClock,
+  };
   await startQueue(t, { ...parts, trial, buildsAtOnce: 1, buildTimeoutMs: 600_000 });
   const { db } = database;
   return async (name: string, files: RepositoryFiles, end: "success" | "build_failure") => {
@@ -27,7 +41,11 @@ async function open(t: TestContext) {
     const app = await createApp(db, { name, request: { gitRepo: `acme/${name}` } });
     const { buildId } = await requestBuild(db, app);
     const { row, log } = await buildInState(db, buildId, [end]);
-    return { reason: row.reason ?? "", log: log.join("\n"), settings: row.settings as { cpu?: number } };
+    return {
+      reason: row.reason ?? "",
+      log: log.join("\n"),
+      settings: row.settings as { cpu?: number },
+    };
   };
 }
 
@@ -58,7 +76,12 @@ test("a file that cannot be read fails the build with its name, line and byte, i
   const main = { "main.py": "def run(): return 1\n" };
   const cases: readonly (readonly [RepositoryFiles, string])[] = [
     [
-      { ...main, "slipway.toml": latin("[cerebrium.hardware]\ncpu = 3\n[cerebrium.deployment]\nname = 'caf\xe9'\n") },
+      {
+        ...main,
+        "slipway.toml": latin(
+          "[cerebrium.hardware]\ncpu = 3\n[cerebrium.deployment]\nname = 'caf\xe9'\n",
+        ),
+      },
       "slipway.toml is not UTF-8: line 4 has the byte 0xe9. Save it as UTF-8.",
     ],
     [
@@ -70,11 +93,19 @@ test("a file that cannot be read fails the build with its name, line and byte, i
       "requirements.txt is not UTF-8: line 2 has the byte 0xe9. Save it as UTF-8.",
     ],
     [
-      { ...main, "requirements.txt": "-r a/more.txt\n", "a/more.txt": Buffer.from("idna\n", "utf16le") },
+      {
+        ...main,
+        "requirements.txt": "-r a/more.txt\n",
+        "a/more.txt": Buffer.from("idna\n", "utf16le"),
+      },
       "a/more.txt has a byte 0 in line 1, so it is no text, or UTF-16 without a byte order mark. Save it as UTF-8.",
     ],
     [
-      { ...main, "apt.txt": latin("caf\xe9\n"), "slipway.toml": "[cerebrium.dependencies.paths]\napt = 'apt.txt'\n" },
+      {
+        ...main,
+        "apt.txt": latin("caf\xe9\n"),
+        "slipway.toml": "[cerebrium.dependencies.paths]\napt = 'apt.txt'\n",
+      },
       "apt.txt is not UTF-8: line 1 has the byte 0xe9. Save it as UTF-8.",
     ],
     [

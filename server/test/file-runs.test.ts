@@ -1,5 +1,6 @@
-// Files that run once, through the requests that the published client's command sends, with a whole platform: what the file prints and
-// answers, how a run ends whose file or build fails, and what a restart between build and run changes. Hostile forms are refused.
+// Files that run once, through the requests that the published client's command sends, with a whole
+// platform: what the file prints and answers, how a run ends whose file or build fails, and what a
+// restart between build and run changes. Hostile forms are refused.
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -46,8 +47,13 @@ async function sendFile(
     ...part('name="projectId"', Buffer.from(projectId)),
     ...(data === undefined
       ? []
-      : part('name="data"; filename="data.json"\r\nContent-Type: application/json', Buffer.from(data))),
-    ...(tar === null ? [] : part(`name="file"; filename="${name}.tar"\r\nContent-Type: application/x-tar`, tar)),
+      : part(
+          'name="data"; filename="data.json"\r\nContent-Type: application/json',
+          Buffer.from(data),
+        )),
+    ...(tar === null
+      ? []
+      : part(`name="file"; filename="${name}.tar"\r\nContent-Type: application/x-tar`, tar)),
     Buffer.from(`--${boundary}--\r\n`),
   ]);
   const bytes = form.subarray(0, form.length - cutBytes);
@@ -65,8 +71,15 @@ function placeOf(platform: PlatformProcess): Place {
   return { baseUrl, projectId, token };
 }
 
-/** The client's command: it polls until the status is one of two words, and reads the lines of the run. */
-async function ended(place: Place, name: string, runId: string): Promise<{ run: Json; lines: string[] }> {
+/**
+ * The client's command: it polls until the status is one of two words, and reads the lines of the
+ * run.
+ */
+async function ended(
+  place: Place,
+  name: string,
+  runId: string,
+): Promise<{ run: Json; lines: string[] }> {
   const client = new PublishedClient(place);
   const app = `/v2/projects/${place.projectId}/apps/${place.projectId}-${name}`;
   const run = await until(
@@ -77,7 +90,10 @@ async function ended(place: Place, name: string, runId: string): Promise<{ run: 
     },
     { deadlineMs: 240_000 },
   );
-  const { body, status } = await client.ask("GET", `${app}/logs?runId=${runId}&direction=forward&pageSize=100`);
+  const { body, status } = await client.ask(
+    "GET",
+    `${app}/logs?runId=${runId}&direction=forward&pageSize=100`,
+  );
   return { run, lines: status === 204 ? [] : body.logs.map((line: Json) => line.logLine) };
 }
 
@@ -138,38 +154,62 @@ describe("a file that runs once", () => {
     const client = new PublishedClient(place);
     const v3 = `/v3/projects/${place.projectId}/apps/${place.projectId}-greeter`;
 
-    await t.test("a function gets the fields of the data, and its lines are those of the run", async () => {
-      const made = await client.ask("POST", `${v3}/create-run-app?region=`);
-      assert.equal(made.status, 200, JSON.stringify(made.body));
-      const wanted = { dependencies: { pip: {}, conda: {}, apt: {} }, preBuildCommands: [], shellCommands: [] };
-      const { body: image } = await client.ask("POST", `${v3}/base-image?region=`, { body: wanted });
-      assert.equal(image.status, "ready");
-      const query = { filename: "greet.py", functionName: "greet", imageDigest: image.digest };
-      const { run, lines, runId } = await runFile(platform, {
-        name: "greeter",
-        query,
-        tar: tarOf(files),
-        data: '{"name":"Ada","times":2}',
-      });
-      assert.deepEqual([run.status, run.statusCode], ["success", 200], JSON.stringify(run));
-      assert.deepEqual(lines, ["Hello AdaHello Ada"]);
-      const result = await client.ask("GET", `/v2/projects/${place.projectId}/apps/greeter/runs/${runId}/result`);
-      assert.deepEqual(result.body.result, { said: 2, has_id: 36 });
-    });
+    await t.test(
+      "a function gets the fields of the data, and its lines are those of the run",
+      async () => {
+        const made = await client.ask("POST", `${v3}/create-run-app?region=`);
+        assert.equal(made.status, 200, JSON.stringify(made.body));
+        const wanted = {
+          dependencies: { pip: {}, conda: {}, apt: {} },
+          preBuildCommands: [],
+          shellCommands: [],
+        };
+        const { body: image } = await client.ask("POST", `${v3}/base-image?region=`, {
+          body: wanted,
+        });
+        assert.equal(image.status, "ready");
+        const query = { filename: "greet.py", functionName: "greet", imageDigest: image.digest };
+        const { run, lines, runId } = await runFile(platform, {
+          name: "greeter",
+          query,
+          tar: tarOf(files),
+          data: '{"name":"Ada","times":2}',
+        });
+        assert.deepEqual([run.status, run.statusCode], ["success", 200], JSON.stringify(run));
+        assert.deepEqual(lines, ["Hello AdaHello Ada"]);
+        const result = await client.ask(
+          "GET",
+          `/v2/projects/${place.projectId}/apps/greeter/runs/${runId}/result`,
+        );
+        assert.deepEqual(result.body.result, { said: 2, has_id: 36 });
+      },
+    );
     await t.test("a script needs no function, and other code takes its place at once", async () => {
       const script =
         'import sys\nif __name__ == "__main__":\n    print("as a script", len(sys.argv), flush=True)\n    sys.exit(0)\n';
       const query = { filename: "main.py" };
-      const { run, lines } = await runFile(platform, { name: "greeter", query, tar: tarOf({ "main.py": script }) });
+      const { run, lines } = await runFile(platform, {
+        name: "greeter",
+        query,
+        tar: tarOf({ "main.py": script }),
+      });
       assert.deepEqual([run.status, lines], ["success", ["as a script 1"]], JSON.stringify(run));
     });
-    await t.test("a function that fails ends the run as failed, with the traceback in its lines", async () => {
-      const query = { filename: "greet.py", functionName: "fail" };
-      const { run, lines } = await runFile(platform, { name: "greeter", query, tar: tarOf(files), data: "{}" });
-      assert.deepEqual([run.status, run.statusCode], ["failed", 500]);
-      assert.match(run.reason, /ValueError: it is broken/);
-      assert.match(lines.join("\n"), /ValueError: it is broken/);
-    });
+    await t.test(
+      "a function that fails ends the run as failed, with the traceback in its lines",
+      async () => {
+        const query = { filename: "greet.py", functionName: "fail" };
+        const { run, lines } = await runFile(platform, {
+          name: "greeter",
+          query,
+          tar: tarOf(files),
+          data: "{}",
+        });
+        assert.deepEqual([run.status, run.statusCode], ["failed", 500]);
+        assert.match(run.reason, /ValueError: it is broken/);
+        assert.match(lines.join("\n"), /ValueError: it is broken/);
+      },
+    );
     await t.test("a file that is no Python ends the run as failed", async () => {
       const query = { filename: "main.py", functionName: "run" };
       const { run, lines } = await runFile(platform, {
@@ -181,8 +221,12 @@ describe("a file that runs once", () => {
       assert.match(lines.join("\n"), /SyntaxError/);
     });
     await t.test("a build that fails ends the run as failed, with the build's reason", async () => {
-      const wanted = { shellCommands: [Buffer.from("echo no such thing >&2; exit 3").toString("base64")] };
-      const { body: image } = await client.ask("POST", `${v3}/base-image?region=`, { body: wanted });
+      const wanted = {
+        shellCommands: [Buffer.from("echo no such thing >&2; exit 3").toString("base64")],
+      };
+      const { body: image } = await client.ask("POST", `${v3}/base-image?region=`, {
+        body: wanted,
+      });
       const query = { filename: "greet.py", functionName: "greet", imageDigest: image.digest };
       const sent = { name: "greeter", query, tar: tarOf(files), data: '{"name":"x"}' };
       const { run, lines } = await runFile(platform, sent);
@@ -191,10 +235,16 @@ describe("a file that runs once", () => {
     });
     await t.test("packages are installed", { skip: await packageIndexAnswers() }, async () => {
       const wanted = { dependencies: { pip: { "python-slugify": "latest" } } };
-      const { body: image } = await client.ask("POST", `${v3}/base-image?region=`, { body: wanted });
+      const { body: image } = await client.ask("POST", `${v3}/base-image?region=`, {
+        body: wanted,
+      });
       const script = 'from slugify import slugify\nprint(slugify("Größe & Co."), flush=True)\n';
       const query = { filename: "./slug.py", imageDigest: image.digest };
-      const { run, lines } = await runFile(platform, { name: "slugs", query, tar: tarOf({ "./slug.py": script }) });
+      const { run, lines } = await runFile(platform, {
+        name: "slugs",
+        query,
+        tar: tarOf({ "./slug.py": script }),
+      });
       assert.deepEqual([run.status, lines], ["success", ["grosse-co"]], JSON.stringify(run));
     });
     assert.deepEqual(await readdir(join(platform.dataDir, "uploads/staging")), []);
@@ -248,12 +298,36 @@ describe("what cannot run", () => {
       400,
       /"l" .* is a link/,
     ],
-    "a hard link": [{ query, tar: evil({ name: "l", type: "1", linkName: "main.py" }) }, 400, /"l" .* is a link/],
-    "a device": [{ query, tar: evil({ name: "d", type: "3" }) }, 400, /neither a file nor a folder/],
-    "a name outside": [{ query, tar: evil({ name: "a/../../x", content: "" }) }, 400, /name that cannot be stored/],
-    "an absolute name": [{ query, tar: evil({ name: "/etc/x", content: "" }) }, 400, /name that cannot be stored/],
-    "a backslash": [{ query, tar: evil({ name: "a\\b", content: "" }) }, 400, /name that cannot be stored/],
-    "a name twice": [{ query, tar: evil({ name: "./main.py", content: "" }) }, 400, /holds "\.\/main\.py" twice/],
+    "a hard link": [
+      { query, tar: evil({ name: "l", type: "1", linkName: "main.py" }) },
+      400,
+      /"l" .* is a link/,
+    ],
+    "a device": [
+      { query, tar: evil({ name: "d", type: "3" }) },
+      400,
+      /neither a file nor a folder/,
+    ],
+    "a name outside": [
+      { query, tar: evil({ name: "a/../../x", content: "" }) },
+      400,
+      /name that cannot be stored/,
+    ],
+    "an absolute name": [
+      { query, tar: evil({ name: "/etc/x", content: "" }) },
+      400,
+      /name that cannot be stored/,
+    ],
+    "a backslash": [
+      { query, tar: evil({ name: "a\\b", content: "" }) },
+      400,
+      /name that cannot be stored/,
+    ],
+    "a name twice": [
+      { query, tar: evil({ name: "./main.py", content: "" }) },
+      400,
+      /holds "\.\/main\.py" twice/,
+    ],
     "a size that is not there": [
       { query, tar: evil({ name: "x", content: "1", size: 0o7777777777 }) },
       400,
@@ -266,12 +340,32 @@ describe("what cannot run", () => {
       413,
       /larger than 1 MB/,
     ],
-    "a form that breaks off": [{ query, tar: tarOf({ "main.py": "" }), cutBytes: 300 }, 400, /no complete multipart/],
-    "another content type": [{ query, tar: null, contentType: "application/json" }, 400, /must be multipart/],
+    "a form that breaks off": [
+      { query, tar: tarOf({ "main.py": "" }), cutBytes: 300 },
+      400,
+      /no complete multipart/,
+    ],
+    "another content type": [
+      { query, tar: null, contentType: "application/json" },
+      400,
+      /must be multipart/,
+    ],
     "a form without a file": [{ query, tar: null, data: "{}" }, 400, /no part file/],
-    "data that is too large": [{ query, tar: evil(main), data: `"${"x".repeat(1_000_001)}"` }, 413, /data is larger/],
-    "data that is no JSON": [{ query, tar: tarOf({ "main.py": "" }), data: "{" }, 400, /data is not JSON/],
-    "data that is a list": [{ query, tar: tarOf({ "main.py": "" }), data: "[1]" }, 400, /data must be a JSON object/],
+    "data that is too large": [
+      { query, tar: evil(main), data: `"${"x".repeat(1_000_001)}"` },
+      413,
+      /data is larger/,
+    ],
+    "data that is no JSON": [
+      { query, tar: tarOf({ "main.py": "" }), data: "{" },
+      400,
+      /data is not JSON/,
+    ],
+    "data that is a list": [
+      { query, tar: tarOf({ "main.py": "" }), data: "[1]" },
+      400,
+      /data must be a JSON object/,
+    ],
     "a file that is not in the tar": [
       { query: { filename: "x.py" }, tar: tarOf({ "main.py": "" }) },
       400,
@@ -283,9 +377,21 @@ describe("what cannot run", () => {
       /filename is "\.\.\/x\.py"/,
     ],
     "no file name": [{ tar: tarOf({ "main.py": "" }) }, 400, /filename is missing/],
-    "no function": [{ query: { ...query, functionName: "a-b" }, tar: evil(main) }, 400, /functionName is "a-b"/],
-    "a digest of nobody": [{ query: { ...query, imageDigest: "abc" }, tar: evil(main) }, 400, /imageDigest is none/],
-    "hardware of no machine": [{ query: { ...query, cpu: "9999" }, tar: evil(main) }, 400, /cpu is 9999/],
+    "no function": [
+      { query: { ...query, functionName: "a-b" }, tar: evil(main) },
+      400,
+      /functionName is "a-b"/,
+    ],
+    "a digest of nobody": [
+      { query: { ...query, imageDigest: "abc" }, tar: evil(main) },
+      400,
+      /imageDigest is none/,
+    ],
+    "hardware of no machine": [
+      { query: { ...query, cpu: "9999" }, tar: evil(main) },
+      400,
+      /cpu is 9999/,
+    ],
   };
 
   test("is refused with the reason, and leaves nothing behind", async (t) => {
@@ -305,10 +411,16 @@ describe("what cannot run", () => {
     const sent = { name: "mine", query, tar: tarOf({ "main.py": "" }) };
     assert.equal((await sendFile(api, sent)).status, 200);
     assert.equal((await api.call("POST", apps, { body: { name: "mine" } })).status, 201);
-    const begun = await api.call("POST", `/v3/projects/${api.projectId}/apps/mine/create-run-app?region=`);
+    const begun = await api.call(
+      "POST",
+      `/v3/projects/${api.projectId}/apps/mine/create-run-app?region=`,
+    );
     for (const answer of [await sendFile(api, sent), begun]) {
       assert.equal(answer.status, 409);
-      assert.match(answer.body.message, /^The app "mine" was deployed, and a file that runs would take its place/);
+      assert.match(
+        answer.body.message,
+        /^The app "mine" was deployed, and a file that runs would take its place/,
+      );
     }
   });
 
@@ -327,7 +439,9 @@ describe("what cannot run", () => {
   });
 
   test("is a tar whose headers are longer than memory allows", async (t) => {
-    const tar = rawTar([{ name: "x", type: "x", content: Buffer.alloc(6_000_000), size: 900_000_000 }]);
+    const tar = rawTar([
+      { name: "x", type: "x", content: Buffer.alloc(6_000_000), size: 900_000_000 },
+    ]);
     const pieces = Array.from({ length: Math.ceil(tar.length / 65_536) }, (_, at) =>
       tar.subarray(at * 65_536, (at + 1) * 65_536),
     );
@@ -353,7 +467,10 @@ describe("what cannot run", () => {
     const bodies: readonly [unknown, RegExp][] = [
       [{ dependencies: { pip: { numpy: 1 } } }, /^dependencies\.pip\.numpy is not as it must be/],
       [{ shellCommands: ["*"] }, /^shellCommands\.0 is not as it must be/],
-      [{ dependencies: { pip: { numpy: "1\n2" } } }, /dependencies\.pip in config_toml, package "numpy",/],
+      [
+        { dependencies: { pip: { numpy: "1\n2" } } },
+        /dependencies\.pip in config_toml, package "numpy",/,
+      ],
       [{ baseImageURI: "not an image" }, /docker_base_image_url/],
       [[], /^The body is not as it must be/],
     ];

@@ -1,4 +1,5 @@
-// The hook address of an app as strangers and floods meet it: bounded bodies, bounded tries, bounded lists.
+// The hook address of an app as strangers and floods meet it: bounded bodies, bounded tries,
+// bounded lists.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -12,11 +13,15 @@ import { signed } from "./support/pushed-app.ts";
 async function open(t: TestContext) {
   const api = await startManagementApi(t);
   const body = { name: "pushed", gitRepo: "acme/app" };
-  const { appId } = (await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body })).body as {
+  const { appId } = (await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body }))
+    .body as {
     appId: AppId;
   };
   const path = `/v2/projects/${api.projectId}/apps/${appId}`;
-  const { url, secret } = (await api.call("POST", `${path}/git-hook`)).body as { url: string; secret: string };
+  const { url, secret } = (await api.call("POST", `${path}/git-hook`)).body as {
+    url: string;
+    secret: string;
+  };
   const send = async (text: string, key = secret): Promise<number> => {
     const response = await fetch(url, { method: "POST", body: text, headers: signed(text, key) });
     await response.arrayBuffer();
@@ -41,14 +46,17 @@ test("wrong signatures are kept up to a few a minute, then the client is refused
   const statuses: number[] = [];
   for (let count = 0; count < 20; count++) statuses.push(await send(push, "wrong"));
   assert.deepEqual([...new Set(statuses)], [401]);
-  const { items } = (await api.call("GET", `${path}/git-deliveries`)).body as { items: { verdict: string }[] };
+  const { items } = (await api.call("GET", `${path}/git-deliveries`)).body as {
+    items: { verdict: string }[];
+  };
   assert.deepEqual(
     items.map(({ verdict }) => verdict),
     Array.from({ length: 5 }, () => "refused"),
   );
   const unknown = url.replace(/.{32}$/, "x".repeat(32));
   const others: number[] = [];
-  for (let count = 0; count < 31; count++) others.push((await fetch(unknown, { method: "POST", body: "{}" })).status);
+  for (let count = 0; count < 31; count++)
+    others.push((await fetch(unknown, { method: "POST", body: "{}" })).status);
   assert.deepEqual([others[0], others.at(-1)], [404, 429]);
   // Whoever knows no address does not silence the hooks of others behind the same client address.
   assert.equal(await send(push), 200);
@@ -76,13 +84,19 @@ test("the list goes on page by page, and only the latest 200 are kept", async (t
 });
 
 /** Begins a post and sends nothing more of its body. */
-async function beginPost(t: TestContext, url: string, head: Readonly<Record<string, string>>): Promise<Socket> {
+async function beginPost(
+  t: TestContext,
+  url: string,
+  head: Readonly<Record<string, string>>,
+): Promise<Socket> {
   const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname);
   t.after(() => socket.destroy());
   await once(socket, "connect");
   const fields = Object.entries({ host: "a", "content-type": "application/json", ...head });
-  socket.write(`POST ${pathname} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n{`);
+  socket.write(
+    `POST ${pathname} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n{`,
+  );
   return socket;
 }
 
@@ -94,8 +108,10 @@ test("slow events of one's own hook, small or large, keep no push of others out"
   await api.call("POST", `/v2/projects/${other}/apps/git`, { body, token });
   const path = `/v2/projects/${other}/apps/${other}-slow/git-hook`;
   const slow = (await api.call("POST", path, { token })).body as { url: string };
-  for (let count = 0; count < 8; count++) await beginPost(t, slow.url, { "content-length": "20000" });
-  for (let count = 0; count < 4; count++) await beginPost(t, slow.url, { "content-length": "20000000" });
+  for (let count = 0; count < 8; count++)
+    await beginPost(t, slow.url, { "content-length": "20000" });
+  for (let count = 0; count < 4; count++)
+    await beginPost(t, slow.url, { "content-length": "20000000" });
   await beginPost(t, slow.url, { "transfer-encoding": "chunked" });
   const push = JSON.stringify(giteaPush({ ref: "refs/tags/v1" }));
   assert.equal(await send(push), 200);

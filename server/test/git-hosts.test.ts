@@ -1,5 +1,5 @@
-// Repositories of several git hosts: addresses as people paste them, stored in one form, fetched only from hosts that the operator
-// has named.
+// Repositories of several git hosts: addresses as people paste them, stored in one form, fetched
+// only from hosts that the operator has named.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -22,14 +22,23 @@ test("an address of the default host is stored as owner/repo, and the same one l
   const app = `/v2/projects/${api.projectId}/apps/pasted`;
   const same = await api.call("PATCH", app, { body: { gitRepo: "https://github.com/acme/shop/" } });
   assert.deepEqual([same.status, same.body.change], [200, null], JSON.stringify(same.body));
-  const other = await api.call("PATCH", app, { body: { gitRepo: "https://GitHub.com/acme/other.git" } });
-  assert.deepEqual([other.status, other.body.changed], [200, ["gitRepo"]], JSON.stringify(other.body));
+  const other = await api.call("PATCH", app, {
+    body: { gitRepo: "https://GitHub.com/acme/other.git" },
+  });
+  assert.deepEqual(
+    [other.status, other.body.changed],
+    [200, ["gitRepo"]],
+    JSON.stringify(other.body),
+  );
   assert.equal(await repositoryOf("pasted"), "acme/other");
 
   const foreign = await create("foreign", "https://git.internal/acme/shop");
   const why = 'gitRepo is on "git.internal", but must be on github.com here (SLIPWAY_GIT_HOSTS).';
   assert.deepEqual([foreign.status, foreign.body.message], [400, why]);
-  assert.equal((await api.call("PATCH", app, { body: { gitRepo: "http://127.0.0.1:7070/a/b" } })).status, 400);
+  assert.equal(
+    (await api.call("PATCH", app, { body: { gitRepo: "http://127.0.0.1:7070/a/b" } })).status,
+    400,
+  );
   const secret = await create("secret", "https://me:hunter2@github.com/acme/shop");
   assert.equal(secret.status, 400);
   assert.match(secret.body.message, /set the credential of the host/);
@@ -42,7 +51,10 @@ test("an app is deployed from a second host that the operator allows, and from n
   const second = await startGitServer(t);
   await first.createRepo("acme", "app", { "main.py": "def run():\n    return 'first'\n" });
   await second.createRepo("acme", "app", { "main.py": "def run():\n    return 'second'\n" });
-  const settings = { SLIPWAY_GIT_URL: first.urlTemplate, SLIPWAY_GIT_HOSTS: `gitlab.com, ${second.urlTemplate}` };
+  const settings = {
+    SLIPWAY_GIT_URL: first.urlTemplate,
+    SLIPWAY_GIT_HOSTS: `gitlab.com, ${second.urlTemplate}`,
+  };
   const platform = await startPlatformOnTestServer(t, settings);
   const host = new URL(second.urlTemplate).host;
   const app = await deploy(platform, { name: "elsewhere", gitRepo: `http://${host}/acme/app.git` });
@@ -58,7 +70,10 @@ test("an app is deployed from a second host that the operator allows, and from n
     gitRepo: `http://${platform.bootstrap.baseUrl.split("//")[1]}/acme/app`,
   });
   assert.equal(foreign.status, 400);
-  assert.match(String(foreign.body.message), new RegExp(`must be on .*gitlab\\.com or ${host} here`));
+  assert.match(
+    String(foreign.body.message),
+    new RegExp(`must be on .*gitlab\\.com or ${host} here`),
+  );
 });
 
 test("a git host below a path is deployed from by the repository's own address, also by the command line", async (t) => {
@@ -72,8 +87,15 @@ test("a git host below a path is deployed from by the repository's own address, 
   const clone = temporaryFolder(t, "clone");
   assert.deepEqual(await once(spawn("git", ["clone", "-q", url, clone]), "close"), [0, null]);
   const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
-  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
+  const env = {
+    SLIPWAY_URL: baseUrl,
+    SLIPWAY_TOKEN: serviceAccountToken,
+    SLIPWAY_PROJECT: projectId,
+  };
   const built = await commandsAt(t, { env })(["deploy", clone, "--git", "--name", "below"]).ended;
   assert.equal(built.code, 0, built.stderr);
-  assert.match(built.stderr, /^Deploying below from http:\/\/127\.0\.0\.1:\d+\/cgi-bin\/git\/acme\/shop\.git/);
+  assert.match(
+    built.stderr,
+    /^Deploying below from http:\/\/127\.0\.0\.1:\d+\/cgi-bin\/git\/acme\/shop\.git/,
+  );
 });

@@ -1,5 +1,5 @@
-// GPUs of a machine: found, given to one replica each, lost and found again. With a stand-in for nvidia-smi that prints what the
-// real one prints; nothing here has run on a real card.
+// GPUs of a machine: found, given to one replica each, lost and found again. With a stand-in for
+// nvidia-smi that prints what the real one prints; nothing here has run on a real card.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -41,7 +41,10 @@ const gpu = {
 function watchOn(t: TestContext): { readonly smi: NvidiaSmi; readonly watch: GpuWatch } {
   const smi = new NvidiaSmi(join(temporaryFolder(t), "bin"));
   const path = `${smi.folder}:${process.env["PATH"] ?? ""}`;
-  return { smi, watch: new GpuWatch({ toolEnvironment: { PATH: path }, clock: systemClock, log: silentLog }) };
+  return {
+    smi,
+    watch: new GpuWatch({ toolEnvironment: { PATH: path }, clock: systemClock, log: silentLog }),
+  };
 }
 
 test("the models that drivers report are the compute types of the interface; others are of none", () => {
@@ -82,13 +85,17 @@ test("cards are found with their memory, and their use is measured", async (t) =
     { id: second.uuid, compute: "ADA_L4", memoryGb: 24.153, isUsable: true },
   ]);
   assert.deepEqual(watch.use.get(first.uuid), { utilization: 0.4, memoryBytes: 512 * 1_048_576 });
-  const header = execFileSync(join(smi.folder, "nvidia-smi"), [cardArguments[0], "--format=csv"], { encoding: "utf8" });
+  const header = execFileSync(join(smi.folder, "nvidia-smi"), [cardArguments[0], "--format=csv"], {
+    encoding: "utf8",
+  });
   assert.match(header, /23034 MiB, 512 MiB, 40 %/);
 });
 
 describe("a card that stops answering is not used until it answers again, and the others stay", () => {
   const cases = {
-    "its row has no numbers": [[first, { ...second, totalMib: "[GPU is lost]", usedMib: "[GPU is lost]" }]],
+    "its row has no numbers": [
+      [first, { ...second, totalMib: "[GPU is lost]", usedMib: "[GPU is lost]" }],
+    ],
     "its row is gone": [[first]],
     "it fell off the bus, and nothing else is printed": [[], failures.offTheBus(second.busId)],
     "it is lost, after the rows of the others": [[first], failures.lost(second.busId)],
@@ -133,7 +140,11 @@ describe("a card that stops answering is not used until it answers again, and th
   });
 
   test("a machine without the program has no GPUs", async () => {
-    const watch = new GpuWatch({ toolEnvironment: { PATH: "/nowhere" }, clock: systemClock, log: silentLog });
+    const watch = new GpuWatch({
+      toolEnvironment: { PATH: "/nowhere" },
+      clock: systemClock,
+      log: silentLog,
+    });
     await watch.look(live());
     assert.deepEqual(watch.gpus, []);
   });
@@ -155,7 +166,11 @@ test("a pools file has the cards that are there; the rest is waited for, or simu
       providers: [],
       toolEnvironment: { PATH: smi.folder + ":/usr/bin:/bin" },
     };
-    const { pools } = await openPlacement(settings, { log: silentLog, clock: systemClock, lifecycle });
+    const { pools } = await openPlacement(settings, {
+      log: silentLog,
+      clock: systemClock,
+      lifecycle,
+    });
     await lifecycle.close();
     return pools[0]?.gpus.map(({ id, isUsable }) => [id, isUsable]);
   };
@@ -171,13 +186,28 @@ test("a pools file has the cards that are there; the rest is waited for, or simu
 
 describe("replicas of the process driver", () => {
   function placement(): Placement {
-    const gpus = [first, second].map(({ uuid }) => ({ id: uuid, compute: "ADA_L4", memoryGb: 24, isUsable: true }));
+    const gpus = [first, second].map(({ uuid }) => ({
+      id: uuid,
+      compute: "ADA_L4",
+      memoryGb: 24,
+      isUsable: true,
+    }));
     const simulated = [{ id: "machine/TRN1/0", compute: "TRN1", memoryGb: 0, isUsable: true }];
-    const machine = { cores: 64, memoryBytes: 1e12, overcommit: 1, gpus: [...gpus, ...simulated], isSimulating: false };
+    const machine = {
+      cores: 64,
+      memoryBytes: 1e12,
+      overcommit: 1,
+      gpus: [...gpus, ...simulated],
+      isSimulating: false,
+    };
     return new Placement([machinePool(machine)]);
   }
 
-  async function opened(t: TestContext, fixture: ProcessFixture, given: Placement): Promise<Driver> {
+  async function opened(
+    t: TestContext,
+    fixture: ProcessFixture,
+    given: Placement,
+  ): Promise<Driver> {
     const driver = fixture.driver(undefined, given);
     await driver.open({ event: () => undefined, lines: () => Promise.resolve() });
     t.after(async () => {
@@ -209,7 +239,9 @@ describe("replicas of the process driver", () => {
     assert.equal((await start({ compute: "TRN1" })).sees, "");
     assert.equal((await start({})).sees, second.uuid);
     const { artifact } = fixture.spec({ kind: "serves" });
-    await assert.rejects(driver.start(replicaSpec({ artifact, ...gpu }), live()), { kind: "no_capacity" });
+    await assert.rejects(driver.start(replicaSpec({ artifact, ...gpu }), live()), {
+      kind: "no_capacity",
+    });
     process.kill(one.pid, "SIGKILL");
     await until("the card is free", () => given.capacity(gpu) === "now");
     assert.equal((await start({})).sees, first.uuid);
@@ -219,7 +251,11 @@ describe("replicas of the process driver", () => {
     const fixture = new ProcessFixture({ sandbox: { kind: "none", reason: "not what is tested" } });
     const before = fixture.driver(undefined, placement());
     await before.open({ event: () => undefined, lines: () => Promise.resolve() });
-    const spec = replicaSpec({ artifact: fixture.spec({ kind: "serves" }).artifact, ...gpu, gpuCount: 2 });
+    const spec = replicaSpec({
+      artifact: fixture.spec({ kind: "serves" }).artifact,
+      ...gpu,
+      gpuCount: 2,
+    });
     await before.start(spec, live());
     await before.close();
     const given = placement();
@@ -233,7 +269,10 @@ describe("replicas of the process driver", () => {
         [second.uuid, { ...use, utilization: 1 }],
       ]),
     );
-    const measured = await until("it is measured", async () => (await driver.usage()).get(spec.replicaId)?.gpu);
+    const measured = await until(
+      "it is measured",
+      async () => (await driver.usage()).get(spec.replicaId)?.gpu,
+    );
     assert.deepEqual(measured, { utilization: 0.75, memoryBytes: 2e9 });
     await driver.stop(spec.replicaId, { graceMs: 0 });
     assert.equal(given.capacity(gpu), "now");
@@ -270,11 +309,20 @@ test("the card of a replica that dies while the platform is killed is given to t
     SLIPWAY_GIT_URL: server.urlTemplate,
     PATH: `${smi.folder}:${process.env["PATH"] ?? ""}`,
   });
-  const fields = { compute: "ADA_L4", gpuCount: 1, cpu: 1, memory: 0.5, cooldownPeriodSeconds: 600 };
+  const fields = {
+    compute: "ADA_L4",
+    gpuCount: 1,
+    cpu: 1,
+    memory: 0.5,
+    cooldownPeriodSeconds: 600,
+  };
   const app = await deploy(platform, { name: "mortal", gitRepo: "acme/app", ...fields });
   assert.equal(app.status, "success", app.log);
   const storage = join(platform.dataDir, "storage", platform.bootstrap.projectId);
-  /** Of the replica that answers: what tells it from others, and its cards. After two short lives the next start waits a while. */
+  /**
+   * Of the replica that answers: what tells it from others, and its cards. After two short lives
+   * the next start waits a while.
+   */
   const answered = async (): Promise<readonly [string, string]> =>
     await until("a replica answers", async () => {
       const response = await platform.call("mortal", "run", {});
@@ -311,7 +359,9 @@ test("the card of a replica that dies while the platform is killed is given to t
   }
   const { baseUrl, projectId, operatorToken } = platform.bootstrap;
   const headers = { authorization: `Bearer ${operatorToken}` };
-  const seen = platformAnswer.parse(await (await fetch(`${baseUrl}/v2/operator/platform`, { headers })).json());
+  const seen = platformAnswer.parse(
+    await (await fetch(`${baseUrl}/v2/operator/platform`, { headers })).json(),
+  );
   assert.deepEqual(
     seen.pools.map(({ replicas, apps }) => ({ replicas, apps })),
     [{ replicas: 1, apps: [{ projectId, appId: app.appId, name: "mortal", replicas: 1 }] }],

@@ -1,4 +1,5 @@
-// The guide "The audit log": its list of actions. The walk (guides-walk.test.ts) follows its commands.
+// The guide "The audit log": its list of actions. The walk (guides-walk.test.ts) follows its
+// commands.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

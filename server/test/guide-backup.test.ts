@@ -1,5 +1,6 @@
-// The guide "Backup and restore", taken from the guide itself: its commands are run by bash on the data of a running platform, and
-// what they restore is started and has everything, secrets included.
+// The guide "Backup and restore", taken from the guide itself: its commands are run by bash on the
+// data of a running platform, and what they restore is started and has everything, secrets
+// included.
 import assert from "node:assert/strict";
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { chownSync, mkdirSync } from "node:fs";
@@ -27,16 +28,28 @@ def run():
 /** The blocks of commands with a mark, in their order. */
 async function commandsOf(mark: string): Promise<readonly string[]> {
   const text = await readFile(guide, "utf8");
-  assert.equal(text.match(/<!-- (?:run|own) -->\n```bash/g)?.length, text.match(/```bash/g)?.length, "all are run");
+  assert.equal(
+    text.match(/<!-- (?:run|own) -->\n```bash/g)?.length,
+    text.match(/```bash/g)?.length,
+    "all are run",
+  );
   const blocks = text.matchAll(new RegExp(`<!-- ${mark} -->\n\`\`\`bash\n([\\s\\S]*?)\`\`\``, "g"));
   return Array.from(blocks, ([, commands = ""]) => commands);
 }
 
-type Shell = { readonly dataDir: string; readonly cwd: string; readonly env?: Record<string, string> };
+type Shell = {
+  readonly dataDir: string;
+  readonly cwd: string;
+  readonly env?: Record<string, string>;
+};
 
 async function run(commands: string, { dataDir, cwd, env }: Shell): Promise<void> {
   const script = commands.replaceAll(".slipway/", `${dataDir}/`);
-  await promisify(execFile)("bash", ["-eu", "-c", script], { cwd, timeout: stepMs, env: { ...process.env, ...env } });
+  await promisify(execFile)("bash", ["-eu", "-c", script], {
+    cwd,
+    timeout: stepMs,
+    env: { ...process.env, ...env },
+  });
 }
 
 /** A platform with an app that tells a secret, a token, and a run that has ended. */
@@ -47,7 +60,11 @@ async function openFilled(t: TestContext, settings: Record<string, string> = {})
   const platform = await startPlatform(t, own);
   const project = `/v2/projects/${platform.bootstrap.projectId}`;
   assert.equal((await platform.api("PATCH", `${project}/secrets`, { WORD: "kept" })).status, 200);
-  const app = await deploy(platform, { name: "teller", gitRepo: "acme/teller", pythonVersion: "3.11" });
+  const app = await deploy(platform, {
+    name: "teller",
+    gitRepo: "acme/teller",
+    pythonVersion: "3.11",
+  });
   assert.equal(app.status, "success", app.log);
   const accepted = await platform.call("teller", "run?async=true", {});
   const { run_id: runId } = (await accepted.json()) as { run_id: string };
@@ -56,7 +73,10 @@ async function openFilled(t: TestContext, settings: Record<string, string> = {})
     (await of.api("GET", `${path}/runs/${runId}`)).body.item.status;
   await until("the run ends", async () => (await state(platform)) === "success");
 
-  /** The restored platform has all of it: the app in the same words, the run, both tokens, and the secret in the app. */
+  /**
+   * The restored platform has all of it: the app in the same words, the run, both tokens, and the
+   * secret in the app.
+   */
   const isAllThere = async (restored: PlatformProcess): Promise<void> => {
     assert.equal((await fetch(`${restored.bootstrap.baseUrl}/readyz`)).status, 200);
     assert.equal((await restored.api("GET", path)).body.name, "teller");
@@ -65,7 +85,8 @@ async function openFilled(t: TestContext, settings: Record<string, string> = {})
     const rebuilt = await restored.api("POST", `${path}/builds/${app.buildId}/rebuild`);
     assert.equal(rebuilt.status, 201, JSON.stringify(rebuilt.body));
     const build = `${path}/builds/${rebuilt.body.buildId}`;
-    const isBuilt = async (): Promise<boolean> => (await restored.api("GET", build)).body.status === "success";
+    const isBuilt = async (): Promise<boolean> =>
+      (await restored.api("GET", build)).body.status === "success";
     await until("it is built again", isBuilt, { deadlineMs: stepMs });
     const answer = await restored.call("teller", "run", {});
     assert.equal(((await answer.json()) as { result: string }).result, "kept");
@@ -73,7 +94,11 @@ async function openFilled(t: TestContext, settings: Record<string, string> = {})
   return { platform, settings: own, isAllThere };
 }
 
-function restoredPlatform(t: TestContext, cwd: string, settings: Record<string, string>): PlatformProcess {
+function restoredPlatform(
+  t: TestContext,
+  cwd: string,
+  settings: Record<string, string>,
+): PlatformProcess {
   const restored = new PlatformProcess(join(cwd, "restored"), settings);
   t.after(() => restored.remove());
   return restored;
@@ -93,7 +118,8 @@ test("a data folder with its database is copied while the platform stands, and r
 });
 
 const binaries = binariesOf();
-const noPostgres = binaries === null ? "PostgreSQL with its client programs is not installed here" : false;
+const noPostgres =
+  binaries === null ? "PostgreSQL with its client programs is not installed here" : false;
 
 function binariesOf(): string | null {
   try {
@@ -103,7 +129,10 @@ function binariesOf(): string | null {
   }
 }
 
-/** A PostgreSQL of the machine's own version, as the client programs need it; returns the URL of a database on it. */
+/**
+ * A PostgreSQL of the machine's own version, as the client programs need it; returns the URL of a
+ * database on it.
+ */
 async function startServer(t: TestContext): Promise<(database: string) => string> {
   const folder = temporaryFolder(t, "own-database");
   const dataFolder = join(folder, "data");
@@ -133,18 +162,27 @@ async function startServer(t: TestContext): Promise<(database: string) => string
   return url;
 }
 
-test("a database of one's own is dumped while the platform runs, and restored", { skip: noPostgres }, async (t) => {
-  const cwd = temporaryFolder(t, "backup-own");
-  const url = await startServer(t);
-  const { platform, settings, isAllThere } = await openFilled(t, { SLIPWAY_DATABASE_URL: url("slipway") });
-  const [backup = "", restore = ""] = await commandsOf("own");
-  const urls = { SLIPWAY_DATABASE_URL: url("slipway"), RESTORED_DATABASE_URL: url("restored") };
-  const shell = { dataDir: platform.dataDir, cwd, env: urls };
-  await run(backup, shell);
-  assert.equal((await platform.call("teller", "run", {})).status, 200, "it goes on");
-  await run(restore, shell);
-  await platform.end("SIGTERM");
-  const restored = restoredPlatform(t, cwd, { ...settings, SLIPWAY_DATABASE_URL: url("restored") });
-  await restored.restart();
-  await isAllThere(restored);
-});
+test(
+  "a database of one's own is dumped while the platform runs, and restored",
+  { skip: noPostgres },
+  async (t) => {
+    const cwd = temporaryFolder(t, "backup-own");
+    const url = await startServer(t);
+    const { platform, settings, isAllThere } = await openFilled(t, {
+      SLIPWAY_DATABASE_URL: url("slipway"),
+    });
+    const [backup = "", restore = ""] = await commandsOf("own");
+    const urls = { SLIPWAY_DATABASE_URL: url("slipway"), RESTORED_DATABASE_URL: url("restored") };
+    const shell = { dataDir: platform.dataDir, cwd, env: urls };
+    await run(backup, shell);
+    assert.equal((await platform.call("teller", "run", {})).status, 200, "it goes on");
+    await run(restore, shell);
+    await platform.end("SIGTERM");
+    const restored = restoredPlatform(t, cwd, {
+      ...settings,
+      SLIPWAY_DATABASE_URL: url("restored"),
+    });
+    await restored.restart();
+    await isAllThere(restored);
+  },
+);

@@ -1,4 +1,5 @@
-// The guide "People and tokens": the settings and roles that it names. The walk (guides-walk.test.ts) follows its commands.
+// The guide "People and tokens": the settings and roles that it names. The walk
+// (guides-walk.test.ts) follows its commands.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -19,12 +20,22 @@ test("the settings that the guide names are there", async () => {
 
 test("the guide's table of roles says what roles may do", async () => {
   const text = await readFile(guide, "utf8");
-  const rowOf = (role: string): string => new RegExp(`^\\| \`${role}\` \\| (.*) \\|$`, "m").exec(text)?.[1] ?? "";
-  const own = { member: rowOf("member"), admin: rowOf("admin"), owner: rowOf("owner"), billing: rowOf("billing") };
+  const rowOf = (role: string): string =>
+    new RegExp(`^\\| \`${role}\` \\| (.*) \\|$`, "m").exec(text)?.[1] ?? "";
+  const own = {
+    member: rowOf("member"),
+    admin: rowOf("admin"),
+    owner: rowOf("owner"),
+    billing: rowOf("billing"),
+  };
   /** Words of a row, with what they promise. */
   const promises: readonly [keyof typeof own, string, readonly Permission[]][] = [
     ["member", "create, change and call apps", ["apps.create", "apps.update", "apps.call"]],
-    ["member", "builds, logs, runs, webhooks", ["builds.create", "logs.read", "runs.redrive", "webhooks.write"]],
+    [
+      "member",
+      "builds, logs, runs, webhooks",
+      ["builds.create", "logs.read", "runs.redrive", "webhooks.write"],
+    ],
     ["member", "read and set secrets", ["secrets.read", "secrets.write"]],
     ["admin", "delete apps", ["apps.delete"]],
     ["admin", "set git credentials", ["credentials.write"]],
@@ -44,7 +55,10 @@ test("the guide's table of roles says what roles may do", async () => {
     for (const permission of permissions) {
       assert.ok(permissionsOf(role).has(permission), `${role} may ${permission}`);
       if (role in lower)
-        assert.ok(!permissionsOf(lower[role as keyof typeof lower]).has(permission), `only ${role} may ${permission}`);
+        assert.ok(
+          !permissionsOf(lower[role as keyof typeof lower]).has(permission),
+          `only ${role} may ${permission}`,
+        );
     }
   }
 });

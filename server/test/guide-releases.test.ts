@@ -1,4 +1,5 @@
-// The guide "Releases and rollbacks": its table of states. The walk (guides-walk.test.ts) follows its commands.
+// The guide "Releases and rollbacks": its table of states. The walk (guides-walk.test.ts) follows
+// its commands.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

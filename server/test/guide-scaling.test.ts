@@ -1,4 +1,5 @@
-// The guide "Scaling": the command of its simulation is there. The walk (guides-walk.test.ts) follows its other commands.
+// The guide "Scaling": the command of its simulation is there. The walk (guides-walk.test.ts)
+// follows its other commands.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
-// The recipes of the guide "Web apps": their files and start commands as they stand there, with packages as they come from the Python
-// package index, behind the proxy with the settings of the recipe, used with a browser on the host name of each app. How apps are
-// built is tested elsewhere.
+// The recipes of the guide "Web apps": their files and start commands as they stand there, with
+// packages as they come from the Python package index, behind the proxy with the settings of the
+// recipe, used with a browser on the host name of each app. How apps are built is tested elsewhere.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -33,7 +33,9 @@ function recipes(): Map<string, Record<string, string>> {
   const all = new Map<string, Record<string, string>>();
   for (const section of (text.split("\n## ")[0] ?? "").split("\n### ").slice(1)) {
     const form = /\n`([\w.-]+)`:\n\n```\w+\n([\s\S]*?)```/g;
-    const files = Object.fromEntries([...section.matchAll(form)].map(([, name = "", content = ""]) => [name, content]));
+    const files = Object.fromEntries(
+      [...section.matchAll(form)].map(([, name = "", content = ""]) => [name, content]),
+    );
     const toml = files["slipway.toml"] ?? "";
     const name = /^name = "([a-z-]+)"$/m.exec(toml)?.[1] ?? "";
     all.set(name, files);
@@ -41,8 +43,14 @@ function recipes(): Map<string, Record<string, string>> {
   return all;
 }
 
-/** What a person does with each app, once its page is open; `secrets`: those that the guide says to set. */
-type Use = { readonly secrets?: Record<string, string>; readonly use: (page: Page, url: string) => Promise<void> };
+/**
+ * What a person does with each app, once its page is open; `secrets`: those that the guide says to
+ * set.
+ */
+type Use = {
+  readonly secrets?: Record<string, string>;
+  readonly use: (page: Page, url: string) => Promise<void>;
+};
 
 /** Types into what has the focus, as a person does. */
 async function typeInto(page: Page, selector: string, text: string): Promise<void> {
@@ -63,7 +71,9 @@ const uses: Readonly<Record<string, Use>> = {
       await typeInto(page, "textarea", "Ada");
       await page.click("Submit");
       await until("the app has answered", () =>
-        page.evaluate(`[...document.querySelectorAll("textarea")].some((field) => field.value === "Hello Ada!")`),
+        page.evaluate(
+          `[...document.querySelectorAll("textarea")].some((field) => field.value === "Hello Ada!")`,
+        ),
       );
     },
   },
@@ -81,7 +91,9 @@ const uses: Readonly<Record<string, Use>> = {
       await page.shows("Password or token");
       await page.goTo(`${url}?token=a-token-for-tests`);
       // Some megabytes of modules.
-      await until("the menu is there", async () => (await page.text()).includes("Kernel"), { deadlineMs: startMs });
+      await until("the menu is there", async () => (await page.text()).includes("Kernel"), {
+        deadlineMs: startMs,
+      });
       const kernel = await page.evaluate(`(async () => {
         const root = location.pathname.replace(/\\/lab.*/, "");
         const xsrf = document.cookie.match(/_xsrf=([^;]*)/)[1];
@@ -137,7 +149,10 @@ const uses: Readonly<Record<string, Use>> = {
   },
 };
 
-/** A folder with `uv`: pip takes minutes for a hundred packages, most of them to compile what is never loaded. */
+/**
+ * A folder with `uv`: pip takes minutes for a hundred packages, most of them to compile what is
+ * never loaded.
+ */
 async function installUv(t: TestContext): Promise<string> {
   const folder = temporaryFolder(t, "uv");
   await run("python3", ["-m", "venv", folder], { timeout: installMs });
@@ -145,20 +160,33 @@ async function installUv(t: TestContext): Promise<string> {
   return folder;
 }
 
-/** An environment with the packages of a recipe, as a build would choose them; returns its programs. */
+/**
+ * An environment with the packages of a recipe, as a build would choose them; returns its programs.
+ */
 async function install(t: TestContext, uv: string, { dependencies }: AppSettings): Promise<string> {
   const folder = temporaryFolder(t, "packages");
   const program = join(uv, "bin/uv");
   const options = { timeout: installMs, env: { ...process.env, UV_CACHE_DIR: join(uv, "cache") } };
-  await run(program, ["venv", "--quiet", "--clear", "--python", join(uv, "bin/python"), folder], options);
+  await run(
+    program,
+    ["venv", "--quiet", "--clear", "--python", join(uv, "bin/python"), folder],
+    options,
+  );
   const into = ["--quiet", "--python", join(folder, "bin/python")];
   await run(program, ["pip", "install", ...into, ...Object.keys(dependencies.pip)], options);
   return join(folder, "bin");
 }
 
-/** The recipe with the port and the storage of this test; no namespace separates it from others here. */
-function placed(files: Record<string, string>, { port, storage }: { port: string; storage: string }): Recipe {
-  const here = (text: string): string => text.replaceAll("8000", port).replaceAll("/persistent-storage", storage);
+/**
+ * The recipe with the port and the storage of this test; no namespace separates it from others
+ * here.
+ */
+function placed(
+  files: Record<string, string>,
+  { port, storage }: { port: string; storage: string },
+): Recipe {
+  const here = (text: string): string =>
+    text.replaceAll("8000", port).replaceAll("/persistent-storage", storage);
   const own = Object.fromEntries(Object.entries(files).map(([name, text]) => [name, here(text)]));
   const { settings } = resolveSettings({
     body: { gitRepo: "acme/shop" },
@@ -206,9 +234,11 @@ async function serve(
   await once(child, "spawn");
   const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   const answersOrEnds = async (): Promise<boolean> => hasEnded() || (await answers(settings.port));
-  await until("the server answers", answersOrEnds, { deadlineMs: startMs }).catch((error: unknown) => {
-    throw new Error(`The server does not answer: ${output}`, { cause: error });
-  });
+  await until("the server answers", answersOrEnds, { deadlineMs: startMs }).catch(
+    (error: unknown) => {
+      throw new Error(`The server does not answer: ${output}`, { cause: error });
+    },
+  );
   assert.ok(!hasEnded(), `The server has ended: ${output}`);
 }
 

@@ -1,6 +1,6 @@
-// The README's tour and then the guides, in the order in which the README names them: a reader types
-// what is printed, on one platform that the tour and the guides start, and sees what they show. In the
-// end nothing is left but what they say stays.
+// The README's tour and then the guides, in the order in which the README names them: a reader
+// types what is printed, on one platform that the tour and the guides start, and sees what they
+// show. In the end nothing is left but what they say stays.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -16,18 +16,25 @@ const read = (path: string): string => readFileSync(join(projectDir, path), "utf
 
 /** Guides with commands that are followed elsewhere, and why. */
 const elsewhere: Readonly<Record<string, string>> = {
-  "backup-and-restore": "it stops the platform, and starts the copy in another folder: guide-backup.test.ts",
+  "backup-and-restore":
+    "it stops the platform, and starts the copy in another folder: guide-backup.test.ts",
 };
 
 /** What a guide needs that a machine may lack; null: it is there. */
 const needs: Readonly<Record<string, string | null>> = {
   "async-runs-and-webhooks": lacking("python3", ["--version"], "python3, for a receiver"),
-  "people-and-tokens": lacking("python3", ["-c", "import pty"], "python3 with the module pty, for a terminal"),
+  "people-and-tokens": lacking(
+    "python3",
+    ["-c", "import pty"],
+    "python3 with the module pty, for a terminal",
+  ),
   deploying: lacking("openssl", ["version"], "openssl, which signs an event"),
 };
 
 function lacking(program: string, args: readonly string[], what: string): string | null {
-  return spawnSync(program, args, { timeout: 20_000 }).status === 0 ? null : `this machine lacks ${what}`;
+  return spawnSync(program, args, { timeout: 20_000 }).status === 0
+    ? null
+    : `this machine lacks ${what}`;
 }
 
 /** The guides that the README links to, once each, in its order. */
@@ -57,7 +64,8 @@ async function follow(path: string): Promise<GuideReader> {
   const steps = guideSteps(read(path));
   const reader = new GuideReader(home);
   try {
-    for (const step of steps) if (step.mark === "file" && step.name.endsWith(".toml")) await reader.follow(step);
+    for (const step of steps)
+      if (step.mark === "file" && step.name.endsWith(".toml")) await reader.follow(step);
     for (const step of steps) await reader.follow(step);
   } finally {
     await reader.end();
@@ -73,15 +81,26 @@ test("every guide is linked in the README, and those that are left out are there
     const [first = ""] = guideSteps(read(`docs/guides/${name}.md`)).flatMap(({ mark, text }) =>
       mark === "run" ? text : [],
     );
-    assert.match(first, /^(?:SLIPWAY_.*)?slipway up$/m, `${name} begins with a start of the platform`);
+    assert.match(
+      first,
+      /^(?:SLIPWAY_.*)?slipway up$/m,
+      `${name} begins with a start of the platform`,
+    );
   }
-  for (const name of Object.keys({ ...elsewhere, ...needs })) assert.ok(guides.includes(name), name);
+  for (const name of Object.keys({ ...elsewhere, ...needs }))
+    assert.ok(guides.includes(name), name);
 });
 
 test("the README's tour", async () => {
   const { answers } = await follow("README.md");
-  assert.match(answers.at(-2) ?? "", /greeting Ada[^]*\/dashboard\/projects\/p-\w+\/apps\/p-\w+-hello/);
-  assert.match(answers.at(-1) ?? "", /^The platform \(process \d+\) has stopped\.\n1 replica ended/);
+  assert.match(
+    answers.at(-2) ?? "",
+    /greeting Ada[^]*\/dashboard\/projects\/p-\w+\/apps\/p-\w+-hello/,
+  );
+  assert.match(
+    answers.at(-1) ?? "",
+    /^The platform \(process \d+\) has stopped\.\n1 replica ended/,
+  );
 });
 
 // Such as "the guide scaling", which tools/field-tests.ts names.
@@ -91,7 +110,8 @@ for (const name of drawn) {
     const reader = await follow(`docs/guides/${name}.md`);
     assert.deepEqual(home.files(), files, "it leaves no file");
     if (name === "async-runs-and-webhooks") assertReceivers(reader);
-    if (name === "audit-log") assert.ok(!reader.answers.join("").includes("swordfish"), "no secret in any entry");
+    if (name === "audit-log")
+      assert.ok(!reader.answers.join("").includes("swordfish"), "no secret in any entry");
   });
 }
 
@@ -109,12 +129,19 @@ test("nothing is left of the guides", async () => {
   const reader = new GuideReader(home);
   try {
     await reader.run("slipway up");
-    assert.match(await reader.run("slipway apps"), /^NAME +STATE[^\n]*\nhello +ACTIVE[^\n]*$/, "the tour's app");
+    assert.match(
+      await reader.run("slipway apps"),
+      /^NAME +STATE[^\n]*\nhello +ACTIVE[^\n]*$/,
+      "the tour's app",
+    );
     assert.equal(await reader.run("slipway volumes ls --json"), "[]");
     assert.equal(await reader.run("slipway secrets --json"), "[]");
     assert.match(await reader.run("slipway members"), /^EMAIL[^\n]*\nowner@localhost[^\n]*$/);
     // Revoked ones stay in the list.
-    assert.deepEqual((await reader.run("slipway service-accounts list")).match(/^\S+(?= +active)/gm), ["bootstrap"]);
+    assert.deepEqual(
+      (await reader.run("slipway service-accounts list")).match(/^\S+(?= +active)/gm),
+      ["bootstrap"],
+    );
     await reader.run("slipway down");
   } finally {
     await reader.end();

@@ -1,5 +1,5 @@
-// What a platform says about its hardware, and what it refuses of it, from outside: with a pools file, and a stand-in for
-// nvidia-smi that shows some of its cards.
+// What a platform says about its hardware, and what it refuses of it, from outside: with a pools
+// file, and a stand-in for nvidia-smi that shows some of its cards.
 import "./support/leftovers.ts";
 import { platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import assert from "node:assert/strict";
@@ -62,7 +62,9 @@ async function seesPools(platform: PlatformProcess): Promise<void> {
     sizes,
     sizes.toSorted((one, other) => other - one),
   );
-  assert.ok(database.bytes > sizes.reduce((sum, bytes) => sum + bytes, 0) && database.bytesThen > 0);
+  assert.ok(
+    database.bytes > sizes.reduce((sum, bytes) => sum + bytes, 0) && database.bytesThen > 0,
+  );
   assert.ok(Date.parse(database.since) <= Date.now());
   const [first, spot] = all;
   const gpus = [
@@ -153,17 +155,34 @@ test("hardware is what a replica can have: within the fields, of cards that answ
 
   await t.test("operators see in numbers what is free of each pool", () => seesPools(platform));
 
-  await t.test("what it lists is not refused, and what is more is refused with what there is", async () => {
-    const path = `/v2/projects/${platform.bootstrap.projectId}/apps`;
-    const wish = { gitRepo: "acme/app", name: "largest", compute: "HOPPER_H100", cpu: 8.5, memory: 32, gpuCount: 16 };
-    const made = await platform.api("POST", `${path}/git`, wish);
-    assert.equal(made.status, 201, JSON.stringify(made.body));
-    const more =
-      "A replica of the app needs 16 GPUs, 8.501 cores and 32 GB on HOPPER_H100, but the platform has at most";
-    const atMost = `${more} 16 GPUs, 8.5 cores and 32 GB in one place. Request less: cpu, memory, gpuCount`;
-    const refused = await platform.api("POST", `${path}/git`, { ...wish, name: "larger", cpu: 8.501 });
-    assert.deepEqual([refused.status, refused.body], [400, { message: `${atMost}, or hardware in the TOML file.` }]);
-  });
+  await t.test(
+    "what it lists is not refused, and what is more is refused with what there is",
+    async () => {
+      const path = `/v2/projects/${platform.bootstrap.projectId}/apps`;
+      const wish = {
+        gitRepo: "acme/app",
+        name: "largest",
+        compute: "HOPPER_H100",
+        cpu: 8.5,
+        memory: 32,
+        gpuCount: 16,
+      };
+      const made = await platform.api("POST", `${path}/git`, wish);
+      assert.equal(made.status, 201, JSON.stringify(made.body));
+      const more =
+        "A replica of the app needs 16 GPUs, 8.501 cores and 32 GB on HOPPER_H100, but the platform has at most";
+      const atMost = `${more} 16 GPUs, 8.5 cores and 32 GB in one place. Request less: cpu, memory, gpuCount`;
+      const refused = await platform.api("POST", `${path}/git`, {
+        ...wish,
+        name: "larger",
+        cpu: 8.501,
+      });
+      assert.deepEqual(
+        [refused.status, refused.body],
+        [400, { message: `${atMost}, or hardware in the TOML file.` }],
+      );
+    },
+  );
 });
 
 test("a pools file with prices is refused, and says where prices are set", async (t) => {
@@ -178,5 +197,8 @@ test("a pools file with prices is refused, and says where prices are set", async
 test("a pools file that is not there is named", async (t) => {
   const poolsFile = join(temporaryFolder(t), "pools.toml");
   const started = startPlatformOnTestServer(t, { SLIPWAY_POOLS_FILE: poolsFile });
-  await assert.rejects(started, new RegExp(`SLIPWAY_POOLS_FILE .* cannot be used: there is no file ${poolsFile}\\.`));
+  await assert.rejects(
+    started,
+    new RegExp(`SLIPWAY_POOLS_FILE .* cannot be used: there is no file ${poolsFile}\\.`),
+  );
 });

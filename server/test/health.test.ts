@@ -24,7 +24,8 @@ test("a thousand probes look at the database once, and once more a second later"
   });
   const clock = new VirtualClock();
   const health = serving({ db: counted, clock, storeRefusal: () => null });
-  const probe = (): Promise<(string | null)[]> => Promise.all(Array.from({ length: 1000 }, () => health.notReady()));
+  const probe = (): Promise<(string | null)[]> =>
+    Promise.all(Array.from({ length: 1000 }, () => health.notReady()));
   assert.deepEqual(new Set(await probe()), new Set([null]));
   assert.deepEqual(new Set(await probe()), new Set([null]));
   assert.equal(looks, 1);
@@ -38,7 +39,11 @@ test("a database that only lets read, or that does not answer, is told as such",
   const clock = new VirtualClock();
   const given = new URL(url.reveal());
   given.searchParams.set("options", "-c default_transaction_read_only=on");
-  const readOnly = await openDatabase({ url: new Secret(given.href), connections: 1, log: silentLog });
+  const readOnly = await openDatabase({
+    url: new Secret(given.href),
+    connections: 1,
+    log: silentLog,
+  });
   t.after(() => readOnly.destroy());
   assert.match(
     String(await serving({ db: readOnly, clock, storeRefusal: () => null }).notReady()),

@@ -1,10 +1,16 @@
-// Fetching, settling and stopping held runs: with the real Python runtime, and with servers that say strange things.
+// Fetching, settling and stopping held runs: with the real Python runtime, and with servers that
+// say strange things.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
-import { connect, createServer as createSocketServer, type AddressInfo, type Socket } from "node:net";
+import {
+  connect,
+  createServer as createSocketServer,
+  type AddressInfo,
+  type Socket,
+} from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
@@ -134,7 +140,10 @@ function options(changes: { signal?: AbortSignal; bytesMax?: number; waitMs?: nu
   return { signal: new AbortController().signal, bytesMax: 1_000_000, waitMs: 20_000, ...changes };
 }
 
-async function listen(t: TestContext, server: Server | ReturnType<typeof createSocketServer>): Promise<Address> {
+async function listen(
+  t: TestContext,
+  server: Server | ReturnType<typeof createSocketServer>,
+): Promise<Address> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   t.after(() => {
@@ -161,7 +170,10 @@ void test("A run whose platform is lost goes on, and its answer is fetched by th
       assert(answer.kind === "answered" && answer.body !== null);
       assert.deepEqual([answer.status, answer.contentType], [200, "application/json"]);
       assert.equal(answer.bodyBytes, answer.body.length);
-      const { run_id: id, result } = JSON.parse(answer.body.toString()) as { run_id: string; result: string };
+      const { run_id: id, result } = JSON.parse(answer.body.toString()) as {
+        run_id: string;
+        result: string;
+      };
       assert.deepEqual([id, result], [runOf(heldId), "waited"]);
     }
   }
@@ -173,7 +185,11 @@ void test("Answers come as the app gave them: statuses, streams, no body, and th
   const fetched = async (name: string, body: object, bytesMax?: number) => {
     const heldId = newHeldId();
     await cortex.call(name, heldId, body);
-    return await heldRuns.attach(cortex.address, heldId, options(bytesMax === undefined ? {} : { bytesMax }));
+    return await heldRuns.attach(
+      cortex.address,
+      heldId,
+      options(bytesMax === undefined ? {} : { bytesMax }),
+    );
   };
   const teapot = await fetched("status", { status_code: 418 });
   assert(teapot.kind === "answered" && teapot.status === 418);
@@ -202,7 +218,11 @@ void test("What is acknowledged is forgotten, many runs at a time", async (t) =>
   const heldIds = Array.from({ length: 120 }, () => newHeldId());
   for (const heldId of heldIds) await cortex.call("echo", heldId, { value: 1 });
   const kinds = () =>
-    Promise.all(heldIds.map(async (heldId) => (await heldRuns.attach(cortex.address, heldId, options())).kind));
+    Promise.all(
+      heldIds.map(
+        async (heldId) => (await heldRuns.attach(cortex.address, heldId, options())).kind,
+      ),
+    );
   assert.deepEqual(new Set(await kinds()), new Set(["answered"]));
   for (const heldId of heldIds) heldRuns.acknowledge(cortex.address, heldId);
   await until("all are forgotten", async () => (await kinds()).every((kind) => kind === "unknown"));
@@ -227,7 +247,11 @@ void test("A cancel stops plain and async functions, and says when one does not 
     const heldRuns = makeHeldRuns(t);
     const heldId = newHeldId();
     await cortex.leave(name, heldId);
-    assert.equal(await heldRuns.cancel(cortex.address, heldId), name === "swallows" ? "running" : "stopped", name);
+    assert.equal(
+      await heldRuns.cancel(cortex.address, heldId),
+      name === "swallows" ? "running" : "stopped",
+      name,
+    );
     assert.equal(await heldRuns.cancel(cortex.address, newHeldId()), "unknown");
     cortex.finish();
     const attached = await heldRuns.attach(cortex.address, heldId, options());
@@ -245,7 +269,10 @@ void test("A wait ends at its deadline, when it is aborted, and when the platfor
   const aborted = heldRuns.attach(address, heldId, options({ signal: abort.signal }));
   abort.abort();
   assert.equal((await aborted).kind, "lost");
-  assert.equal((await heldRuns.attach(address, heldId, options({ signal: abort.signal }))).kind, "lost");
+  assert.equal(
+    (await heldRuns.attach(address, heldId, options({ signal: abort.signal }))).kind,
+    "lost",
+  );
   const last = heldRuns.attach(address, heldId, options());
   const cancel = heldRuns.cancel(address, heldId);
   await heldRuns.close();
@@ -262,18 +289,30 @@ void test("A replica that is gone, closes or talks nonsense is lost, and harms n
     (_, response) => response.writeHead(404, { "content-length": "2" }).end("{}"),
     (_, response) => response.writeHead(404).end(`{"has_forgotten": false}`.padEnd(100_000)),
     (_, response) => response.writeHead(404).end(`{"has_forgotten": "no"}`),
-    (_, response) => response.writeHead(200, { ...held, "slipway-body-bytes": "-1", "content-length": "0" }).end(),
-    (_, response) => response.writeHead(200, { ...held, "content-length": "5" }).end("abcde", () => response.destroy()),
     (_, response) =>
-      void response.writeHead(200, { ...held, "content-length": "5" }).write("abc", () => response.destroy()),
-    (_, response) => void response.writeHead(200, held).write("without a length", () => response.end()),
-    (_, response) => response.writeHead(200, { ...held, "x-long": long.repeat(2), "content-length": "0" }).end(),
+      response.writeHead(200, { ...held, "slipway-body-bytes": "-1", "content-length": "0" }).end(),
+    (_, response) =>
+      response
+        .writeHead(200, { ...held, "content-length": "5" })
+        .end("abcde", () => response.destroy()),
+    (_, response) =>
+      void response
+        .writeHead(200, { ...held, "content-length": "5" })
+        .write("abc", () => response.destroy()),
+    (_, response) =>
+      void response.writeHead(200, held).write("without a length", () => response.end()),
+    (_, response) =>
+      response.writeHead(200, { ...held, "x-long": long.repeat(2), "content-length": "0" }).end(),
     (_, response) => response.destroy(),
   ];
   for (const [index, listener] of answers.entries()) {
     const address = await serve(t, listener);
     const attached = await heldRuns.attach(address, newHeldId(), options());
-    assert.equal(attached.kind, index === 5 ? "answered" : "lost", `answer ${index}: ${JSON.stringify(attached)}`);
+    assert.equal(
+      attached.kind,
+      index === 5 ? "answered" : "lost",
+      `answer ${index}: ${JSON.stringify(attached)}`,
+    );
     assert.equal(await heldRuns.cancel(address, newHeldId()), "unknown");
     heldRuns.acknowledge(address, newHeldId());
   }
@@ -286,7 +325,9 @@ void test("A replica that is gone, closes or talks nonsense is lost, and harms n
   });
   const raw = await listen(
     t,
-    createSocketServer((socket) => socket.on("error", () => undefined).end("HTTP/9.9 none of your business\r\n\r\n")),
+    createSocketServer((socket) =>
+      socket.on("error", () => undefined).end("HTTP/9.9 none of your business\r\n\r\n"),
+    ),
   );
   assert.equal((await heldRuns.attach(raw, newHeldId(), options())).kind, "lost");
 });

@@ -1,5 +1,6 @@
-// What an app at run time must not get, whatever it tries: its attempts stand in support/hostile-app/app.py, each with a
-// name. docs/guides/isolation.md says what keeps each kind away.
+// What an app at run time must not get, whatever it tries: its attempts stand in
+// support/hostile-app/app.py, each with a name. docs/guides/isolation.md says what keeps each kind
+// away.
 import { connectionsMax } from "#drivers/app-firewall.ts";
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
@@ -79,7 +80,8 @@ describe("a hostile app", { skip }, () => {
   it("makes at least 40 attempts", () => assert.ok(names.length >= 40, `${names.length}`));
 
   for (const name of names) {
-    const needsNetwork = networkNames.includes(name) && name !== "speak_with_the_socket_of_another_replica";
+    const needsNetwork =
+      networkNames.includes(name) && name !== "speak_with_the_socket_of_another_replica";
     it(`cannot ${name.replaceAll("_", " ")}`, { skip: needsNetwork && skipNetwork }, () => {
       assert.ok(got.has(name), "it was tried");
       assert.equal(JSON.stringify(got.get(name)), "null");
@@ -92,9 +94,13 @@ describe("a hostile app", { skip }, () => {
     async (t) => {
       assert.ok(sandbox.kind === "namespaces");
       const shared = { ...sandbox, network: { kind: "shared", reason: "as a test" } } as const;
-      const { told, spec } = await runElsewhere(t, shared, app, { TARGETS: JSON.stringify(targets) });
+      const { told, spec } = await runElsewhere(t, shared, app, {
+        TARGETS: JSON.stringify(targets),
+      });
       await told.line(spec.replicaId, "DONE", triedMs);
-      const through = [...resultsIn(told.texts(spec.replicaId))].filter(([, result]) => result !== null);
+      const through = [...resultsIn(told.texts(spec.replicaId))].filter(
+        ([, result]) => result !== null,
+      );
       assert.deepEqual(
         through.map(([name]) => name),
         [
@@ -141,16 +147,23 @@ describe("a hostile app", { skip }, () => {
     await builder.build(plan, { sourceDir, log, signal: live, registryAuth, secrets: new Map() });
     const results = resultsIn(lines);
     assert.equal(results.size, names.length, lines.join("\n"));
-    // Package installers need to know their index; and the environment that it writes to is its own.
-    const expected = new Map<string, unknown>([["change_the_environment_that_builds_share", "written"]]);
-    if (existsSync("/etc/pip.conf")) expected.set("read_files_of_etc_that_no_program_needs", ["pip.conf"]);
+    // Package installers need to know their index; and the environment that it writes to is its
+    // own.
+    const expected = new Map<string, unknown>([
+      ["change_the_environment_that_builds_share", "written"],
+    ]);
+    if (existsSync("/etc/pip.conf"))
+      expected.set("read_files_of_etc_that_no_program_needs", ["pip.conf"]);
     const through = [...results].filter(([, result]) => result !== null);
     assert.deepEqual(new Map(through), expected);
   });
 
-  it("cannot take the calls of another app by holding all ports", { skip: skipNetwork }, async () => {
-    const holder = specOf(attacker, {
-      "app.py": `import resource, socket, time
+  it(
+    "cannot take the calls of another app by holding all ports",
+    { skip: skipNetwork },
+    async () => {
+      const holder = specOf(attacker, {
+        "app.py": `import resource, socket, time
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 held = []
@@ -162,13 +175,17 @@ for port in list(range(1, 1100)) + list(range(7000, 9100)) + list(range(20000, 3
         pass
 print("HOLDS", len(held) > 10000, flush=True)
 time.sleep(1000)`,
-    });
-    await driver.start(holder, live);
-    await sink.line(holder.replicaId, "HOLDS True");
-    const { address } = await startServer(victim);
-    const answer = await until("an answer of the app itself", async () => (await askAddress(address)).body);
-    assert.equal(answer, "victim");
-  });
+      });
+      await driver.start(holder, live);
+      await sink.line(holder.replicaId, "HOLDS True");
+      const { address } = await startServer(victim);
+      const answer = await until(
+        "an answer of the app itself",
+        async () => (await askAddress(address)).body,
+      );
+      assert.equal(answer, "victim");
+    },
+  );
 
   it(
     "reaches the platform's own port on the machine by the name slipway.internal",
@@ -178,20 +195,29 @@ time.sleep(1000)`,
       const platform = createServer((socket) => socket.end("platform"));
       await listening(platform, { port: 0, host: "127.0.0.1" });
       t.after(() => platform.close());
-      const network = { ...sandbox.network, platform: { host: "127.0.0.1", ports: [portOf(platform)] } };
+      const network = {
+        ...sandbox.network,
+        platform: { host: "127.0.0.1", ports: [portOf(platform)] },
+      };
       const code = `import socket\nprint("GOT", socket.create_connection(("slipway.internal", ${portOf(platform)}), 20).recv(100).decode(), flush=True)`;
       const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
       await told.line(spec.replicaId, "GOT platform");
     },
   );
 
-  it("reaches no other service at the platform's port by a loopback address", { skip: skipNetwork }, async (t) => {
-    assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
-    const other = createServer((socket) => socket.end("service"));
-    await listening(other, { port: 0, host: "127.0.0.2" });
-    t.after(() => other.close());
-    const network = { ...sandbox.network, platform: { host: "127.0.0.1", ports: [portOf(other)] } };
-    const code = `import socket
+  it(
+    "reaches no other service at the platform's port by a loopback address",
+    { skip: skipNetwork },
+    async (t) => {
+      assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
+      const other = createServer((socket) => socket.end("service"));
+      await listening(other, { port: 0, host: "127.0.0.2" });
+      t.after(() => other.close());
+      const network = {
+        ...sandbox.network,
+        platform: { host: "127.0.0.1", ports: [portOf(other)] },
+      };
+      const code = `import socket
 one = socket.socket()
 one.settimeout(1)
 one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0")
@@ -200,18 +226,23 @@ try:
     print("GOT", one.recv(100).decode(), flush=True)
 except OSError:
     print("GOT nothing", flush=True)`;
-    const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
-    assert.equal(await told.line(spec.replicaId, "GOT "), "GOT nothing");
-  });
+      const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
+      assert.equal(await told.line(spec.replicaId, "GOT "), "GOT nothing");
+    },
+  );
 
-  it("reaches an address of a private network that the operator allows", { skip: skipNetwork }, async (t) => {
-    assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
-    const { host, port } = (targets as { lan: { host: string; port: number } }).lan;
-    const network = { ...sandbox.network, allowed: [`${host}/32`] };
-    const code = `import socket\nprint("GOT", socket.create_connection(("${host}", ${port}), 20).recv(100).decode(), flush=True)`;
-    const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
-    await told.line(spec.replicaId, "GOT lan");
-  });
+  it(
+    "reaches an address of a private network that the operator allows",
+    { skip: skipNetwork },
+    async (t) => {
+      assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
+      const { host, port } = (targets as { lan: { host: string; port: number } }).lan;
+      const network = { ...sandbox.network, allowed: [`${host}/32`] };
+      const code = `import socket\nprint("GOT", socket.create_connection(("${host}", ${port}), 20).recv(100).decode(), flush=True)`;
+      const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
+      await told.line(spec.replicaId, "GOT lan");
+    },
+  );
 
   it("cannot fill the machine's table of connections", { skip: skipNetwork }, async (t) => {
     assert.ok(sandbox.kind === "namespaces" && sandbox.network.kind === "own");
@@ -249,13 +280,20 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     const told = new DriverSink();
     await elsewhere.open(told);
     t.after(async () => {
-      for (const { replicaId } of await elsewhere.list()) await elsewhere.stop(replicaId, { graceMs: 0 });
+      for (const { replicaId } of await elsewhere.list())
+        await elsewhere.stop(replicaId, { graceMs: 0 });
       await elsewhere.close();
       await place.close();
     });
     const artifact = place.artifact({ "app.py": code });
     const entrypoint = ["python", "app.py"];
-    const spec = replicaSpec({ artifact, projectId: attacker, runtime: "custom", entrypoint, environment });
+    const spec = replicaSpec({
+      artifact,
+      projectId: attacker,
+      runtime: "custom",
+      entrypoint,
+      environment,
+    });
     await elsewhere.start(spec, live);
     return { told, spec };
   }
@@ -277,7 +315,10 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
       `import ctypes; print(ctypes.CDLL(None).shmget(${shmKey}, 4096, 0o1666))`,
     ]);
     closers.push(() =>
-      execFileSync("python3", ["-c", `import ctypes; ctypes.CDLL(None).shmctl(${Number(shm)}, 0, None)`]),
+      execFileSync("python3", [
+        "-c",
+        `import ctypes; ctypes.CDLL(None).shmctl(${Number(shm)}, 0, None)`,
+      ]),
     );
     return {
       victim: { host: tcpAddress(target.address).host, port: tcpAddress(target.address).port },
@@ -286,7 +327,9 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
         port: portOf(service),
         udpPort: datagrams.address().port,
         addresses: Object.values(networkInterfaces()).flatMap((all) =>
-          (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4").map(({ address }) => address),
+          (all ?? [])
+            .filter(({ internal, family }) => !internal && family === "IPv4")
+            .map(({ address }) => address),
         ),
       },
       lan: lan ?? { host: "127.0.0.1", port: 1 },
@@ -330,7 +373,10 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     datagrams.bind(0, "0.0.0.0");
     const abstract = `slipway-hostile-${process.pid}`;
     const unix = createServer((socket) => socket.end("abstract"));
-    await Promise.all([listening(service, { port: 0, host: "::" }), listening(unix, { path: `\0${abstract}` })]);
+    await Promise.all([
+      listening(service, { port: 0, host: "::" }),
+      listening(unix, { path: `\0${abstract}` }),
+    ]);
     closers.push(
       () => service.close(),
       () => unix.close(),
@@ -345,7 +391,13 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
     environment: Record<string, string> = {},
   ): ReplicaSpec {
     const artifact = fixture.artifact(files);
-    return replicaSpec({ artifact, projectId, runtime: "custom", entrypoint: ["python", "app.py"], environment });
+    return replicaSpec({
+      artifact,
+      projectId,
+      runtime: "custom",
+      entrypoint: ["python", "app.py"],
+      environment,
+    });
   }
 
   async function startServer(projectId: ProjectId) {
@@ -357,11 +409,16 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
 
 function resultsIn(lines: readonly string[]): Map<string, unknown> {
   const found = lines.filter((line) => line.startsWith("ATTEMPT "));
-  const results = found.map((line) => JSON.parse(line.slice("ATTEMPT ".length)) as { name: string; got: unknown });
+  const results = found.map(
+    (line) => JSON.parse(line.slice("ATTEMPT ".length)) as { name: string; got: unknown },
+  );
   return new Map(results.map(({ name, got }) => [name, got]));
 }
 
-async function listening(made: Server, options: { port?: number; host?: string; path?: string }): Promise<void> {
+async function listening(
+  made: Server,
+  options: { port?: number; host?: string; path?: string },
+): Promise<void> {
   made.listen(options);
   await once(made, "listening");
 }

@@ -12,7 +12,10 @@ const big = "x".repeat(3_800);
 /** By name. */
 export const cookieAttempts: Record<string, Attempt> = {
   async "ten large cookies for all paths, as they locked browsers out of the dashboard"(stage) {
-    const all = Array.from({ length: 10 }, (_, index) => `lock${index}=${big}; Path=/; Max-Age=3600`);
+    const all = Array.from(
+      { length: 10 },
+      (_, index) => `lock${index}=${big}; Path=/; Max-Age=3600`,
+    );
     await stage.look(setting(...all));
     assert.equal((await stage.cookiesFor(stage.baseUrl + pagePath)).length, 10, "the app has them");
   },
@@ -42,31 +45,64 @@ export const cookieAttempts: Record<string, Attempt> = {
     const own = await stage.cookiesFor(`${stage.baseUrl}${helloPath}/x`);
     for (const name of ["a4", "a5", "a6", "a9", "a11", "b1", "b2"])
       assert.ok(own.includes(`${name}=1`), `the app has ${name}`);
-    for (const path of ["/", "/v2", "/v4/", "/v4/p-00000001/other", "/v4/p-00000001/hello2", "/v4/p-99999999/hello"]) {
+    for (const path of [
+      "/",
+      "/v2",
+      "/v4/",
+      "/v4/p-00000001/other",
+      "/v4/p-00000001/hello2",
+      "/v4/p-99999999/hello",
+    ]) {
       assert.deepEqual(await stage.cookiesFor(stage.baseUrl + path), [], path);
     }
   },
   async "a session of the attacker's choice, by the platform's own names"(stage) {
-    const names = ["slipway_session", "slipway_device", "__Secure-slipway_session", "slipway.state", "SLIPWAY_SESSION"];
+    const names = [
+      "slipway_session",
+      "slipway_device",
+      "__Secure-slipway_session",
+      "slipway.state",
+      "SLIPWAY_SESSION",
+    ];
     await stage.look(
-      setting(...names.map((name) => `${name}=mine; Path=/v2/auth`), "=slipway_session=mine; Path=/v2/auth"),
+      setting(
+        ...names.map((name) => `${name}=mine; Path=/v2/auth`),
+        "=slipway_session=mine; Path=/v2/auth",
+      ),
     );
   },
   async "so many cookies that the browser drops the person's session"(stage) {
     for (let round = 0; round < 5; round++) {
-      const all = Array.from({ length: 50 }, (_, index) => `many${round}_${index}=1; Path=/; Priority=High`);
+      const all = Array.from(
+        { length: 50 },
+        (_, index) => `many${round}_${index}=1; Path=/; Priority=High`,
+      );
       const page = await stage.look(setting(...all));
       await page.send("Page.close");
     }
   },
   async "document.cookie of the page"(stage) {
     const page = await stage.look();
-    assert.equal(await tried(page, "{ document.cookie = 'a=1; path=/'; return document.cookie; }"), "SecurityError");
-    assert.match(String(await tried(page, "cookieStore.set({ name: 'a', value: '1', path: '/' })")), /Error$/);
+    assert.equal(
+      await tried(page, "{ document.cookie = 'a=1; path=/'; return document.cookie; }"),
+      "SecurityError",
+    );
+    assert.match(
+      String(await tried(page, "cookieStore.set({ name: 'a', value: '1', path: '/' })")),
+      /Error$/,
+    );
   },
-  async "cookies of another server under the same name, until the browser sends too many"(stage, t) {
-    const all = Array.from({ length: 10 }, (_, index) => `other${index}=${big}; Path=/; Max-Age=3600`);
-    const other = createServer((_request, response) => response.writeHead(200, { "set-cookie": all }).end("hello"));
+  async "cookies of another server under the same name, until the browser sends too many"(
+    stage,
+    t,
+  ) {
+    const all = Array.from(
+      { length: 10 },
+      (_, index) => `other${index}=${big}; Path=/; Max-Age=3600`,
+    );
+    const other = createServer((_request, response) =>
+      response.writeHead(200, { "set-cookie": all }).end("hello"),
+    );
     other.listen(0, "127.0.0.1");
     await once(other, "listening");
     t.after(() => {
@@ -77,7 +113,11 @@ export const cookieAttempts: Record<string, Attempt> = {
     assert.equal((await stage.cookiesFor(`${stage.baseUrl}/dashboard`)).length, 10);
     await page.goTo(`${stage.baseUrl}/dashboard`);
     await page.shows("The browser was told to delete the cookies of this host");
-    assert.deepEqual(await stage.cookiesFor(`${stage.baseUrl}/dashboard`), [], "it is not dead for good");
+    assert.deepEqual(
+      await stage.cookiesFor(`${stage.baseUrl}/dashboard`),
+      [],
+      "it is not dead for good",
+    );
     await page.goTo(`${stage.baseUrl}/dashboard`);
     await page.shows("Sign in");
     await stage.signInAgain();
@@ -85,13 +125,19 @@ export const cookieAttempts: Record<string, Attempt> = {
   async "addresses so long that the platform tells browsers to remove cookies"(stage) {
     const page = await stage.look();
     const long = `${stage.baseUrl}/dashboard?${"x".repeat(40_000)}`;
-    await tried(page, `fetch("${long}", { mode: "no-cors", credentials: "include" }).then(() => "sent")`);
+    await tried(
+      page,
+      `fetch("${long}", { mode: "no-cors", credentials: "include" }).then(() => "sent")`,
+    );
     await page.goTo(long);
     await page.shows("The head of the request is longer");
   },
   async "cookies of the person in what the app itself is sent"(stage) {
     const page = await stage.look();
-    await tried(page, `fetch("${pagePath}", { credentials: "include", mode: "no-cors" }).then(() => "sent")`);
+    await tried(
+      page,
+      `fetch("${pagePath}", { credentials: "include", mode: "no-cors" }).then(() => "sent")`,
+    );
     const seen = stage.called.map(({ headers }) => headers.cookie ?? "").join();
     assert.doesNotMatch(seen, /slipway/);
   },

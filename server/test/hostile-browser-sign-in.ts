@@ -1,14 +1,27 @@
-// What a hostile app's page tries to get into an account: devices approved by the person's browser, and accounts of providers
-// connected by it; from the sandbox, and from the app's own host name.
+// What a hostile app's page tries to get into an account: devices approved by the person's browser,
+// and accounts of providers connected by it; from the sandbox, and from the app's own host name.
 import assert from "node:assert/strict";
-import { html, isLoaded, pagePath, tried, type Attempt, type HostileStage } from "./hostile-browser-stage.ts";
+import {
+  html,
+  isLoaded,
+  pagePath,
+  tried,
+  type Attempt,
+  type HostileStage,
+} from "./hostile-browser-stage.ts";
 import type { Page } from "./support/browser.ts";
 import type { Json } from "./support/management-api.ts";
 
 /** Both kinds of pages. */
-const addressesOf = (stage: HostileStage): readonly string[] => [stage.baseUrl + pagePath, `${stage.pagesUrl}/page`];
+const addressesOf = (stage: HostileStage): readonly string[] => [
+  stage.baseUrl + pagePath,
+  `${stage.pagesUrl}/page`,
+];
 
-/** Sends a form as soon as the page has it; `field`: a name and a value that make JSON of a text/plain body. */
+/**
+ * Sends a form as soon as the page has it; `field`: a name and a value that make JSON of a
+ * text/plain body.
+ */
 function sendForm(page: Page, action: string, field: readonly [string, string]): Promise<Json> {
   const [name, value] = field;
   const input = `<input name='${name}' value='${value}'>`;
@@ -22,7 +35,9 @@ function sendForm(page: Page, action: string, field: readonly [string, string]):
 const approval = ['{"decision":"approve","x":"', '"}'] as const;
 
 export const signInAttempts: Record<string, Attempt> = {
-  async "approve the attacker's device: forms, requests, and the page of the code in a frame"(stage) {
+  async "approve the attacker's device: forms, requests, and the page of the code in a frame"(
+    stage,
+  ) {
     const begun = await stage.api.call("POST", "/device-authorization", { token: null, body: {} });
     const { user_code: code, device_code: deviceCode } = begun.body.deviceAuthResponsePayload;
     const decision = `${stage.baseUrl}/v2/auth/device-logins/${code}`;
@@ -32,24 +47,38 @@ export const signInAttempts: Record<string, Attempt> = {
         "{ method: 'POST', credentials: 'include', mode: 'no-cors', body: '{\"decision\":\"approve\"}' }",
         "{ method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' }, body: '{}' }",
       ]) {
-        const answer = await tried(page, `fetch("${decision}", ${options}).then((one) => one.text())`);
+        const answer = await tried(
+          page,
+          `fetch("${decision}", ${options}).then((one) => one.text())`,
+        );
         assert.match(String(answer), /^(?:TypeError)?$/, "nothing of the answer is read");
       }
       const frame = `Object.assign(document.createElement("iframe"), { src: "${stage.baseUrl}/dashboard/device?code=${code}", onload: resolve })`;
       await page.evaluate(`new Promise((resolve) => document.body.append(${frame}))`);
       const { frameTree } = await page.send("Page.getFrameTree");
-      assert.match(frameTree.childFrames[0].frame.url, /^chrome-error:/, "nobody can be made to click in it");
+      assert.match(
+        frameTree.childFrames[0].frame.url,
+        /^chrome-error:/,
+        "nobody can be made to click in it",
+      );
       await sendForm(page, decision, approval);
       await isLoaded(page, decision);
       assert.match(await page.text(), /message/, "it is refused");
     }
-    const redeemed = await stage.api.call("POST", "/token", { token: null, body: { device_code: deviceCode } });
+    const redeemed = await stage.api.call("POST", "/token", {
+      token: null,
+      body: { device_code: deviceCode },
+    });
     assert.equal(redeemed.body.error, "authorization_pending", "nobody has approved it");
   },
   async "connect an account of the attacker's, or begin and end a sign-in with a provider"(stage) {
     const auth = `${stage.baseUrl}/v2/auth`;
     for (const address of addressesOf(stage)) {
-      for (const path of ["sign-in-methods/connect", "sign-in-methods/disconnect", "sign-in/provider"]) {
+      for (const path of [
+        "sign-in-methods/connect",
+        "sign-in-methods/disconnect",
+        "sign-in/provider",
+      ]) {
         const page = await stage.look({}, address);
         await sendForm(page, `${auth}/${path}`, ['{"provider":"github","x":"', '"}']);
         await isLoaded(page, `${auth}/${path}`);

@@ -1,12 +1,18 @@
-// A platform with an open app in a hostile hand, and a person who is signed in to its dashboard in a real browser and then
-// looks at a page of the app: proxy and management API on one port, as the platform has them; the app is the test's.
+// A platform with an open app in a hostile hand, and a person who is signed in to its dashboard in
+// a real browser and then looks at a page of the app: proxy and management API on one port, as the
+// platform has them; the app is the test's.
 import assert from "node:assert/strict";
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { TestContext } from "node:test";
 import { createProject } from "#accounts/projects.ts";
 import { makePerson } from "./support/person.ts";
 import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
-import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  testBy,
+  type ApiUnderTest,
+  type Json,
+} from "./support/management-api.ts";
 import { signInOn } from "./support/page-stage.ts";
 import { helloPath, httpReplica, openProxyBed, projectId } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
@@ -22,7 +28,11 @@ export type Served = {
 };
 
 /** One request that reached the management API or a page of the platform. */
-export type Asked = { readonly method: string; readonly url: string; readonly headers: IncomingMessage["headers"] };
+export type Asked = {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage["headers"];
+};
 
 export type HostileStage = {
   readonly baseUrl: string;
@@ -45,7 +55,10 @@ export type HostileStage = {
   cookiesFor(url: string): Promise<string[]>;
   /** Before each attempt: nothing is left of the one before. */
   begin(): Promise<void>;
-  /** Holds whatever an app does: the person is signed in still, the session was not used, nothing of the platform was changed. */
+  /**
+   * Holds whatever an app does: the person is signed in still, the session was not used, nothing of
+   * the platform was changed.
+   */
   isUnharmed(): Promise<void>;
 };
 
@@ -154,29 +167,42 @@ class SignedIn {
 
   async begin(): Promise<void> {
     const { baseUrl, asked, called } = this.#fixture;
-    // An app with too many cookies of its own is out of its own reach; the next attempt is another app's.
+    // An app with too many cookies of its own is out of its own reach; the next attempt is another
+    // app's.
     const { cookies } = await this.#victim.send("Network.getAllCookies");
     for (const { name, domain, path } of cookies) {
-      if (path !== "/v2/auth") await this.#victim.send("Network.deleteCookies", { name, domain, path });
+      if (path !== "/v2/auth")
+        await this.#victim.send("Network.deleteCookies", { name, domain, path });
     }
-    if ((await this.#cookiesFor(`${baseUrl}/v2/auth/token`)).join() !== this.#own.join()) await this.anew();
+    if ((await this.#cookiesFor(`${baseUrl}/v2/auth/token`)).join() !== this.#own.join())
+      await this.anew();
     asked.length = 0;
     called.length = 0;
   }
 
   async isUnharmed(): Promise<void> {
     const { baseUrl, api, asked } = this.#fixture;
-    const used = asked.filter(({ headers }) => headers.cookie?.includes("slipway_session") === true);
+    const used = asked.filter(
+      ({ headers }) => headers.cookie?.includes("slipway_session") === true,
+    );
     const what = used.map(({ method, url }) => `${method} ${url}`);
     assert.deepEqual(what, [], "nothing was sent with the session");
     const now = await this.#cookiesFor(`${baseUrl}/v2/auth/token`);
     assert.deepEqual(now, this.#own, "the platform's cookies are as they were");
-    assert.deepEqual(await this.#cookiesFor(`${baseUrl}/dashboard`), [], "no cookie of an app reaches the platform");
+    assert.deepEqual(
+      await this.#cookiesFor(`${baseUrl}/dashboard`),
+      [],
+      "no cookie of an app reaches the platform",
+    );
     assert.deepEqual(await stateOf(api), this.#state, "nothing was changed");
     await this.#victim.goTo(`${baseUrl}/dashboard`);
     await this.#victim.shows("No apps yet.");
     const workers = "navigator.serviceWorker.getRegistrations().then((all) => all.length)";
-    assert.equal(await this.#victim.evaluate(workers), 0, "nobody stands between the browser and the platform");
+    assert.equal(
+      await this.#victim.evaluate(workers),
+      0,
+      "nobody stands between the browser and the platform",
+    );
   }
 }
 
@@ -189,7 +215,9 @@ export async function isLoaded(page: Page, at: string): Promise<void> {
   const { pathname } = new URL(at);
   await until(`the page is at ${pathname}`, () =>
     page
-      .evaluate(`location.pathname === ${JSON.stringify(pathname)} && document.readyState === "complete"`)
+      .evaluate(
+        `location.pathname === ${JSON.stringify(pathname)} && document.readyState === "complete"`,
+      )
       // It is between two pages.
       .catch(() => false),
   );
@@ -213,7 +241,10 @@ export type Attempt = (stage: HostileStage, t: TestContext) => Promise<void>;
 export const html = ["Content-Type", "text/html"];
 /** A page that sets cookies. */
 export function setting(...cookies: readonly string[]): Served {
-  return { headers: [...html, ...cookies.flatMap((cookie) => ["Set-Cookie", cookie])], body: "<p>hello" };
+  return {
+    headers: [...html, ...cookies.flatMap((cookie) => ["Set-Cookie", cookie])],
+    body: "<p>hello",
+  };
 }
 
 /** What a page's script gets: a value, or the name of the error. */

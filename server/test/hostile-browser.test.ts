@@ -1,10 +1,19 @@
-// What the page of a hostile open app can do to a person who is signed in to the dashboard of the same platform, tried in a
-// real browser. After each attempt the person is signed in still, nothing was sent with their session, and nothing was changed.
+// What the page of a hostile open app can do to a person who is signed in to the dashboard of the
+// same platform, tried in a real browser. After each attempt the person is signed in still, nothing
+// was sent with their session, and nothing was changed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cookieAttempts } from "./hostile-browser-cookies.ts";
 import { signInAttempts } from "./hostile-browser-sign-in.ts";
-import { html, isLoaded, pagePath, setting, startHostileStage, tried, type Attempt } from "./hostile-browser-stage.ts";
+import {
+  html,
+  isLoaded,
+  pagePath,
+  setting,
+  startHostileStage,
+  tried,
+  type Attempt,
+} from "./hostile-browser-stage.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { helloPath } from "./support/proxy-bed.ts";
@@ -31,13 +40,25 @@ const requests: Record<string, Attempt> = {
     assert.equal(await read(json), "TypeError");
     assert.equal(await read(forms), "TypeError");
     assert.equal(await read(simple), "TypeError");
-    assert.equal(await tried(page, `fetch("/v2/auth/token", { method: "POST", mode: "same-origin" })`), "TypeError");
+    assert.equal(
+      await tried(page, `fetch("/v2/auth/token", { method: "POST", mode: "same-origin" })`),
+      "TypeError",
+    );
   },
   async "what the management API and the dashboard answer"(stage) {
     const page = await stage.look();
-    for (const path of ["/v2/projects", "/v2/auth/session", "/openapi.json", "/dashboard", "/dashboard/favicon.svg"]) {
+    for (const path of [
+      "/v2/projects",
+      "/v2/auth/session",
+      "/openapi.json",
+      "/dashboard",
+      "/dashboard/favicon.svg",
+    ]) {
       assert.equal(
-        await tried(page, `fetch("${path}", { credentials: "include" }).then((answer) => answer.text())`),
+        await tried(
+          page,
+          `fetch("${path}", { credentials: "include" }).then((answer) => answer.text())`,
+        ),
         "TypeError",
       );
       const opaque = `fetch("${path}", { credentials: "include", mode: "no-cors" }).then((answer) => answer.text())`;
@@ -54,19 +75,38 @@ const requests: Record<string, Attempt> = {
     })`;
     assert.equal(await tried(page, load("module")), "refused");
     assert.equal(await tried(page, load("text/javascript")), "refused");
-    assert.equal(await tried(page, `import("/dashboard/favicon.svg").then(() => "loaded")`), "TypeError");
+    assert.equal(
+      await tried(page, `import("/dashboard/favicon.svg").then(() => "loaded")`),
+      "TypeError",
+    );
   },
   async "requests with the token of an inference, from a page of elsewhere"(stage) {
     const page = await stage.look();
-    const options = "{ method: 'DELETE', headers: { authorization: 'Bearer x' }, credentials: 'include' }";
-    assert.equal(await tried(page, `fetch("/v2/projects/${stage.api.projectId}", ${options})`), "TypeError");
-    assert.equal(stage.asked.filter(({ method }) => method === "DELETE").length, 0, "it is not even sent");
+    const options =
+      "{ method: 'DELETE', headers: { authorization: 'Bearer x' }, credentials: 'include' }";
+    assert.equal(
+      await tried(page, `fetch("/v2/projects/${stage.api.projectId}", ${options})`),
+      "TypeError",
+    );
+    assert.equal(
+      stage.asked.filter(({ method }) => method === "DELETE").length,
+      0,
+      "it is not even sent",
+    );
   },
   async "a sign-in as the attacker, by forms"(stage) {
-    const body = JSON.stringify({ email: "ada@example.test", password: "a password for tests", x: "" });
+    const body = JSON.stringify({
+      email: "ada@example.test",
+      password: "a password for tests",
+      x: "",
+    });
     const [before = "", after = ""] = body.split('""');
     const field = `<input name='${before}"' value='"${after}'>`;
-    for (const enctype of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]) {
+    for (const enctype of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data",
+    ]) {
       const page = await stage.look();
       await page.evaluate(form("/v2/auth/sign-in", field, enctype));
       await isLoaded(page, `${stage.baseUrl}/v2/auth/sign-in`);
@@ -96,7 +136,10 @@ const requests: Record<string, Attempt> = {
       void fetch("/v2/auth/sessions", { method: "DELETE", credentials: "include", keepalive: true }).catch(() => undefined);
     })()`);
     await page.send("Page.close");
-    await until("they have come", () => stage.asked.filter(({ url }) => url === "/v2/auth/sign-out").length >= 2);
+    await until(
+      "they have come",
+      () => stage.asked.filter(({ url }) => url === "/v2/auth/sign-out").length >= 2,
+    );
   },
   async "redirects of the app: Location that keeps the method, Refresh, meta"(stage) {
     const page = await stage.look();
@@ -120,7 +163,10 @@ const requests: Record<string, Attempt> = {
       "</v2/auth/session>; rel=preload; as=fetch; crossorigin=use-credentials",
       "</dashboard>; rel=prefetch",
     ];
-    const rules = { prefetch: [{ urls: ["/v2/auth/session"] }], prerender: [{ urls: ["/dashboard"] }] };
+    const rules = {
+      prefetch: [{ urls: ["/v2/auth/session"] }],
+      prerender: [{ urls: ["/dashboard"] }],
+    };
     const page = await stage.look({
       headers: [...html, "Link", links.join(", ")],
       body: `<script type="speculationrules">${JSON.stringify(rules)}</script><p>hello`,
@@ -161,10 +207,15 @@ const windows: Record<string, Attempt> = {
     );
     assert.match(String(await tried(page, "window.opened.document.body.innerText")), /Error$/);
   },
-  async "the origin of the platform: document.domain, frames without a sandbox, windows, javascript: and blob:"(stage) {
+  async "the origin of the platform: document.domain, frames without a sandbox, windows, javascript: and blob:"(
+    stage,
+  ) {
     const page = await stage.look();
     assert.equal(await page.evaluate("self.origin"), "null");
-    assert.equal(await tried(page, "{ document.domain = '127.0.0.1'; return self.origin; }"), "SecurityError");
+    assert.equal(
+      await tried(page, "{ document.domain = '127.0.0.1'; return self.origin; }"),
+      "SecurityError",
+    );
     const origins = await page.evaluate(`new Promise((resolve) => {
       const seen = [];
       addEventListener("message", ({ data }) => seen.push(data) === 4 && resolve(seen));
@@ -198,11 +249,24 @@ const windows: Record<string, Attempt> = {
     }
   },
   async "answers that the browser takes for a page though they do not say so"(stage) {
-    const body = "<!doctype html><html xmlns='http://www.w3.org/1999/xhtml'><body><p>hello</p></body></html>";
-    const types = ["", "text/html;charset=utf-7", "application/xhtml+xml", "image/svg+xml", "text/xml", "*/*", "x"];
+    const body =
+      "<!doctype html><html xmlns='http://www.w3.org/1999/xhtml'><body><p>hello</p></body></html>";
+    const types = [
+      "",
+      "text/html;charset=utf-7",
+      "application/xhtml+xml",
+      "image/svg+xml",
+      "text/xml",
+      "*/*",
+      "x",
+    ];
     for (const type of types) {
       for (const status of [200, 404, 500]) {
-        const page = await stage.look({ status, headers: type === "" ? [] : ["Content-Type", type], body });
+        const page = await stage.look({
+          status,
+          headers: type === "" ? [] : ["Content-Type", type],
+          body,
+        });
         assert.equal(await page.evaluate("self.origin"), "null", `${type} ${status}`);
         await page.send("Page.close");
       }
@@ -243,7 +307,9 @@ const wholeSite: Record<string, Attempt> = {
     assert.equal(await stage.victim.evaluate("localStorage.getItem('mine')"), "kept");
     await stage.victim.evaluate("localStorage.clear()");
   },
-  async "what browsers remember of a whole site: client hints, dictionaries, reports, other addresses"(stage) {
+  async "what browsers remember of a whole site: client hints, dictionaries, reports, other addresses"(
+    stage,
+  ) {
     const remembered = [
       "Accept-CH",
       "Sec-CH-UA-Arch, Sec-CH-UA-Model, Device-Memory",
@@ -270,7 +336,12 @@ const wholeSite: Record<string, Attempt> = {
     await stage.victim.goTo(`${stage.baseUrl}/dashboard/account`);
     await isLoaded(stage.victim, `${stage.baseUrl}/dashboard/account`);
     const sent = stage.asked.find(({ url }) => url === "/dashboard/account")?.headers ?? {};
-    for (const name of ["sec-ch-ua-arch", "sec-ch-ua-model", "device-memory", "available-dictionary"]) {
+    for (const name of [
+      "sec-ch-ua-arch",
+      "sec-ch-ua-model",
+      "device-memory",
+      "available-dictionary",
+    ]) {
       assert.equal(sent[name], undefined, name);
     }
     assert.equal(sent.host, new URL(stage.baseUrl).host);
@@ -285,9 +356,16 @@ const wholeSite: Record<string, Attempt> = {
       "indexedDB.databases()",
       "navigator.locks.query()",
     ]) {
-      assert.match(String(await tried(page, access)), /^(?:SecurityError|UnknownError|InvalidStateError)$/, access);
+      assert.match(
+        String(await tried(page, access)),
+        /^(?:SecurityError|UnknownError|InvalidStateError)$/,
+        access,
+      );
     }
-    assert.equal(await tried(page, "{ new BroadcastChannel('slipway').postMessage(1); return self.origin; }"), "null");
+    assert.equal(
+      await tried(page, "{ new BroadcastChannel('slipway').postMessage(1); return self.origin; }"),
+      "null",
+    );
   },
   async "another text under an address of the platform, out of the browser's cache"(stage) {
     const kept = [
@@ -311,10 +389,18 @@ const wholeSite: Record<string, Attempt> = {
     stage.asked.length = 0;
   },
   async "from its own host name, where pages run as they are: the platform and its cookies"(stage) {
-    const served = setting("a=1; Path=/", "b=1; Domain=localhost; Path=/", "slipway_session=mine; Path=/v2/auth");
+    const served = setting(
+      "a=1; Path=/",
+      "b=1; Domain=localhost; Path=/",
+      "slipway_session=mine; Path=/v2/auth",
+    );
     const page = await stage.look(served, `${stage.pagesUrl}/page`);
     assert.equal(await page.evaluate("self.origin"), stage.pagesUrl);
-    for (const script of ["c=1; Domain=localhost; Path=/", "d=1; Domain=127.0.0.1; Path=/", "e=1; Path=/"])
+    for (const script of [
+      "c=1; Domain=localhost; Path=/",
+      "d=1; Domain=127.0.0.1; Path=/",
+      "e=1; Path=/",
+    ])
       await page.evaluate(`void (document.cookie = ${JSON.stringify(script)})`);
     const options = `{ method: "POST", credentials: "include", body: "{}" }`;
     const read = `fetch("${stage.baseUrl}/v2/auth/token", ${options}).then((answer) => answer.text())`;
@@ -322,15 +408,24 @@ const wholeSite: Record<string, Attempt> = {
     const own = await stage.cookiesFor(`${stage.pagesUrl}/x`);
     assert.deepEqual(own, ["a=1", "b=1", "e=1"], "its own are its own");
     const port = new URL(stage.baseUrl).port;
-    for (const other of [`http://localhost:${port}/`, `http://other-p-00000001.localhost:${port}/`]) {
+    for (const other of [
+      `http://localhost:${port}/`,
+      `http://other-p-00000001.localhost:${port}/`,
+    ]) {
       assert.deepEqual(await stage.cookiesFor(other), [], other);
     }
   },
-  async "from its own host name: the dashboard's address under that name, framed, and in a window"(stage) {
+  async "from its own host name: the dashboard's address under that name, framed, and in a window"(
+    stage,
+  ) {
     const page = await stage.look({}, `${stage.pagesUrl}/page`);
     stage.serve({ headers: html, body: "<p>of the app" });
     for (const path of ["/dashboard", "/v2/auth/token", "/v2/projects", "/healthz"]) {
-      assert.equal(await tried(page, `fetch("${path}").then((answer) => answer.text())`), "<p>of the app", path);
+      assert.equal(
+        await tried(page, `fetch("${path}").then((answer) => answer.text())`),
+        "<p>of the app",
+        path,
+      );
     }
     await page.evaluate(`new Promise((resolve) => {
       const frame = Object.assign(document.createElement("iframe"), { src: "${stage.baseUrl}/dashboard", onload: resolve });
@@ -350,12 +445,22 @@ test(
   { skip: withoutBrowser },
   async (t) => {
     const stage = await startHostileStage(t);
-    const attempts = { ...cookieAttempts, ...signInAttempts, ...requests, ...windows, ...wholeSite };
+    const attempts = {
+      ...cookieAttempts,
+      ...signInAttempts,
+      ...requests,
+      ...windows,
+      ...wholeSite,
+    };
     assert.ok(Object.keys(attempts).length >= 20);
     const groups = [cookieAttempts, signInAttempts, requests, windows, wholeSite];
     const kindOf = ([name]: [string, unknown]): string =>
       String(groups.findIndex((group) => Object.hasOwn(group, name)));
-    for (const [name, attempt] of drawCases(Object.entries(attempts), { what: "attempts", max: 9, kindOf })) {
+    for (const [name, attempt] of drawCases(Object.entries(attempts), {
+      what: "attempts",
+      max: 9,
+      kindOf,
+    })) {
       await t.test(name, async (part) => {
         await stage.begin();
         await attempt(stage, part);

@@ -1,5 +1,6 @@
-// What an app in a container must not get, whatever it tries: the attempts of support/hostile-app/app.py, and more that are about
-// containers. docs/guides/isolation.md says what keeps each kind away.
+// What an app in a container must not get, whatever it tries: the attempts of
+// support/hostile-app/app.py, and more that are about containers. docs/guides/isolation.md says
+// what keeps each kind away.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -18,11 +19,14 @@ import { DriverSink } from "#test/support/driver-sink.ts";
 import { openLanHost } from "#test/support/lan-host.ts";
 import { tcpAddress } from "#test/support/replica-address.ts";
 
-const noRules = spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
+const noRules =
+  spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
 const skip = (await noEngine()) || noRules;
 const folder = join(import.meta.dirname, "support/hostile-app");
 const programs = ["app.py", "container.py"].map((name) => readFileSync(join(folder, name), "utf8"));
-const names = programs.flatMap((text) => [...text.matchAll(/^@attempt\ndef (\w+)/gm)].map(([, name = ""]) => name));
+const names = programs.flatMap((text) =>
+  [...text.matchAll(/^@attempt\ndef (\w+)/gm)].map(([, name = ""]) => name),
+);
 const live = new AbortController().signal;
 /** For all attempts: many wait for an answer that does not come. */
 const triedMs = 240_000;
@@ -58,7 +62,11 @@ describe("a hostile app in a container", { skip }, () => {
 
   before(async () => {
     const platform = await listening("127.0.0.1", "platform");
-    const rules = { allowed: [], nameServers: [], platform: { host: "127.0.0.1", ports: [portOf(platform)] } };
+    const rules = {
+      allowed: [],
+      nameServers: [],
+      platform: { host: "127.0.0.1", ports: [portOf(platform)] },
+    };
     fixture = await DockerFixture.open({ firewall: rules });
     closers.push(() => fixture.close());
     driver = fixture.driver();
@@ -71,12 +79,18 @@ describe("a hostile app in a container", { skip }, () => {
     const environment = { TARGETS: JSON.stringify(targets), VIRTUAL_ENV: "/usr" };
     // The attempts of the second are made by the first.
     const [first = "", second = ""] = programs;
-    const code = first.replace("\nfor function in attempts:", `\n${second}\nfor function in attempts:`);
+    const code = first.replace(
+      "\nfor function in attempts:",
+      `\n${second}\nfor function in attempts:`,
+    );
     const spec = fixture.python(code, { projectId: attacker, storage: attacker, environment });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "DONE", triedMs);
     for (const text of sink.texts(spec.replicaId).filter((line) => line.startsWith("ATTEMPT "))) {
-      const { name, got: result } = JSON.parse(text.slice("ATTEMPT ".length)) as { name: string; got: unknown };
+      const { name, got: result } = JSON.parse(text.slice("ATTEMPT ".length)) as {
+        name: string;
+        got: unknown;
+      };
       got.set(name, result);
     }
   });
@@ -96,20 +110,28 @@ describe("a hostile app in a container", { skip }, () => {
   it("is told when it has used up its memory", async () => {
     const spec = fixture.python("kept = [bytearray(b'x' * 50_000_000) for _ in range(100)]");
     await driver.start(spec, live);
-    assert.match((await sink.told("exited", spec.replicaId)).reason, /used up its memory of 0\.25 GB/);
+    assert.match(
+      (await sink.told("exited", spec.replicaId)).reason,
+      /used up its memory of 0\.25 GB/,
+    );
   });
 
   it("gets its settings as they are, and is not run when they cannot be passed on", async () => {
     const environment = { ODD: "one\ntwo=three", NO: "=" };
-    const spec = fixture.python(`import os; print(repr(os.environ["ODD"] + os.environ["NO"]), flush=True)`, {
-      environment,
-    });
+    const spec = fixture.python(
+      `import os; print(repr(os.environ["ODD"] + os.environ["NO"]), flush=True)`,
+      {
+        environment,
+      },
+    );
     await driver.start(spec, live);
     await sink.told("exited", spec.replicaId);
     await driver.forget(spec.replicaId);
     assert.deepEqual(sink.texts(spec.replicaId), [String.raw`'one\ntwo=three='`]);
     // Longer than the kernel lets a variable be: its program is not run.
-    const long = fixture.python(`print("RUNS", flush=True)`, { environment: { VALUE: "x".repeat(200_000) } });
+    const long = fixture.python(`print("RUNS", flush=True)`, {
+      environment: { VALUE: "x".repeat(200_000) },
+    });
     await driver.start(long, live);
     await sink.told("exited", long.replicaId);
     await driver.forget(long.replicaId);
@@ -120,10 +142,15 @@ describe("a hostile app in a container", { skip }, () => {
   it("cannot give options to the engine with its start command", async () => {
     const spec = fixture.python("", { entrypoint: ["--privileged"] });
     await driver.start(spec, live);
-    assert.match((await sink.told("exited", spec.replicaId)).reason, /start command was not found: --privileged/);
+    assert.match(
+      (await sink.told("exited", spec.replicaId)).reason,
+      /start command was not found: --privileged/,
+    );
   });
 
-  async function startVictim(given: Partial<ReplicaSpec>): Promise<{ readonly host: string; readonly port: number }> {
+  async function startVictim(
+    given: Partial<ReplicaSpec>,
+  ): Promise<{ readonly host: string; readonly port: number }> {
     const spec = fixture.python(server, given);
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "SERVES");
@@ -142,16 +169,29 @@ describe("a hostile app in a container", { skip }, () => {
     const otherStorage = join(fixture.storageDir, victim, "stored");
     mkdirSync(join(otherStorage, ".."), { recursive: true });
     for (const path of [secretFile, otherStorage]) writeFileSync(path, "a secret");
-    const other = await startVictim({ projectId: victim, storage: victim, appId: appIdOf(victim, "other") });
+    const other = await startVictim({
+      projectId: victim,
+      storage: victim,
+      appId: appIdOf(victim, "other"),
+    });
     const addresses = Object.values(networkInterfaces()).flatMap((all) =>
-      (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4").map(({ address }) => address),
+      (all ?? [])
+        .filter(({ internal, family }) => !internal && family === "IPv4")
+        .map(({ address }) => address),
     );
     const { socketPath, hostAddress, dataRoot } = await openEngine();
     return {
       victim: other,
       sibling: await startVictim({ projectId: attacker, storage: attacker }),
-      service: { port: portOf(service), udpPort: datagrams.address().port, addresses: [...addresses, hostAddress] },
-      engine: { sockets: [socketPath, "/var/run/docker.sock", "/run/containerd/containerd.sock"], dataRoot },
+      service: {
+        port: portOf(service),
+        udpPort: datagrams.address().port,
+        addresses: [...addresses, hostAddress],
+      },
+      engine: {
+        sockets: [socketPath, "/var/run/docker.sock", "/run/containerd/containerd.sock"],
+        dataRoot,
+      },
       lan,
       secretFile,
       otherStorage,
@@ -169,7 +209,10 @@ describe("a hostile app in a container", { skip }, () => {
   }
 
   async function listening(host: string, text: string): Promise<Server> {
-    const made = createServer((socket) => socket.on("error", () => undefined).end(text)).listen({ port: 0, host });
+    const made = createServer((socket) => socket.on("error", () => undefined).end(text)).listen({
+      port: 0,
+      host,
+    });
     closers.push(() => made.close());
     await once(made, "listening");
     return made;

@@ -1,4 +1,5 @@
-// Where replicas share the machine's network: a port that another program has taken gets no byte of a replica's calls.
+// Where replicas share the machine's network: a port that another program has taken gets no byte of
+// a replica's calls.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -44,14 +45,19 @@ for (const sandbox of sandboxes) {
     const { address } = await startServer(t, sandbox, {});
     const { port } = tcpAddress(address);
     const taken: string[] = [];
-    const thief = createServer((socket) => socket.on("data", (bytes) => taken.push(bytes.toString())));
+    const thief = createServer((socket) =>
+      socket.on("data", (bytes) => taken.push(bytes.toString())),
+    );
     await listening(thief, port);
     t.after(() => thief.close());
     const probe = networkProbe(systemClock);
     const signal = new AbortController().signal;
     for (const endpoint of ["", "/health"]) {
       const answer = await probe({ address, endpoint, timeoutMs: 20_000, signal });
-      assert.deepEqual(answer, { ok: false, reason: `The app does not listen on port ${port} yet.` });
+      assert.deepEqual(answer, {
+        ok: false,
+        reason: `The app does not listen on port ${port} yet.`,
+      });
     }
     assert.equal(await connectionTo(t, address), "lost: another program listens at its port");
     assert.deepEqual(taken, []);
@@ -61,7 +67,12 @@ for (const sandbox of sandboxes) {
     const { address, sink, replicaId } = await startServer(t, sandbox, { NOW: "1" });
     await sink.line(replicaId, "listens");
     const probe = networkProbe(systemClock);
-    const answer = await probe({ address, endpoint: "/", timeoutMs: 20_000, signal: new AbortController().signal });
+    const answer = await probe({
+      address,
+      endpoint: "/",
+      timeoutMs: 20_000,
+      signal: new AbortController().signal,
+    });
     assert.deepEqual(answer, { ok: true });
     assert.equal(await connectionTo(t, address), "connected");
   });
@@ -80,7 +91,11 @@ for (const sandbox of sandboxes) {
   });
 }
 
-async function startServer(t: TestContext, sandbox: Sandbox, environment: Readonly<Record<string, string>>) {
+async function startServer(
+  t: TestContext,
+  sandbox: Sandbox,
+  environment: Readonly<Record<string, string>>,
+) {
   const fixture = new ProcessFixture({ sandbox });
   const driver = fixture.driver();
   const sink = new DriverSink();
@@ -91,7 +106,12 @@ async function startServer(t: TestContext, sandbox: Sandbox, environment: Readon
     await fixture.close();
   });
   const artifact = fixture.artifact({ "app.py": server });
-  const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py", "8000"], environment });
+  const spec = replicaSpec({
+    artifact,
+    runtime: "custom",
+    entrypoint: ["python", "app.py", "8000"],
+    environment,
+  });
   await driver.start(spec, new AbortController().signal);
   const { address } = await sink.told("started", spec.replicaId);
   return { address, sink, replicaId: spec.replicaId };

@@ -1,5 +1,5 @@
-// Repositories and git hosts that are made to harm whoever fetches from them: each is refused in words, by what it holds
-// or by what git may take, and nothing of it is left.
+// Repositories and git hosts that are made to harm whoever fetches from them: each is refused in
+// words, by what it holds or by what git may take, and nothing of it is left.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readdir, stat } from "node:fs/promises";
@@ -31,7 +31,11 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
   const sourcesDir = temporaryFolder(t, "source");
   const lines: string[] = [];
   const source = new GitSource({
-    git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" }, objectBytesMax: 64 * megabyte, ...limits }),
+    git: new Git({
+      toolEnvironment: { PATH: process.env["PATH"] ?? "" },
+      objectBytesMax: 64 * megabyte,
+      ...limits,
+    }),
     hosts: { defaultUrl: await startHostileHost(t, answers), otherUrls: [] },
     timeoutMs: limits.timeoutMs ?? 120_000,
     bytesMax: 200_000_000,
@@ -70,19 +74,31 @@ function repository(fill: (pack: Pack) => Buffer): HostileAnswers {
 }
 
 /** Folders in each other, each holding the one before `times` times over. */
-function nested(pack: Pack, inner: Buffer, { levels, times }: { levels: number; times: number }): Buffer {
+function nested(
+  pack: Pack,
+  inner: Buffer,
+  { levels, times }: { levels: number; times: number },
+): Buffer {
   let tree = inner;
   for (let level = 0; level < levels; level++) {
     const same = tree;
-    tree = pack.addTree(Array.from({ length: times }, (_, index) => ["40000", `${index}`.padStart(3, "0"), same]));
+    tree = pack.addTree(
+      Array.from({ length: times }, (_, index) => ["40000", `${index}`.padStart(3, "0"), same]),
+    );
   }
   return tree;
 }
 
 /** `count` entries of one kind, all of them the same object. */
-function many(pack: Pack, count: number, entry: { mode: string; id: Buffer; nameLength?: number }): Buffer {
+function many(
+  pack: Pack,
+  count: number,
+  entry: { mode: string; id: Buffer; nameLength?: number },
+): Buffer {
   const name = (index: number): string => `${index}`.padStart(entry.nameLength ?? 8, "0");
-  return pack.addTree(Array.from({ length: count }, (_, index) => [entry.mode, name(index), entry.id]));
+  return pack.addTree(
+    Array.from({ length: count }, (_, index) => [entry.mode, name(index), entry.id]),
+  );
 }
 
 /** A file that is a megabyte many times over, sent as a difference of some bytes. */
@@ -92,7 +108,10 @@ function largeByDifference(pack: Pack, megabytes: number): Buffer {
   for (let count = 0; count < megabytes; count++) large.update(base);
   const copyAll = Array.from({ length: megabytes }, () => [0xc0, 0x10]).flat();
   const id = pack.add("blob", base);
-  pack.addDifference(id, Buffer.from([...sizeBytes(base.length), ...sizeBytes(base.length * megabytes), ...copyAll]));
+  pack.addDifference(
+    id,
+    Buffer.from([...sizeBytes(base.length), ...sizeBytes(base.length * megabytes), ...copyAll]),
+  );
   return pack.addTree([
     ["100644", "a", id],
     ["100644", "b", large.digest()],
@@ -112,7 +131,10 @@ function manyDifferences(pack: Pack, count: number): Buffer {
   return pack.addTree([["100644", "a", id]]);
 }
 
-/** A file of zeros in gigabytes, a thousandth of that when packed. Its id is not known, so no folder holds it. */
+/**
+ * A file of zeros in gigabytes, a thousandth of that when packed. Its id is not known, so no folder
+ * holds it.
+ */
 function zeros(pack: Pack, gigabytes: number): Buffer {
   const block = deflateRawSync(Buffer.alloc(megabyte), { finishFlush: constants.Z_FULL_FLUSH });
   const size = gigabytes * 1024 * megabyte;
@@ -153,19 +175,24 @@ const attempts: readonly {
   },
   {
     name: "60,000 folders in each other, over which git falls",
-    answers: () => repository((pack) => nested(pack, pack.addTree([]), { levels: 60_000, times: 1 })),
+    answers: () =>
+      repository((pack) => nested(pack, pack.addTree([]), { levels: 60_000, times: 1 })),
     refusal: /^acme\/app contains objects on which git itself fails\.$/,
   },
   {
     name: "300,000 files in one folder",
     answers: () =>
-      repository((pack) => many(pack, 300_000, { mode: "100644", id: pack.add("blob", Buffer.from("x")) })),
+      repository((pack) =>
+        many(pack, 300_000, { mode: "100644", id: pack.add("blob", Buffer.from("x")) }),
+      ),
     refusal: /it contains more than 200000 files\.$/,
   },
   {
     name: "a name that no file system takes",
     answers: () =>
-      repository((pack) => pack.addTree([["100644", "x".repeat(300), pack.add("blob", Buffer.from("x"))]])),
+      repository((pack) =>
+        pack.addTree([["100644", "x".repeat(300), pack.add("blob", Buffer.from("x"))]]),
+      ),
     refusal: /it contains a file or folder whose name is longer than 255 bytes\.$/,
   },
   {
@@ -173,7 +200,8 @@ const attempts: readonly {
     answers: () =>
       repository((pack) => {
         let tree = many(pack, 50_000, { mode: "100644", id: pack.add("blob", Buffer.from("x")) });
-        for (let level = 0; level < 7; level++) tree = pack.addTree([["40000", "x".repeat(250), tree]]);
+        for (let level = 0; level < 7; level++)
+          tree = pack.addTree([["40000", "x".repeat(250), tree]]);
         return tree;
       }),
     refusal: /the paths of its files are too long in total\.$/,
@@ -181,13 +209,17 @@ const attempts: readonly {
   {
     name: "more links than anybody would follow",
     answers: () =>
-      repository((pack) => many(pack, 10_001, { mode: "120000", id: pack.add("blob", Buffer.from("a/b")) })),
+      repository((pack) =>
+        many(pack, 10_001, { mode: "120000", id: pack.add("blob", Buffer.from("a/b")) }),
+      ),
     refusal: /it contains more than 10000 symbolic links\.$/,
   },
   {
     name: "one small file that is there so often that it fills the disk",
     answers: () =>
-      repository((pack) => many(pack, 100_000, { mode: "100644", id: pack.add("blob", Buffer.alloc(10_000)) })),
+      repository((pack) =>
+        many(pack, 100_000, { mode: "100644", id: pack.add("blob", Buffer.alloc(10_000)) }),
+      ),
     refusal: /its files are larger than 200 MB in total \(SLIPWAY_GIT_SIZE_MB\)\.$/,
   },
   {
@@ -213,7 +245,8 @@ const attempts: readonly {
       repository((pack) => {
         const attributes = pack.add("blob", Buffer.from(`/${"*a*/".repeat(14)}b text\n`));
         let tree = pack.addTree([["100644", "a", attributes]]);
-        for (let level = 0; level < 100; level++) tree = pack.addTree([["40000", "aaaaaaaa", tree]]);
+        for (let level = 0; level < 100; level++)
+          tree = pack.addTree([["40000", "aaaaaaaa", tree]]);
         return pack.addTree([
           ["100644", ".gitattributes", attributes],
           ["40000", "a", tree],
@@ -257,13 +290,16 @@ const attempts: readonly {
     name: "branches without end",
     answers: () => ({
       async references(send) {
-        const lines = Array.from({ length: 5000 }, () => gitLine(`${zeroId} refs/heads/${"x".repeat(100)}\n`));
+        const lines = Array.from({ length: 5000 }, () =>
+          gitLine(`${zeroId} refs/heads/${"x".repeat(100)}\n`),
+        );
         const many = Buffer.concat(lines);
         let isTaken = true;
         while (isTaken) isTaken = await send(many);
       },
     }),
-    refusal: /^git needs more memory for acme\/app than a build may use: it contains or references too much\.$/,
+    refusal:
+      /^git needs more memory for acme\/app than a build may use: it contains or references too much\.$/,
   },
   {
     name: "names of branches as long as the protocol allows, none of them the wanted one",
@@ -296,7 +332,10 @@ const attempts: readonly {
           "content-encoding": "gzip",
         });
         const zeros = gzipSync(
-          Buffer.concat([Buffer.from("001e# service=git-upload-pack\n0000"), Buffer.alloc(megabyte << 7)]),
+          Buffer.concat([
+            Buffer.from("001e# service=git-upload-pack\n0000"),
+            Buffer.alloc(megabyte << 7),
+          ]),
         );
         response.end(zeros);
       },
@@ -351,5 +390,7 @@ test("thousands of links with targets of a thousand folders are left out, and th
   const { appDir, lines } = await fetchFrom(t, answers);
   assert.deepEqual(await readdir(appDir ?? ""), []);
   assert.ok(lines.length < 30, `${lines.length} lines`);
-  assert.ok(lines.includes("Warning: 2980 more links point outside the app's folder and were left out."));
+  assert.ok(
+    lines.includes("Warning: 2980 more links point outside the app's folder and were left out."),
+  );
 });

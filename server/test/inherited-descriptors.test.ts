@@ -1,4 +1,5 @@
-// What the platform was started with open (`exec 200<FILE; npm start`) is open in nothing that it starts. Real processes.
+// What the platform was started with open (`exec 200<FILE; npm start`) is open in nothing that it
+// starts. Real processes.
 import assert from "node:assert/strict";
 import { closeSync, mkdirSync, openSync, readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -52,15 +53,28 @@ test(
     assert.equal(deployed.status, "success", deployed.log);
     const inBuild = deployed.log.split("\n").filter((line) => /open: .* -> /.test(line));
     // 3 is the folder that `ls` reads.
-    assert.deepEqual(inBuild.map((line) => / (\d+) -> /.exec(line)?.[1]).sort(), ["0", "1", "2", "3"], deployed.log);
+    assert.deepEqual(
+      inBuild.map((line) => / (\d+) -> /.exec(line)?.[1]).sort(),
+      ["0", "1", "2", "3"],
+      deployed.log,
+    );
     assert.match(inBuild.at(-1) ?? "", /3 -> \/proc\//);
 
-    const { result } = (await (await platform.call("open", "run")).json()) as { result: Record<string, string> };
+    const { result } = (await (await platform.call("open", "run")).json()) as {
+      result: Record<string, string>;
+    };
     const files = Object.entries(result).filter(([, target]) => target.startsWith("/"));
     const known = files.map(([number, target]) => `${number} ${target.split("/").at(-1)}`).sort();
     assert.deepEqual(known, ["0 null", "1 stdout", "2 stderr"], JSON.stringify(result));
-    assert.deepEqual(holders(folder, secret), [process.pid], "no program but this test has them open");
-    assert.match(platform.output(), /"descriptors":\[200,201.*closed files that the platform was started with/);
+    assert.deepEqual(
+      holders(folder, secret),
+      [process.pid],
+      "no program but this test has them open",
+    );
+    assert.match(
+      platform.output(),
+      /"descriptors":\[200,201.*closed files that the platform was started with/,
+    );
   },
 );
 

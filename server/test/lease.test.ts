@@ -1,4 +1,5 @@
-// Leases on rows of builds: who gets which, what a worker that was given up on can still do (nothing).
+// Leases on rows of builds: who gets which, what a worker that was given up on can still do
+// (nothing).
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -36,7 +37,12 @@ async function makeBuilds(db: Db, count: number): Promise<BuildId[]> {
   return ids;
 }
 
-function leasesOf(db: Db, holder: string, leaseMs = 60_000, clock: Clock = systemClock): Leases<"builds"> {
+function leasesOf(
+  db: Db,
+  holder: string,
+  leaseMs = 60_000,
+  clock: Clock = systemClock,
+): Leases<"builds"> {
   return new Leases({ db, table: "builds", holder, leaseMs, log: silentLog, clock });
 }
 
@@ -106,7 +112,11 @@ test("a holder whose row was taken over can neither renew, release nor write", a
   assert.equal(await slow.renew(old), false);
   assert.equal(await slow.release(old), false);
   const write = (leases: Leases<"builds">, lease: typeof old) =>
-    db.updateTable("builds").set({ status: "building" }).where(leases.held(lease)).executeTakeFirst();
+    db
+      .updateTable("builds")
+      .set({ status: "building" })
+      .where(leases.held(lease))
+      .executeTakeFirst();
   assert.equal((await write(slow, old)).numUpdatedRows, 0n);
   assert.equal((await write(quick, current)).numUpdatedRows, 1n);
   // The same holder after a restart under its old name has an old epoch.
@@ -167,7 +177,10 @@ test("a kept lease outlives its time; when the row is taken, the work's signal f
       .executeTakeFirstOrThrow()
       .then((row) => Number(row.lease_until));
   const firstMs = await untilOf();
-  await until("it was extended beyond its first time", async () => (await untilOf()) > firstMs + leaseMs);
+  await until(
+    "it was extended beyond its first time",
+    async () => (await untilOf()) > firstMs + leaseMs,
+  );
   assert.equal(kept.signal.aborted, false);
   await db.updateTable("builds").set({ lease_holder: "somebody else", lease_epoch: 99 }).execute();
   await until("the signal fires", () => kept.signal.aborted);
@@ -185,17 +198,20 @@ test("a worker that cannot reach the database stops before its lease runs out", 
   const holding = db.transaction().execute(async (tx) => {
     await sql`select from builds for update`.execute(tx);
     // What is left of the lease is not to be spent on looking whether the signal has fired.
-    if (!kept.signal.aborted) await once(kept.signal, "abort", { signal: AbortSignal.timeout(20_000) });
-    const { rows } = await sql<{ left: boolean }>`select lease_until > clock_timestamp() as left from builds`.execute(
-      tx,
-    );
+    if (!kept.signal.aborted)
+      await once(kept.signal, "abort", { signal: AbortSignal.timeout(20_000) });
+    const { rows } = await sql<{
+      left: boolean;
+    }>`select lease_until > clock_timestamp() as left from builds`.execute(tx);
     return rows[0]?.left;
   });
   assert.equal(await holding, true, "the lease still had time left when the work was told to end");
 });
 
 for (const isTaken of [false, true]) {
-  const outcome = isTaken ? "ends its work when somebody has taken the row" : "keeps a row that nobody has taken";
+  const outcome = isTaken
+    ? "ends its work when somebody has taken the row"
+    : "keeps a row that nobody has taken";
   test(`a process that stood still for longer than its lease ${outcome}`, async (t) => {
     const { db } = await setup(t, 1);
     let nowMs = 0;
@@ -219,8 +235,11 @@ for (const isTaken of [false, true]) {
     nowMs = 16_000;
     wake();
     const isExtended = async (): Promise<boolean> =>
-      (await sql`select from builds where lease_holder = 'a' and lease_until > clock_timestamp()`.execute(db)).rows
-        .length === 1;
+      (
+        await sql`select from builds where lease_holder = 'a' and lease_until > clock_timestamp()`.execute(
+          db,
+        )
+      ).rows.length === 1;
     if (isTaken) await until("the signal fires", () => kept.signal.aborted);
     else await until("the lease is extended", isExtended);
     assert.equal(kept.signal.aborted, isTaken);

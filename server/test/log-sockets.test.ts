@@ -28,14 +28,20 @@ async function read(t: TestContext, platform: PlatformProcess, path: string): Pr
   t.after(() => client.terminate());
   const messages: Message[] = [];
   let ended: number | null = null;
-  client.on("message", (data: Buffer) => void messages.push(JSON.parse(data.toString()) as Message));
+  client.on(
+    "message",
+    (data: Buffer) => void messages.push(JSON.parse(data.toString()) as Message),
+  );
   client.on("close", (code) => (ended = code));
   await once(client, "open");
   return { messages, code: () => ended, close: () => client.close() };
 }
 
 /** The answer to a refused one. */
-async function refused(platform: PlatformProcess, path: string): Promise<readonly [number, string]> {
+async function refused(
+  platform: PlatformProcess,
+  path: string,
+): Promise<readonly [number, string]> {
   const client = new WebSocket(platform.bootstrap.baseUrl.replace(/^http/, "ws") + path);
   const [, response] = (await once(client, "unexpected-response")) as [
     unknown,
@@ -81,7 +87,8 @@ test("published clients read the log of a build and of an app over WebSockets", 
   });
   assert.equal(status, "success", log);
 
-  const query: Query = (more) => new URLSearchParams({ projectID: projectId, token, ...more }).toString();
+  const query: Query = (more) =>
+    new URLSearchParams({ projectID: projectId, token, ...more }).toString();
   const ofBuild = await read(
     t,
     platform,
@@ -103,8 +110,15 @@ test("published clients read the log of a build and of an app over WebSockets", 
     "stream",
     "timestamp",
   ]);
-  assert.deepEqual([first?.["build_id"], first?.["app_id"], first?.["log_line_number"]], [buildId, appId, 1]);
-  const late = await read(t, platform, `/ws-build-logs?${query({ buildID: buildId, after: "2200-01-01T00:00:00Z" })}`);
+  assert.deepEqual(
+    [first?.["build_id"], first?.["app_id"], first?.["log_line_number"]],
+    [buildId, appId, 1],
+  );
+  const late = await read(
+    t,
+    platform,
+    `/ws-build-logs?${query({ buildID: buildId, after: "2200-01-01T00:00:00Z" })}`,
+  );
   await until("it ends at once", () => late.code() === 1000);
   assert.deepEqual(late.messages, []);
 
@@ -133,7 +147,11 @@ test("published clients read the log of a build and of an app over WebSockets", 
 
   const rows = Array.from({ length: 40 }, (_, index) => `row ${index}`);
   const printed = await say(rows.join("\n"));
-  const ofRows = await read(t, platform, `/ws-logs?${query({ appID: appId, after, runID: printed })}`);
+  const ofRows = await read(
+    t,
+    platform,
+    `/ws-logs?${query({ appID: appId, after, runID: printed })}`,
+  );
   await until("it has all lines", () => texts(ofRows).length === rows.length);
   assert.deepEqual(texts(ofRows), rows);
   // Clients take two lines of one run with the same time for one.

@@ -1,5 +1,5 @@
-// Logs of apps on a real database: appending, pages with every filter, tokens, following live, retention, and that a
-// large table is read by its indexes.
+// Logs of apps on a real database: appending, pages with every filter, tokens, following live,
+// retention, and that a large table is read by its indexes.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
@@ -24,7 +24,11 @@ async function open(t: TestContext) {
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
-  return { db, logs: new AppLogs({ db, notifications, clock: systemClock }), app: await insertApp(db) };
+  return {
+    db,
+    logs: new AppLogs({ db, notifications, clock: systemClock }),
+    app: await insertApp(db),
+  };
 }
 
 type Wanted = Parameters<AppLogs["page"]>[1];
@@ -49,7 +53,12 @@ async function allTexts(logs: AppLogs, app: AppRow, wanted: Partial<Wanted>): Pr
 
 test("a line comes back as it was given, once append has resolved", async (t) => {
   const { logs, app } = await open(t);
-  const given = appLine(app, { runId: newRunId(), at: 1_800_000_000_123, stream: "stderr", text: "ünï 🎈 '\"\\ %s" });
+  const given = appLine(app, {
+    runId: newRunId(),
+    at: 1_800_000_000_123,
+    stream: "stderr",
+    text: "ünï 🎈 '\"\\ %s",
+  });
   await logs.append([given]);
   const { items: lines, nextToken } = await logs.page(app.appId, forward);
   assert.deepEqual(lines, [{ ...given, id: lines[0]?.id }]);
@@ -61,7 +70,12 @@ test("an app that prints faster than it may waits, then loses lines, and the log
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
-  const pace = { linesAtOnce: 10, linesPerSecond: 0.01, charactersAtOnce: 1000, charactersPerSecond: 1000 };
+  const pace = {
+    linesAtOnce: 10,
+    linesPerSecond: 0.01,
+    charactersAtOnce: 1000,
+    charactersPerSecond: 1000,
+  };
   const clock = new VirtualClock();
   const logs = new AppLogs({ db, notifications, clock, limits: [pace] });
   const loud = await insertApp(db);
@@ -72,7 +86,9 @@ test("an app that prints faster than it may waits, then loses lines, and the log
   await logs.append([appLine(quiet, { text: "at once" })]);
   assert.deepEqual(await texts(logs, quiet), ["at once"]);
   assert.equal(isStored, false);
-  const more = logs.append(Array.from({ length: 100 }, (_, index) => appLine(loud, { text: `more ${index}` })));
+  const more = logs.append(
+    Array.from({ length: 100 }, (_, index) => appLine(loud, { text: `more ${index}` })),
+  );
   await clock.advance(2_000);
   await Promise.all([waiting, more]);
   const stored = await texts(logs, loud);
@@ -82,7 +98,9 @@ test("an app that prints faster than it may waits, then loses lines, and the log
     "more 80",
   ]);
   assert.deepEqual([stored.length, stored.at(-1)], [32, "more 99"]);
-  const long = logs.append(Array.from({ length: 5 }, (_, index) => appLine(loud, { text: `${index}`.repeat(10_000) })));
+  const long = logs.append(
+    Array.from({ length: 5 }, (_, index) => appLine(loud, { text: `${index}`.repeat(10_000) })),
+  );
   await clock.advance(2_000);
   await long;
   assert.equal(
@@ -102,7 +120,9 @@ test("appends of many at once keep the order of each", async (t) => {
   const appendAll = async (replicaId: (typeof replicas)[number]): Promise<void> => {
     for (let batch = 0; batch < 30; batch++) {
       await logs.append(
-        Array.from({ length: 9 }, (_, index) => appLine(app, { replicaId, text: `${batch * 9 + index}` })),
+        Array.from({ length: 9 }, (_, index) =>
+          appLine(app, { replicaId, text: `${batch * 9 + index}` }),
+        ),
       );
     }
   };
@@ -119,7 +139,9 @@ test("appends of many at once keep the order of each", async (t) => {
 test("more lines than one statement takes are stored all the same", async (t) => {
   const { logs, app } = await open(t);
   await Promise.all(
-    [1, 2, 3].map((part) => logs.append(Array.from({ length: 9_000 }, () => appLine(app, { text: `${part}` })))),
+    [1, 2, 3].map((part) =>
+      logs.append(Array.from({ length: 9_000 }, () => appLine(app, { text: `${part}` }))),
+    ),
   );
   assert.equal((await texts(logs, app, { pageSize: 50_000 })).length, 27_000);
 });
@@ -136,7 +158,9 @@ test("a large append is stored in few transactions, and another app's line in th
     await release.promise;
   });
   await isLocked.promise;
-  const loud = Array.from({ length: 3 }, () => logs.append(Array.from({ length: 5_000 }, () => appLine(app))));
+  const loud = Array.from({ length: 3 }, () =>
+    logs.append(Array.from({ length: 5_000 }, () => appLine(app))),
+  );
   const one = logs.append([appLine(quiet)]);
   release.resolve();
   await Promise.all([locking, one, ...loud]);
@@ -178,12 +202,17 @@ test("lines are in the order of their time, whenever they were stored", async (t
 test("pages in either direction hold each line once, also when all have the same time", async (t) => {
   const { logs, app } = await open(t);
   await logs.append(
-    Array.from({ length: 23 }, (_, index) => appLine(app, { text: `${index}`, at: index < 12 ? 5 : 6 })),
+    Array.from({ length: 23 }, (_, index) =>
+      appLine(app, { text: `${index}`, at: index < 12 ? 5 : 6 }),
+    ),
   );
   const all = Array.from({ length: 23 }, (_, index) => `${index}`);
   for (const pageSize of [1, 5, 22, 23, 24]) {
     assert.deepEqual(await allTexts(logs, app, { pageSize }), all);
-    assert.deepEqual(await allTexts(logs, app, { pageSize, direction: "backward" }), all.toReversed());
+    assert.deepEqual(
+      await allTexts(logs, app, { pageSize, direction: "backward" }),
+      all.toReversed(),
+    );
   }
 });
 
@@ -200,11 +229,16 @@ test("each filter leaves exactly what it says, alone and together", async (t) =>
   assert.deepEqual(await texts(logs, app, { runId }), ["of run", "elsewhere_run"]);
   assert.deepEqual(await texts(logs, app, { container }), ["elsewhere_run"]);
   assert.deepEqual(await texts(logs, app, { stream: "stderr" }), ["on stderr 100%"]);
-  assert.deepEqual(await texts(logs, app, { afterDate: 2000, beforeDate: 4000 }), ["of run", "on stderr 100%"]);
+  assert.deepEqual(await texts(logs, app, { afterDate: 2000, beforeDate: 4000 }), [
+    "of run",
+    "on stderr 100%",
+  ]);
   assert.deepEqual(await texts(logs, app, { search: "PLAIN" }), ["Plain"]);
   assert.deepEqual(await texts(logs, app, { search: "0%" }), ["on stderr 100%"]);
   assert.deepEqual(await texts(logs, app, { search: "_" }), ["elsewhere_run"]);
-  assert.deepEqual(await texts(logs, app, { runId, container, search: "run", stream: "stdout" }), ["elsewhere_run"]);
+  assert.deepEqual(await texts(logs, app, { runId, container, search: "run", stream: "stdout" }), [
+    "elsewhere_run",
+  ]);
   assert.deepEqual(await texts(logs, app, { afterDate: 0, beforeDate: 0 }), []);
 });
 
@@ -212,7 +246,10 @@ test("an app's lines are never another app's", async (t) => {
   const { db, logs, app } = await open(t);
   const other = await insertApp(db);
   const runId = newRunId();
-  await logs.append([appLine(app, { text: "mine", runId }), appLine(other, { text: "theirs", runId })]);
+  await logs.append([
+    appLine(app, { text: "mine", runId }),
+    appLine(other, { text: "theirs", runId }),
+  ]);
   assert.deepEqual(await texts(logs, app, { runId }), ["mine"]);
   assert.deepEqual(await texts(logs, other, { container: app.replicaId }), []);
 });
@@ -252,7 +289,11 @@ test("a follower gets what is stored from now on, filtered, until it is aborted"
   const following = (async () => {
     const filter = { stream: "stdout" as const };
     const { items: lines } = await logs.page(app.appId, forward);
-    for await (const page of logs.follow(app.appId, { after: lines.at(-1)?.id ?? 0, filter, signal: stop.signal })) {
+    for await (const page of logs.follow(app.appId, {
+      after: lines.at(-1)?.id ?? 0,
+      filter,
+      signal: stop.signal,
+    })) {
       seen.push(...page.map(({ text }) => text));
     }
   })();
@@ -270,7 +311,9 @@ test("retention removes lines that are too old, in steps, and no others", async 
   const { db, logs, app } = await open(t);
   const dayMs = 86_400_000;
   const now = systemClock.now();
-  await logs.append(Array.from({ length: 5_500 }, () => appLine(app, { at: now - 31 * dayMs, text: "old" })));
+  await logs.append(
+    Array.from({ length: 5_500 }, () => appLine(app, { at: now - 31 * dayMs, text: "old" })),
+  );
   await logs.append([appLine(app, { at: now - 29 * dayMs, text: "kept" })]);
   await removeOld(logRetention({ db, clock: systemClock, days: 30 }), new AbortController().signal);
   assert.deepEqual(await texts(logs, app), ["kept"]);
@@ -282,12 +325,16 @@ test("retention keeps lines each for the days of its project, where these differ
   const dayMs = 86_400_000;
   const now = systemClock.now();
   for (const one of [app, other]) {
-    for (const days of [3, 8]) await logs.append([appLine(one, { at: now - days * dayMs, text: `${days} days` })]);
+    for (const days of [3, 8])
+      await logs.append([appLine(one, { at: now - days * dayMs, text: `${days} days` })]);
   }
   const daysOf = () => (projectId: ProjectId) => (projectId === app.projectId ? 7 : 30);
   const options = { db, clock: systemClock, days: 1, daysOf };
   await removeOld(logRetention(options), new AbortController().signal);
-  assert.deepEqual([await texts(logs, app), await texts(logs, other)], [["3 days"], ["8 days", "3 days"]]);
+  assert.deepEqual(
+    [await texts(logs, app), await texts(logs, other)],
+    [["3 days"], ["8 days", "3 days"]],
+  );
 });
 
 test("a table of many lines is read by its indexes, page by page", async (t) => {
@@ -297,7 +344,11 @@ test("a table of many lines is read by its indexes, page by page", async (t) => 
   const cases: [string, Partial<Wanted>, RegExp][] = [
     ["the newest lines", { direction: "backward" }, /app_logs_by_app/],
     ["a page in the middle", {}, /app_logs_by_app/],
-    ["a range of time", { afterDate: 1_800_000_050_000, beforeDate: 1_800_000_051_000 }, /app_logs_by_app/],
+    [
+      "a range of time",
+      { afterDate: 1_800_000_050_000, beforeDate: 1_800_000_051_000 },
+      /app_logs_by_app/,
+    ],
     ["one replica", { container: app.replicaId }, /app_logs_by_(replica|app)/],
     ["one run", { runId: "00000000-0000-4000-8000-000000000001" as RunId }, /app_logs_by_run/],
   ];
@@ -322,11 +373,20 @@ async function fill(db: Db, app: AppRow, other: AppRow): Promise<void> {
   await asOwner(db, (tx) => sql`analyze app_logs`.execute(tx));
 }
 
-/** The plan of the very statement that a page runs, and how many rows its steps gave on or threw away. */
-async function explain(db: Db, app: AppRow, wanted: AppLinePage): Promise<{ plan: string; rowsRead: number }> {
-  const plan = JSON.stringify(await appLinesQuery(db, app.appId, wanted).explain("json", sql`analyze`));
-  const counts = [...plan.matchAll(/"(?:Actual Rows|Rows Removed by Filter)":(\d+)/g)].map(([, count]) =>
-    Number(count),
+/**
+ * The plan of the very statement that a page runs, and how many rows its steps gave on or threw
+ * away.
+ */
+async function explain(
+  db: Db,
+  app: AppRow,
+  wanted: AppLinePage,
+): Promise<{ plan: string; rowsRead: number }> {
+  const plan = JSON.stringify(
+    await appLinesQuery(db, app.appId, wanted).explain("json", sql`analyze`),
+  );
+  const counts = [...plan.matchAll(/"(?:Actual Rows|Rows Removed by Filter)":(\d+)/g)].map(
+    ([, count]) => Number(count),
   );
   return { plan, rowsRead: counts.reduce((sum, count) => sum + count, 0) };
 }

@@ -1,4 +1,5 @@
-// The log of builds on a real database: numbering, cleaning, pages, takeover, following live, retention.
+// The log of builds on a real database: numbering, cleaning, pages, takeover, following live,
+// retention.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -19,7 +20,8 @@ async function open(t: TestContext) {
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
-  const make = (clock: Clock = systemClock) => new BuildLogs({ db, notifications, clock, log: silentLog });
+  const make = (clock: Clock = systemClock) =>
+    new BuildLogs({ db, notifications, clock, log: silentLog });
   const app = await insertApp(db);
   return { db, make, logs: make(), app, buildId: await insertBuild(db, app) };
 }
@@ -48,7 +50,9 @@ test("a line comes back as it was given, with its time, stage and stream", async
     line: "ünïcödé 🎈 'quoted' {\"a\":1}",
   };
   await logs.append(buildId, [given]);
-  assert.deepEqual((await logs.page(buildId, { after: 0, limit: 10 })).lines, [{ ...given, number: 1 }]);
+  assert.deepEqual((await logs.page(buildId, { after: 0, limit: 10 })).lines, [
+    { ...given, number: 1 },
+  ]);
 });
 
 test("append resolves only when the lines can be read", async (t) => {
@@ -105,7 +109,10 @@ test("NUL, half characters and endless lines do not keep a line from being store
 
 test("lines of a build that does not exist are left out without harm to others", async (t) => {
   const { logs, buildId } = await open(t);
-  await Promise.all([logs.append(newBuildId(), buildLines(2)), logs.append(buildId, buildLines(2))]);
+  await Promise.all([
+    logs.append(newBuildId(), buildLines(2)),
+    logs.append(buildId, buildLines(2)),
+  ]);
   assert.equal((await logs.page(buildId, { after: 0, limit: 10 })).lines.length, 2);
 });
 
@@ -174,7 +181,10 @@ test("following a build that has ended, or never was, gives what there is and en
   await endBuild(db, buildId);
   const pages = await Array.fromAsync(logs.follow(buildId, { after: 0, signal: endless }));
   assert.equal(pages.flat().length, 2);
-  assert.deepEqual(await Array.fromAsync(logs.follow(newBuildId(), { after: 0, signal: endless })), []);
+  assert.deepEqual(
+    await Array.fromAsync(logs.follow(newBuildId(), { after: 0, signal: endless })),
+    [],
+  );
 });
 
 test("retention removes the lines of builds that ended too long ago and keeps the others", async (t) => {
@@ -186,7 +196,9 @@ test("retention removes the lines of builds that ended too long ago and keeps th
   await endBuild(db, buildId, new Date(systemClock.now() - 8 * dayMs));
   await endBuild(db, recent, new Date(systemClock.now() - 6 * dayMs));
   await removeOld(logRetention({ db, clock: systemClock, days: 7 }), endless);
-  const left = await Promise.all([buildId, recent, running].map((id) => logs.page(id, { after: 0, limit: 9 })));
+  const left = await Promise.all(
+    [buildId, recent, running].map((id) => logs.page(id, { after: 0, limit: 9 })),
+  );
   assert.deepEqual(
     left.map(({ lines }) => lines.length),
     [0, 3, 3],

@@ -14,7 +14,11 @@ import {
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
-export type AppRow = { readonly projectId: ProjectId; readonly appId: AppId; readonly replicaId: ReplicaId };
+export type AppRow = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly replicaId: ReplicaId;
+};
 
 export async function insertApp(db: Db): Promise<AppRow> {
   const projectId = newProjectId();
@@ -45,7 +49,11 @@ export async function insertBuild(db: Db, app: AppRow, number = 1): Promise<Buil
 }
 
 export async function endBuild(db: Db, id: BuildId, endedAt = new Date()): Promise<void> {
-  await db.updateTable("builds").set({ status: "success", ended_at: endedAt }).where("id", "=", id).execute();
+  await db
+    .updateTable("builds")
+    .set({ status: "success", ended_at: endedAt })
+    .where("id", "=", id)
+    .execute();
 }
 
 /** Lines `from`, `from + 1`, … of the standard output of a build's dependencies. */
@@ -60,5 +68,12 @@ export function buildLines(count: number, from = 1): BuildLine[] {
 
 /** One line of an app, changed as told. */
 export function appLine(app: AppRow, changes: Partial<AppLine> = {}): AppLine {
-  return { ...app, runId: null, at: 1_800_000_000_000, stream: "stdout", text: "hello", ...changes };
+  return {
+    ...app,
+    runId: null,
+    at: 1_800_000_000_000,
+    stream: "stdout",
+    text: "hello",
+    ...changes,
+  };
 }

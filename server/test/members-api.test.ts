@@ -1,4 +1,5 @@
-// Members and invitations through the management API: who is invited and how they accept, roles and their limits, leaving.
+// Members and invitations through the management API: who is invited and how they accept, roles and
+// their limits, leaving.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import * as shapes from "@slipway/contract/project-answers.ts";
@@ -15,13 +16,19 @@ const dayMs = 86_400_000;
 type Person = { readonly id: string; readonly email: string; readonly token: string };
 
 async function person(api: ApiUnderTest, role: Role | null): Promise<Person> {
-  const { person: made, accessToken } = await addPerson(api, role === null ? null : { projectId: api.projectId, role });
+  const { person: made, accessToken } = await addPerson(
+    api,
+    role === null ? null : { projectId: api.projectId, role },
+  );
   return { id: made.id, email: made.email, token: accessToken.reveal() };
 }
 
 function invite(api: ApiUnderTest, email: string, role: Role, token?: string): Promise<ApiAnswer> {
   const options = token === undefined ? {} : { token };
-  return api.call("POST", `/v2/projects/${api.projectId}/invitations`, { body: { email, role }, ...options });
+  return api.call("POST", `/v2/projects/${api.projectId}/invitations`, {
+    body: { email, role },
+    ...options,
+  });
 }
 
 /** The secret in the link of a new invitation. */
@@ -35,7 +42,11 @@ function accept(api: ApiUnderTest, body: object, token: string | null = null): P
 }
 
 async function lastEntry({ db, projectId }: ApiUnderTest) {
-  const entries = db.selectFrom("audit_log").selectAll().where("project_id", "=", projectId).orderBy("id", "desc");
+  const entries = db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .orderBy("id", "desc");
   return await entries.limit(1).executeTakeFirstOrThrow();
 }
 
@@ -49,7 +60,10 @@ test("somebody new is invited, sees to what, makes an account, and is a member w
   const made = await invite(api, "Ada@Example.org", "admin", owner.token);
   const secret = secretOf(made);
   assert.equal(made.body.link, `${api.baseUrl}/dashboard/invitations/${secret}`);
-  assert.deepEqual([made.body.email, made.body.isMailed, made.body.invitedBy], ["ada@example.org", false, "Matrix"]);
+  assert.deepEqual(
+    [made.body.email, made.body.isMailed, made.body.invitedBy],
+    ["ada@example.org", false, "Matrix"],
+  );
   assert.deepEqual((await lastEntry(api)).resource_name, "ada@example.org");
 
   const shown = await api.call("GET", `/v2/auth/invitations/${secret}`, { token: null });
@@ -102,11 +116,19 @@ test("somebody with an account accepts with their own token only", async (t) => 
     [refused.action, refused.outcome, refused.actor_id, refused.resource_name],
     ["invitation.accept", "failure", other.id, invited.email],
   );
-  assert.equal((await accept(api, { token: secret }, api.token)).status, 403, "a service account is nobody");
+  assert.equal(
+    (await accept(api, { token: secret }, api.token)).status,
+    403,
+    "a service account is nobody",
+  );
   const path = `/v2/projects/${api.projectId}`;
   assert.equal((await api.call("GET", path, { token: invited.token })).status, 404);
   assert.equal((await accept(api, { token: secret }, invited.token)).status, 200);
-  assert.equal((await api.call("GET", path, { token: invited.token })).body.role, "billing", "at once");
+  assert.equal(
+    (await api.call("GET", path, { token: invited.token })).body.role,
+    "billing",
+    "at once",
+  );
 });
 
 test("a link is void after 7 days, when it was withdrawn, and when the address was invited anew", async (t) => {
@@ -122,7 +144,11 @@ test("a link is void after 7 days, when it was withdrawn, and when the address w
     shapes.invitationList.parse(list.body).map(({ id, role }) => [id, role]),
     [[second.body.id, "admin"]],
   );
-  assert.doesNotMatch(JSON.stringify(list.body), new RegExp(secretOf(second)), "the link is shown once");
+  assert.doesNotMatch(
+    JSON.stringify(list.body),
+    new RegExp(secretOf(second)),
+    "the link is shown once",
+  );
   const withdrawn = `/v2/projects/${api.projectId}/invitations/${second.body.id}`;
   assert.equal((await api.call("DELETE", withdrawn)).status, 200);
   assert.equal(await isOpen(secretOf(second)), false);
@@ -156,7 +182,11 @@ test("the secret of a link is kept nowhere", async (t) => {
   ];
   assert.doesNotMatch(JSON.stringify(rows), new RegExp(secret));
   for (const bad of ["x", "../..", "%2e%2e", `${secret}x`, secret.slice(1), "a".repeat(250)]) {
-    assert.equal((await api.call("GET", `/v2/auth/invitations/${bad}`, { token: null })).status, 404, bad);
+    assert.equal(
+      (await api.call("GET", `/v2/auth/invitations/${bad}`, { token: null })).status,
+      404,
+      bad,
+    );
   }
 });
 
@@ -169,14 +199,20 @@ test("nobody gives or takes a role that allows what they may not", async (t) => 
   for (const role of ["owner", "billing"] as const) {
     const refused = await invite(api, "x@example.org", role, admin.token);
     assert.equal(refused.status, 403, role);
-    assert.match(refused.body.message, new RegExp(`The role ${role} has permissions that you lack`));
+    assert.match(
+      refused.body.message,
+      new RegExp(`The role ${role} has permissions that you lack`),
+    );
     const change = { token: admin.token, body: { role } };
     assert.equal((await api.call("PATCH", memberPath(api, member.id), change)).status, 403);
   }
   for (const { id } of [owner, billing]) {
     const change = { token: admin.token, body: { role: "member" } };
     assert.equal((await api.call("PATCH", memberPath(api, id), change)).status, 403);
-    assert.equal((await api.call("DELETE", memberPath(api, id), { token: admin.token })).status, 403);
+    assert.equal(
+      (await api.call("DELETE", memberPath(api, id), { token: admin.token })).status,
+      403,
+    );
   }
   const own = await invite(api, "y@example.org", "owner", owner.token);
   const replaced = await invite(api, "y@example.org", "member", admin.token);
@@ -210,7 +246,10 @@ test("a changed role holds at once, and the audit log has both", async (t) => {
     assert.match(refused.body.message, message);
   }
   for (const id of ["nobody", "00000000-0000-4000-8000-000000000000"]) {
-    assert.equal((await api.call("PATCH", memberPath(api, id), { body: { role: "admin" } })).status, 404);
+    assert.equal(
+      (await api.call("PATCH", memberPath(api, id), { body: { role: "admin" } })).status,
+      404,
+    );
     assert.equal((await api.call("DELETE", memberPath(api, id))).status, 404);
   }
 });
@@ -244,12 +283,20 @@ test("people leave by themselves, whatever their role; the last owner stays unti
   assert.match(refused.body.message, /last owner/);
   const demotion = { token: owner.token, body: { role: "admin" } };
   assert.equal((await api.call("PATCH", memberPath(api, owner.id), demotion)).status, 409);
-  assert.equal((await api.call("DELETE", memberPath(api, owner.id), { token: owner.token })).status, 409);
+  assert.equal(
+    (await api.call("DELETE", memberPath(api, owner.id), { token: owner.token })).status,
+    409,
+  );
   const operator = await api.issue({ kind: "operator" });
-  assert.equal((await api.call("DELETE", memberPath(api, owner.id), { token: operator })).status, 409);
+  assert.equal(
+    (await api.call("DELETE", memberPath(api, owner.id), { token: operator })).status,
+    409,
+  );
   const other = await person(api, "owner");
   assert.equal((await leave(owner)).status, 200);
-  const members = await api.call("GET", `/v2/projects/${api.projectId}/members`, { token: other.token });
+  const members = await api.call("GET", `/v2/projects/${api.projectId}/members`, {
+    token: other.token,
+  });
   assert.deepEqual(
     shapes.memberList.parse(members.body).map(({ personId, role }) => [personId, role]),
     [[other.id, "owner"]],
@@ -261,7 +308,9 @@ test("people leave by themselves, whatever their role; the last owner stays unti
 /** The project was made with an owner of its own. */
 async function removeFirstOwner(api: ApiUnderTest, owner: Person): Promise<void> {
   const { body } = await api.call("GET", `/v2/projects/${api.projectId}/members`);
-  const first = shapes.memberList.parse(body).find(({ personId, role }) => role === "owner" && personId !== owner.id);
+  const first = shapes.memberList
+    .parse(body)
+    .find(({ personId, role }) => role === "owner" && personId !== owner.id);
   assert.equal((await api.call("DELETE", memberPath(api, first?.personId ?? ""))).status, 200);
 }
 
@@ -274,12 +323,22 @@ test("inviting is bounded within a minute", async (t) => {
   assert.equal(refused.status, 429);
   assert.match(refused.headers.get("retry-after") ?? "", /^\d+$/);
   const admin = await person(api, "admin");
-  assert.equal((await invite(api, "other@example.org", "member", admin.token)).status, 429, "by others neither");
-  const elsewhere = await api.call("POST", "/v2/projects", { token: admin.token, body: { name: "Another" } });
+  assert.equal(
+    (await invite(api, "other@example.org", "member", admin.token)).status,
+    429,
+    "by others neither",
+  );
+  const elsewhere = await api.call("POST", "/v2/projects", {
+    token: admin.token,
+    body: { name: "Another" },
+  });
   const path = `/v2/projects/${elsewhere.body.id}/invitations`;
   const wish = (index: number) => ({ email: `q${index}@example.org`, role: "member" });
   for (let index = 1; index < 30; index++) {
-    assert.equal((await api.call("POST", path, { token: admin.token, body: wish(index) })).status, 201);
+    assert.equal(
+      (await api.call("POST", path, { token: admin.token, body: wish(index) })).status,
+      201,
+    );
   }
   const more = await api.call("POST", path, { token: admin.token, body: wish(30) });
   assert.equal(more.status, 429, "the caller's try elsewhere counted");

@@ -1,5 +1,6 @@
-// Members, invitations and projects that are changed from two sides at once, on the real database: a project keeps an
-// owner, an invitation is accepted once, and nothing is left of a deleted project that gives access to it.
+// Members, invitations and projects that are changed from two sides at once, on the real database:
+// a project keeps an owner, an invitation is accepted once, and nothing is left of a deleted
+// project that gives access to it.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test, type TestContext } from "node:test";
@@ -20,13 +21,21 @@ import { byPlatform, testAccounts, type Accounts } from "./support/accounts.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
 
-type Fixture = Accounts & { readonly members: MemberUseCases; readonly invitations: InvitationUseCases };
+type Fixture = Accounts & {
+  readonly members: MemberUseCases;
+  readonly invitations: InvitationUseCases;
+};
 
 async function fixture(t: TestContext): Promise<Fixture> {
   const accounts = await testAccounts(t);
   const { db } = accounts;
   const personChanged = (): void => undefined;
-  const invitations = new InvitationUseCases({ db, clock: systemClock, hashes: passwordGate(), personChanged });
+  const invitations = new InvitationUseCases({
+    db,
+    clock: systemClock,
+    hashes: passwordGate(),
+    personChanged,
+  });
   const desks = { members: new MemberUseCases({ db, personChanged }), invitations };
   await addSession(accounts, accounts.ownerId);
   return { ...accounts, ...desks };
@@ -35,7 +44,10 @@ async function fixture(t: TestContext): Promise<Fixture> {
 /** Of the same id as the person. */
 async function addSession({ db }: Pick<Fixture, "db">, id: string): Promise<void> {
   const expires_at = new Date(systemClock.now() + 3_600_000);
-  await db.insertInto("person_sessions").values({ id, person_id: id, token: id, expires_at }).execute();
+  await db
+    .insertInto("person_sessions")
+    .values({ id, person_id: id, token: id, expires_at })
+    .execute();
 }
 
 async function addMember({ db, projectId }: Fixture, role: Role): Promise<string> {
@@ -59,9 +71,15 @@ function personCaller({ projectId }: Fixture, personId: string, role: Role): Cal
   };
 }
 
-async function invite(at: Fixture, email = `${randomUUID()}@example.org`): Promise<{ email: string; secret: Secret }> {
+async function invite(
+  at: Fixture,
+  email = `${randomUUID()}@example.org`,
+): Promise<{ email: string; secret: Secret }> {
   const acting = { caller: personCaller(at, at.ownerId, "owner"), by: byPlatform };
-  const made = await at.invitations.create({ projectId: at.projectId, email, role: "member" }, acting);
+  const made = await at.invitations.create(
+    { projectId: at.projectId, email, role: "member" },
+    acting,
+  );
   return { email, secret: made.secret };
 }
 
@@ -70,13 +88,22 @@ function accept(at: Fixture, secret: Secret): Promise<unknown> {
   return at.invitations.accept({ secret, name: "New", password, caller: null, by: byPlatform });
 }
 
-/** Begins all at once, held back by a lock until each has come to it; then what became of them, faults by code. */
-async function allAtOnce(at: Fixture, work: readonly (() => Promise<unknown>)[]): Promise<string[]> {
+/**
+ * Begins all at once, held back by a lock until each has come to it; then what became of them,
+ * faults by code.
+ */
+async function allAtOnce(
+  at: Fixture,
+  work: readonly (() => Promise<unknown>)[],
+): Promise<string[]> {
   const ended: Promise<string>[] = [];
   await at.db.transaction().execute(async (tx) => {
     await lockProject(tx, at.projectId);
     for (const begin of work) ended.push(begin().then(() => "done", codeOf));
-    await until("all wait for the project", async () => (await waitingForLocks(at)) === work.length);
+    await until(
+      "all wait for the project",
+      async () => (await waitingForLocks(at)) === work.length,
+    );
   });
   return (await Promise.all(ended)).toSorted();
 }
@@ -88,19 +115,29 @@ function codeOf(error: unknown): string {
 
 async function waitingForLocks({ db }: Fixture): Promise<number> {
   const { rows } = await sql<{ count: string }>`select count(distinct pid) from pg_locks
-    where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
+    where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(
+    db,
+  );
   return Number(rows[0]?.count);
 }
 
 async function ownersOf({ db, projectId }: Fixture): Promise<number> {
-  const rows = db.selectFrom("members").selectAll().where("project_id", "=", projectId).where("role", "=", "owner");
+  const rows = db
+    .selectFrom("members")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .where("role", "=", "owner");
   return (await rows.execute()).length;
 }
 
 test("of two who accept one invitation at once one becomes a member", async (t) => {
   const at = await fixture(t);
   const { email, secret } = await invite(at);
-  const ended = await allAtOnce(at, [() => accept(at, secret), () => accept(at, secret), () => accept(at, secret)]);
+  const ended = await allAtOnce(at, [
+    () => accept(at, secret),
+    () => accept(at, secret),
+    () => accept(at, secret),
+  ]);
   assert.deepEqual(ended, ["done", "not_found", "not_found"]);
   const members = await at.members.list(at.projectId);
   assert.equal(members.filter((member) => member.email === email).length, 1);
@@ -115,9 +152,16 @@ test("of two invitations of one new person to two projects, accepted at once, on
   const other = await invite(elsewhere, email);
   const ended = await Promise.allSettled([accept(at, secret), accept(elsewhere, other.secret)]);
   const refused = ended.filter((one) => one.status === "rejected").map((one) => codeOf(one.reason));
-  assert.ok(refused.length <= 1 && refused.every((code) => code === "conflict" || code === "unauthorized"), refused[0]);
+  assert.ok(
+    refused.length <= 1 && refused.every((code) => code === "conflict" || code === "unauthorized"),
+    refused[0],
+  );
   assert.equal(ended.filter((one) => one.status === "fulfilled").length, 1);
-  const left = await at.db.selectFrom("invitations").select("id").where("email", "=", email).execute();
+  const left = await at.db
+    .selectFrom("invitations")
+    .select("id")
+    .where("email", "=", email)
+    .execute();
   assert.equal(left.length, 1, "the other can still be accepted, with the account's own token");
 });
 
@@ -131,7 +175,10 @@ test("of two last owners who make each other members at once one stays an owner"
         caller: personCaller(at, from, "owner"),
         by: byPlatform,
       });
-    assert.deepEqual(await allAtOnce(at, [demote(one, other), demote(other, one)]), ["done", "forbidden"]);
+    assert.deepEqual(await allAtOnce(at, [demote(one, other), demote(other, one)]), [
+      "done",
+      "forbidden",
+    ]);
     assert.equal(await ownersOf(at), 1);
   }
 });
@@ -140,7 +187,8 @@ test("of two last owners who leave at once one stays", async (t) => {
   const at = await fixture(t);
   const one = at.ownerId;
   const other = await addMember(at, "owner");
-  const leave = (personId: string) => () => at.members.leave({ projectId: at.projectId, personId }, byPlatform);
+  const leave = (personId: string) => () =>
+    at.members.leave({ projectId: at.projectId, personId }, byPlatform);
   assert.deepEqual(await allAtOnce(at, [leave(one), leave(other)]), ["conflict", "done"]);
   assert.equal(await ownersOf(at), 1);
 });
@@ -175,9 +223,14 @@ test("an owner who is made a member a moment before invites no owner any more", 
   const at = await fixture(t);
   const other = await addMember(at, "owner");
   const caller = personCaller(at, other, "owner");
-  await at.members.changeRole({ projectId: at.projectId, personId: other }, "member", { caller, by: byPlatform });
+  await at.members.changeRole({ projectId: at.projectId, personId: other }, "member", {
+    caller,
+    by: byPlatform,
+  });
   const wish = { projectId: at.projectId, email: "late@example.org", role: "owner" } as const;
-  await assert.rejects(at.invitations.create(wish, { caller, by: byPlatform }), { code: "forbidden" });
+  await assert.rejects(at.invitations.create(wish, { caller, by: byPlatform }), {
+    code: "forbidden",
+  });
 });
 
 test("what is begun while a project is being deleted adds nothing to it", async (t) => {
@@ -192,18 +245,28 @@ test("what is begun while a project is being deleted adds nothing to it", async 
     begun.push(at.issue(wish).then(() => "done", constraintOf));
     begun.push(addMember(at, "owner").then(() => "done", constraintOf));
     begun.push(addApp(at).then(() => "done", constraintOf));
-    await until("all wait for the project", async () => (await waitingForLocks(at)) === begun.length);
+    await until(
+      "all wait for the project",
+      async () => (await waitingForLocks(at)) === begun.length,
+    );
   });
   const refused = ["not_found", "no_such_project", "live_project", "live_project", "live_project"];
   assert.deepEqual(await Promise.all(begun), refused);
   for (const table of ["members", "invitations", "apps"] as const) {
-    assert.deepEqual(await at.db.selectFrom(table).selectAll().where("project_id", "=", at.projectId).execute(), []);
+    assert.deepEqual(
+      await at.db.selectFrom(table).selectAll().where("project_id", "=", at.projectId).execute(),
+      [],
+    );
   }
 });
 
 test("an app that is being added to a project while that is deleted is deleted with it", async (t) => {
   const at = await fixture(t);
-  const projects = new ProjectList({ db: at.db, personChanged: () => undefined, onDeleted: () => undefined });
+  const projects = new ProjectList({
+    db: at.db,
+    personChanged: () => undefined,
+    onDeleted: () => undefined,
+  });
   const deletion = await at.db.transaction().execute(async (tx) => {
     await addApp({ ...at, db: tx });
     const ending = projects.delete({ id: at.projectId, nowMs: systemClock.now(), by: byPlatform });
@@ -212,7 +275,11 @@ test("an app that is being added to a project while that is deleted is deleted w
     return { ended };
   });
   assert.equal(await deletion.ended, "done");
-  const apps = await at.db.selectFrom("apps").select("deleting_at").where("project_id", "=", at.projectId).execute();
+  const apps = await at.db
+    .selectFrom("apps")
+    .select("deleting_at")
+    .where("project_id", "=", at.projectId)
+    .execute();
   assert.equal(apps.length, 1);
   assert.ok(apps.every(({ deleting_at: at }) => at !== null));
 });

@@ -18,10 +18,19 @@ test("what waits is counted, and what has ended is not", async (t) => {
   const body = { name: "my-app", gitRepo: "acme/shop" };
   const { appId } = (await call("POST", `/v2/projects/${projectId}/apps/git`, { body })).body;
   const place = { db, projectId, appId };
-  for (const state of ["pending", "pending", "queued", "running", "running", "success", "failure"] as const) {
+  for (const state of [
+    "pending",
+    "pending",
+    "queued",
+    "running",
+    "running",
+    "success",
+    "failure",
+  ] as const) {
     await insertRun(place, { state });
   }
-  for (const state of ["pending", "delivered", "failed"] as const) await insertDelivery(place, { state });
+  for (const state of ["pending", "delivered", "failed"] as const)
+    await insertDelivery(place, { state });
   assert.deepEqual(await readBacklog(db), {
     runs: { pending: 2, queued: 1, running: 2 },
     builds: 1,

@@ -1,5 +1,5 @@
-// Metrics as an operator's Prometheus reads them, from a real platform process: what is served, to whom, and that dashboard and
-// guide name nothing else.
+// Metrics as an operator's Prometheus reads them, from a real platform process: what is served, to
+// whom, and that dashboard and guide name nothing else.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -20,9 +20,11 @@ const token = "a-token-of-monitoring";
 async function openPlatform(t: TestContext, settings: Record<string, string>) {
   const [port = ""] = await freePorts(1);
   const address = `127.0.0.1:${port}`;
-  const start = settings["SLIPWAY_DATABASE_URL"] === undefined ? startPlatformOnTestServer : startPlatform;
+  const start =
+    settings["SLIPWAY_DATABASE_URL"] === undefined ? startPlatformOnTestServer : startPlatform;
   const platform = await start(t, { SLIPWAY_METRICS_ADDRESS: address, ...settings });
-  const scrape = (init?: RequestInit): Promise<Response> => fetch(`http://${address}/metrics`, init);
+  const scrape = (init?: RequestInit): Promise<Response> =>
+    fetch(`http://${address}/metrics`, init);
   return { platform, address, scrape };
 }
 
@@ -51,13 +53,20 @@ test("what happened is counted, and dashboard and guide name only what is served
     SLIPWAY_GIT_URL: gitUrl,
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
   });
-  const { appId, status, log } = await deploy(platform, { name: "hello", gitPath: "hello", minReplicaCount: 1 });
+  const { appId, status, log } = await deploy(platform, {
+    name: "hello",
+    gitPath: "hello",
+    minReplicaCount: 1,
+  });
   assert.equal(status, "success", log);
   assert.equal((await platform.call("hello", "run", { name: "x" })).status, 200);
   assert.equal((await platform.call("nobody", "run", {})).status, 404);
   const { port } = receiver.address() as { port: number };
   const hook = encodeURIComponent(`http://127.0.0.1:${port}/`);
-  assert.equal((await platform.call("hello", `run?async=true&webhookEndpoint=${hook}`, { name: "x" })).status, 202);
+  assert.equal(
+    (await platform.call("hello", `run?async=true&webhookEndpoint=${hook}`, { name: "x" })).status,
+    202,
+  );
 
   const app = `project="${platform.bootstrap.projectId}",app="${appId}"`;
   const expected: Readonly<Record<string, number>> = {
@@ -88,7 +97,8 @@ test("what happened is counted, and dashboard and guide name only what is served
     const response = await scrape();
     assert.match(response.headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
     text = await response.text();
-    for (const [series, value] of Object.entries(expected)) assert.equal(valueOf(text, series), value, series);
+    for (const [series, value] of Object.entries(expected))
+      assert.equal(valueOf(text, series), value, series);
     return true;
   });
   for (const series of [
@@ -103,12 +113,16 @@ test("what happened is counted, and dashboard and guide name only what is served
   const served = familiesOf(text);
   const guide = await readFile(join(projectDir, "docs/guides/monitoring.md"), "utf8");
   const dashboard = await readFile(join(projectDir, "packaging/grafana/slipway.json"), "utf8");
-  for (const [where, named] of Object.entries({ guide: namesIn(guide), dashboard: namesIn(dashboard) })) {
+  for (const [where, named] of Object.entries({
+    guide: namesIn(guide),
+    dashboard: namesIn(dashboard),
+  })) {
     assert.ok(named.length > 10, where);
     for (const name of named) assert.ok(served.has(name), `${where}: ${name} is not served`);
   }
   for (const name of served) {
-    if (name.startsWith("slipway_")) assert.ok(guide.includes(name), `the guide does not name ${name}`);
+    if (name.startsWith("slipway_"))
+      assert.ok(guide.includes(name), `the guide does not name ${name}`);
   }
 });
 
@@ -124,7 +138,11 @@ test("with a token only who shows it may read, and nothing but metrics is there"
   assert.match(await (await scrape({ headers })).text(), /^slipway_ready 1$/m);
   assert.equal((await scrape({ headers, method: "POST" })).status, 405);
   assert.equal((await fetch(`http://${address}/other`, { headers })).status, 404);
-  assert.equal((await fetch(`${platform.bootstrap.baseUrl}/metrics`, { headers })).status, 404, "not on the main port");
+  assert.equal(
+    (await fetch(`${platform.bootstrap.baseUrl}/metrics`, { headers })).status,
+    404,
+    "not on the main port",
+  );
   assert.doesNotMatch(platform.output(), new RegExp(token));
 });
 
@@ -137,9 +155,15 @@ test("while the database is away metrics say so, and what is read from it is abs
   let away = "";
   await until("it is not ready", async () => valueOf((away = await text()), "slipway_ready") === 0);
   assert.ok((valueOf(away, 'slipway_database_errors_total{class="connection"}') ?? 0) > 0, away);
-  await until("what waits is not known", async () => valueOf(await text(), "slipway_builds_waiting") === null, {
+  await until(
+    "what waits is not known",
+    async () => valueOf(await text(), "slipway_builds_waiting") === null,
+    {
+      deadlineMs: 60_000,
+    },
+  );
+  gate.open();
+  await until("it is ready again", async () => valueOf(await text(), "slipway_ready") === 1, {
     deadlineMs: 60_000,
   });
-  gate.open();
-  await until("it is ready again", async () => valueOf(await text(), "slipway_ready") === 1, { deadlineMs: 60_000 });
 });

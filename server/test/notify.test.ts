@@ -82,7 +82,10 @@ test("stopping while it cannot connect ends at once", async (t) => {
   t.after(() => administer(url.reveal(), `alter database ${name} allow_connections true`));
   let warnings = 0;
   log.warn = () => void (warnings += 1);
-  await administer(url.reveal(), `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+  await administer(
+    url.reveal(),
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
+  );
   await until("it tried again and could not", () => warnings >= 2);
   await notifications.stop();
 });

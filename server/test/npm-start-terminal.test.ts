@@ -1,4 +1,5 @@
-// What a person sees who types `npm start` on a terminal: where the dashboard is and what to do next, and after Ctrl-C no warning.
+// What a person sees who types `npm start` on a terminal: where the dashboard is and what to do
+// next, and after Ctrl-C no warning.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -12,7 +13,10 @@ import { until } from "./support/until.ts";
 
 const root = join(import.meta.dirname, "../..");
 const terminal = join(import.meta.dirname, "support/on-terminal.py");
-const skip = spawnSync("python3", ["-c", "import pty"]).status === 0 ? false : "python3 with the module pty is needed";
+const skip =
+  spawnSync("python3", ["-c", "import pty"]).status === 0
+    ? false
+    : "python3 with the module pty is needed";
 
 test(
   "npm start ends with the next step, and a stop with Ctrl-C is no warning",
@@ -41,14 +45,19 @@ test(
       child.kill("SIGKILL");
       await ended;
     });
-    await until("it says how to stop it", () => shown.includes("slipway down"), { deadlineMs: 90_000 });
+    await until("it says how to stop it", () => shown.includes("slipway down"), {
+      deadlineMs: 90_000,
+    });
     const [, baseUrl = "", rest = ""] = /slipway ready (http:\S+)\r?\n([\s\S]*)$/.exec(shown) ?? [];
     const lines = rest.split(/\r?\n/);
     assert.equal(
       lines[0],
       `Dashboard: ${baseUrl}/dashboard (sign in with ownerEmail and ownerPassword in ${join(dataDir, "bootstrap.json")})`,
     );
-    assert.match(lines[1] ?? "", /^Next, in another terminal: slipway up, .*slipway init, slipway deploy$/);
+    assert.match(
+      lines[1] ?? "",
+      /^Next, in another terminal: slipway up, .*slipway init, slipway deploy$/,
+    );
     assert.match(lines[2] ?? "", /^To stop it: Ctrl-C; /);
     const before = shown.length;
     child.stdin.write("\x03");

@@ -11,7 +11,9 @@ const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /** What a test looks at. */
 function seen(answer: OutwardAnswer): string {
-  return answer.kind === "answered" ? `${answer.status} ${answer.firstBytes.toString("latin1")}` : answer.reason;
+  return answer.kind === "answered"
+    ? `${answer.status} ${answer.firstBytes.toString("latin1")}`
+    : answer.reason;
 }
 
 test("a post arrives as it was given, and its connection is kept for the next", async (t) => {
@@ -20,8 +22,18 @@ test("a post arrives as it was given, and its connection is kept for the next", 
     const pieces: Buffer[] = [];
     request.on("data", (piece: Buffer) => pieces.push(piece));
     request.on("end", () => {
-      const { host, "content-type": type, "user-agent": agent, "content-length": length } = request.headers;
-      requests.push([request.method, request.url, Buffer.concat(pieces).toString(), { host, type, agent, length }]);
+      const {
+        host,
+        "content-type": type,
+        "user-agent": agent,
+        "content-length": length,
+      } = request.headers;
+      requests.push([
+        request.method,
+        request.url,
+        Buffer.concat(pieces).toString(),
+        { host, type, agent, length },
+      ]);
       response.writeHead(202, { "Retry-After": "7" }).end("thanks");
     });
   });
@@ -31,7 +43,12 @@ test("a post arrives as it was given, and its connection is kept for the next", 
     await client.post(`http://receiver.test:${to.port}/hook/a?b=c%20d`, post),
     await client.post(`http://receiver.test:${to.port}/`, post),
   ];
-  const fields = { host: `receiver.test:${to.port}`, type: "text/plain", agent: "Slipway-Test", length: "5" };
+  const fields = {
+    host: `receiver.test:${to.port}`,
+    type: "text/plain",
+    agent: "Slipway-Test",
+    length: "5",
+  };
   assert.deepEqual(requests, [
     ["POST", "/hook/a?b=c%20d", "hello", fields],
     ["POST", "/", "hello", fields],
@@ -59,7 +76,10 @@ test("a refused connection is told as such, without an address", async (t) => {
   const client = outwardClient(t);
   // Port 2 is nobody's; the port of a receiver that is gone may be somebody's again.
   for (const url of ["http://receiver.test:2/", "http://127.0.0.1:2/"]) {
-    assert.equal(seen(await client.post(url, smallPost())), "nothing listens there: the connection was refused");
+    assert.equal(
+      seen(await client.post(url, smallPost())),
+      "nothing listens there: the connection was refused",
+    );
   }
 });
 
@@ -99,7 +119,10 @@ test("a kept connection that breaks off within the answer is not tried again", a
   const client = outwardClient(t);
   const url = `http://127.0.0.1:${to.port}/`;
   await client.post(url, smallPost());
-  assert.equal(seen(await client.post(url, smallPost())), "the receiver closed the connection without an answer");
+  assert.equal(
+    seen(await client.post(url, smallPost())),
+    "the receiver closed the connection without an answer",
+  );
   assert.equal(to.connections, 1);
 });
 
@@ -111,7 +134,10 @@ test("a receiver that always closes kept connections is asked once more, not for
   const client = outwardClient(t);
   const url = `http://127.0.0.1:${to.port}/`;
   await client.post(url, smallPost());
-  assert.equal(seen(await client.post(url, smallPost())), "the receiver closed the connection without an answer");
+  assert.equal(
+    seen(await client.post(url, smallPost())),
+    "the receiver closed the connection without an answer",
+  );
   assert.equal(to.connections, 2);
 });
 
@@ -134,7 +160,10 @@ test("what is not HTTP/1.1 is no answer", async (t) => {
 
 test("informational answers are passed over, but not without end", async (t) => {
   const early = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
-  const some = await rawReceiver(t, (socket) => void socket.write(`HTTP/1.1 100 Continue\r\n\r\n${early}${ok}`));
+  const some = await rawReceiver(
+    t,
+    (socket) => void socket.write(`HTTP/1.1 100 Continue\r\n\r\n${early}${ok}`),
+  );
   const client = outwardClient(t);
   assert.equal(seen(await client.post(`http://127.0.0.1:${some.port}/`, smallPost())), "200 ok");
   const endless = await rawReceiver(t, (socket) => {
@@ -151,7 +180,8 @@ test("informational answers are passed over, but not without end", async (t) => 
 });
 
 test("a switch of protocols is no answer", async (t) => {
-  const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+  const head =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
   const to = await rawReceiver(t, (socket) => void socket.write(head));
   const answer = await outwardClient(t).post(`http://127.0.0.1:${to.port}/`, smallPost());
   assert.equal(seen(answer), "it switched to another protocol without being asked");
@@ -185,7 +215,10 @@ test("of an endless body the beginning is kept, and the connection is closed", a
   });
   // Its clock stands still: it ends because of what came.
   const client = outwardClient(t, { clock: new VirtualClock() });
-  const answer = await client.post(`http://127.0.0.1:${to.port}/`, smallPost({ answerBytesMax: 1_500 }));
+  const answer = await client.post(
+    `http://127.0.0.1:${to.port}/`,
+    smallPost({ answerBytesMax: 1_500 }),
+  );
   assert.equal(seen(answer), `200 ${"x".repeat(1_500)}`);
   await until("the connection is closed", () => to.sockets.size === 0);
 });
@@ -213,7 +246,8 @@ test("a body somewhat longer than what is kept does not cost the connection", as
 test("a head counts although its body breaks off", async (t) => {
   const to = await rawReceiver(
     t,
-    (socket) => void socket.end("HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 100\r\n\r\nhalf"),
+    (socket) =>
+      void socket.end("HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 100\r\n\r\nhalf"),
   );
   const answer = await outwardClient(t).post(`http://127.0.0.1:${to.port}/`, smallPost());
   assert.ok(answer.kind === "answered");
@@ -239,7 +273,11 @@ test("a receiver that never answers, or drips its head, is given up on in time",
     }
     assert.equal(isOver, false);
     await clock.advance(1_000);
-    assert.deepEqual(await answer, { kind: "failed", reason: "no answer within 20000 ms", durationMs: 20_000 });
+    assert.deepEqual(await answer, {
+      kind: "failed",
+      reason: "no answer within 20000 ms",
+      durationMs: 20_000,
+    });
     await until("the connection is closed", () => to.sockets.size === 0);
   }
 });
@@ -291,7 +329,10 @@ test("an answer that comes before the request was read counts, and the connectio
 });
 
 test("a field that cannot be sent fails the call instead of throwing", async (t) => {
-  const answer = await outwardClient(t).post("http://receiver.test/", smallPost({ headers: { "X-A": "b\r\nX-C: d" } }));
+  const answer = await outwardClient(t).post(
+    "http://receiver.test/",
+    smallPost({ headers: { "X-A": "b\r\nX-C: d" } }),
+  );
   assert.equal(seen(answer), "a header field has a character that may not be sent");
 });
 
@@ -313,10 +354,15 @@ test("closing ends calls under way and refuses new ones", async (t) => {
 test("a receiver that does not answer holds up only calls to itself, and not too many of them", async (t) => {
   let waiting = 0;
   const slow = await rawReceiver(t, () => waiting++);
-  const fast = await httpReceiver(t, (request, response) => void request.resume().on("end", () => response.end("ok")));
+  const fast = await httpReceiver(
+    t,
+    (request, response) => void request.resume().on("end", () => response.end("ok")),
+  );
   const clock = new VirtualClock();
   const client = outwardClient(t, { clock, perReceiverMax: 2, totalMax: 3 });
-  const held = Array.from({ length: 10 }, () => client.post(`http://127.0.0.1:${slow.port}/`, smallPost()));
+  const held = Array.from({ length: 10 }, () =>
+    client.post(`http://127.0.0.1:${slow.port}/`, smallPost()),
+  );
   await until("two calls are under way", () => waiting === 2);
   for (let count = 0; count < 5; count++) {
     assert.equal(seen(await client.post(`http://127.0.0.1:${fast.port}/`, smallPost())), "200 ok");
@@ -324,7 +370,10 @@ test("a receiver that does not answer holds up only calls to itself, and not too
   assert.equal(slow.connections, 2);
   await clock.advance(20_000);
   const reasons = (await Promise.all(held)).map(seen);
-  assert.deepEqual([reasons.filter((one) => one.startsWith("no answer")).length, new Set(reasons).size], [2, 2]);
+  assert.deepEqual(
+    [reasons.filter((one) => one.startsWith("no answer")).length, new Set(reasons).size],
+    [2, 2],
+  );
   assert.equal(reasons.at(-1), "too many calls were under way for 20000 ms");
 });
 
@@ -336,13 +385,18 @@ test("waiting calls are sent in their order as soon as there is room", async (t)
   });
   const client = outwardClient(t, { perReceiverMax: 1 });
   const sent = Array.from({ length: 20 }, (_, index) => String(index));
-  const posts = sent.map((text) => client.post(`http://127.0.0.1:${to.port}/`, smallPost({ body: Buffer.from(text) })));
+  const posts = sent.map((text) =>
+    client.post(`http://127.0.0.1:${to.port}/`, smallPost({ body: Buffer.from(text) })),
+  );
   for (const answer of await Promise.all(posts)) assert.equal(seen(answer), "200 ok");
   assert.deepEqual([bodies, to.connections], [sent, 1]);
 });
 
 test("idle connections to many receivers are bounded", async (t) => {
-  const to = await httpReceiver(t, (request, response) => void request.resume().on("end", () => response.end("ok")));
+  const to = await httpReceiver(
+    t,
+    (request, response) => void request.resume().on("end", () => response.end("ok")),
+  );
   const client = outwardClient(t);
   const post = (index: number) => client.post(`http://r${index}.test:${to.port}/`, smallPost());
   // Many at once: what is idle for 15 s is closed anyway.

@@ -1,5 +1,5 @@
-// Calls out to names: what DNS answers is checked where the connection is made. Also certificates, which are checked
-// against names, and the environment, which must not send calls another way.
+// Calls out to names: what DNS answers is checked where the connection is made. Also certificates,
+// which are checked against names, and the environment, which must not send calls another way.
 import assert from "node:assert/strict";
 import { execFile, spawnSync } from "node:child_process";
 import { createSocket } from "node:dgram";
@@ -14,19 +14,33 @@ import { makeNameLookup } from "#lib/outward-names.ts";
 import type { OutwardAnswer } from "#lib/outward-request.ts";
 import { cleanLast } from "./support/clean-last.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { httpReceiver, outwardClient, rawReceiver, receiver, smallPost } from "./support/outward-bed.ts";
+import {
+  httpReceiver,
+  outwardClient,
+  rawReceiver,
+  receiver,
+  smallPost,
+} from "./support/outward-bed.ts";
 import { until } from "./support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
 
 const notAllowed = /^its name resolves to an address that is not allowed .*SLIPWAY_WEBHOOK_ALLOW/;
 
 function seen(answer: OutwardAnswer): string {
-  return answer.kind === "answered" ? `${answer.status} ${answer.firstBytes.toString()}` : answer.reason;
+  return answer.kind === "answered"
+    ? `${answer.status} ${answer.firstBytes.toString()}`
+    : answer.reason;
 }
 
-/** A receiver on loopback, and a client whose name server gives `answers` in turn, the last one for ever. */
+/**
+ * A receiver on loopback, and a client whose name server gives `answers` in turn, the last one for
+ * ever.
+ */
 async function named(t: TestContext, ...answers: (readonly string[])[]) {
-  const to = await httpReceiver(t, (request, response) => void request.resume().on("end", () => response.end("ok")));
+  const to = await httpReceiver(
+    t,
+    (request, response) => void request.resume().on("end", () => response.end("ok")),
+  );
   const asked: string[] = [];
   const client = outwardClient(t, {
     lookup: (name) => {
@@ -34,7 +48,11 @@ async function named(t: TestContext, ...answers: (readonly string[])[]) {
       return Promise.resolve(answers[Math.min(asked.length, answers.length) - 1] ?? []);
     },
   });
-  return { to, asked, post: async () => seen(await client.post(`http://name.test:${to.port}/`, smallPost())) };
+  return {
+    to,
+    asked,
+    post: async () => seen(await client.post(`http://name.test:${to.port}/`, smallPost())),
+  };
 }
 
 test("a name that leads to a forbidden address is refused, without telling which", async (t) => {
@@ -87,15 +105,23 @@ test("a name that leads elsewhere the next time is refused on the next connectio
 test("a name without an address, and one that is not known, are told apart", async (t) => {
   const { post } = await named(t, []);
   assert.equal(await post(), "its name has no address");
-  const unknown = Object.assign(new Error("getaddrinfo ENOTFOUND secret.internal"), { code: "ENOTFOUND" });
+  const unknown = Object.assign(new Error("getaddrinfo ENOTFOUND secret.internal"), {
+    code: "ENOTFOUND",
+  });
   const client = outwardClient(t, { lookup: () => Promise.reject(unknown) });
   assert.equal(seen(await client.post("http://name.test/", smallPost())), "its name is unknown");
 });
 
 test("when one of a name's addresses does not answer, the next is tried", async (t) => {
-  const to = await httpReceiver(t, (request, response) => void request.resume().on("end", () => response.end("ok")));
+  const to = await httpReceiver(
+    t,
+    (request, response) => void request.resume().on("end", () => response.end("ok")),
+  );
   const guard = new OutwardGuard({ allow: ["127.0.0.0/8", "::1"] });
-  const client = outwardClient(t, { guard, lookup: () => Promise.resolve(["::1", "127.0.0.3", "127.0.0.1"]) });
+  const client = outwardClient(t, {
+    guard,
+    lookup: () => Promise.resolve(["::1", "127.0.0.3", "127.0.0.1"]),
+  });
   assert.equal(seen(await client.post(`http://name.test:${to.port}/`, smallPost())), "200 ok");
 });
 
@@ -111,10 +137,17 @@ test("a name server that keeps silent costs ten seconds, and only its own call",
   });
   const silent = client.post("http://silent.test/", smallPost());
   await until("the name is asked for", () => isAsked);
-  const to = await httpReceiver(t, (request, response) => void request.resume().on("end", () => response.end("ok")));
+  const to = await httpReceiver(
+    t,
+    (request, response) => void request.resume().on("end", () => response.end("ok")),
+  );
   assert.equal(seen(await client.post(`http://name.test:${to.port}/`, smallPost())), "200 ok");
   await clock.advance(10_000);
-  assert.deepEqual(await silent, { kind: "failed", reason: "no connection within 10000 ms", durationMs: 10_000 });
+  assert.deepEqual(await silent, {
+    kind: "failed",
+    reason: "no connection within 10000 ms",
+    durationMs: 10_000,
+  });
 });
 
 test("a literal address is checked by the connector too, not only where the URL is read", async (t) => {
@@ -156,36 +189,54 @@ test("proxies of the environment are not used", async (t) => {
     const secure = await client.post("https://name.test:${to.port}/", post);
     client.close();
     console.log(answer.status, String(answer.firstBytes), secure.reason);`;
-  const variables = { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl, ALL_PROXY: proxyUrl };
+  const variables = {
+    NODE_USE_ENV_PROXY: "1",
+    HTTP_PROXY: proxyUrl,
+    HTTPS_PROXY: proxyUrl,
+    ALL_PROXY: proxyUrl,
+  };
   const lower = { http_proxy: proxyUrl, https_proxy: proxyUrl, NO_PROXY: "", no_proxy: "" };
-  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
-    cwd: fileURLToPath(new URL("..", import.meta.url)),
-    env: { ...process.env, ...variables, ...lower },
-    timeout: 30_000,
-  });
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["--input-type=module", "-e", script],
+    {
+      cwd: fileURLToPath(new URL("..", import.meta.url)),
+      env: { ...process.env, ...variables, ...lower },
+      timeout: 30_000,
+    },
+  );
   assert.equal(stdout, "200 ok no TLS connection could be made\n");
   assert.equal(proxy.connections, 0);
 });
 
 const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
-const needsOpenssl = { skip: hasOpenssl ? false : "openssl, which makes the certificate, is not installed" };
+const needsOpenssl = {
+  skip: hasOpenssl ? false : "openssl, which makes the certificate, is not installed",
+};
 
-test("a certificate must be of a known authority and for the name that was called", needsOpenssl, async (t) => {
-  const { key, cert } = makeCertificate(t);
-  const to = await receiver(
-    t,
-    createHttpsServer({ key, cert }, (request, response) => void request.resume().on("end", () => response.end("ok"))),
-  );
-  const knowing = outwardClient(t, { authorities: [cert] });
-  const post = async (client: typeof knowing, host: string): Promise<string> =>
-    seen(await client.post(`https://${host}:${to.port}/`, smallPost()));
-  assert.equal(await post(knowing, "receiver.test"), "200 ok");
-  assert.equal(await post(knowing, "RECEIVER.test."), "200 ok");
-  assert.equal(to.connections, 1);
-  assert.equal(await post(knowing, "127.0.0.1"), "200 ok");
-  assert.equal(await post(knowing, "other.test"), "its certificate is for another name");
-  assert.equal(await post(outwardClient(t), "receiver.test"), "its certificate is self-signed");
-});
+test(
+  "a certificate must be of a known authority and for the name that was called",
+  needsOpenssl,
+  async (t) => {
+    const { key, cert } = makeCertificate(t);
+    const to = await receiver(
+      t,
+      createHttpsServer(
+        { key, cert },
+        (request, response) => void request.resume().on("end", () => response.end("ok")),
+      ),
+    );
+    const knowing = outwardClient(t, { authorities: [cert] });
+    const post = async (client: typeof knowing, host: string): Promise<string> =>
+      seen(await client.post(`https://${host}:${to.port}/`, smallPost()));
+    assert.equal(await post(knowing, "receiver.test"), "200 ok");
+    assert.equal(await post(knowing, "RECEIVER.test."), "200 ok");
+    assert.equal(to.connections, 1);
+    assert.equal(await post(knowing, "127.0.0.1"), "200 ok");
+    assert.equal(await post(knowing, "other.test"), "its certificate is for another name");
+    assert.equal(await post(outwardClient(t), "receiver.test"), "its certificate is self-signed");
+  },
+);
 
 test("the environment cannot switch the check of certificates off", needsOpenssl, async (t) => {
   const to = await receiver(
@@ -230,7 +281,9 @@ test("names are asked of DNS, and of the system when DNS does not know them", as
   assert.deepEqual(asked, []);
   assert.deepEqual(await lookup("unknown.test"), ["192.0.2.99"]);
   assert.deepEqual(await lookup("container"), ["192.0.2.99"]);
-  await assert.rejects(lookupWithin(50)("silent.test"), { message: "its name could not be looked up" });
+  await assert.rejects(lookupWithin(50)("silent.test"), {
+    message: "its name could not be looked up",
+  });
   assert.deepEqual(asked, ["unknown.test", "container"]);
   assert.deepEqual([...questions], ["both.test", "unknown.test", "silent.test"]);
 });
@@ -261,7 +314,10 @@ test("of the system few names are asked at the same time, whatever becomes of th
 
 test("the system knows this machine's own name", async () => {
   const addresses = await makeNameLookup()("localhost");
-  assert.ok(addresses.length > 0 && addresses.every((address) => address === "127.0.0.1" || address === "::1"));
+  assert.ok(
+    addresses.length > 0 &&
+      addresses.every((address) => address === "127.0.0.1" || address === "::1"),
+  );
 });
 
 /** For receiver.test and 127.0.0.1, signed by itself. */
@@ -269,19 +325,36 @@ function makeCertificate(t: TestContext): { readonly key: string; readonly cert:
   const folder = temporaryFolder(t, "certificate");
   const keyFile = join(folder, "key.pem");
   const certFile = join(folder, "cert.pem");
-  const subject = ["-subj", "/CN=receiver.test", "-addext", "subjectAltName=DNS:receiver.test,IP:127.0.0.1"];
+  const subject = [
+    "-subj",
+    "/CN=receiver.test",
+    "-addext",
+    "subjectAltName=DNS:receiver.test,IP:127.0.0.1",
+  ];
   const made = spawnSync(
     "openssl",
-    ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", ...subject].concat(
-      ["-keyout", keyFile, "-out", certFile],
-    ),
+    [
+      "req",
+      "-x509",
+      "-newkey",
+      "ec",
+      "-pkeyopt",
+      "ec_paramgen_curve:P-256",
+      "-nodes",
+      "-days",
+      "2",
+      ...subject,
+    ].concat(["-keyout", keyFile, "-out", certFile]),
     { timeout: 30_000, encoding: "utf8" },
   );
   assert.equal(made.status, 0, made.stderr);
   return { key: readFileSync(keyFile, "utf8"), cert: readFileSync(certFile, "utf8") };
 }
 
-/** A name server: an address, null for silence, and for all other names that there is no such name. Gives its place. */
+/**
+ * A name server: an address, null for silence, and for all other names that there is no such name.
+ * Gives its place.
+ */
 async function nameServer(
   t: TestContext,
   names: Readonly<Record<string, string | null>>,
@@ -318,6 +391,8 @@ function dnsAnswer(
   head.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2);
   head.writeUInt16BE(isForAddress ? 1 : 0, 6);
   head.writeUInt32BE(0, 8);
-  const record = isForAddress ? [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split(".").map(Number)] : [];
+  const record = isForAddress
+    ? [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split(".").map(Number)]
+    : [];
   return Buffer.concat([head, question.subarray(12, at + 5), Buffer.from(record)]);
 }

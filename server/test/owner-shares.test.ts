@@ -1,4 +1,5 @@
-// Fair shares belong to people: whoever owns many projects has the share of one owner with all of them, and owns so many at most.
+// Fair shares belong to people: whoever owns many projects has the share of one owner with all of
+// them, and owns so many at most.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { PassThrough, Readable } from "node:stream";
@@ -44,7 +45,10 @@ async function open(t: TestContext) {
 test("projects of one owner share the slots of a gate, and others have theirs", async (t) => {
   const { db, one, two, other } = await open(t);
   const ownerKeyOf = ownerKeys({ db, clock: systemClock });
-  const gate = new OwnerGate({ ownerKeyOf }, { max: 4, ownerMax: 2, ownerWaitingMax: 0, what: "things" });
+  const gate = new OwnerGate(
+    { ownerKeyOf },
+    { max: 4, ownerMax: 2, ownerWaitingMax: 0, what: "things" },
+  );
   for (const projectId of [one, two]) await gate.enter({ projectId });
   await assert.rejects(gate.enter({ projectId: two }), {
     code: "rate_limited",
@@ -70,10 +74,19 @@ test("builds of an owner's projects leave a slot to other owners, and take turns
     const build = { projectId, appId, cause: "create" as const, by: platformActor };
     return (await db.transaction().execute((tx) => receiveBuild(tx, build))).buildId;
   };
-  const parts = { db, table: "builds", holder: "test", leaseMs: 60_000, log: silentLog, clock: systemClock } as const;
+  const parts = {
+    db,
+    table: "builds",
+    holder: "test",
+    leaseMs: 60_000,
+    log: silentLog,
+    clock: systemClock,
+  } as const;
   const leases = new Leases(parts);
   const claim = async (running: readonly string[]): Promise<string | undefined> => {
-    const share = { running, runningMax: 4, working: running, workingMax: 1 } as Parameters<typeof claimable>[0];
+    const share = { running, runningMax: 4, working: running, workingMax: 1 } as Parameters<
+      typeof claimable
+    >[0];
     const [lease] = await leases.claim({ ...claimable(share), limit: 1 });
     return lease?.id;
   };
@@ -86,7 +99,11 @@ test("builds of an owner's projects leave a slot to other owners, and take turns
   assert.equal(await claim([]), second);
   // A platform of one person builds as many at once as it can.
   await db.deleteFrom("members").where("project_id", "=", other).execute();
-  await db.updateTable("projects").set({ deleted_at: new Date() }).where("id", "=", other).execute();
+  await db
+    .updateTable("projects")
+    .set({ deleted_at: new Date() })
+    .where("id", "=", other)
+    .execute();
   const third = await addBuild(one, "third");
   assert.equal(await claim([first, second]), third);
 });
@@ -97,7 +114,10 @@ test("slow parts of one owner's projects leave half of the places to others", as
   const begin = async (projectId: ProjectId): Promise<string> => {
     const token = await api.issue({ kind: "service_account", name: "files", projectId });
     const path = `/v2/projects/${projectId}/volumes/default/cp/initialize`;
-    const { body } = await api.call("POST", path, { body: { file_path: "f", part_count: 1 }, token });
+    const { body } = await api.call("POST", path, {
+      body: { file_path: "f", part_count: 1 },
+      token,
+    });
     return String(body.parts[0].url);
   };
   const mine = await projectsOf(db, "many", 33);
@@ -117,7 +137,10 @@ test("slow parts of one owner's projects leave half of the places to others", as
   });
   const url = await begin(await api.addProject("other"));
   assert.equal((await fetch(url, { method: "PUT", body: "theirs" })).status, 200);
-  assert.equal((await db.selectFrom("volume_upload_parts").select("upload_id").execute()).length, 33);
+  assert.equal(
+    (await db.selectFrom("volume_upload_parts").select("upload_id").execute()).length,
+    33,
+  );
   ended.abort();
   await Promise.all(slow);
 });
@@ -139,7 +162,8 @@ test("a person owns so many projects, and whoever owns more keeps them", async (
   const by = { actor: platformActor };
   await assert.rejects(projects.create("fourth", caller, by), {
     code: "conflict",
-    message: /You own 3 projects, and the limit for one person is 3 \(SLIPWAY_PROJECTS_PER_PERSON\)/,
+    message:
+      /You own 3 projects, and the limit for one person is 3 \(SLIPWAY_PROJECTS_PER_PERSON\)/,
   });
   assert.equal((await projects.of(caller)).length, 3);
   await db

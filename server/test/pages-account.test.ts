@@ -1,9 +1,16 @@
-// A person's account in a real browser: the second step of a sign-in, a forgotten password, a provider, and the page on
-// which they change these. Without a Chromium on the machine these tests are skipped, and say so.
+// A person's account in a real browser: the second step of a sign-in, a forgotten password, a
+// provider, and the page on which they change these. Without a Chromium on the machine these tests
+// are skipped, and say so.
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { Secret } from "#lib/secret.ts";
-import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
+import {
+  adasEmail,
+  adasPassword,
+  appCode,
+  startPeopleStage,
+  type PeopleStage,
+} from "./people-stage.ts";
 import type { Page } from "./support/browser.ts";
 import { startOidcServer, type OidcServer } from "./support/oidc-server.ts";
 import { makePerson } from "./support/person.ts";
@@ -14,7 +21,10 @@ const ada = { email: adasEmail, password: adasPassword };
 
 type Stage = PeopleStage & { readonly open: OpenPage };
 
-async function setUp(t: TestContext, settings: Parameters<typeof startPeopleStage>[1] = {}): Promise<Stage> {
+async function setUp(
+  t: TestContext,
+  settings: Parameters<typeof startPeopleStage>[1] = {},
+): Promise<Stage> {
   const stage = await startPeopleStage(t, settings);
   return { ...stage, open: await openPages(t, stage.api.baseUrl) };
 }
@@ -23,7 +33,10 @@ async function setUp(t: TestContext, settings: Parameters<typeof startPeopleStag
 async function withProvider(t: TestContext): Promise<Stage & { readonly oidc: OidcServer }> {
   let baseUrl = "";
   const account = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
-  const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
+  const oidc = await startOidcServer(t, {
+    account,
+    redirectUri: () => `${baseUrl}/v2/auth/callback/oidc`,
+  });
   const client = {
     url: oidc.issuer,
     clientId: oidc.clientId,
@@ -42,7 +55,9 @@ async function turnOn(page: Page): Promise<{ uri: string; backupCodes: string[] 
   await page.click("Turn on");
   await page.shows("Store these backup codes");
   const uri = await page.evaluate("document.querySelector('a[href^=\"otpauth:\"]').href");
-  const backupCodes = (await page.evaluate("document.querySelector('pre').textContent")).split("\n");
+  const backupCodes = (await page.evaluate("document.querySelector('pre').textContent")).split(
+    "\n",
+  );
   await page.type("Authenticator code", appCode(uri));
   await page.click("Confirm");
   await page.shows("It is on");
@@ -62,7 +77,9 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     assert.equal(await page.evaluate("document.activeElement.autocomplete"), "one-time-code");
     await page.type("Code", "000000");
     await page.press("Enter");
-    await until("the wrong code is told", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
+    await until("the wrong code is told", () =>
+      page.evaluate("document.querySelector('.error').textContent !== ''"),
+    );
     await page.type("Code", appCode(uri, 1));
     await page.press("Enter");
     await page.shows("It is on");
@@ -96,7 +113,9 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await page.goTo(link);
     await page.type("New password", "yet another password");
     await page.click("Set password");
-    await until("a used link is refused", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
+    await until("a used link is refused", () =>
+      page.evaluate("document.querySelector('.error').textContent !== ''"),
+    );
   });
 
   test("an account with a provider is connected and disconnected, and one of somebody else's is refused", async (t) => {
@@ -122,7 +141,11 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await page.shows("not connected");
 
     oidc.account = { sub: "eve-there", email: "eve@example.test", emailVerified: true };
-    await makePerson(api.db, { email: "eve@example.test", name: "Eve", password: "correct horse battery" });
+    await makePerson(api.db, {
+      email: "eve@example.test",
+      name: "Eve",
+      password: "correct horse battery",
+    });
     const hers = await open("/dashboard");
     await hers.click("Sign in with SSO");
     await hers.shows("You are in no project.");
@@ -149,7 +172,9 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await other.shows("Ask for an invitation.");
     assert.equal(await other.evaluate("location.href"), `${baseUrl}/dashboard`);
     const invitation = { email: "eve@example.test", role: "member" };
-    const { body } = await api.call("POST", `/v2/projects/${api.projectId}/invitations`, { body: invitation });
+    const { body } = await api.call("POST", `/v2/projects/${api.projectId}/invitations`, {
+      body: invitation,
+    });
     await other.goTo(body.link);
     await other.shows("Your name");
     await other.click("Sign in with SSO");
@@ -171,7 +196,9 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await until(
       "it is shown no more",
       async () =>
-        (await page.evaluate("document.querySelectorAll('[aria-label=\"Active sessions\"] tbody tr').length")) === 2,
+        (await page.evaluate(
+          "document.querySelectorAll('[aria-label=\"Active sessions\"] tbody tr').length",
+        )) === 2,
     );
     await page.type("Current password", adasPassword);
     await page.type("New password", "another long password");
@@ -185,7 +212,9 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await until(
       "only this one is shown",
       async () =>
-        (await page.evaluate("document.querySelectorAll('[aria-label=\"Active sessions\"] tbody tr').length")) === 1,
+        (await page.evaluate(
+          "document.querySelectorAll('[aria-label=\"Active sessions\"] tbody tr').length",
+        )) === 1,
     );
     await page.reload();
     await page.shows("Your account");

@@ -1,4 +1,5 @@
-// The API reference in a real browser: it shows every operation of the document, finds them, and tries calls.
+// The API reference in a real browser: it shows every operation of the document, finds them, and
+// tries calls.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { routeIds } from "@slipway/contract/routes.ts";
@@ -32,8 +33,15 @@ describe("the API reference in a browser", { skip: withoutBrowser }, () => {
     await page.shows("<img src=x onerror=");
     await page.click("Headers");
     await page.shows("content-type: application/json");
-    assert.equal(await page.evaluate("document.querySelectorAll('img').length"), 0, "an answer is only text");
-    assert.deepEqual(await page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]"), [0, 0, ""]);
+    assert.equal(
+      await page.evaluate("document.querySelectorAll('img').length"),
+      0,
+      "an answer is only text",
+    );
+    assert.deepEqual(
+      await page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]"),
+      [0, 0, ""],
+    );
     assert.equal(await page.evaluate("document.querySelector('#token').type"), "password");
   });
 
@@ -42,7 +50,9 @@ describe("the API reference in a browser", { skip: withoutBrowser }, () => {
     const open = await openPages(t, api.baseUrl);
     const page = await open("/docs#getAppLogs");
     await page.shows("As text/event-stream.");
-    await page.evaluate("for (const one of document.querySelectorAll('.operation')) one.open = true");
+    await page.evaluate(
+      "for (const one of document.querySelectorAll('.operation')) one.open = true",
+    );
     await until("all are made", async () => {
       return (await page.evaluate("document.querySelectorAll('.try').length")) === routeIds.length;
     });

@@ -1,6 +1,6 @@
-// The pages as they are served, for machines without a browser: each file that another one names is there, with its type and a
-// policy that allows no script, style or connection but the platform's own; and what is served before they are built, and after
-// they were built anew.
+// The pages as they are served, for machines without a browser: each file that another one names is
+// there, with its type and a policy that allows no script, style or connection but the platform's
+// own; and what is served before they are built, and after they were built anew.
 import assert from "node:assert/strict";
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -21,7 +21,10 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** In names of XML languages and of forms of JSON schemas, and in messages of packages that say where they are explained; none is asked for anything. */
+/**
+ * In names of XML languages and of forms of JSON schemas, and in messages of packages that say
+ * where they are explained; none is asked for anything.
+ */
 const namedHosts = [
   "example.com",
   "www.w3.org",
@@ -38,7 +41,9 @@ const namedHosts = [
 async function namedFiles(api: ApiUnderTest): Promise<Map<string, string>> {
   const { body } = await api.call("GET", "/dashboard", { token: null });
   const files = new Map<string, string>();
-  const waiting = [...String(body).matchAll(/(?:src|href)="(\/dashboard\/[^"]+)"/g)].map(([, path = ""]) => path);
+  const waiting = [...String(body).matchAll(/(?:src|href)="(\/dashboard\/[^"]+)"/g)].map(
+    ([, path = ""]) => path,
+  );
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     if (files.has(path)) continue;
     const answer = await api.call("GET", path, { token: null });
@@ -48,7 +53,9 @@ async function namedFiles(api: ApiUnderTest): Promise<Map<string, string>> {
     assert.equal(answer.headers.get("x-content-type-options"), "nosniff");
     files.set(path, String(answer.body));
     // Chunks that are loaded on demand are named by their path below the base, or beside the file.
-    for (const [, name = ""] of String(answer.body).matchAll(/["'`](?:\.\/|assets\/)([\w.-]+\.(?:js|css))["'`]/g)) {
+    for (const [, name = ""] of String(answer.body).matchAll(
+      /["'`](?:\.\/|assets\/)([\w.-]+\.(?:js|css))["'`]/g,
+    )) {
       waiting.push(`/dashboard/assets/${name}`);
     }
   }
@@ -82,18 +89,32 @@ test("every file of the pages is served with its type, kept by its hash, and nam
 
 test("every address of the dashboard and of the API reference is a page, which has no script or style of its own and may be framed by nobody", async (t) => {
   const api = await startManagementApi(t);
-  const addresses = ["", "/device?code=BCDF-GHJK", "/account", "/invitations/a-secret", "/reset-password/a-secret"];
+  const addresses = [
+    "",
+    "/device?code=BCDF-GHJK",
+    "/account",
+    "/invitations/a-secret",
+    "/reset-password/a-secret",
+  ];
   for (const path of ["/docs", ...addresses.map((address) => `/dashboard${address}`)]) {
     const { status, headers, body } = await api.call("GET", path, { token: null });
     assert.deepEqual([status, headers.get("content-type")], [200, "text/html; charset=utf-8"]);
     const policy = headers.get("content-security-policy") ?? "";
-    const demanded = ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'"];
-    for (const part of [...demanded, "frame-ancestors 'none'"]) assert.ok(policy.includes(part), part);
+    const demanded = [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "connect-src 'self'",
+    ];
+    for (const part of [...demanded, "frame-ancestors 'none'"])
+      assert.ok(policy.includes(part), part);
     assert.doesNotMatch(policy, /unsafe|nonce|data:|\*|https?:/);
     // Secrets of links stand in addresses: no other page learns them.
     assert.equal(headers.get("referrer-policy"), "no-referrer");
     assert.doesNotMatch(String(body), /<script(?![^>]* src=)|<style|style=| on\w+=/);
-    for (const [, file] of String(body).matchAll(/(?:src|href)="(\/(?:dashboard|docs)\/assets\/[^"]+)"/g)) {
+    for (const [, file] of String(body).matchAll(
+      /(?:src|href)="(\/(?:dashboard|docs)\/assets\/[^"]+)"/g,
+    )) {
       assert.equal((await api.call("GET", file ?? "", { token: null })).status, 200, file);
     }
   }
@@ -106,16 +127,23 @@ test("every file of the API reference is served with its type, and every import 
   );
   assert.ok(names.length > 5);
   for (const name of names) {
-    const { status, headers, body } = await api.call("GET", `/docs/assets/${name}`, { token: null });
+    const { status, headers, body } = await api.call("GET", `/docs/assets/${name}`, {
+      token: null,
+    });
     assert.equal(status, 200, name);
     assert.equal(headers.get("content-type"), types[name.split(".").at(-1) ?? ""], name);
-    const imports = [...String(body).matchAll(/^import [^;]*? from "\.\/([^"]+)";$/gm)].map(([, file]) => file ?? "");
+    const imports = [...String(body).matchAll(/^import [^;]*? from "\.\/([^"]+)";$/gm)].map(
+      ([, file]) => file ?? "",
+    );
     for (const file of imports) assert.ok(names.includes(file), `${name} imports ${file}`);
   }
 });
 
 /** The bytes of an answer as they are sent. */
-function bytesOf(url: string, accepted: string): Promise<{ encoding: string | undefined; bytes: Buffer }> {
+function bytesOf(
+  url: string,
+  accepted: string,
+): Promise<{ encoding: string | undefined; bytes: Buffer }> {
   return new Promise((resolve, reject) => {
     const sent = request(url, { headers: { "accept-encoding": accepted } }, (response) => {
       const chunks: Buffer[] = [];
@@ -160,7 +188,10 @@ function writeBuild(folder: string, text: string): void {
 test("a build that ends while the platform runs takes the place of the one before, of which nothing is left", (t) => {
   const folder = temporaryFolder(t, "dashboard");
   const files = new DashboardFiles(folder);
-  assert.deepEqual([files.page(), files.file("assets/first.js"), files.problem()], [null, null, null]);
+  assert.deepEqual(
+    [files.page(), files.file("assets/first.js"), files.problem()],
+    [null, null, null],
+  );
   writeFileSync(join(folder, "problem.txt"), "The registry is <gone>.");
   assert.equal(files.problem(), "The registry is <gone>.");
   writeBuild(join(folder, "pages"), "first");
@@ -180,10 +211,13 @@ test("a build that ends while the platform runs takes the place of the one befor
 test("until the pages are built, every address says so, or why not, and looks again by itself", async (t) => {
   const folder = temporaryFolder(t, "dashboard");
   const api = fastify();
-  for (const method of METHODS) if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
+  for (const method of METHODS)
+    if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
   addPages(api, new OtherMethods(api), new DashboardFiles(folder));
   t.after(() => api.close());
-  const ask = (url: string): Promise<{ statusCode: number; body: string; headers: Record<string, unknown> }> =>
+  const ask = (
+    url: string,
+  ): Promise<{ statusCode: number; body: string; headers: Record<string, unknown> }> =>
     api.inject({ method: "GET", url });
   const first = await ask("/dashboard/account");
   assert.equal(first.statusCode, 503);
@@ -192,8 +226,14 @@ test("until the pages are built, every address says so, or why not, and looks ag
   assert.doesNotMatch(first.body, /<script|<style|style=/);
   writeFileSync(join(folder, "problem.txt"), "The registry is <b>gone</b>.");
   const failed = await ask("/dashboard");
-  assert.match(failed.body, /could not be built.*<pre>The registry is &lt;b&gt;gone&lt;\/b&gt;\.<\/pre>/);
+  assert.match(
+    failed.body,
+    /could not be built.*<pre>The registry is &lt;b&gt;gone&lt;\/b&gt;\.<\/pre>/,
+  );
   writeBuild(join(folder, "pages"), "built");
   const built = await ask("/dashboard");
-  assert.deepEqual([built.statusCode, built.body, built.headers["refresh"]], [200, "built", undefined]);
+  assert.deepEqual(
+    [built.statusCode, built.body, built.headers["refresh"]],
+    [200, "built", undefined],
+  );
 });

@@ -1,5 +1,5 @@
-// The pages in a real browser: signing in on the dashboard, approving a device, accepting an invitation. Without a
-// Chromium on the machine these tests are skipped, and say so.
+// The pages in a real browser: signing in on the dashboard, approving a device, accepting an
+// invitation. Without a Chromium on the machine these tests are skipped, and say so.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
@@ -7,7 +7,12 @@ import { createProject } from "#accounts/projects.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { makePerson } from "./support/person.ts";
 import type { Page } from "./support/browser.ts";
-import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import {
+  startManagementApi,
+  testBy,
+  type ApiUnderTest,
+  type Json,
+} from "./support/management-api.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
 
@@ -18,7 +23,11 @@ type Person = { readonly id: string; readonly email: string; readonly projectId:
 async function addPerson(api: ApiUnderTest, name: string): Promise<Person> {
   const email = `${name.toLowerCase()}-${randomUUID().slice(0, 8)}@example.org`;
   const id = await makePerson(api.db, { email, name, password });
-  return { id, email, projectId: await createProject(api.db, { name: `of ${name}`, ownerId: id, by: testBy }) };
+  return {
+    id,
+    email,
+    projectId: await createProject(api.db, { name: `of ${name}`, ownerId: id, by: testBy }),
+  };
 }
 
 type Stage = { readonly api: ApiUnderTest; readonly open: OpenPage };
@@ -35,12 +44,17 @@ function signIn(page: Page, email: string): Promise<void> {
 /** As a command line begins it. */
 async function beginDevice(api: ApiUnderTest): Promise<Json> {
   const headers = { "user-agent": "slipway/0.1.0 (linux x64)" };
-  const { body } = await api.call("POST", "/device-authorization", { token: null, body: {}, headers });
+  const { body } = await api.call("POST", "/device-authorization", {
+    token: null,
+    body: {},
+    headers,
+  });
   return body.deviceAuthResponsePayload;
 }
 
 async function redeem(api: ApiUnderTest, deviceCode: string): Promise<Json> {
-  return (await api.call("POST", "/token", { token: null, body: { device_code: deviceCode } })).body;
+  return (await api.call("POST", "/token", { token: null, body: { device_code: deviceCode } }))
+    .body;
 }
 
 describe("pages in a browser", { skip: withoutBrowser }, () => {
@@ -52,7 +66,10 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
     await page.type("Password", "not the password");
     await page.press("Enter");
     await page.shows("The email address or the password is wrong.");
-    assert.equal(await page.evaluate("document.querySelector('[role=alert]:not(:empty)').textContent !== ''"), true);
+    assert.equal(
+      await page.evaluate("document.querySelector('[role=alert]:not(:empty)').textContent !== ''"),
+      true,
+    );
     await signIn(page, ada.email);
     await page.shows("No apps yet.");
     await page.reload();
@@ -63,7 +80,11 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
     await page.type("Email", ada.email);
     await page.reload();
     await page.shows("Password");
-    const left = await api.db.selectFrom("person_sessions").selectAll().where("person_id", "=", ada.id).execute();
+    const left = await api.db
+      .selectFrom("person_sessions")
+      .selectAll()
+      .where("person_id", "=", ada.id)
+      .execute();
     assert.deepEqual(left, []);
   });
 
@@ -84,15 +105,20 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
     const ada = await addPerson(api, "Ada");
     const device = await beginDevice(api);
     const page = await open(
-      new URL(device.verification_uri_complete).pathname + new URL(device.verification_uri_complete).search,
+      new URL(device.verification_uri_complete).pathname +
+        new URL(device.verification_uri_complete).search,
     );
     await signIn(page, ada.email);
     await page.shows("Sign in this device?");
-    for (const text of [device.user_code, "slipway/0.1.0 (linux x64)", "127.0.0.1", ada.email]) await page.shows(text);
+    for (const text of [device.user_code, "slipway/0.1.0 (linux x64)", "127.0.0.1", ada.email])
+      await page.shows(text);
     assert.equal((await redeem(api, device.device_code)).error, "authorization_pending");
     await page.click("Approve");
     await page.shows("The device is signed in");
-    assert.equal(await page.evaluate("document.activeElement.textContent"), "The device is signed in");
+    assert.equal(
+      await page.evaluate("document.activeElement.textContent"),
+      "The device is signed in",
+    );
     const tokens = await until("the device has its tokens", async () => {
       const answer = await redeem(api, device.device_code);
       return answer.accessToken === undefined ? null : answer;
@@ -158,13 +184,20 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
 });
 
 describe("pages for everybody", { skip: withoutBrowser }, () => {
-  const paths = ["/dashboard", "/dashboard/device", "/dashboard/forgot-password", "/dashboard/reset-password/secret"];
+  const paths = [
+    "/dashboard",
+    "/dashboard/device",
+    "/dashboard/forgot-password",
+    "/dashboard/reset-password/secret",
+  ];
 
   test("each field has a label, the page a language, a title and one main heading", async (t) => {
     const { open } = await setUp(t);
     for (const path of paths) {
       const page = await open(path);
-      await until(`${path} has a form`, () => page.evaluate("document.querySelector('form') !== null"));
+      await until(`${path} has a form`, () =>
+        page.evaluate("document.querySelector('form') !== null"),
+      );
       const look = await page.evaluate(`({
         unlabelled: [...document.querySelectorAll("input")].filter((input) => input.labels.length === 0).length,
         withoutPurpose: [...document.querySelectorAll("input")].filter((input) => !input.autocomplete).length,
@@ -186,7 +219,9 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
     const { open } = await setUp(t);
     for (const path of paths) {
       const page = await open(path, { width: 320 });
-      await until(`${path} has a form`, () => page.evaluate("document.querySelector('form') !== null"));
+      await until(`${path} has a form`, () =>
+        page.evaluate("document.querySelector('form') !== null"),
+      );
       const look = await page.evaluate(`({
         overhang: document.documentElement.scrollWidth - document.documentElement.clientWidth,
         lowest: Math.min(...[...document.querySelectorAll("button, input")]
@@ -198,7 +233,8 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
   });
 
   test("the list of apps and an app's page say why replicas wait", async (t) => {
-    const reason = "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
+    const reason =
+      "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
     const api = await startManagementApi(t, { waitReason: () => reason });
     const open = await openPages(t, api.baseUrl);
     const body = { name: "waiting", gitRepo: "acme/app" };
@@ -209,7 +245,11 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
     await page.click("Use this token");
     await page.shows(reason);
     const heads = "[...document.querySelectorAll('th')].map((head) => head.textContent)";
-    assert.deepEqual(((await page.evaluate(heads)) as string[]).slice(0, 3), ["App", "State", "Why"]);
+    assert.deepEqual(((await page.evaluate(heads)) as string[]).slice(0, 3), [
+      "App",
+      "State",
+      "Why",
+    ]);
     await page.click("waiting");
     await page.shows("Endpoint");
     await page.shows(reason);
@@ -219,10 +259,13 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
     const { open } = await setUp(t);
     for (const isDark of [false, true]) {
       const page = await open("/dashboard", { isDark });
-      await until("there is a form", () => page.evaluate("document.querySelector('form') !== null"));
+      await until("there is a form", () =>
+        page.evaluate("document.querySelector('form') !== null"),
+      );
       const pairs: Json[] = await page.evaluate(contrasts);
       assert.ok(pairs.length > 5, `${pairs.length} texts`);
-      for (const { text, ratio } of pairs) assert.ok(ratio >= 4.5, `${text}: ${ratio} (dark: ${isDark})`);
+      for (const { text, ratio } of pairs)
+        assert.ok(ratio >= 4.5, `${text}: ${ratio} (dark: ${isDark})`);
     }
   });
 });

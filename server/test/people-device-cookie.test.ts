@@ -1,10 +1,17 @@
-// Tries to sign in are bounded for everybody, and nobody can use up those of a browser that the person has signed in with,
-// not even from the same address, where every app of the machine may stand.
+// Tries to sign in are bounded for everybody, and nobody can use up those of a browser that the
+// person has signed in with, not even from the same address, where every app of the machine may
+// stand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "#test/support/leftovers.ts";
 import { makePerson } from "./support/person.ts";
-import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
+import {
+  adasEmail,
+  adasPassword,
+  appCode,
+  startPeopleStage,
+  type PeopleStage,
+} from "./people-stage.ts";
 
 const right = { email: adasEmail, password: adasPassword };
 const wrong = { email: adasEmail, password: "not her password" };
@@ -12,7 +19,10 @@ const wrong = { email: adasEmail, password: "not her password" };
 /** The Cookie header of a browser that was given these. */
 function deviceOf(headers: Headers): string {
   const line = headers.getSetCookie().find((one) => one.startsWith("slipway_device="));
-  assert.match(line ?? "none", /; Path=\/v2\/auth; Max-Age=34560000; HttpOnly; SameSite=Lax; Priority=High$/);
+  assert.match(
+    line ?? "none",
+    /; Path=\/v2\/auth; Max-Age=34560000; HttpOnly; SameSite=Lax; Priority=High$/,
+  );
   return line?.split(";", 1)[0] ?? "";
 }
 
@@ -26,9 +36,14 @@ async function signInWith({ post }: PeopleStage, body = right, cookie = ""): Pro
 /** What apps of the machine can do: wrong passwords for her and for others. */
 async function flood({ api, post }: PeopleStage): Promise<void> {
   // To try a password of somebody takes less of a processor than one of nobody.
-  await makePerson(api.db, { email: "nobody@example.test", name: "Nobody", password: "a password of nobody's" });
+  await makePerson(api.db, {
+    email: "nobody@example.test",
+    name: "Nobody",
+    password: "a password of nobody's",
+  });
   for (let round = 0; round < 36; round++) await post("/v2/auth/sign-in", wrong);
-  for (let round = 0; round < 60; round++) await post("/v2/auth/sign-in", { ...wrong, email: "nobody@example.test" });
+  for (let round = 0; round < 60; round++)
+    await post("/v2/auth/sign-in", { ...wrong, email: "nobody@example.test" });
   for (const body of [right, { ...wrong, email: "somebody@example.test" }]) {
     assert.equal((await post("/v2/auth/sign-in", body)).status, 429, "strangers are held up");
   }
@@ -47,7 +62,11 @@ test("nor with a second factor", async (t) => {
   const { accessToken } = await stage.signIn();
   const as = { authorization: `Bearer ${accessToken}` };
   const { body: begun } = await stage.post("/v2/auth/two-factor", { password: adasPassword }, as);
-  const { headers } = await stage.post("/v2/auth/two-factor/confirm", { code: appCode(begun.uri) }, as);
+  const { headers } = await stage.post(
+    "/v2/auth/two-factor/confirm",
+    { code: appCode(begun.uri) },
+    as,
+  );
   const cookie = deviceOf(headers);
   await flood(stage);
   const first = await stage.post("/v2/auth/sign-in", right, { cookie });

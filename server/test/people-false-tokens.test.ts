@@ -1,5 +1,6 @@
-// ID tokens that are not what they should be sign nobody in: a stand-in of a provider makes them, since a real one cannot
-// be had to. And a provider that never answers keeps nobody else from signing in.
+// ID tokens that are not what they should be sign nobody in: a stand-in of a provider makes them,
+// since a real one cannot be had to. And a provider that never answers keeps nobody else from
+// signing in.
 import assert from "node:assert/strict";
 import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { once } from "node:events";
@@ -13,7 +14,10 @@ import { SmallBrowser } from "#test/support/oidc-server.ts";
 import { adasEmail, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
 type Claims = Record<string, unknown>;
-type Forge = (right: { claims: Claims; key: KeyObject }) => { claims: Claims; key: KeyObject | null };
+type Forge = (right: { claims: Claims; key: KeyObject }) => {
+  claims: Claims;
+  key: KeyObject | null;
+};
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const { privateKey: otherKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -40,7 +44,10 @@ async function listen(t: TestContext, listener: RequestListener): Promise<string
 }
 
 async function startForger(t: TestContext): Promise<{ readonly issuer: string; forge: Forge }> {
-  const forger = { issuer: "", forge: (right: { claims: Claims; key: KeyObject }) => right as ReturnType<Forge> };
+  const forger = {
+    issuer: "",
+    forge: (right: { claims: Claims; key: KeyObject }) => right as ReturnType<Forge>,
+  };
   let nonce: string | null = null;
   forger.issuer = await listen(t, (request: IncomingMessage, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "/", forger.issuer);
@@ -54,20 +61,34 @@ async function startForger(t: TestContext): Promise<{ readonly issuer: string; f
         token_endpoint: at("/sso/token"),
         jwks_uri: at("/jwks"),
       };
-      return json({ issuer: forger.issuer, ...endpoints, id_token_signing_alg_values_supported: ["RS256"] });
+      return json({
+        issuer: forger.issuer,
+        ...endpoints,
+        id_token_signing_alg_values_supported: ["RS256"],
+      });
     }
     if (pathname === "/jwks")
       return json({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "key", alg: "RS256" }] });
     if (pathname === "/auth") {
       nonce = searchParams.get("nonce");
       const back = new URL(searchParams.get("redirect_uri") ?? "");
-      back.search = new URLSearchParams({ code: "c", state: searchParams.get("state") ?? "" }).toString();
+      back.search = new URLSearchParams({
+        code: "c",
+        state: searchParams.get("state") ?? "",
+      }).toString();
       response.writeHead(302, { location: back.href }).end();
       return;
     }
     const now = Math.floor(systemClock.now() / 1000);
     const person = { sub: "ada", email: adasEmail, email_verified: true, name: "Ada" };
-    const claims = { iss: forger.issuer, aud: "slipway", iat: now, exp: now + 300, nonce, ...person };
+    const claims = {
+      iss: forger.issuer,
+      aud: "slipway",
+      iat: now,
+      exp: now + 300,
+      nonce,
+      ...person,
+    };
     const made = forger.forge({ claims, key: privateKey });
     json({ access_token: "a", token_type: "Bearer", id_token: jwtOf(made.claims, made.key) });
   });
@@ -89,16 +110,27 @@ const forgeries: Readonly<Record<string, Forge>> = {
   "signed by another key": ({ claims }) => ({ claims, key: otherKey }),
   "not signed": ({ claims }) => ({ claims, key: null }),
   "for another client": ({ claims, key }) => ({ claims: { ...claims, aud: "somebody-else" }, key }),
-  "of another issuer": ({ claims, key }) => ({ claims: { ...claims, iss: "https://evil.example" }, key }),
+  "of another issuer": ({ claims, key }) => ({
+    claims: { ...claims, iss: "https://evil.example" },
+    key,
+  }),
   "of another visit": ({ claims, key }) => ({ claims: { ...claims, nonce: "another" }, key }),
-  "without the visit's nonce": ({ claims, key }) => ({ claims: { ...claims, nonce: undefined }, key }),
+  "without the visit's nonce": ({ claims, key }) => ({
+    claims: { ...claims, nonce: undefined },
+    key,
+  }),
   "that has expired": ({ claims, key }) => ({ claims: { ...claims, exp: 1_000_000_000 }, key }),
   "without a subject": ({ claims, key }) => ({ claims: { ...claims, sub: undefined }, key }),
 };
 
 test("an ID token signs somebody in only when all of it is right", async (t) => {
   const forger = await startForger(t);
-  const client = { url: forger.issuer, clientId: "slipway", clientSecret: new Secret("secret"), name: "SSO" };
+  const client = {
+    url: forger.issuer,
+    clientId: "slipway",
+    clientSecret: new Secret("secret"),
+    name: "SSO",
+  };
   const stage = await startPeopleStage(t, { oidc: client });
   for (const [what, forge] of Object.entries(forgeries)) {
     forger.forge = forge;
@@ -106,14 +138,26 @@ test("an ID token signs somebody in only when all of it is right", async (t) => 
   }
   forger.forge = (right) => right;
   assert.equal(await visit(stage), "/dashboard", "the right one");
-  forger.forge = ({ claims, key }) => ({ claims: { ...claims, sub: "eve", email_verified: "false" }, key });
-  assert.equal(await visit(stage), "/dashboard#sign-in-problem=address_not_proven", "a text is no proof");
+  forger.forge = ({ claims, key }) => ({
+    claims: { ...claims, sub: "eve", email_verified: "false" },
+    key,
+  });
+  assert.equal(
+    await visit(stage),
+    "/dashboard#sign-in-problem=address_not_proven",
+    "a text is no proof",
+  );
 });
 
 test("a provider that calls itself another is not taken", async (t) => {
   const forger = await startForger(t);
   const alias = forger.issuer.replace("127.0.0.1", "localhost");
-  const client = { url: alias, clientId: "slipway", clientSecret: new Secret("secret"), name: "SSO" };
+  const client = {
+    url: alias,
+    clientId: "slipway",
+    clientSecret: new Secret("secret"),
+    name: "SSO",
+  };
   const stage = await startPeopleStage(t, { oidc: client });
   const { status } = await stage.post("/v2/auth/sign-in/provider", { provider: "oidc" });
   assert.equal(status, 503);

@@ -1,4 +1,5 @@
-// Signing in with GitHub, as its OAuth addresses answer: a stand-in has them, since the real one cannot be asked here.
+// Signing in with GitHub, as its OAuth addresses answer: a stand-in has them, since the real one
+// cannot be asked here.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -10,7 +11,12 @@ import { SmallBrowser } from "#test/support/oidc-server.ts";
 import { adasEmail, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
 type Emails = readonly { email: string; primary: boolean; verified: boolean }[];
-type Github = { readonly url: string; emails: Emails; userStatus: number; readonly asked: string[] };
+type Github = {
+  readonly url: string;
+  emails: Emails;
+  userStatus: number;
+  readonly asked: string[];
+};
 
 const clientSecret = "github's secret";
 const code = "a code of GitHub";
@@ -59,15 +65,21 @@ async function startGithub(t: TestContext): Promise<Github> {
     if (pathname === "/login/oauth/access_token") {
       const form = new URLSearchParams(await textOf(request));
       const isRight =
-        form.get("code") === code && form.get("client_secret") === clientSecret && form.has("code_verifier");
+        form.get("code") === code &&
+        form.get("client_secret") === clientSecret &&
+        form.has("code_verifier");
       // GitHub answers 200 either way.
       return json(
         200,
-        isRight ? { access_token: accessToken, token_type: "bearer" } : { error: "bad_verification_code" },
+        isRight
+          ? { access_token: accessToken, token_type: "bearer" }
+          : { error: "bad_verification_code" },
       );
     }
-    if (request.headers.authorization !== `Bearer ${accessToken}`) return json(401, { message: "Bad credentials" });
-    if (pathname === "/api/v3/user") return json(github.userStatus, { id: 4711, login: "ada", name: null });
+    if (request.headers.authorization !== `Bearer ${accessToken}`)
+      return json(401, { message: "Bad credentials" });
+    if (pathname === "/api/v3/user")
+      return json(github.userStatus, { id: 4711, login: "ada", name: null });
     if (pathname === "/api/v3/user/emails") return json(200, github.emails);
     return json(404, { message: "Not Found" });
   };
@@ -76,7 +88,12 @@ async function startGithub(t: TestContext): Promise<Github> {
 
 async function startFixture(t: TestContext): Promise<PeopleStage & { readonly github: Github }> {
   const github = await startGithub(t);
-  const client = { url: github.url, clientId: "slipway", clientSecret: new Secret(clientSecret), name: "GitHub" };
+  const client = {
+    url: github.url,
+    clientId: "slipway",
+    clientSecret: new Secret(clientSecret),
+    name: "GitHub",
+  };
   return { ...(await startPeopleStage(t, { github: client })), github };
 }
 

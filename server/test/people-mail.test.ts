@@ -1,4 +1,5 @@
-// Mail: sent through a real server, again when it is refused, and never a reason to wait or to tell.
+// Mail: sent through a real server, again when it is refused, and never a reason to wait or to
+// tell.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -16,7 +17,14 @@ const secretText = "https://slipway.example.test/dashboard/reset-password/the-se
 
 function gatheredLog(): { log: Log; lines: string[] } {
   const lines: string[] = [];
-  return { lines, log: createLog({ level: "debug", pretty: false, to: { write: (line) => void lines.push(line) } }) };
+  return {
+    lines,
+    log: createLog({
+      level: "debug",
+      pretty: false,
+      to: { write: (line) => void lines.push(line) },
+    }),
+  };
 }
 
 function mailerTo(t: TestContext, url: string, log: Log): Mailer {
@@ -30,7 +38,11 @@ test("mail reaches the one who is named, whatever the address and the subject ho
   const receiver = await startMailReceiver(t);
   const mailer = mailerTo(t, receiver.url, gatheredLog().log);
   const to = "ada,eve@example.test";
-  await mailer.send({ to, subject: "one\r\nBcc: eve@example.test\r\n\r\ntwo", text: `Go to ${secretText}` });
+  await mailer.send({
+    to,
+    subject: "one\r\nBcc: eve@example.test\r\n\r\ntwo",
+    text: `Go to ${secretText}`,
+  });
   const [mail] = receiver.mails;
   assert.deepEqual(receiver.mails.length, 1);
   assert.deepEqual(mail?.to.length, 1, "one receiver, not two");
@@ -42,7 +54,11 @@ test("mail reaches the one who is named, whatever the address and the subject ho
 test("posted mail is sent again when the server refuses it, and the log has neither address nor text", async (t) => {
   const receiver = await startMailReceiver(t, { refusals: 1 });
   const { log, lines } = gatheredLog();
-  mailerTo(t, receiver.url, log).post({ to: "ada@example.test", subject: "A link", text: secretText });
+  mailerTo(t, receiver.url, log).post({
+    to: "ada@example.test",
+    subject: "A link",
+    text: secretText,
+  });
   await receiver.next("ada@example.test");
   assert.equal(lines.length, 1);
   assert.match(lines[0] ?? "", /mail could not be sent/);
@@ -62,7 +78,9 @@ test("a mail server that is away is given up on when the platform stops", async 
 
 test("without mail, the operator's log says how to help whoever has forgotten their password, and the answer is the same", async (t) => {
   const { log, lines } = gatheredLog();
-  const api = await startManagementApi(t, { people: { mailer: null, log, settings: plainSettings } });
+  const api = await startManagementApi(t, {
+    people: { mailer: null, log, settings: plainSettings },
+  });
   await makePerson(api.db, { email: "ada@example.test", name: "Ada" });
   const ask = (email: string): ReturnType<typeof api.call> =>
     api.call("POST", "/v2/auth/password/forgot", { token: null, body: { email } });

@@ -1,4 +1,5 @@
-// Passwords: changed by those who know theirs, set anew by a link that was mailed or handed over; and sign-up by mail.
+// Passwords: changed by those who know theirs, set anew by a link that was mailed or handed over;
+// and sign-up by mail.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "#test/support/leftovers.ts";
@@ -24,13 +25,19 @@ test("changing the password ends the other sessions, and the old password is goo
   const bad = await change({ currentPassword: "not the password", newPassword: nextPassword });
   assert.deepEqual([bad.status, bad.body], [422, { message: "The current password is wrong." }]);
   const short = await change({ currentPassword: adasPassword, newPassword: "short" });
-  assert.deepEqual([short.status, short.body], [400, { message: "newPassword must have 10 to 1000 characters." }]);
+  assert.deepEqual(
+    [short.status, short.body],
+    [400, { message: "newPassword must have 10 to 1000 characters." }],
+  );
   const done = await change({ currentPassword: adasPassword, newPassword: nextPassword });
   assert.equal(done.status, 200, JSON.stringify(done.body));
   assert.equal((await post("/v2/auth/token", { refresh_token: other.refreshToken })).status, 401);
   await until("the other session ends", async () => !(await isTaken(other.accessToken)));
   assert.ok(await isTaken(token));
-  assert.equal((await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword })).status, 401);
+  assert.equal(
+    (await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword })).status,
+    401,
+  );
   await signIn({ email: adasEmail, password: nextPassword });
   assert.match((await mail.next(adasEmail)).text, /password for Slipway at \S+ was changed/);
 });
@@ -45,7 +52,9 @@ test("of two sessions that change the password at the same moment, one does, and
   });
   const statuses = (await Promise.all(changes)).map(({ status }) => status);
   assert.equal(statuses.filter((status) => status === 200).length, 1, String(statuses));
-  const signIns = passwords.map((password) => post("/v2/auth/sign-in", { email: adasEmail, password }));
+  const signIns = passwords.map((password) =>
+    post("/v2/auth/sign-in", { email: adasEmail, password }),
+  );
   const taken = (await Promise.all(signIns)).map(({ status }) => status);
   assert.deepEqual(
     taken.map((status) => status === 200),
@@ -69,13 +78,19 @@ test("a forgotten password is set anew by a mailed link, which works once and en
   const done = await post("/v2/auth/password/reset", { token: first, password: nextPassword });
   assert.equal(done.status, 200, JSON.stringify(done.body));
   for (const token of [first, second, `m${"A".repeat(43)}`, "x"]) {
-    const again = await post("/v2/auth/password/reset", { token, password: "yet another password" });
+    const again = await post("/v2/auth/password/reset", {
+      token,
+      password: "yet another password",
+    });
     assert.equal(again.status, 422, token);
     assert.match(again.body.message, /expired or was already used/);
   }
   assert.equal((await post("/v2/auth/token", { refresh_token: before.refreshToken })).status, 401);
   await until("the old session ends", async () => !(await isTaken(before.accessToken)));
-  assert.equal((await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword })).status, 401);
+  assert.equal(
+    (await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword })).status,
+    401,
+  );
   await signIn({ email: adasEmail, password: nextPassword });
   assert.equal(mail.mails.filter(({ to }) => to.includes("nobody@example.test")).length, 0);
   const resets = (await entries()).filter((entry) => entry.startsWith("person.password_reset"));
@@ -84,7 +99,9 @@ test("a forgotten password is set anew by a mailed link, which works once and en
     "person.password_reset success anonymous",
     "person.password_reset success person",
   ]);
-  const rows = JSON.stringify(await api.db.selectFrom("person_verifications").selectAll().execute());
+  const rows = JSON.stringify(
+    await api.db.selectFrom("person_verifications").selectAll().execute(),
+  );
   assert.equal(rows.includes(first), false);
 });
 
@@ -120,7 +137,10 @@ test("the operator hands a link over where no mail is sent, and nobody else make
   const made = await api.call("POST", path, { token: operator, body: { email: adasEmail } });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const token = made.body.url.split("/").at(-1);
-  assert.equal((await post("/v2/auth/password/reset", { token, password: nextPassword })).status, 200);
+  assert.equal(
+    (await post("/v2/auth/password/reset", { token, password: nextPassword })).status,
+    200,
+  );
   const ada = await signIn({ email: adasEmail, password: nextPassword });
   const { email_verified: isProven } = await api.db
     .selectFrom("people")
@@ -128,9 +148,15 @@ test("the operator hands a link over where no mail is sent, and nobody else make
     .where("id", "=", adaId)
     .executeTakeFirstOrThrow();
   assert.equal(isProven, false, "a link that was handed over proves no address");
-  assert.equal((await api.call("POST", path, { token: operator, body: { email: "x@example.test" } })).status, 404);
+  assert.equal(
+    (await api.call("POST", path, { token: operator, body: { email: "x@example.test" } })).status,
+    404,
+  );
   for (const caller of [ada.accessToken, api.token]) {
-    assert.equal((await api.call("POST", path, { token: caller, body: { email: adasEmail } })).status, 403);
+    assert.equal(
+      (await api.call("POST", path, { token: caller, body: { email: adasEmail } })).status,
+      403,
+    );
   }
 });
 
@@ -155,7 +181,10 @@ test("where sign-up is open, whoever gets mail becomes a person; where it is not
   const known = await open.post("/v2/auth/sign-up", { email: adasEmail, name: "Eve" });
   assert.equal(known.status, 200, "an address that is known is answered alike");
   const token = await linkFromMail(open, grace.email);
-  assert.equal((await open.post("/v2/auth/password/reset", { token, password: nextPassword })).status, 200);
+  assert.equal(
+    (await open.post("/v2/auth/password/reset", { token, password: nextPassword })).status,
+    200,
+  );
   const { person } = await open.signIn({ email: grace.email, password: nextPassword });
   assert.equal(person.name, "Grace");
   await open.mail.next(adasEmail);

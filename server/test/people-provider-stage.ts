@@ -1,22 +1,39 @@
-// People who sign in with an OpenID Connect provider, a real one: visits to it, and what came of them.
+// People who sign in with an OpenID Connect provider, a real one: visits to it, and what came of
+// them.
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings } from "#people/people-settings.ts";
-import { SmallBrowser, startOidcServer, type OidcAccount, type OidcServer } from "#test/support/oidc-server.ts";
+import {
+  SmallBrowser,
+  startOidcServer,
+  type OidcAccount,
+  type OidcServer,
+} from "#test/support/oidc-server.ts";
 import { adasEmail, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
 /** Her account there. */
-export const ada: OidcAccount = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
+export const ada: OidcAccount = {
+  sub: "ada-there",
+  email: adasEmail,
+  emailVerified: true,
+  name: "Ada L.",
+};
 
 /** The stage with its provider. */
 export type Fixture = PeopleStage & { readonly oidc: OidcServer };
 
 /** Starts it; everything is closed after the test. */
-export async function startFixture(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Fixture> {
+export async function startFixture(
+  t: TestContext,
+  settings: Partial<PeopleSettings> = {},
+): Promise<Fixture> {
   let baseUrl = "";
-  const oidc = await startOidcServer(t, { account: ada, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
+  const oidc = await startOidcServer(t, {
+    account: ada,
+    redirectUri: () => `${baseUrl}/v2/auth/callback/oidc`,
+  });
   const client = {
     url: oidc.issuer,
     clientId: oidc.clientId,
@@ -44,7 +61,11 @@ export async function begin(
 }
 
 /** A whole visit; where the browser ends up in the dashboard. */
-export async function visit(fixture: Fixture, account: OidcAccount, browser = new SmallBrowser()): Promise<string> {
+export async function visit(
+  fixture: Fixture,
+  account: OidcAccount,
+  browser = new SmallBrowser(),
+): Promise<string> {
   fixture.oidc.account = account;
   const { location } = await browser.follow(await begin(fixture, browser), "/dashboard");
   return location;
@@ -62,13 +83,21 @@ export async function tokenOf({ api }: Fixture, browser: SmallBrowser): Promise<
 
 /** Whose session the browser has. */
 export async function meOf(fixture: Fixture, browser: SmallBrowser) {
-  return (await fixture.api.call("GET", "/v2/auth/session", { token: await tokenOf(fixture, browser) })).body;
+  return (
+    await fixture.api.call("GET", "/v2/auth/session", { token: await tokenOf(fixture, browser) })
+  ).body;
 }
 
 /** An invitation to the first project. */
 export async function invite({ api }: Fixture, email: string): Promise<void> {
   const times = { created_at: new Date(), expires_at: new Date("2100-01-01") };
-  const row = { id: randomUUID(), project_id: api.projectId, email, role: "member", secret_hash: randomBytes(32) };
+  const row = {
+    id: randomUUID(),
+    project_id: api.projectId,
+    email,
+    role: "member",
+    secret_hash: randomBytes(32),
+  };
   await api.db
     .insertInto("invitations")
     .values({ ...row, ...times, role: "member" })

@@ -1,4 +1,5 @@
-// The tables that our migrations make are those that better-auth expects, whatever version of it comes next.
+// The tables that our migrations make are those that better-auth expects, whatever version of it
+// comes next.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { betterAuth } from "better-auth";

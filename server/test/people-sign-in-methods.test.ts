@@ -1,5 +1,5 @@
-// Accounts with a provider that somebody connects and disconnects while they are signed in: whose they may be, and what keeps
-// others from doing it in their name.
+// Accounts with a provider that somebody connects and disconnects while they are signed in: whose
+// they may be, and what keeps others from doing it in their name.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
@@ -24,7 +24,10 @@ async function adasBrowser(fixture: Fixture) {
       },
       body: JSON.stringify({ provider: "oidc", ...(password === null ? {} : { password }) }),
     });
-    return { status: response.status, body: (await response.json()) as { url: string; message: string } };
+    return {
+      status: response.status,
+      body: (await response.json()) as { url: string; message: string },
+    };
   };
   return {
     browser,
@@ -42,11 +45,17 @@ async function adasBrowser(fixture: Fixture) {
   };
 }
 
-const adaElsewhere: OidcAccount = { sub: "ada-at-home", email: "ada@home.test", emailVerified: true };
+const adaElsewhere: OidcAccount = {
+  sub: "ada-at-home",
+  email: "ada@home.test",
+  emailVerified: true,
+};
 
 /** Waits for a mail to Ada that has the text. */
 function mailed({ mail }: Fixture, text: RegExp): Promise<RegExpExecArray> {
-  return until(`a mail with ${text.source}`, () => mail.mails.map((one) => text.exec(one.text)).find((found) => found));
+  return until(`a mail with ${text.source}`, () =>
+    mail.mails.map((one) => text.exec(one.text)).find((found) => found),
+  );
 }
 
 /** Entries of the audit log about connected accounts, oldest first. */
@@ -58,7 +67,9 @@ function connections({ api }: Fixture) {
       .where("project_id", "=", api.projectId)
       .where("action", "like", "person.provider_%")
       // What the visits came to, not what the API refused at once.
-      .where((row) => row.or([row("outcome", "=", "success"), row("reason", "like", "Connecting %")]))
+      .where((row) =>
+        row.or([row("outcome", "=", "success"), row("reason", "like", "Connecting %")]),
+      )
       .orderBy("id")
       .execute()
   );
@@ -77,7 +88,9 @@ test("whoever is signed in connects an account of another address, signs in with
     .select(["access_token", "refresh_token", "id_token", "scope"])
     .where("provider_id", "=", "oidc")
     .execute();
-  assert.deepEqual(rows, [{ access_token: null, refresh_token: null, id_token: null, scope: null }]);
+  assert.deepEqual(rows, [
+    { access_token: null, refresh_token: null, id_token: null, scope: null },
+  ]);
 
   const browser = new SmallBrowser();
   assert.equal(await visit(fixture, adaElsewhere, browser), "/dashboard/device?code=A");
@@ -92,8 +105,16 @@ test("whoever is signed in connects an account of another address, signs in with
   const about = { outcome: "success", actor_id: fixture.adaId, reason: null };
   const account = "ada@home.test";
   assert.deepEqual(await connections(fixture), [
-    { ...about, action: "person.provider_connect", changes: { oidc: { old: "none", new: account } } },
-    { ...about, action: "person.provider_disconnect", changes: { oidc: { old: account, new: "none" } } },
+    {
+      ...about,
+      action: "person.provider_connect",
+      changes: { oidc: { old: "none", new: account } },
+    },
+    {
+      ...about,
+      action: "person.provider_disconnect",
+      changes: { oidc: { old: account, new: "none" } },
+    },
   ]);
 });
 
@@ -108,8 +129,16 @@ test("an account that is somebody else's way to sign in is connected to nobody, 
   const place = await next.connect({ ...adaElsewhere, emailVerified: false });
   assert.equal(place, "/dashboard/account#sign-in-problem=address_not_proven");
   assert.equal((await hers.methods()).providers[0].connectedAt, null);
-  const entries = (await connections(fixture)).map(({ outcome, actor_id, reason }) => [outcome, actor_id, reason]);
-  const refusal = (why: string) => ["failure", fixture.adaId, `Connecting an account with oidc was refused: ${why}.`];
+  const entries = (await connections(fixture)).map(({ outcome, actor_id, reason }) => [
+    outcome,
+    actor_id,
+    reason,
+  ]);
+  const refusal = (why: string) => [
+    "failure",
+    fixture.adaId,
+    `Connecting an account with oidc was refused: ${why}.`,
+  ];
   assert.deepEqual(entries, [refusal("account_taken"), refusal("address_not_proven")]);
   const browser = new SmallBrowser();
   await visit(fixture, grace, browser);
@@ -140,11 +169,18 @@ test("an account is connected with the password only, in the browser that began,
 
   const late = await adasBrowser(fixture);
   const { url } = (await late.change("connect")).body;
-  await fixture.api.db.deleteFrom("person_sessions").where("person_id", "=", fixture.adaId).execute();
+  await fixture.api.db
+    .deleteFrom("person_sessions")
+    .where("person_id", "=", fixture.adaId)
+    .execute();
   const { location: end } = await late.browser.follow(url, "/dashboard");
   assert.equal(end, "/dashboard/account#sign-in-problem=expired");
   const reason = "Connecting an account with oidc was refused: expired.";
-  const entries = (await connections(fixture)).map((entry) => [entry.outcome, entry.actor_id, entry.reason]);
+  const entries = (await connections(fixture)).map((entry) => [
+    entry.outcome,
+    entry.actor_id,
+    entry.reason,
+  ]);
   const refusal = ["failure", null, reason];
   assert.deepEqual(entries, [refusal, refusal]);
 });
@@ -158,7 +194,10 @@ test("two visits at once connect one account, which is the one that is listed", 
   fixture.oidc.account = { sub: "mallory", email: "mallory@example.test", emailVerified: true };
   const { location } = await late.browser.follow(url, "/dashboard");
   assert.equal(location, "/dashboard/account#sign-in-problem=expired");
-  const rows = fixture.api.db.selectFrom("person_accounts").select("email").where("provider_id", "=", "oidc");
+  const rows = fixture.api.db
+    .selectFrom("person_accounts")
+    .select("email")
+    .where("provider_id", "=", "oidc");
   assert.deepEqual(await rows.execute(), [{ email: "ada@home.test" }]);
   const entries = (await connections(fixture)).map(({ outcome }) => outcome);
   assert.deepEqual(entries, ["success", "failure"]);
@@ -181,18 +220,31 @@ test("connecting an account neither prolongs the session nor sets a cookie for i
   assert.equal(response.status, 200);
   const names = response.headers.getSetCookie().map((line) => line.split("=")[0]);
   assert.deepEqual(names, ["slipway.state"]);
-  const sessions = await fixture.api.db.selectFrom("person_sessions").select("expires_at").execute();
-  assert.deepEqual(new Set(sessions.map(({ expires_at }) => expires_at.getTime())), new Set([soon.getTime()]));
+  const sessions = await fixture.api.db
+    .selectFrom("person_sessions")
+    .select("expires_at")
+    .execute();
+  assert.deepEqual(
+    new Set(sessions.map(({ expires_at }) => expires_at.getTime())),
+    new Set([soon.getTime()]),
+  );
 });
 
 test("the last way to sign in is not disconnected", async (t) => {
   const fixture = await startFixture(t);
   const hers = await adasBrowser(fixture);
   await hers.connect(adaElsewhere);
-  const accounts = fixture.api.db.deleteFrom("person_accounts").where("person_id", "=", fixture.adaId);
+  const accounts = fixture.api.db
+    .deleteFrom("person_accounts")
+    .where("person_id", "=", fixture.adaId);
   await accounts.where("provider_id", "=", "credential").execute();
   // One of an issuer that is no longer set up lets nobody in.
-  const old = { id: randomUUID(), person_id: fixture.adaId, provider_id: "github", account_id: "http://127.0.0.1:9 5" };
+  const old = {
+    id: randomUUID(),
+    person_id: fixture.adaId,
+    provider_id: "github",
+    account_id: "http://127.0.0.1:9 5",
+  };
   await fixture.api.db.insertInto("person_accounts").values(old).execute();
   const { status, body } = await hers.change("disconnect", null);
   assert.equal(status, 409);
@@ -208,6 +260,9 @@ test("whoever is mailed a link to an unproven address gets the account without w
   await fixture.post("/v2/auth/password/forgot", { email: adasEmail });
   const [, secret = ""] = await mailed(fixture, /reset-password\/([\w-]+)/);
   const password = "a password of the owner";
-  assert.equal((await fixture.post("/v2/auth/password/reset", { token: secret, password })).status, 200);
+  assert.equal(
+    (await fixture.post("/v2/auth/password/reset", { token: secret, password })).status,
+    200,
+  );
   assert.equal(await visit(fixture, adaElsewhere), "/dashboard#sign-in-problem=not_invited");
 });

@@ -6,7 +6,13 @@ import { hashPassword } from "#accounts/passwords.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
-import { adasEmail, adasPassword, postFrom, startPeopleStage, type PeopleStage } from "./people-stage.ts";
+import {
+  adasEmail,
+  adasPassword,
+  postFrom,
+  startPeopleStage,
+  type PeopleStage,
+} from "./people-stage.ts";
 
 const wrong = { email: adasEmail, password: "not the password" };
 const unknown = { email: "nobody@example.test", password: adasPassword };
@@ -21,7 +27,12 @@ test("a person signs in with a password and uses the management API with the acc
   const credentials = { email: "Ada@Example.test", password: adasPassword };
   const { status, body, headers } = await post("/v2/auth/sign-in", credentials);
   assert.equal(status, 200, JSON.stringify(body));
-  assert.deepEqual(body.person, { id: adaId, email: adasEmail, name: "Ada", twoFactorEnabled: false });
+  assert.deepEqual(body.person, {
+    id: adaId,
+    email: adasEmail,
+    name: "Ada",
+    twoFactorEnabled: false,
+  });
   assert.match(
     headers.getSetCookie()[0] ?? "",
     /^slipway_session=[\w.-]+; Path=\/v2\/auth; Max-Age=\d+; HttpOnly; SameSite=Strict; Priority=High$/,
@@ -42,8 +53,13 @@ test("a person signs in with a password and uses the management API with the acc
 test("an address that nobody has is answered like a wrong password, and takes as long", async (t) => {
   const { api, adaId, post } = await startPeopleStage(t);
   const password_hash = await hashPassword(adasPassword);
-  await api.db.updateTable("person_accounts").set({ password_hash }).where("person_id", "=", adaId).execute();
-  // As work of the processor, which is the time that it takes, and which other programs on this machine do not change.
+  await api.db
+    .updateTable("person_accounts")
+    .set({ password_hash })
+    .where("person_id", "=", adaId)
+    .execute();
+  // As work of the processor, which is the time that it takes, and which other programs on this
+  // machine do not change.
   const [known, stranger] = [[], []] as [number[], number[]];
   for (let round = 0; round < 5; round++) {
     for (const [body, times] of [[wrong, known] as const, [unknown, stranger] as const]) {
@@ -59,21 +75,30 @@ test("an address that nobody has is answered like a wrong password, and takes as
   }
   const middle = (times: number[]): number => times.toSorted((a, b) => a - b)[2] ?? 0;
   const ratio = middle(stranger) / middle(known);
-  assert.ok(ratio > 0.5 && ratio < 2, `a stranger's sign-in took ${ratio.toFixed(2)} times as long`);
+  assert.ok(
+    ratio > 0.5 && ratio < 2,
+    `a stranger's sign-in took ${ratio.toFixed(2)} times as long`,
+  );
 });
 
 test("tries of an account are limited, whatever the password, but not where the person has signed in before", async (t) => {
   const { api, post, signIn } = await startPeopleStage(t);
   const url = `${api.baseUrl}/v2/auth/sign-in`;
   await signIn();
-  for (let round = 0; round < 10; round++) assert.equal((await postFrom("127.0.0.2", url, wrong)).status, 401);
+  for (let round = 0; round < 10; round++)
+    assert.equal((await postFrom("127.0.0.2", url, wrong)).status, 401);
   const right = { email: adasEmail.toUpperCase(), password: adasPassword };
   const refused = await postFrom("127.0.0.2", url, right);
   assert.equal(refused.status, 429, JSON.stringify(refused.body));
   assert.match(refused.body.message, /^There were too many attempts; try again in \d+ s\.$/);
-  assert.equal((await postFrom("127.0.0.3", url, right)).status, 429, "from any other address, too");
+  assert.equal(
+    (await postFrom("127.0.0.3", url, right)).status,
+    429,
+    "from any other address, too",
+  );
   assert.equal((await post("/v2/auth/sign-in", right)).status, 200, "where she has been before");
-  for (let round = 0; round < 10; round++) assert.equal((await postFrom("127.0.0.2", url, unknown)).status, 401);
+  for (let round = 0; round < 10; round++)
+    assert.equal((await postFrom("127.0.0.2", url, unknown)).status, 401);
   assert.equal(
     (await postFrom("127.0.0.2", url, unknown)).status,
     429,
@@ -86,12 +111,19 @@ test("tries from an address are limited, whoever they are for", async (t) => {
   for (let round = 0; round < 3; round++) await signIn();
   assert.equal((await post("/v2/auth/sign-in", unknown)).status, 401);
   // 48 more of these would take long: each is a password that is hashed.
-  const counted = await api.db.updateTable("person_attempts").set({ used: 49 }).where("used", "=", 1).execute();
+  const counted = await api.db
+    .updateTable("person_attempts")
+    .set({ used: 49 })
+    .where("used", "=", 1)
+    .execute();
   assert.equal(counted[0]?.numUpdatedRows, 2n, "by address and by account");
   await api.db.deleteFrom("person_attempts").where("used", "=", 0).execute();
   const stranger = { ...unknown, email: "somebody-else@example.test" };
   assert.equal((await post("/v2/auth/sign-in", stranger)).status, 401, "the fiftieth");
-  const { status, headers } = await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword });
+  const { status, headers } = await post("/v2/auth/sign-in", {
+    email: adasEmail,
+    password: adasPassword,
+  });
   assert.equal(status, 429);
   assert.match(headers.get("retry-after") ?? "", /^\d+$/);
 });
@@ -100,22 +132,39 @@ test("a refresh token gives access tokens: as JSON, as a form, and as a cookie o
   const stage = await startPeopleStage(t);
   const { api, post, signIn } = stage;
   const { refreshToken } = await signIn();
-  const asJson = await post("/v2/auth/token", { grant_type: "refresh_token", refresh_token: refreshToken });
-  const form = new URLSearchParams({ grant_type: "refresh_token", client_id: "cli", refresh_token: refreshToken });
+  const asJson = await post("/v2/auth/token", {
+    grant_type: "refresh_token",
+    refresh_token: refreshToken,
+  });
+  const form = new URLSearchParams({
+    grant_type: "refresh_token",
+    client_id: "cli",
+    refresh_token: refreshToken,
+  });
   const formHeaders = { "content-type": "application/x-www-form-urlencoded" };
   const sent = { text: form.toString(), token: null, headers: formHeaders };
   const asForm = await api.call("POST", "/v2/auth/token", sent);
   const cookie = await cookieOf(stage);
   const asCookie = await post("/v2/auth/token", {}, { cookie, "sec-fetch-site": "same-origin" });
   const renewed = asCookie.headers.get("set-cookie") ?? "";
-  assert.ok(renewed.startsWith(`${cookie}; `) && renewed.includes("Max-Age=2592000"), "the cookie goes on: " + renewed);
+  assert.ok(
+    renewed.startsWith(`${cookie}; `) && renewed.includes("Max-Age=2592000"),
+    "the cookie goes on: " + renewed,
+  );
   assert.equal(asJson.headers.get("set-cookie"), null);
   for (const { status, body } of [asJson, asForm, asCookie]) {
     assert.equal(status, 200, JSON.stringify(body));
     assert.deepEqual([body.token_type, body.expires_in], ["Bearer", 14_400]);
-    assert.equal((await api.call("GET", "/v2/auth/session", { token: body.access_token })).status, 200);
+    assert.equal(
+      (await api.call("GET", "/v2/auth/session", { token: body.access_token })).status,
+      200,
+    );
   }
-  assert.equal((await api.call("POST", "/v2/auth/sign-in", sent)).status, 415, "no other route takes forms");
+  assert.equal(
+    (await api.call("POST", "/v2/auth/sign-in", sent)).status,
+    415,
+    "no other route takes forms",
+  );
 });
 
 test("no other site can use the cookie, sign anybody in, or sign them out", async (t) => {
@@ -142,7 +191,11 @@ test("no other site can use the cookie, sign anybody in, or sign them out", asyn
   const asBearer = { token: cookie.split("=")[1] ?? "" };
   assert.equal((await api.call("GET", "/v2/auth/session", asBearer)).status, 401);
   const noBearer = { token: null, headers: { cookie } };
-  assert.equal((await api.call("GET", "/v2/auth/session", noBearer)).status, 401, "the API takes no cookie");
+  assert.equal(
+    (await api.call("GET", "/v2/auth/session", noBearer)).status,
+    401,
+    "the API takes no cookie",
+  );
 });
 
 test("signing in gives a new session, whatever cookie the browser was given before", async (t) => {
@@ -157,7 +210,10 @@ test("signing in gives a new session, whatever cookie the browser was given befo
 test("what the database has of a session signs nobody in, and neither does an altered refresh token", async (t) => {
   const { api, post, signIn } = await startPeopleStage(t);
   const { refreshToken } = await signIn();
-  const { token } = await api.db.selectFrom("person_sessions").select("token").executeTakeFirstOrThrow();
+  const { token } = await api.db
+    .selectFrom("person_sessions")
+    .select("token")
+    .executeTakeFirstOrThrow();
   const altered = [
     token,
     `${token}.`,
@@ -183,15 +239,24 @@ test("an ended session's access token is refused", async (t) => {
     "she sees both sessions",
   );
   const other = list.find((one: { isCurrent: boolean }) => !one.isCurrent);
-  const ended = await api.call("DELETE", `/v2/auth/sessions/${other.id}`, { token: second.accessToken });
+  const ended = await api.call("DELETE", `/v2/auth/sessions/${other.id}`, {
+    token: second.accessToken,
+  });
   assert.equal(ended.status, 200);
   await until("the first is refused", async () => !(await isTaken(first.accessToken)));
   assert.equal((await post("/v2/auth/token", { refresh_token: first.refreshToken })).status, 401);
   assert.ok(await isTaken(second.accessToken));
   const out = await post("/v2/auth/sign-out", { refresh_token: second.refreshToken });
-  assert.deepEqual([out.status, /Max-Age=0/.test(out.headers.get("set-cookie") ?? "")], [200, true]);
+  assert.deepEqual(
+    [out.status, /Max-Age=0/.test(out.headers.get("set-cookie") ?? "")],
+    [200, true],
+  );
   await until("the second is refused", async () => !(await isTaken(second.accessToken)));
-  const left = await api.db.selectFrom("person_sessions").select("id").where("person_id", "=", adaId).execute();
+  const left = await api.db
+    .selectFrom("person_sessions")
+    .select("id")
+    .where("person_id", "=", adaId)
+    .execute();
   assert.deepEqual(left, []);
 });
 
@@ -203,7 +268,11 @@ test("nobody ends another person's session", async (t) => {
     .select("id")
     .where("email", "<>", adasEmail)
     .executeTakeFirstOrThrow();
-  const theirs = { id: "11111111-1111-4111-8111-111111111111", token: "theirs", expires_at: new Date("2100-01-01") };
+  const theirs = {
+    id: "11111111-1111-4111-8111-111111111111",
+    token: "theirs",
+    expires_at: new Date("2100-01-01"),
+  };
   await api.db
     .insertInto("person_sessions")
     .values({ ...theirs, person_id: ownerId })
@@ -212,7 +281,11 @@ test("nobody ends another person's session", async (t) => {
     assert.equal((await api.call("DELETE", `/v2/auth/sessions/${id}`, { token })).status, 404, id);
   }
   assert.equal((await api.call("DELETE", "/v2/auth/sessions", { token })).status, 200);
-  const left = await api.db.selectFrom("person_sessions").select("id").where("id", "=", theirs.id).execute();
+  const left = await api.db
+    .selectFrom("person_sessions")
+    .select("id")
+    .where("id", "=", theirs.id)
+    .execute();
   assert.equal(left.length, 1);
 });
 
@@ -265,7 +338,10 @@ test("a sign-in that the audit log cannot take is none", async (t) => {
       create trigger refuse_sign_in before insert on audit_log for each row
         when (new.action = 'person.sign_in') execute function refuse_sign_in()`.execute(tx);
   });
-  const { status, body } = await post("/v2/auth/sign-in", { email: adasEmail, password: adasPassword });
+  const { status, body } = await post("/v2/auth/sign-in", {
+    email: adasEmail,
+    password: adasPassword,
+  });
   assert.equal(status, 500);
   assert.match(body.message, /^Internal error; see the platform's log for the id [\w-]+\.$/);
   assert.deepEqual(await api.db.selectFrom("person_sessions").selectAll().execute(), []);

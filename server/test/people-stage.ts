@@ -1,5 +1,5 @@
-// A management API with people: Ada, an admin of the first project and member of a second one, and what tests of signing
-// in do again and again.
+// A management API with people: Ada, an admin of the first project and member of a second one, and
+// what tests of signing in do again and again.
 import { createHmac } from "node:crypto";
 import { request } from "node:http";
 import type { TestContext } from "node:test";
@@ -12,7 +12,12 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { makePerson } from "#test/support/person.ts";
 import { startMailReceiver, type MailReceiver } from "#test/support/mail-receiver.ts";
-import { startManagementApi, type ApiAnswer, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
+import {
+  startManagementApi,
+  type ApiAnswer,
+  type ApiUnderTest,
+  type Json,
+} from "#test/support/management-api.ts";
 
 export const adasPassword = "correct horse battery";
 export const adasEmail = "ada@example.test";
@@ -62,7 +67,10 @@ export async function startPeopleStage(
   });
   const adaId = await makePerson(api.db, { email: adasEmail, name: "Ada", password: adasPassword });
   const secondProject = await api.addProject("second");
-  for (const [project_id, role] of [[api.projectId, "admin"] as const, [secondProject, "member"] as const]) {
+  for (const [project_id, role] of [
+    [api.projectId, "admin"] as const,
+    [secondProject, "member"] as const,
+  ]) {
     await api.db.insertInto("members").values({ project_id, person_id: adaId, role }).execute();
   }
   const post: PeopleStage["post"] = (path, body, headers = {}) =>
@@ -75,7 +83,8 @@ export async function startPeopleStage(
     post,
     async signIn(body = { email: adasEmail, password: adasPassword }) {
       const answer = await post("/v2/auth/sign-in", body);
-      if (answer.status !== 200) throw new Error(`signing in was answered ${answer.status}: ${answer.body.message}`);
+      if (answer.status !== 200)
+        throw new Error(`signing in was answered ${answer.status}: ${answer.body.message}`);
       return answer.body;
     },
     async isTaken(token) {
@@ -97,7 +106,11 @@ export async function startPeopleStage(
 }
 
 /** A POST from another address of this machine. */
-export function postFrom(address: string, url: string, body: Json): Promise<{ status: number; body: Json }> {
+export function postFrom(
+  address: string,
+  url: string,
+  body: Json,
+): Promise<{ status: number; body: Json }> {
   return new Promise((resolve, reject) => {
     const sent = request(url, {
       method: "POST",
@@ -109,7 +122,10 @@ export function postFrom(address: string, url: string, body: Json): Promise<{ st
       const parts: Buffer[] = [];
       response.on("data", (part: Buffer) => parts.push(part));
       response.on("end", () => {
-        resolve({ status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(parts).toString("utf8")) });
+        resolve({
+          status: response.statusCode ?? 0,
+          body: JSON.parse(Buffer.concat(parts).toString("utf8")),
+        });
       });
     });
     sent.end(JSON.stringify(body));
@@ -117,8 +133,9 @@ export function postFrom(address: string, url: string, body: Json): Promise<{ st
 }
 
 /**
- * What an authenticator app shows (RFC 6238): the code of now, or of `steps` of 30 seconds later. The platform takes those of
- * one step before and after its own, so only the codes of now and of the next step are still good when a step ends on the way.
+ * What an authenticator app shows (RFC 6238): the code of now, or of `steps` of 30 seconds later.
+ * The platform takes those of one step before and after its own, so only the codes of now and of
+ * the next step are still good when a step ends on the way.
  */
 export function appCode(uri: string, steps = 0): string {
   const secret = fromBase32(new URL(uri).searchParams.get("secret") ?? "");

@@ -5,12 +5,20 @@ import type { ApiAnswer, Json } from "#test/support/management-api.ts";
 import "#test/support/leftovers.ts";
 import { movableClock } from "#test/support/movable-clock.ts";
 import { until } from "#test/support/until.ts";
-import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
+import {
+  adasEmail,
+  adasPassword,
+  appCode,
+  startPeopleStage,
+  type PeopleStage,
+} from "./people-stage.ts";
 
 const credentials = { email: adasEmail, password: adasPassword };
 
 /** Ada with two-factor sign-in on. */
-async function enrolled(stage: PeopleStage): Promise<{ uri: string; backupCodes: string[]; token: string }> {
+async function enrolled(
+  stage: PeopleStage,
+): Promise<{ uri: string; backupCodes: string[]; token: string }> {
   const { api, signIn } = stage;
   const { accessToken } = await signIn();
   const begun = await api.call("POST", "/v2/auth/two-factor", {
@@ -37,7 +45,10 @@ function secondStep({ post }: PeopleStage, challenge: string, code: string): Pro
 
 function wrongCode(uri: string, later = 0): string {
   const near = new Set([-2, -1, 0, 1, 2].map((steps) => appCode(uri, steps + later)));
-  return ["111111", "222222", "333333", "444444", "555555", "666666"].find((code) => !near.has(code)) ?? "";
+  return (
+    ["111111", "222222", "333333", "444444", "555555", "666666"].find((code) => !near.has(code)) ??
+    ""
+  );
 }
 
 test("with two-factor sign-in on, a password gives a challenge, and a code of the app the session", async (t) => {
@@ -45,7 +56,10 @@ test("with two-factor sign-in on, a password gives a challenge, and a code of th
   const { api, post } = stage;
   const { uri, token } = await enrolled(stage);
   const first = await post("/v2/auth/sign-in", credentials);
-  assert.deepEqual([first.status, first.body.twoFactorRequired, first.headers.get("set-cookie")], [200, true, null]);
+  assert.deepEqual(
+    [first.status, first.body.twoFactorRequired, first.headers.get("set-cookie")],
+    [200, true, null],
+  );
   assert.equal((await post("/v2/auth/token", { refresh_token: first.body.challenge })).status, 401);
   const done = await secondStep(stage, first.body.challenge, appCode(uri, 1));
   assert.equal(done.status, 200, JSON.stringify(done.body));
@@ -60,7 +74,10 @@ test("behind https and below a path the second step is the same, and links lead 
   const stage = await startPeopleStage(t, { publicUrl: "https://example.test/slipway" });
   const { uri, backupCodes } = await enrolled(stage);
   assert.equal((await secondStep(stage, await challengeOf(stage), appCode(uri, 1))).status, 200);
-  assert.equal((await secondStep(stage, await challengeOf(stage), backupCodes[0] ?? "")).status, 200);
+  assert.equal(
+    (await secondStep(stage, await challengeOf(stage), backupCodes[0] ?? "")).status,
+    200,
+  );
   await stage.post("/v2/auth/password/forgot", { email: adasEmail });
   assert.match(
     (await stage.mail.next(adasEmail)).text,
@@ -73,7 +90,9 @@ test("a code of the app is good for one sign-in, also when it is used twice at t
   const { uri } = await enrolled(stage);
   const code = appCode(uri, 1);
   const challenges = [await challengeOf(stage), await challengeOf(stage)];
-  const answers = await Promise.all(challenges.map((challenge) => secondStep(stage, challenge, code)));
+  const answers = await Promise.all(
+    challenges.map((challenge) => secondStep(stage, challenge, code)),
+  );
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 401]);
   assert.equal((await secondStep(stage, await challengeOf(stage), code)).status, 401);
 });
@@ -82,7 +101,10 @@ test("a code of the app that was taken for one thing is good for no other, and n
   const stage = await startPeopleStage(t);
   const { uri, backupCodes, token } = await enrolled(stage);
   const change = (path: string, code: string): Promise<ApiAnswer> =>
-    stage.api.call("POST", `/v2/auth/two-factor/${path}`, { token, body: { code, password: adasPassword } });
+    stage.api.call("POST", `/v2/auth/two-factor/${path}`, {
+      token,
+      body: { code, password: adasPassword },
+    });
   const confirmed = appCode(uri);
   const next = appCode(uri, 1);
   assert.equal((await secondStep(stage, await challengeOf(stage), confirmed)).status, 401);
@@ -105,7 +127,11 @@ test("a challenge is good once, and for five codes", async (t) => {
     const { status, body } = await secondStep(stage, guessed, wrongCode(uri));
     assert.deepEqual([status, body], [401, { message: "The code is wrong or was already used." }]);
   }
-  assert.equal((await secondStep(stage, guessed, backup)).status, 401, "the right code comes too late");
+  assert.equal(
+    (await secondStep(stage, guessed, backup)).status,
+    401,
+    "the right code comes too late",
+  );
   const used = await challengeOf(stage);
   assert.equal((await secondStep(stage, used, appCode(uri, 1))).status, 200);
   assert.equal((await secondStep(stage, used, backup)).status, 401);
@@ -118,7 +144,11 @@ test("a challenge is good once, and for five codes", async (t) => {
     .select("identifier")
     .where("value", "=", stage.adaId)
     .executeTakeFirstOrThrow();
-  assert.equal((await secondStep(stage, identifier, backup)).status, 401, "a stored hash is no challenge");
+  assert.equal(
+    (await secondStep(stage, identifier, backup)).status,
+    401,
+    "a stored hash is no challenge",
+  );
 });
 
 test("wrong codes over many sign-ins lock the second step for a while, the right one included", async (t) => {
@@ -129,7 +159,8 @@ test("wrong codes over many sign-ins lock the second step for a while, the right
     const codes = Array.from({ length: 5 }, () => secondStep(stage, challenge, wrongCode(uri)));
     for (const { status } of await Promise.all(codes)) assert.equal(status, 401);
   }
-  // Codes that came at the same moment as another of their challenge were refused unseen; one by one, all count.
+  // Codes that came at the same moment as another of their challenge were refused unseen; one by
+  // one, all count.
   const last = await challengeOf(stage);
   let isLocked = false;
   for (let round = 0; round < 10 && !isLocked; round++) {
@@ -154,13 +185,22 @@ test("the lock ends after a quarter of an hour with a new count, and a challenge
   const locked = await challengeOf(stage);
   assert.equal((await secondStep(stage, locked, appCode(uri, 1))).status, 429);
   clock.moveMs = 601_000;
-  assert.equal((await secondStep(stage, locked, appCode(uri, 20))).status, 401, "the challenge has ended");
+  assert.equal(
+    (await secondStep(stage, locked, appCode(uri, 20))).status,
+    401,
+    "the challenge has ended",
+  );
   const early = await challengeOf(stage);
   assert.equal((await secondStep(stage, early, appCode(uri, 20))).status, 429, "the lock has not");
-  // Thirty steps of the app's codes, and two seconds, which those of the steps beside them leave room for.
+  // Thirty steps of the app's codes, and two seconds, which those of the steps beside them leave
+  // room for.
   clock.moveMs = 902_000;
   assert.equal((await secondStep(stage, early, wrongCode(uri, 30))).status, 401);
-  assert.equal((await secondStep(stage, early, appCode(uri, 30))).status, 200, "one more wrong code locks nothing");
+  assert.equal(
+    (await secondStep(stage, early, appCode(uri, 30))).status,
+    200,
+    "one more wrong code locks nothing",
+  );
 });
 
 test("backup codes are good once each, and new ones replace them", async (t) => {
@@ -171,7 +211,10 @@ test("backup codes are good once each, and new ones replace them", async (t) => 
   assert.equal((await secondStep(stage, await challengeOf(stage), first)).status, 200);
   assert.equal((await secondStep(stage, await challengeOf(stage), first)).status, 401);
   const path = "/v2/auth/two-factor/backup-codes";
-  const without = await stage.api.call("POST", path, { token, body: { code: appCode(uri, 1), password: "wrong" } });
+  const without = await stage.api.call("POST", path, {
+    token,
+    body: { code: appCode(uri, 1), password: "wrong" },
+  });
   assert.equal(without.status, 422, JSON.stringify(without.body));
   const body = { code: appCode(uri, 1), password: adasPassword };
   const renewed = await stage.api.call("POST", path, { token, body });
@@ -179,7 +222,9 @@ test("backup codes are good once each, and new ones replace them", async (t) => 
   assert.equal((await secondStep(stage, await challengeOf(stage), second)).status, 401);
   const [fresh] = renewed.body.backupCodes;
   assert.equal((await secondStep(stage, await challengeOf(stage), fresh)).status, 200);
-  const rows = JSON.stringify(await stage.api.db.selectFrom("person_two_factors").selectAll().execute());
+  const rows = JSON.stringify(
+    await stage.api.db.selectFrom("person_two_factors").selectAll().execute(),
+  );
   assert.equal(rows.includes(second) || rows.includes(fresh), false, "codes are encrypted at rest");
 });
 
@@ -194,15 +239,25 @@ test("turning it on needs the password and a code, turning it off too; both repl
   assert.equal((await call("/confirm", { code: "123456" })).status, 409);
   const { uri } = (await call("", { password: adasPassword })).body;
   assert.equal((await call("/confirm", { code: wrongCode(uri) })).status, 422);
-  assert.equal((await signIn()).twoFactorRequired, undefined, "it is not on before a code was confirmed");
+  assert.equal(
+    (await signIn()).twoFactorRequired,
+    undefined,
+    "it is not on before a code was confirmed",
+  );
   const on = await call("/confirm", { code: appCode(uri) });
   assert.equal(on.status, 200, JSON.stringify(on.body));
   await until("the old session has ended", async () => !(await isTaken(token)));
   const { accessToken: next } = on.body;
   assert.equal((await call("/confirm", { code: appCode(uri, 1) }, next)).status, 409);
   assert.equal((await call("", { password: adasPassword }, next)).status, 409);
-  assert.equal((await call("/disable", { password: adasPassword, code: wrongCode(uri) }, next)).status, 422);
-  assert.equal((await call("/disable", { password: "wrong", code: appCode(uri, 1) }, next)).status, 422);
+  assert.equal(
+    (await call("/disable", { password: adasPassword, code: wrongCode(uri) }, next)).status,
+    422,
+  );
+  assert.equal(
+    (await call("/disable", { password: "wrong", code: appCode(uri, 1) }, next)).status,
+    422,
+  );
   assert.equal((await call("/disable", { code: appCode(uri, 1) }, next)).status, 422);
   const off = await call("/disable", { password: adasPassword, code: appCode(uri, 1) }, next);
   assert.equal(off.status, 200, JSON.stringify(off.body));
@@ -223,7 +278,10 @@ test("what was begun with the old password is not confirmed after a new one, how
   const third = "my third password";
   const ways = [
     (token: string) =>
-      api.call("POST", "/v2/auth/password", { token, body: { currentPassword: adasPassword, newPassword: second } }),
+      api.call("POST", "/v2/auth/password", {
+        token,
+        body: { currentPassword: adasPassword, newPassword: second },
+      }),
     async () => {
       const wish = { token: operator, body: { email: adasEmail } };
       const { url } = (await api.call("POST", "/v2/operator/password-resets", wish)).body;
@@ -232,7 +290,8 @@ test("what was begun with the old password is not confirmed after a new one, how
   ];
   for (const [index, password] of [adasPassword, second].entries()) {
     const { accessToken: token } = await signIn({ email: adasEmail, password });
-    const { uri } = (await api.call("POST", "/v2/auth/two-factor", { token, body: { password } })).body;
+    const { uri } = (await api.call("POST", "/v2/auth/two-factor", { token, body: { password } }))
+      .body;
     assert.equal((await ways[index]?.(token))?.status, 200);
     const later = await signIn({ email: adasEmail, password: [second, third][index] ?? "" });
     const confirm = { token: later.accessToken, body: { code: appCode(uri) } };
@@ -243,7 +302,8 @@ test("what was begun with the old password is not confirmed after a new one, how
 test("whoever has a stolen access token cannot guess the password or codes with it", async (t) => {
   const stage = await startPeopleStage(t);
   const { accessToken: token } = await stage.signIn();
-  const call = (path: string, body: Json): Promise<ApiAnswer> => stage.api.call("POST", path, { token, body });
+  const call = (path: string, body: Json): Promise<ApiAnswer> =>
+    stage.api.call("POST", path, { token, body });
   for (let round = 0; round < 5; round++) {
     assert.equal((await call("/v2/auth/two-factor", { password: "a guess" })).status, 422);
     const guess = { currentPassword: "a guess", newPassword: "my own new password" };
@@ -267,7 +327,9 @@ test("refused codes are in the audit log, and no code, secret or password is", a
     "person.sign_in failure anonymous",
     "person.sign_in success person",
   ]);
-  const everything = JSON.stringify(await stage.api.db.selectFrom("audit_log").selectAll().execute());
+  const everything = JSON.stringify(
+    await stage.api.db.selectFrom("audit_log").selectAll().execute(),
+  );
   for (const secret of [...backupCodes, uri, adasPassword, `"${code}"`])
     assert.equal(everything.includes(secret), false);
 });

@@ -1,5 +1,5 @@
-// What a platform of before has stored of people goes on to be good: the values here were written by the version that had
-// better-auth keep sessions, second factors and links.
+// What a platform of before has stored of people goes on to be good: the values here were written
+// by the version that had better-auth keep sessions, second factors and links.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test, type TestContext } from "node:test";
@@ -21,7 +21,8 @@ const secretOfBefore = "an old secret of forty-three letters, or so.";
 const personId = "6d1c1d0e-8f0a-4a53-9d0c-0d4f5a1b2c3d";
 const email = "ada@example.test";
 const password = "correct horse battery";
-const passwordHash = "scrypt$N=32768,r=8,p=3$wHTeIwqVsNjArDzHxaw3ng$UBBn1WMqvovDH70S4ACPB3Tsd1B0FjCfxLwY_WIXWH0";
+const passwordHash =
+  "scrypt$N=32768,r=8,p=3$wHTeIwqVsNjArDzHxaw3ng$UBBn1WMqvovDH70S4ACPB3Tsd1B0FjCfxLwY_WIXWH0";
 /** Of the authenticator app. */
 const appSecret = "Zq3_tB-9xKfLm2Wd7RyVhN5cPg8sJ0aE";
 const sealedSecret =
@@ -57,7 +58,10 @@ async function upgraded(t: TestContext): Promise<People> {
     .insertInto("person_secret")
     .values({ secret_sealed: sealer.seal(secretOfBefore, "person_secret") })
     .execute();
-  await db.insertInto("people").values({ id: personId, email, name: "Ada", two_factor_enabled: true }).execute();
+  await db
+    .insertInto("people")
+    .values({ id: personId, email, name: "Ada", two_factor_enabled: true })
+    .execute();
   await db
     .insertInto("person_accounts")
     .values({
@@ -119,13 +123,24 @@ test("sessions, passwords, second factors and backup codes of before are good af
     const done = await people.twoFactor.signIn({ ...trier, challenge, code: codes[index] ?? "" });
     assert.equal(done.person.id, personId);
   }
-  const next = await people.signIn.withPassword({ ...trier, email, password: new Secret(password) });
+  const next = await people.signIn.withPassword({
+    ...trier,
+    email,
+    password: new Secret(password),
+  });
   assert.ok(next.kind === "two_factor");
   const again = { ...trier, challenge: next.challenge.reveal() };
   for (const used of codes) {
-    await assert.rejects(people.twoFactor.signIn({ ...again, code: used }), { code: "unauthorized" }, used);
+    await assert.rejects(
+      people.twoFactor.signIn({ ...again, code: used }),
+      { code: "unauthorized" },
+      used,
+    );
   }
-  assert.equal((await people.twoFactor.signIn({ ...again, code: "Kl7mN-pQ9rS" })).person.id, personId);
+  assert.equal(
+    (await people.twoFactor.signIn({ ...again, code: "Kl7mN-pQ9rS" })).person.id,
+    personId,
+  );
 });
 
 test("a link of before sets a password once, and ends sessions and second steps of before", async (t) => {
@@ -135,6 +150,11 @@ test("a link of before sets a password once, and ends sessions and second steps 
   await assert.rejects(people.passwords.reset(wish), { code: "not_usable" });
   assert.equal(await people.sessions.of(refreshToken), null);
   const [{ challenge }] = challenges;
-  await assert.rejects(people.twoFactor.signIn({ ...trier, challenge, code: "aB3dE-fG5hJ" }), { code: "unauthorized" });
-  assert.equal((await people.signIn.withPassword({ ...trier, email, password: wish.next })).kind, "two_factor");
+  await assert.rejects(people.twoFactor.signIn({ ...trier, challenge, code: "aB3dE-fG5hJ" }), {
+    code: "unauthorized",
+  });
+  assert.equal(
+    (await people.signIn.withPassword({ ...trier, email, password: wish.next })).kind,
+    "two_factor",
+  );
 });

@@ -3,7 +3,11 @@ import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
 import { operatorCoupon } from "@slipway/contract/billing-answers.ts";
-import { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
+import {
+  operatorProject,
+  operatorProjectPage,
+  projectPlan,
+} from "@slipway/contract/plan-routes.ts";
 import { setPlanCredits } from "#billing/plans/plan-credit.ts";
 import { readPlans } from "#billing/plans/plan-file.ts";
 import "#test/support/leftovers.ts";
@@ -25,7 +29,11 @@ coupons = "named"
 apps = 100
 `);
 
-type Stage = { readonly api: ApiUnderTest; readonly operator: string; give(plan: string): Promise<void> };
+type Stage = {
+  readonly api: ApiUnderTest;
+  readonly operator: string;
+  give(plan: string): Promise<void>;
+};
 
 async function openStage(t: TestContext): Promise<Stage> {
   const api = await startManagementApi(t, { plans });
@@ -37,19 +45,25 @@ async function openStage(t: TestContext): Promise<Stage> {
       const path = `/v2/operator/projects/${api.projectId}`;
       const answer = await api.call("PATCH", path, { token: operator, body: { plan } });
       assert.equal(answer.status, 200, JSON.stringify(answer.body));
-      assert.deepEqual([operatorProject.parse(answer.body).plan, answer.body.is_default_plan], [plan, false]);
+      assert.deepEqual(
+        [operatorProject.parse(answer.body).plan, answer.body.is_default_plan],
+        [plan, false],
+      );
     },
   };
 }
 
 const createApp = ({ api }: Stage, name: string) =>
-  api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: { gitRepo: "someone/apps", name } });
+  api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+    body: { gitRepo: "someone/apps", name },
+  });
 
 describe("the plan of a project", () => {
   test("is the default one until the operator gives another, and shows limits and what is used of them", async (t) => {
     const stage = await openStage(t);
     const { api } = stage;
-    const shown = async () => projectPlan.parse((await api.call("GET", `/v2/projects/${api.projectId}/plan`)).body);
+    const shown = async () =>
+      projectPlan.parse((await api.call("GET", `/v2/projects/${api.projectId}/plan`)).body);
     assert.deepEqual(await shown(), {
       plan: "self-hosted",
       limits: { apps: null, replicas: null, gpus: null },
@@ -88,7 +102,10 @@ describe("the plan of a project", () => {
       [400, 'plan is "biggest", but must be one of self-hosted, hobby, big.'],
     );
     const nowhere = "/v2/operator/projects/p-00000000";
-    assert.equal((await api.call("PATCH", nowhere, { token: operator, body: { plan: "big" } })).status, 404);
+    assert.equal(
+      (await api.call("PATCH", nowhere, { token: operator, body: { plan: "big" } })).status,
+      404,
+    );
     await stage.give("big");
     const entries = await api.db
       .selectFrom("audit_log")
@@ -97,7 +114,12 @@ describe("the plan of a project", () => {
       .where("outcome", "=", "success")
       .execute();
     const changes = { plan: { old: "self-hosted", new: "big" } };
-    const change = { action: "plan.change", outcome: "success", actor_type: "operator", resource_id: api.projectId };
+    const change = {
+      action: "plan.change",
+      outcome: "success",
+      actor_type: "operator",
+      resource_id: api.projectId,
+    };
     assert.deepEqual(entries, [{ ...change, changes }]);
   });
 
@@ -110,7 +132,9 @@ describe("the plan of a project", () => {
     let path = "/v2/operator/projects?pageSize=2";
     for (let token: string | undefined = ""; token !== undefined;) {
       const query = token === "" ? "" : `&nextToken=${token}`;
-      const page = operatorProjectPage.parse((await api.call("GET", path + query, { token: operator })).body);
+      const page = operatorProjectPage.parse(
+        (await api.call("GET", path + query, { token: operator })).body,
+      );
       for (const { id, plan } of page.items) found[id] = plan;
       token = page.nextToken;
     }
@@ -119,7 +143,9 @@ describe("the plan of a project", () => {
     assert.equal((await api.call("GET", path)).status, 403);
     const foundBy = async (text: string): Promise<string[]> => {
       const search = `/v2/operator/projects?search=${encodeURIComponent(text)}`;
-      const { items } = operatorProjectPage.parse((await api.call("GET", search, { token: operator })).body);
+      const { items } = operatorProjectPage.parse(
+        (await api.call("GET", search, { token: operator })).body,
+      );
       return items.map(({ id }) => id).toSorted();
     };
     assert.deepEqual(await foundBy("SECO"), [ids[1]]);
@@ -136,7 +162,8 @@ describe("the number of apps", () => {
   test("is kept: one more is refused with the plan, the number and what to do, and nothing of it is left", async (t) => {
     const stage = await openStage(t);
     await stage.give("hobby");
-    for (const name of ["first", "second"]) assert.equal((await createApp(stage, name)).status, 201);
+    for (const name of ["first", "second"])
+      assert.equal((await createApp(stage, name)).status, 201);
     const refused = await createApp(stage, "third");
     assert.equal(refused.status, 403);
     assert.match(
@@ -164,7 +191,8 @@ describe("the number of apps", () => {
 
   test("may be above a plan that was given later: what is there stays", async (t) => {
     const stage = await openStage(t);
-    for (const name of ["first", "second", "third"]) assert.equal((await createApp(stage, name)).status, 201);
+    for (const name of ["first", "second", "third"])
+      assert.equal((await createApp(stage, name)).status, 201);
     await stage.give("hobby");
     const { body } = await stage.api.call("GET", `/v2/projects/${stage.api.projectId}/apps`);
     assert.equal(body.length, 3);
@@ -179,21 +207,33 @@ describe("coupons and plans", () => {
     return await api.call("POST", "/v2/operator/coupons", { token: operator, body });
   };
   const apply = ({ api }: Stage, code: string) =>
-    api.call("POST", `/v2/projects/${api.projectId}/billing/coupons/apply`, { body: { coupon_code: code } });
+    api.call("POST", `/v2/projects/${api.projectId}/billing/coupons/apply`, {
+      body: { coupon_code: code },
+    });
 
   test("a coupon that names plans is for their projects alone, and one that names none for all that take any", async (t) => {
     const stage = await openStage(t);
     const unknown = await make(stage, "X", ["huge"]);
     assert.equal(unknown.status, 400);
-    assert.match(unknown.body.message, /^plans names "huge", but must name existing plans: self-hosted, hobby, big/);
+    assert.match(
+      unknown.body.message,
+      /^plans names "huge", but must name existing plans: self-hosted, hobby, big/,
+    );
     const made = await make(stage, "HOBBY", ["hobby"]);
     assert.deepEqual([made.status, operatorCoupon.parse(made.body).plans], [201, ["hobby"]]);
     assert.equal((await make(stage, "ANY")).body.plans, null);
     const refused = await apply(stage, "HOBBY");
     assert.equal(refused.status, 422);
-    assert.match(refused.body.message, /^The coupon is not for projects with the plan "self-hosted"/);
+    assert.match(
+      refused.body.message,
+      /^The coupon is not for projects with the plan "self-hosted"/,
+    );
     await stage.give("hobby");
-    assert.equal((await apply(stage, "ANY")).status, 422, "the plan takes only coupons that name it");
+    assert.equal(
+      (await apply(stage, "ANY")).status,
+      422,
+      "the plan takes only coupons that name it",
+    );
     assert.equal((await apply(stage, "HOBBY")).status, 200);
     await stage.give("big");
     assert.equal((await apply(stage, "ANY")).status, 200);
@@ -206,13 +246,22 @@ describe("coupons and plans", () => {
       await api.db
         .selectFrom("coupon_applications")
         .innerJoin("coupons", "coupons.id", "coupon_applications.coupon_id")
-        .select(["coupons.code", "coupons.amount_micros", "coupons.frequency", "coupon_applications.ended_at"])
+        .select([
+          "coupons.code",
+          "coupons.amount_micros",
+          "coupons.frequency",
+          "coupon_applications.ended_at",
+        ])
         .orderBy("coupon_applications.number")
         .execute();
     await stage.give("hobby");
     await stage.give("hobby");
     const credit = { code: "plan:hobby", amount_micros: "5000000", frequency: "forever" };
-    assert.deepEqual(await credits(), [{ ...credit, ended_at: null }], "once, however often the plan is given");
+    assert.deepEqual(
+      await credits(),
+      [{ ...credit, ended_at: null }],
+      "once, however often the plan is given",
+    );
     assert.equal((await apply(stage, "plan:hobby")).status, 404);
     const { body } = await api.call("GET", "/v2/operator/coupons", { token: operator });
     assert.deepEqual(body.items, []);
@@ -244,7 +293,11 @@ describe("coupons and plans", () => {
     assert.equal(await setPlanCredits(api.db, asDefault(100), Date.now()), 2);
     assert.equal(await setPlanCredits(api.db, asDefault(100), Date.now()), 0);
     assert.deepEqual(await open(), ["1000000", "1000000"]);
-    assert.equal(await setPlanCredits(api.db, asDefault(300), Date.now()), 2, "another amount is another credit");
+    assert.equal(
+      await setPlanCredits(api.db, asDefault(300), Date.now()),
+      2,
+      "another amount is another credit",
+    );
     assert.deepEqual(await open(), ["3000000", "3000000"]);
     await stage.give("big");
     assert.equal((await open()).length, 1);

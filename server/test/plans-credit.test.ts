@@ -1,5 +1,5 @@
-// The monthly credit of a plan, drawn down by real metering: up to its amount in each month, from the instant at which the
-// project has the plan until that at which it has another one.
+// The monthly credit of a plan, drawn down by real metering: up to its amount in each month, from
+// the instant at which the project has the plan until that at which it has another one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setPlanCredits } from "#billing/plans/plan-credit.ts";
@@ -13,7 +13,9 @@ const hour = 3_600_000;
 const day = 24 * hour;
 const begin = Date.UTC(2026, 0, 30);
 /** About 28 hours of a plain replica. */
-const plans = readPlans('default = "free"\n[plans.free]\nmonthly_credit_cents = 111\n[plans.paid]\n');
+const plans = readPlans(
+  'default = "free"\n[plans.free]\nmonthly_credit_cents = 111\n[plans.paid]\n',
+);
 const credit = 1_110_000n;
 
 const cost = (ms: number): bigint => BigInt(Math.round((ms / 1000) * plainMicrosPerSecond));
@@ -33,7 +35,11 @@ test("the credit is taken off each month anew, and what is left of it is lost", 
     await meter.turn();
   };
   const drawn = async (): Promise<Record<string, bigint>> => {
-    const rows = await db.selectFrom("coupon_draws").select(["period", "amount_micros"]).orderBy("period").execute();
+    const rows = await db
+      .selectFrom("coupon_draws")
+      .select(["period", "amount_micros"])
+      .orderBy("period")
+      .execute();
     return Object.fromEntries(rows.map((row) => [row.period, BigInt(row.amount_micros)]));
   };
   await runUntil(begin + 20 * hour);
@@ -50,7 +56,10 @@ test("the credit is taken off each month anew, and what is left of it is lost", 
   assert.equal(found["2026-01"], credit);
   const february = found["2026-02"] ?? 0n;
   const expected = cost(12 * hour);
-  assert.ok(february >= expected - 1n && february <= expected + 1n, `${february} is not ${expected}, the time before`);
+  assert.ok(
+    february >= expected - 1n && february <= expected + 1n,
+    `${february} is not ${expected}, the time before`,
+  );
   assert.equal(await setPlanCredits(db, plans, clock.now()), 0);
   const sums = await stage.sums(projectId);
   assert.equal(sums.receivable, sums.days - sums.drawn, "what is owed is the rest");

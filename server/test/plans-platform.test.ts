@@ -1,5 +1,5 @@
-// The file of plans on a whole platform: what it says is kept from the first request on, and a file that cannot be used, or
-// that lacks a plan which projects have, keeps the platform from starting.
+// The file of plans on a whole platform: what it says is kept from the first request on, and a file
+// that cannot be used, or that lacks a plan which projects have, keeps the platform from starting.
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,10 @@ replicas = 10
 `;
 
 const create = (platform: PlatformProcess, name: string) =>
-  platform.api("POST", `/v2/projects/${platform.bootstrap.projectId}/apps/git`, { name, gitRepo: "acme/none" });
+  platform.api("POST", `/v2/projects/${platform.bootstrap.projectId}/apps/git`, {
+    name,
+    gitRepo: "acme/none",
+  });
 
 test("plans are kept, and a file that does not fit keeps the platform from starting and says why", async (t) => {
   const file = join(temporaryFolder(t, "plans"), "plans.toml");
@@ -38,15 +41,27 @@ test("plans are kept, and a file that does not fit keeps the platform from start
   assert.equal((await create(platform, "first")).status, 201);
   const refused = await create(platform, "second");
   assert.equal(refused.status, 403);
-  assert.match(refused.body.message, /^The plan "free" allows the project 1 app, and it already has that many: /);
+  assert.match(
+    refused.body.message,
+    /^The plan "free" allows the project 1 app, and it already has that many: /,
+  );
   const plan = await platform.api("GET", `/v2/projects/${projectId}/plan`);
-  assert.deepEqual([plan.body.plan, plan.body.used.apps, plan.body.log_retention_days], ["free", 1, 2]);
-  const retention = async () => (await platform.api("GET", `/v2/projects/${projectId}/audit-log`)).body.retentionDays;
+  assert.deepEqual(
+    [plan.body.plan, plan.body.used.apps, plan.body.log_retention_days],
+    ["free", 1, 2],
+  );
+  const retention = async () =>
+    (await platform.api("GET", `/v2/projects/${projectId}/audit-log`)).body.retentionDays;
   assert.equal(await retention(), 7);
-  const applied = async () => (await platform.api("GET", `/v2/projects/${projectId}/billing/coupons`)).body;
-  await until("the first project has its credit", async () => JSON.stringify(await applied()).includes("plan free"), {
-    deadlineMs: 30_000,
-  });
+  const applied = async () =>
+    (await platform.api("GET", `/v2/projects/${projectId}/billing/coupons`)).body;
+  await until(
+    "the first project has its credit",
+    async () => JSON.stringify(await applied()).includes("plan free"),
+    {
+      deadlineMs: 30_000,
+    },
+  );
 
   const given = await fetch(`${baseUrl}/v2/operator/projects/${projectId}`, {
     method: "PATCH",
@@ -59,7 +74,8 @@ test("plans are kept, and a file that does not fit keeps the platform from start
   await platform.end("SIGTERM");
 
   await writeFile(file, plans.replace("[plans.paid]\nreplicas = 10\n", ""));
-  const lacking = /1 project has the plan "paid", which SLIPWAY_PLANS_FILE does not contain\. Put it back/;
+  const lacking =
+    /1 project has the plan "paid", which SLIPWAY_PLANS_FILE does not contain\. Put it back/;
   await assert.rejects(platform.restart(), lacking);
   await writeFile(file, plans.replace("replicas = 10", "replicas = true"));
   const wrong =
@@ -89,7 +105,11 @@ test("two apps of a project that may have one replica take turns on real replica
   });
   const apps: string[] = [];
   for (const name of ["first", "second"]) {
-    const app = await deploy(platform, { name, gitRepo: `acme/${name}`, cooldownPeriodSeconds: 3600 });
+    const app = await deploy(platform, {
+      name,
+      gitRepo: `acme/${name}`,
+      cooldownPeriodSeconds: 3600,
+    });
     assert.equal(app.status, "success", app.log);
     apps.push(app.appId);
   }
@@ -105,8 +125,14 @@ test("two apps of a project that may have one replica take turns on real replica
   await until("the first is busy", () => gate.waiting() === 1);
   const waiting = platform.call("second", "run", {});
   const second = `/v2/projects/${platform.bootstrap.projectId}/apps/${apps[1]}`;
-  const reason = await until("the second waits", async () => (await platform.api("GET", second)).body.waitReason);
-  assert.match(String(reason), /^The plan "one" allows the project 1 replica, which is in use or about to end;/);
+  const reason = await until(
+    "the second waits",
+    async () => (await platform.api("GET", second)).body.waitReason,
+  );
+  assert.match(
+    String(reason),
+    /^The plan "one" allows the project 1 replica, which is in use or about to end;/,
+  );
   gate.open();
   assert.deepEqual([(await busy).status, (await waiting).status], [200, 200]);
 });

@@ -1,4 +1,5 @@
-// Limits of a project and stops by budgets, as the scheduler keeps them: rows in a real database, a clock that the test moves.
+// Limits of a project and stops by budgets, as the scheduler keeps them: rows in a real database, a
+// clock that the test moves.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { openStage } from "./scheduler-stage.ts";
@@ -11,7 +12,9 @@ describe("the number of replicas of a project", () => {
     const { proxy, scheduler } = await stage.openProcess(t);
     const second = await stage.addApp("second");
     stage.promote(await stage.addRelease({ maxReplicaCount: 10, cooldownPeriodSeconds: 600 }));
-    stage.promote(await stage.addRelease({ maxReplicaCount: 10, cooldownPeriodSeconds: 600 }, second));
+    stage.promote(
+      await stage.addRelease({ maxReplicaCount: 10, cooldownPeriodSeconds: 600 }, second),
+    );
     for (let count = 0; count < 8; count++) {
       proxy.call(stage.appId, 2000);
       proxy.call(second, 2000);
@@ -21,7 +24,9 @@ describe("the number of replicas of a project", () => {
     assert.equal(stage.driver.running().length, 2);
     const reasons = [stage.appId, second].map((appId) => scheduler.waitReason(appId) ?? "");
     assert.ok(
-      reasons.some((reason) => reason.startsWith('The plan "hobby" allows the project 2 replicas, which are in use')),
+      reasons.some((reason) =>
+        reason.startsWith('The plan "hobby" allows the project 2 replicas, which are in use'),
+      ),
       reasons.join(" / "),
     );
     await stage.reach("all calls are served", () => proxy.outcomes.served === 16);
@@ -49,11 +54,19 @@ describe("the number of replicas of a project", () => {
     await stage.reach("the first app works", () => proxy.demandOf(stage.appId).running === 1);
     proxy.call(second, 50);
     await stage.clock.advance(3000);
-    assert.deepEqual([view.ready(second).length, proxy.outcomes.served], [0, 0], "the busy one is left alone");
+    assert.deepEqual(
+      [view.ready(second).length, proxy.outcomes.served],
+      [0, 0],
+      "the busy one is left alone",
+    );
     const freeMs = stage.clock.monotonicMs();
     await stage.reach("both are served", () => proxy.outcomes.served === 2);
-    // How far the clock is moved meanwhile is how long the database takes; the cooldown is far longer.
-    assert.ok(stage.clock.monotonicMs() - freeMs < 1_800_000, "the cooldown of the first app is not waited for");
+    // How far the clock is moved meanwhile is how long the database takes; the cooldown is far
+    // longer.
+    assert.ok(
+      stage.clock.monotonicMs() - freeMs < 1_800_000,
+      "the cooldown of the first app is not waited for",
+    );
     assert.equal(proxy.outcomes.crashed, 0);
   });
 
@@ -81,11 +94,18 @@ describe("the number of replicas of a project", () => {
     stage.promote(await stage.addRelease({ minReplicaCount: 1 }));
     await stage.reach("the old release is ready", () => view.ready(stage.appId).length === 1);
     const next = await stage.addRelease({ minReplicaCount: 1 });
-    const trial = scheduler.tryRelease(next, { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined });
+    const trial = scheduler.tryRelease(next, {
+      signal: t.signal,
+      deadlineMs: 60_000,
+      onLine: () => undefined,
+    });
     await stage.reach("the trial is ready", async () => (await stage.states())["ready"] === 2);
     assert.deepEqual(await trial, { ok: true });
     stage.promote(next);
-    await stage.reach("it takes calls", () => view.ready(stage.appId)[0]?.releaseId === next.releaseId);
+    await stage.reach(
+      "it takes calls",
+      () => view.ready(stage.appId)[0]?.releaseId === next.releaseId,
+    );
     await stage.reach("the old one is gone", () => stage.driver.running().length === 1);
     assert.equal(stage.driver.started.size, 2);
   });
@@ -99,7 +119,10 @@ test("replicas that are being drained may be as many again and no more, however 
   for (let release = 1; release <= 4; release++) {
     stage.promote(await stage.addRelease({ maxReplicaCount: 5 }));
     for (let count = 0; count < 2; count++) proxy.call(stage.appId, 30_000);
-    await stage.reach("they run as far as may be", () => stage.driver.running().length === Math.min(4, 2 * release));
+    await stage.reach(
+      "they run as far as may be",
+      () => stage.driver.running().length === Math.min(4, 2 * release),
+    );
     let looks = 0;
     await stage.reach("time passes", () => {
       max = Math.max(max, stage.driver.running().length);
@@ -138,7 +161,10 @@ describe("the number of GPUs of a project", () => {
     const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
     const outcome = await scheduler.tryRelease(release, options);
     assert.ok(!outcome.ok && outcome.kind === "impossible");
-    assert.match(outcome.reason, /^The plan "hobby" allows no GPUs, and a replica of the app needs 1\. /);
+    assert.match(
+      outcome.reason,
+      /^The plan "hobby" allows no GPUs, and a replica of the app needs 1\. /,
+    );
     stage.promote(release);
     proxy.call(stage.appId, 10);
     await stage.reach("the call is refused", () => proxy.outcomes.refused === 1);
@@ -156,7 +182,10 @@ test("a stop refuses what waits, lets running calls end, ends all replicas and s
   stage.allowance.stops.set(stage.appId, "The budget is used up.");
   stage.allowance.changed();
   await stage.reach("what waits is refused", () => proxy.outcomes.refused === 2);
-  assert.deepEqual([view.ready(stage.appId).length, view.failure(stage.appId)?.kind], [0, "budget_reached"]);
+  assert.deepEqual(
+    [view.ready(stage.appId).length, view.failure(stage.appId)?.kind],
+    [0, "budget_reached"],
+  );
   assert.equal(scheduler.waitReason(stage.appId), "The budget is used up.");
   assert.equal(proxy.demandOf(stage.appId).running, 2, "running calls go on");
   await stage.reach("no replica is left", () => stage.driver.running().length === 0);

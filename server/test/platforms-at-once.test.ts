@@ -1,5 +1,5 @@
-// Two whole platforms, with folders of their own, on one database: the second is refused while the first lives, and does
-// nothing to the first one's replicas when it has taken its place.
+// Two whole platforms, with folders of their own, on one database: the second is refused while the
+// first lives, and does nothing to the first one's replicas when it has taken its place.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -40,7 +40,12 @@ test("a second platform on a database is refused, takes over after a kill, and l
     SLIPWAY_DATABASE_CONNECTIONS: "4",
   };
   const first = await startPlatform(t, settings);
-  const wish = { name: "pid-app", gitRepo: "acme/pid", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
+  const wish = {
+    name: "pid-app",
+    gitRepo: "acme/pid",
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 600,
+  };
   const made = await deploy(first, wish);
   assert.equal(made.status, "success", made.log);
   const answer = await resultOf(first);
@@ -48,12 +53,15 @@ test("a second platform on a database is refused, takes over after a kill, and l
   const client = new Client({ connectionString: url });
   t.after(() => client.end());
   await client.connect();
-  /** Of the first platform's replicas; the second one starts its own, as calls came a moment ago. */
+  /**
+   * Of the first platform's replicas; the second one starts its own, as calls came a moment ago.
+   */
   const rows = async (): Promise<unknown[]> =>
     (
-      await client.query("select id, instance_id, state, stopped_at, reason from replicas where instance_id = $1", [
-        instanceId,
-      ])
+      await client.query(
+        "select id, instance_id, state, stopped_at, reason from replicas where instance_id = $1",
+        [instanceId],
+      )
     ).rows;
   const before = await rows();
   assert.equal(before.length, 1);
@@ -65,7 +73,10 @@ test("a second platform on a database is refused, takes over after a kill, and l
   await assert.rejects(second.restart(), /the platform ended with 1/);
   const named = `(process ${first.pid()} on host ${hostname()}, data folder ${first.dataDir})`;
   assert.ok(second.output().includes(named), second.output());
-  assert.match(second.output(), /Stop that one, or give this one its own database with SLIPWAY_DATABASE_URL/);
+  assert.match(
+    second.output(),
+    /Stop that one, or give this one its own database with SLIPWAY_DATABASE_URL/,
+  );
   assert.equal(await resultOf(first), answer, "the first one serves");
   assert.deepEqual(await rows(), before);
 
@@ -80,7 +91,10 @@ test("a second platform on a database is refused, takes over after a kill, and l
 
 test("a platform whose database another one has taken says so and ends", async (t) => {
   const url = (await emptyDatabase(t, { template: templateName })).reveal();
-  const platform = await startPlatform(t, { SLIPWAY_DATABASE_URL: url, SLIPWAY_DATABASE_CONNECTIONS: "4" });
+  const platform = await startPlatform(t, {
+    SLIPWAY_DATABASE_URL: url,
+    SLIPWAY_DATABASE_CONNECTIONS: "4",
+  });
   const taker = new Client({ connectionString: url });
   const other = new Client({ connectionString: url });
   for (const client of [taker, other]) {
@@ -89,12 +103,20 @@ test("a platform whose database another one has taken says so and ends", async (
   }
   const taken = taker.query("select pg_advisory_lock(7070003)");
   await until("it waits for the lock", async () => {
-    const waiting = await other.query("select from pg_locks where locktype = 'advisory' and not granted");
+    const waiting = await other.query(
+      "select from pg_locks where locktype = 'advisory' and not granted",
+    );
     return waiting.rowCount === 1;
   });
   await other.query("select pg_terminate_backend(connection_pid) from instances");
   await taken;
   await platform.ended();
-  assert.match(platform.output(), /another platform \(one that is just starting\) has the lock now/);
-  assert.match(platform.output(), /its replicas keep running without calls until it is started again/);
+  assert.match(
+    platform.output(),
+    /another platform \(one that is just starting\) has the lock now/,
+  );
+  assert.match(
+    platform.output(),
+    /its replicas keep running without calls until it is started again/,
+  );
 });

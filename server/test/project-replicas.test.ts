@@ -9,12 +9,20 @@ import { insertReleases } from "./support/release-rows.ts";
 const ended = { reason: "The app ended with exit code 3.", exit_code: 3, is_trial: true };
 
 /** An app with a replica in each of the states. */
-async function addApp(api: ApiUnderTest, name: string, states: readonly ("ready" | "stopped")[]): Promise<string[]> {
+async function addApp(
+  api: ApiUnderTest,
+  name: string,
+  states: readonly ("ready" | "stopped")[],
+): Promise<string[]> {
   const { projectId, db } = api;
   const body = { name, gitRepo: "acme/shop" };
   const made = (await api.call("POST", `/v2/projects/${projectId}/apps/git`, { body })).body;
   await insertReleases(db, made.appId);
-  const app = { project_id: projectId, app_id: made.appId as AppId, build_id: made.buildId as BuildId };
+  const app = {
+    project_id: projectId,
+    app_id: made.appId as AppId,
+    build_id: made.buildId as BuildId,
+  };
   const releases = db.selectFrom("releases").select("id").where("app_id", "=", app.app_id);
   const { id: releaseId } = await releases.limit(1).executeTakeFirstOrThrow();
   const ids = states.map((state) => `${name}-${state}` as ReplicaId);
@@ -27,10 +35,20 @@ async function addApp(api: ApiUnderTest, name: string, states: readonly ("ready"
       cpu_cores: 1,
       memory_gb: 1,
     };
-    const values = { id, ...app, release_id: releaseId, driver: "process" as const, state, ...claimed };
+    const values = {
+      id,
+      ...app,
+      release_id: releaseId,
+      driver: "process" as const,
+      state,
+      ...claimed,
+    };
     await db
       .insertInto("replicas")
-      .values({ ...values, ...(state === "stopped" ? { ...ended, stopped_at: new Date("2026-01-02T00:00:00Z") } : {}) })
+      .values({
+        ...values,
+        ...(state === "stopped" ? { ...ended, stopped_at: new Date("2026-01-02T00:00:00Z") } : {}),
+      })
       .execute();
   }
   return ids;
@@ -46,7 +64,10 @@ test("the replicas of all apps of a project are listed that have not stopped, an
   };
   assert.deepEqual(await listed(api.projectId), [one, two]);
   const other = await api.addProject("other");
-  assert.deepEqual(await listed(other, await api.issue({ kind: "service_account", projectId: other })), []);
+  assert.deepEqual(
+    await listed(other, await api.issue({ kind: "service_account", projectId: other })),
+    [],
+  );
 });
 
 test("replicas that have stopped are listed with why, of one app and for who may see it", async (t) => {
@@ -57,11 +78,21 @@ test("replicas that have stopped are listed with why, of one app and for who may
   const [first, ...others] = endedContainerList.parse((await api.call("GET", path)).body);
   assert.deepEqual(others, []);
   assert.deepEqual(
-    [first?.containerId, first?.startedFor, first?.reason, first?.exitCode, first?.startedAt, first?.endedAt],
+    [
+      first?.containerId,
+      first?.startedFor,
+      first?.reason,
+      first?.exitCode,
+      first?.startedAt,
+      first?.endedAt,
+    ],
     [stopped, "trial", ended.reason, 3, null, "2026-01-02T00:00:00.000Z"],
   );
   const nowhere = await api.call("GET", path.replace("/one/", "/none/"));
   assert.equal(nowhere.status, 404);
-  const token = await api.issue({ kind: "service_account", projectId: await api.addProject("other") });
+  const token = await api.issue({
+    kind: "service_account",
+    projectId: await api.addProject("other"),
+  });
   assert.equal((await api.call("GET", path, { token })).status, 404);
 });

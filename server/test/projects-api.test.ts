@@ -1,4 +1,5 @@
-// Projects through the management API: making, renaming and deleting them, and what is left of a deleted one.
+// Projects through the management API: making, renaming and deleting them, and what is left of a
+// deleted one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as shapes from "@slipway/contract/project-answers.ts";
@@ -12,14 +13,22 @@ import "#test/support/leftovers.ts";
 /** What was ended is refused everywhere within this. */
 const revokedMs = 1_000;
 
-async function person(api: ApiUnderTest, projectId?: ProjectId): Promise<{ id: string; token: string }> {
+async function person(
+  api: ApiUnderTest,
+  projectId?: ProjectId,
+): Promise<{ id: string; token: string }> {
   const member = projectId === undefined ? null : ({ projectId, role: "owner" } as const);
   const { person: made, accessToken } = await addPerson(api, member);
   return { id: made.id, token: accessToken.reveal() };
 }
 
 function entriesOf({ db }: ApiUnderTest, projectId: ProjectId) {
-  return db.selectFrom("audit_log").selectAll().where("project_id", "=", projectId).orderBy("id").execute();
+  return db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .orderBy("id")
+    .execute();
 }
 
 test("a person who makes a project owns it, sees it at once, and nobody else does", async (t) => {
@@ -34,7 +43,10 @@ test("a person who makes a project owns it, sees it at once, and nobody else doe
     assert.deepEqual([project.name, project.role], [name, "owner"]);
     const shown = await api.call("GET", `/v2/projects/${project.id}`, { token });
     assert.deepEqual(shown.body, made.body, "without waiting for a notification");
-    assert.equal((await api.call("GET", `/v2/projects/${project.id}`, { token: stranger.token })).status, 404);
+    assert.equal(
+      (await api.call("GET", `/v2/projects/${project.id}`, { token: stranger.token })).status,
+      404,
+    );
     const [entry] = await entriesOf(api, project.id as ProjectId);
     assert.deepEqual(
       [entry?.action, entry?.outcome, entry?.actor_id, entry?.resource_name, entry?.changes],
@@ -52,8 +64,12 @@ test("a person who makes a project owns it, sees it at once, and nobody else doe
 test("a service account sees its own project alone, an operator all", async (t) => {
   const api = await startManagementApi(t);
   const second = await api.addProject("second");
-  assert.deepEqual((await api.call("GET", "/v2/projects")).body, [{ id: api.projectId, name: "first" }]);
-  const all = await api.call("GET", "/v2/projects", { token: await api.issue({ kind: "operator" }) });
+  assert.deepEqual((await api.call("GET", "/v2/projects")).body, [
+    { id: api.projectId, name: "first" },
+  ]);
+  const all = await api.call("GET", "/v2/projects", {
+    token: await api.issue({ kind: "operator" }),
+  });
   assert.deepEqual(
     all.body.map(({ id }: { id: string }) => id),
     [api.projectId, second],
@@ -67,7 +83,10 @@ test("an operator's project has no members until some are invited; a service acc
   const made = await api.call("POST", "/v2/projects", { token: operator, body: { name: "Empty" } });
   assert.equal(made.status, 201);
   assert.equal(made.body.role, null);
-  assert.deepEqual((await api.call("GET", `/v2/projects/${made.body.id}/members`, { token: operator })).body, []);
+  assert.deepEqual(
+    (await api.call("GET", `/v2/projects/${made.body.id}/members`, { token: operator })).body,
+    [],
+  );
   const refused = await api.call("POST", "/v2/projects", { body: { name: "Another" } });
   assert.equal(refused.status, 403);
   assert.match(refused.body.message, /belongs to one project/);
@@ -105,7 +124,10 @@ test("names that are none are refused with what is allowed", async (t) => {
       ["POST", "/v2/projects"],
       ["PATCH", `/v2/projects/${api.projectId}`],
     ] as const) {
-      const refused = await api.call(method, path, { body, token: method === "POST" ? token : api.token });
+      const refused = await api.call(method, path, {
+        body,
+        token: method === "POST" ? token : api.token,
+      });
       assert.equal(refused.status, 400, JSON.stringify(body));
       assert.match(refused.body.message, message);
     }
@@ -118,11 +140,19 @@ test("a project is deleted with its apps, each with an entry of its own", async 
   await api.call("POST", `${path}/apps/git`, { body: { name: "my-app", gitRepo: "a/b" } });
   const deleted = await api.call("DELETE", path);
   assert.equal(deleted.status, 200, JSON.stringify(deleted.body));
-  const apps = await api.db.selectFrom("apps").selectAll().where("deleting_at", "is", null).execute();
+  const apps = await api.db
+    .selectFrom("apps")
+    .selectAll()
+    .where("deleting_at", "is", null)
+    .execute();
   assert.deepEqual(apps, []);
   const builds = await api.db.selectFrom("builds").select(["status", "reason"]).execute();
   assert.deepEqual(builds, [{ status: "cancelled", reason: "The app was deleted." }]);
-  const entries = await api.db.selectFrom("audit_log").select(["action", "resource_id"]).orderBy("id").execute();
+  const entries = await api.db
+    .selectFrom("audit_log")
+    .select(["action", "resource_id"])
+    .orderBy("id")
+    .execute();
   const last = entries.slice(-2).map(({ action, resource_id: id }) => [action, id]);
   assert.deepEqual(last, [
     ["app.delete", `${api.projectId}-my-app`],
@@ -139,12 +169,20 @@ test("with a project end its members, tokens, invitations and secrets, at once; 
   await insertMember(db, { project_id: elsewhere, person_id: member.id, role: "billing" });
   const inference = await api.issue({ kind: "inference" });
   const operator = await api.issue({ kind: "operator" });
-  const invited = await api.call("POST", `${path}/invitations`, { body: { email: "a@example.org", role: "member" } });
+  const invited = await api.call("POST", `${path}/invitations`, {
+    body: { email: "a@example.org", role: "member" },
+  });
   await api.call("PATCH", `${path}/secrets`, { body: { KEY: "value" } });
-  await api.call("PUT", `${path}/git-credentials/github.com`, { body: { kind: "token", secret: "x" } });
+  await api.call("PUT", `${path}/git-credentials/github.com`, {
+    body: { kind: "token", secret: "x" },
+  });
   await api.call("POST", `${path}/webhook-secrets`);
   for (const token of [api.token, inference, member.token]) {
-    assert.notEqual((await api.call("GET", path, { token })).status, 401, "the token is remembered");
+    assert.notEqual(
+      (await api.call("GET", path, { token })).status,
+      401,
+      "the token is remembered",
+    );
   }
 
   const deleted = await api.call("DELETE", path, { token: member.token });
@@ -163,14 +201,40 @@ test("with a project end its members, tokens, invitations and secrets, at once; 
   const all = await api.call("GET", "/v2/projects", { token: operator });
   assert.ok(!all.body.some((one: { id: string }) => one.id === projectId));
   const link = String(invited.body.link).split("/").at(-1);
-  assert.equal((await api.call("GET", `/v2/auth/invitations/${link}`, { token: null })).status, 404);
-  for (const table of ["members", "invitations", "secrets", "git_credentials", "webhook_secrets"] as const) {
-    assert.deepEqual(await db.selectFrom(table).selectAll().where("project_id", "=", projectId).execute(), [], table);
+  assert.equal(
+    (await api.call("GET", `/v2/auth/invitations/${link}`, { token: null })).status,
+    404,
+  );
+  for (const table of [
+    "members",
+    "invitations",
+    "secrets",
+    "git_credentials",
+    "webhook_secrets",
+  ] as const) {
+    assert.deepEqual(
+      await db.selectFrom(table).selectAll().where("project_id", "=", projectId).execute(),
+      [],
+      table,
+    );
   }
   const log = await api.call("GET", `${path}/audit-log`, { token: operator });
-  assert.deepEqual([log.status, log.body.logs[0].action], [200, "project.delete"], "the operator can read it still");
+  assert.deepEqual(
+    [log.status, log.body.logs[0].action],
+    [200, "project.delete"],
+    "the operator can read it still",
+  );
   const entries = await entriesOf(api, projectId);
-  assert.deepEqual([entries[0]?.action, entries.at(-2)?.action], ["project.create", "project.delete"]);
-  assert.deepEqual(entries.at(-2)?.changes, { memberCount: { old: 2, new: 0 }, tokenCount: { old: 2, new: 0 } });
-  await assert.rejects(db.insertInto("projects").values({ id: projectId, name: "again" }).execute(), /duplicate key/);
+  assert.deepEqual(
+    [entries[0]?.action, entries.at(-2)?.action],
+    ["project.create", "project.delete"],
+  );
+  assert.deepEqual(entries.at(-2)?.changes, {
+    memberCount: { old: 2, new: 0 },
+    tokenCount: { old: 2, new: 0 },
+  });
+  await assert.rejects(
+    db.insertInto("projects").values({ id: projectId, name: "again" }).execute(),
+    /duplicate key/,
+  );
 });

@@ -1,5 +1,6 @@
-// Calls with `async=true` as the proxy hands them over: with their fields read and checked, their body still to come, and
-// an answer that is given once. What a replica is asked for later is what a plain call would have asked for.
+// Calls with `async=true` as the proxy hands them over: with their fields read and checked, their
+// body still to come, and an answer that is given once. What a replica is asked for later is what a
+// plain call would have asked for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { promisify } from "node:util";
@@ -21,7 +22,8 @@ import { VirtualClock } from "./support/virtual-clock.ts";
 type Accepting = { readonly bed: ProxyBed; readonly calls: AsyncCall[] };
 
 const forwarding = {
-  check: (url: string) => (url.startsWith("https://") ? null : new Fault("invalid", `webhookEndpoint: ${url}`)),
+  check: (url: string) =>
+    url.startsWith("https://") ? null : new Fault("invalid", `webhookEndpoint: ${url}`),
   forward: () => assert.fail("an async call's answer is not the proxy's to forward"),
   bytesMax: 100,
 };
@@ -44,7 +46,9 @@ async function openAccepting(
 }
 
 function acceptWhole(call: AsyncCall): void {
-  void call.readBody(1_000).then((body) => (body instanceof Fault ? call.refuse(body) : call.accepted(call.runId)));
+  void call
+    .readBody(1_000)
+    .then((body) => (body instanceof Fault ? call.refuse(body) : call.accepted(call.runId)));
 }
 
 test(
@@ -105,8 +109,18 @@ test(
         response.end();
       }),
     );
-    const headers = ["X-One:  1 ", "X-Request-Id: mine", "Connection: keep-alive", "Slipway-Held: 1", "cookie: a=é"];
-    const own = ["x-webhook-secret: s e c r e t", "IDEMPOTENCY-KEY: order-1", "Slipway-Retries: 10"];
+    const headers = [
+      "X-One:  1 ",
+      "X-Request-Id: mine",
+      "Connection: keep-alive",
+      "Slipway-Held: 1",
+      "cookie: a=é",
+    ];
+    const own = [
+      "x-webhook-secret: s e c r e t",
+      "IDEMPOTENCY-KEY: order-1",
+      "Slipway-Retries: 10",
+    ];
     const client = await bed.connect();
     client.ask(`POST ${helloPath}/run?x=1`, ["Content-Length: 2", ...headers], "{}");
     await client.sees("200 OK");
@@ -127,11 +141,21 @@ test(
     assert.deepEqual(lines, ["Accept-Encoding: identity", ...plain, ""]);
     assert.ok(!call.lines.includes("Authorization") && !call.lines.includes("Slipway"));
     assert.deepEqual(
-      { method: call.method, path: call.path, app: call.route.appName, address: call.clientAddress },
+      {
+        method: call.method,
+        path: call.path,
+        app: call.route.appName,
+        address: call.clientAddress,
+      },
       { method: "POST", path: "/run?x=1", app: "hello", address: "127.0.0.1" },
     );
     assert.deepEqual(
-      { url: call.webhookEndpoint, secret: call.webhookSecret, key: call.idempotencyKey, retries: call.retries },
+      {
+        url: call.webhookEndpoint,
+        secret: call.webhookSecret,
+        key: call.idempotencyKey,
+        retries: call.retries,
+      },
       { url: "https://hook.test/a?b", secret: "s e c r e t", key: "order-1", retries: 10 },
     );
   }),
@@ -152,13 +176,20 @@ test(
         response.end();
       }),
     );
-    const headers = { "x-webhook-secret": "s", "idempotency-key": "not a valid key", "slipway-retries": "99" };
+    const headers = {
+      "x-webhook-secret": "s",
+      "idempotency-key": "not a valid key",
+      "slipway-retries": "99",
+    };
     assert.equal((await bed.call("/run", { headers })).status, 200);
     assert.deepEqual(seen, ["x-webhook-secret idempotency-key slipway-retries"]);
     const own = { "x-webhook-secret": "s", "idempotency-key": "k", "slipway-retries": "0" };
     assert.equal((await bed.call("/run?async=true", { headers: own })).status, 202);
     assert.match(calls[0]?.lines ?? "", /x-webhook-secret: s\r\n/);
-    assert.deepEqual([calls[0]?.webhookSecret, calls[0]?.idempotencyKey, calls[0]?.retries], [null, "k", 0]);
+    assert.deepEqual(
+      [calls[0]?.webhookSecret, calls[0]?.idempotencyKey, calls[0]?.retries],
+      [null, "k", 0],
+    );
   }),
 );
 
@@ -179,11 +210,26 @@ test(
       ["a long key", "", [`Idempotency-Key: ${"k".repeat(256)}`], /1 to 255 .* it has 256/],
       ["a key with a blank", "", ["Idempotency-Key: a b"], /visible ASCII/],
       ["a key that is not ASCII", "", ["Idempotency-Key: k\xa0"], /visible ASCII/],
-      ["two keys", "", ["Idempotency-Key: a", "idempotency-key: a"], /Idempotency-Key is given twice/],
-      ["retries that are no number", "", ["Slipway-Retries: many"], /Slipway-Retries .* 0 to 10; given: \\"many\\"/],
+      [
+        "two keys",
+        "",
+        ["Idempotency-Key: a", "idempotency-key: a"],
+        /Idempotency-Key is given twice/,
+      ],
+      [
+        "retries that are no number",
+        "",
+        ["Slipway-Retries: many"],
+        /Slipway-Retries .* 0 to 10; given: \\"many\\"/,
+      ],
       ["too many retries", "", ["Slipway-Retries: 11"], /0 to 10; given: \\"11\\"/],
       ["negative retries", "", ["Slipway-Retries: -1"], /0 to 10; given: \\"-1\\"/],
-      ["an empty secret", hook, ["X-Webhook-Secret:"], /X-Webhook-Secret must have 1 to 512 printable/],
+      [
+        "an empty secret",
+        hook,
+        ["X-Webhook-Secret:"],
+        /X-Webhook-Secret must have 1 to 512 printable/,
+      ],
       ["a long secret", hook, [`X-Webhook-Secret: ${"s".repeat(513)}`], /1 to 512/],
       [
         "two secrets",
@@ -301,7 +347,11 @@ test(
     assert.equal(told.status, 413);
     assert.match(await told.text(), /larger than 10 bytes.*SLIPWAY_ASYNC_BODY_LIMIT_MB/);
     const client = await bed.connect();
-    client.ask(`POST ${helloPath}/?async=true`, ["Transfer-Encoding: chunked"], `b\r\n${"x".repeat(11)}\r\n`);
+    client.ask(
+      `POST ${helloPath}/?async=true`,
+      ["Transfer-Encoding: chunked"],
+      `b\r\n${"x".repeat(11)}\r\n`,
+    );
     await client.sees("413 ");
   }),
 );
@@ -310,7 +360,10 @@ test("the limit of plain calls does not hold for bodies that are kept", async (t
   const { bed } = await openAccepting((options) => openProxyBed(t, options), acceptWhole, {
     limits: { bodyBytesMax: 10 },
   });
-  assert.equal((await bed.call("/run?async=true", { method: "POST", body: "x".repeat(11) })).status, 202);
+  assert.equal(
+    (await bed.call("/run?async=true", { method: "POST", body: "x".repeat(11) })).status,
+    202,
+  );
   const plain = await bed.call("/run", { method: "POST", body: "x".repeat(11) });
   assert.equal(plain.status, 413);
   assert.match(await plain.text(), /SLIPWAY_BODY_LIMIT_MB/);
@@ -361,7 +414,9 @@ test(
     client.socket.destroy();
     const [call] = calls;
     assert.ok(call !== undefined);
-    const countConnections = promisify(bed.listener.server.getConnections.bind(bed.listener.server));
+    const countConnections = promisify(
+      bed.listener.server.getConnections.bind(bed.listener.server),
+    );
     await until("its end is seen", async () => (await countConnections()) === 0);
     call.accepted(call.runId);
     call.refuse(new Fault("internal", "late"));
@@ -372,7 +427,10 @@ test("a WebSocket cannot be run later, and has no answer to forward", async (t) 
   const bed = await openProxyBed(t, { settings: { runtime: "custom" }, options: { forwarding } });
   for (const query of ["async=true", "webhookEndpoint=https%3A%2F%2Fx"]) {
     const client = await bed.connect();
-    client.ask(`GET /v4/${projectId}/hello/ws?${query}`, ["Connection: Upgrade", "Upgrade: websocket"]);
+    client.ask(`GET /v4/${projectId}/hello/ws?${query}`, [
+      "Connection: Upgrade",
+      "Upgrade: websocket",
+    ]);
     await client.sawEnd();
     assert.match(client.text, /^HTTP\/1\.1 400 /);
     assert.match(client.text, new RegExp(`leave ${query.split("=")[0]}.* out`));
@@ -384,8 +442,15 @@ test("the platform's own paths of a replica cannot be called, not even later", a
     settings: { runtime: "custom" },
   });
   const seen: unknown[] = [];
-  bed.setReplicas(await httpReplica(t, (request, response) => response.end(seen.push(request.url))));
-  for (const path of ["/_slipway/runs/1", "/%5Fslipway/ready", "/a/..//_SLIPWAY/x", "/_slipway?async=true"]) {
+  bed.setReplicas(
+    await httpReplica(t, (request, response) => response.end(seen.push(request.url))),
+  );
+  for (const path of [
+    "/_slipway/runs/1",
+    "/%5Fslipway/ready",
+    "/a/..//_SLIPWAY/x",
+    "/_slipway?async=true",
+  ]) {
     const client = await bed.connect();
     client.ask(`GET ${helloPath}${path}`, ["Connection: close"]);
     await client.sawEnd();

@@ -1,9 +1,16 @@
-// Calls through the proxy, over real sockets: what reaches the replica, what reaches the client, and that neither side's
-// bytes are kept back or changed.
+// Calls through the proxy, over real sockets: what reaches the replica, what reaches the client,
+// and that neither side's bytes are kept back or changed.
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { bedTokens, helloPath, httpReplica, bothWays, projectId, rawReplica } from "./support/proxy-bed.ts";
+import {
+  bedTokens,
+  helloPath,
+  httpReplica,
+  bothWays,
+  projectId,
+  rawReplica,
+} from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -20,8 +27,16 @@ test(
     const bed = await openBed(t);
     const seen: { line: string; headers: IncomingMessage["headers"]; body: string }[] = [];
     const port = await httpReplica(t, async (request, response) => {
-      seen.push({ line: `${request.method} ${request.url}`, headers: request.headers, body: await bodyOf(request) });
-      response.writeHead(201, { "content-type": "application/json", "x-app": "yes", "x-request-id": "made-up" });
+      seen.push({
+        line: `${request.method} ${request.url}`,
+        headers: request.headers,
+        body: await bodyOf(request),
+      });
+      response.writeHead(201, {
+        "content-type": "application/json",
+        "x-app": "yes",
+        "x-request-id": "made-up",
+      });
       response.end('{"result":"ok"}');
     });
     bed.setReplicas(port);
@@ -40,7 +55,11 @@ test(
     assert.equal(call?.body, '{"name":"Ada"}');
     assert.equal(call?.headers["x-request-id"], runId, "the app is told the run's id");
     assert.equal(call?.headers["x-mine"], "1");
-    assert.equal(call?.headers.authorization, undefined, "the app does not get the platform's token");
+    assert.equal(
+      call?.headers.authorization,
+      undefined,
+      "the app does not get the platform's token",
+    );
     assert.equal(call?.headers["x-forwarded-for"], "127.0.0.1");
     assert.equal(call?.headers["x-forwarded-proto"], "http");
     assert.equal(call?.headers.host, `127.0.0.1:${bed.port}`);
@@ -52,7 +71,14 @@ test(
   "whoever has no valid token gets 401, whether or not there is such an app",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
-    const invalid = ["", "Bearer wrong", "Basic abc", "Bearer", `Bearer ${bedTokens.operator}`, "Bearer late.wrong"];
+    const invalid = [
+      "",
+      "Bearer wrong",
+      "Basic abc",
+      "Bearer",
+      `Bearer ${bedTokens.operator}`,
+      "Bearer late.wrong",
+    ];
     for (const app of ["hello", "nothing"]) {
       for (const authorization of invalid) {
         const response = await fetch(`http://127.0.0.1:${bed.port}/v4/${projectId}/${app}/run`, {
@@ -79,9 +105,15 @@ test(
     };
     const message = (app: string, project: string): string =>
       `404 {"message":"There is no app ${app} in project ${project}."}`;
-    assert.equal(await ask(`/v4/${projectId}/nothing/run`, bedTokens.project), message("nothing", projectId));
+    assert.equal(
+      await ask(`/v4/${projectId}/nothing/run`, bedTokens.project),
+      message("nothing", projectId),
+    );
     assert.equal(await ask("/v4/p-none/hello/run", bedTokens.project), message("hello", "p-none"));
-    assert.equal(await ask(`/v4/${projectId}/hello/run`, bedTokens.foreign), message("hello", projectId));
+    assert.equal(
+      await ask(`/v4/${projectId}/hello/run`, bedTokens.foreign),
+      message("hello", projectId),
+    );
     assert.match(await ask("/v4/", bedTokens.project), /^404 .*\/v4\/\{project\}\/\{app\}/);
   }),
 );
@@ -91,9 +123,14 @@ test(
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
     bed.setReplicas(await httpReplica(t, (_request, response) => response.end("ok")));
-    const response = await bed.call("/run", { headers: { authorization: `Bearer late.${bedTokens.project}` } });
+    const response = await bed.call("/run", {
+      headers: { authorization: `Bearer late.${bedTokens.project}` },
+    });
     assert.equal(await response.text(), "ok");
-    assert.equal((await bed.call("/run", { headers: { authorization: "Bearer late.broken" } })).status, 503);
+    assert.equal(
+      (await bed.call("/run", { headers: { authorization: "Bearer late.broken" } })).status,
+      503,
+    );
   }),
 );
 
@@ -101,24 +138,39 @@ test(
   "an app without authentication takes every call, and its callers' tokens are its own",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t, { route: { disableAuth: true } });
-    bed.setReplicas(await httpReplica(t, (request, response) => response.end(request.headers.authorization ?? "none")));
+    bed.setReplicas(
+      await httpReplica(t, (request, response) =>
+        response.end(request.headers.authorization ?? "none"),
+      ),
+    );
     const url = `http://127.0.0.1:${bed.port}${helloPath}/run`;
     assert.equal(await (await fetch(url)).text(), "none");
-    assert.equal(await (await fetch(url, { headers: { authorization: "Basic mine" } })).text(), "Basic mine");
+    assert.equal(
+      await (await fetch(url, { headers: { authorization: "Basic mine" } })).text(),
+      "Basic mine",
+    );
   }),
 );
 
 test(
   "an app without a release answers 503 with the state of its build",
   bothWays(async (t, openBed) => {
-    const bed = await openBed(t, { route: { live: null, latestBuild: { status: "building", reason: null } } });
+    const bed = await openBed(t, {
+      route: { live: null, latestBuild: { status: "building", reason: null } },
+    });
     const building = await bed.call("/run");
     assert.equal(building.status, 503);
-    assert.match(await building.text(), /has no release yet: its latest build is in state building/);
+    assert.match(
+      await building.text(),
+      /has no release yet: its latest build is in state building/,
+    );
     assert.ok(building.headers.get("retry-after"));
     bed.setRoute({ latestBuild: { status: "build_failure", reason: "no main.py" } });
     assert.match(await (await bed.call("/run")).text(), /build_failure: no main\.py/);
-    bed.setRoute({ latestBuild: { status: "success", reason: null }, unreadable: "Its settings are wrong." });
+    bed.setRoute({
+      latestBuild: { status: "success", reason: null },
+      unreadable: "Its settings are wrong.",
+    });
     const unreadable = await bed.call("/run");
     assert.equal(unreadable.status, 503);
     assert.match(await unreadable.text(), /hello cannot be started\. Its settings are wrong\./);
@@ -146,14 +198,18 @@ test(
       await rawReplica(t, (socket) => {
         socket.on("data", (chunk: Buffer) => {
           const line = chunk.toString("latin1");
-          if (line.startsWith("HEAD")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n");
+          if (line.startsWith("HEAD"))
+            socket.write("HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n");
           else if (line.includes("/none")) socket.write("HTTP/1.1 204 No Content\r\n\r\n");
           else socket.write('HTTP/1.1 304 Not Modified\r\nETag: "a"\r\nContent-Length: 7\r\n\r\n');
         });
       }),
     );
     const head = await bed.call("/x", { method: "HEAD" });
-    assert.deepEqual([head.status, head.headers.get("content-length"), await head.text()], [200, "42", ""]);
+    assert.deepEqual(
+      [head.status, head.headers.get("content-length"), await head.text()],
+      [200, "42", ""],
+    );
     const none = await bed.call("/none");
     assert.deepEqual([none.status, await none.text()], [204, ""]);
     const same = await bed.call("/same");
@@ -167,10 +223,13 @@ test(
     const bed = await openBed(t);
     bed.setReplicas(
       await rawReplica(t, (socket) => {
-        socket.once("data", () => socket.end("HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\nold but fine"));
+        socket.once("data", () =>
+          socket.end("HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\nold but fine"),
+        );
       }),
     );
-    for (let times = 0; times < 3; times++) assert.equal(await (await bed.call("/run")).text(), "old but fine");
+    for (let times = 0; times < 3; times++)
+      assert.equal(await (await bed.call("/run")).text(), "old but fine");
   }),
 );
 
@@ -185,7 +244,9 @@ test(
       }),
     );
     const client = await bed.connect();
-    client.send(`GET ${helloPath}/run HTTP/1.0\r\nAuthorization: Bearer ${bedTokens.project}\r\n\r\n`);
+    client.send(
+      `GET ${helloPath}/run HTTP/1.0\r\nAuthorization: Bearer ${bedTokens.project}\r\n\r\n`,
+    );
     await client.sawEnd();
     assert.match(client.text, /\r\n\r\nin chunks$/);
     assert.doesNotMatch(client.text, /transfer-encoding/i);
@@ -209,7 +270,11 @@ test(
     await announced.sees("HTTP/1.1 413 ");
     assert.equal(requests, 0);
     const chunked = await bed.connect();
-    chunked.ask(`POST ${helloPath}/run`, ["Transfer-Encoding: chunked"], `186a1\r\n${"x".repeat(100_001)}\r\n`);
+    chunked.ask(
+      `POST ${helloPath}/run`,
+      ["Transfer-Encoding: chunked"],
+      `186a1\r\n${"x".repeat(100_001)}\r\n`,
+    );
     await chunked.sees("HTTP/1.1 413 ");
     await chunked.sees("larger than 100000 bytes");
     await until("nothing runs any more", () => bed.proxy.demandOf(bed.appId).running === 0);
@@ -231,7 +296,9 @@ test(
     const length = 8_000_000;
     const strange = await bed.connect();
     const known = await bed.connect();
-    strange.send(`POST ${helloPath}/run HTTP/1.1\r\nHost: test\r\nContent-Length: ${length}\r\n\r\n`);
+    strange.send(
+      `POST ${helloPath}/run HTTP/1.1\r\nHost: test\r\nContent-Length: ${length}\r\n\r\n`,
+    );
     known.ask(`POST ${helloPath}/run`, [`Content-Length: ${length}`]);
     for (const [client, answer] of [
       [strange, "HTTP/1.1 401 "],
@@ -242,7 +309,9 @@ test(
       // Rejects when the connection is reset.
       await new Promise<void>((resolve, reject) => {
         client.socket.once("error", reject);
-        client.socket.write("x".repeat(length - 100_000), (error) => (error ? reject(error) : resolve()));
+        client.socket.write("x".repeat(length - 100_000), (error) =>
+          error ? reject(error) : resolve(),
+        );
       });
     }
     assert.deepEqual(bodies, ["begun"]);
@@ -280,7 +349,8 @@ test(
     await until("the call is told about", () => bed.finished.length === 1);
     const [call] = bed.finished;
     assert.equal(call?.runId, response.headers.get("x-request-id"));
-    const { outcome, status, method, path, requestBytes, answerBytes, isWebSocket, lineMs } = call ?? {};
+    const { outcome, status, method, path, requestBytes, answerBytes, isWebSocket, lineMs } =
+      call ?? {};
     assert.deepEqual(
       { outcome, status, method, path, requestBytes, answerBytes, isWebSocket, lineMs },
       {
@@ -302,11 +372,16 @@ test(
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
     bed.setReplicas(
-      await httpReplica(t, (request, response) => response.writeHead(request.url === "/a" ? 200 : 500).end()),
+      await httpReplica(t, (request, response) =>
+        response.writeHead(request.url === "/a" ? 200 : 500).end(),
+      ),
     );
     for (const path of ["/a", "/a", "/b"]) await (await bed.call(path)).text();
     const [meter] = bed.proxy.meters();
-    assert.deepEqual([meter?.appId, meter?.answers, meter?.running], [bed.appId, [0, 2, 0, 0, 1], 0]);
+    assert.deepEqual(
+      [meter?.appId, meter?.answers, meter?.running],
+      [bed.appId, [0, 2, 0, 0, 1], 0],
+    );
     const { buckets } = bed.proxy.times.duration;
     assert.equal(
       buckets.reduce((sum, count) => sum + count),

@@ -1,5 +1,5 @@
-// Calls of replicas that have died, as the proxy notices it first: they were refused a connection, so no replica has seen a
-// byte of them, and they wait for one that is alive.
+// Calls of replicas that have died, as the proxy notices it first: they were refused a connection,
+// so no replica has seen a byte of them, and they wait for one that is alive.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualClock } from "./support/virtual-clock.ts";
@@ -25,7 +25,12 @@ test(
   bothWays(async (t, openBed) => {
     const clock = new VirtualClock();
     const bed = await openBed(t, { clock, limits: { lineWaitMs: 60_000 } });
-    const dead = [await closedPort(t), await closedPort(t), await closedPort(t), await closedPort(t)];
+    const dead = [
+      await closedPort(t),
+      await closedPort(t),
+      await closedPort(t),
+      await closedPort(t),
+    ];
     bed.setReplicas(...dead);
     const first = bed.call("/run", { method: "POST", body: "mine" });
     const second = bed.call("/run");
@@ -86,7 +91,10 @@ test(
     bed.setReplicas(stopping, alive);
     const refused = await bed.call("/run", { method: "POST", body: "mine" });
     assert.equal(refused.status, 503);
-    assert.deepEqual([refused.headers.get("slipway-refused"), refused.headers.get("retry-after")], [null, "1"]);
+    assert.deepEqual(
+      [refused.headers.get("slipway-refused"), refused.headers.get("retry-after")],
+      [null, "1"],
+    );
     for (let times = 0; times < 3; times++) {
       assert.equal(await (await bed.call("/run", { method: "POST", body: "mine" })).text(), "mine");
     }

@@ -1,5 +1,6 @@
-// Plain calls that name a `webhookEndpoint`: the caller is served exactly as without it, and what the caller got - the
-// app's answer or the platform's fault - is handed over once, when it is complete.
+// Plain calls that name a `webhookEndpoint`: the caller is served exactly as without it, and what
+// the caller got - the app's answer or the platform's fault - is handed over once, when it is
+// complete.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test, type TestContext } from "node:test";
@@ -27,10 +28,15 @@ const query = `webhookEndpoint=${encodeURIComponent(url)}`;
 type OpenBed = (t: TestContext, bed?: BedOptions) => Promise<ProxyBed>;
 type Forwarding = { readonly bed: ProxyBed; readonly forwarded: ForwardedAnswer[] };
 
-async function openForwarding(t: TestContext, openBed: OpenBed, given: BedOptions = {}): Promise<Forwarding> {
+async function openForwarding(
+  t: TestContext,
+  openBed: OpenBed,
+  given: BedOptions = {},
+): Promise<Forwarding> {
   const forwarded: ForwardedAnswer[] = [];
   const forwarding = {
-    check: (asked: string) => (asked === url ? null : new Fault("invalid", `webhookEndpoint is not ${url}: ${asked}`)),
+    check: (asked: string) =>
+      asked === url ? null : new Fault("invalid", `webhookEndpoint is not ${url}: ${asked}`),
     forward: (answer: ForwardedAnswer): void => void forwarded.push(answer),
     bytesMax: 100_000,
   };
@@ -53,7 +59,9 @@ test(
         const { "x-webhook-secret": secret, "idempotency-key": key } = request.headers;
         seen.push([request.url, secret as string | undefined, key as string | undefined]);
         const body = Buffer.concat((await request.toArray()) as Buffer[]);
-        response.writeHead(418, { "Content-Type": "text/plain" }).end(Buffer.concat([body, Buffer.from([0, 255])]));
+        response
+          .writeHead(418, { "Content-Type": "text/plain" })
+          .end(Buffer.concat([body, Buffer.from([0, 255])]));
       }),
     );
     const response = await bed.call(`/run?x=1&${query}`, {
@@ -123,7 +131,10 @@ test(
       ["HTTP/1.1 204 No Content\r\n\r\n", "204 null "],
       ["HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "200 null "],
       ["HTTP/1.1 200 OK\r\ncontent-TYPE:\tx/y \r\nContent-Length: 2\r\n\r\nok", "200 x/y ok"],
-      ["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n", "200 null abc"],
+      [
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n",
+        "200 null abc",
+      ],
     ] as const;
     for (const [answer, expected] of answers) {
       forwarded.length = 0;
@@ -133,7 +144,9 @@ test(
       assert.equal(forwarded.map(inShort)[0], expected);
     }
     bed.setReplicas(
-      await rawReplica(t, (socket) => socket.on("data", () => socket.end("HTTP/1.1 200 OK\r\n\r\nto the end"))),
+      await rawReplica(t, (socket) =>
+        socket.on("data", () => socket.end("HTTP/1.1 200 OK\r\n\r\nto the end")),
+      ),
     );
     assert.equal(await (await bed.call(`/run?${query}`)).text(), "to the end");
     assert.equal(forwarded.map(inShort)[1], "200 null to the end");
@@ -145,7 +158,9 @@ test(
   bothWays(async (t, openBed) => {
     const { bed, forwarded } = await openForwarding(t, openBed);
     const length = 3_000_000;
-    bed.setReplicas(await httpReplica(t, (_request, response) => response.end(Buffer.alloc(length))));
+    bed.setReplicas(
+      await httpReplica(t, (_request, response) => response.end(Buffer.alloc(length))),
+    );
     const response = await bed.call(`/run?${query}`);
     assert.equal((await response.arrayBuffer()).byteLength, length);
     assert.deepEqual(forwarded.map(inShort), [`200 null ${length} bytes`]);
@@ -237,7 +252,10 @@ test(
     await client.sawEnd();
     assert.match(client.text, /half$/);
     assert.equal(forwarded.length, 1);
-    assert.match(forwarded.map(inShort)[0] ?? "", /^502 application\/json \{"message":"The app's replica failed/);
+    assert.match(
+      forwarded.map(inShort)[0] ?? "",
+      /^502 application\/json \{"message":"The app's replica failed/,
+    );
   }),
 );
 
@@ -248,7 +266,10 @@ test(
     bed.setReplicas(await httpReplica(t, () => assert.fail("the app is not to be asked")));
     const headers = { authorization: `Bearer ${bedTokens.foreign}` };
     assert.equal((await bed.call(`/run?${query}`, { headers })).status, 404);
-    assert.equal((await bed.call(`/run?${query}`, { headers: { authorization: "Bearer none" } })).status, 401);
+    assert.equal(
+      (await bed.call(`/run?${query}`, { headers: { authorization: "Bearer none" } })).status,
+      401,
+    );
     const bad = await bed.call("/run?webhookEndpoint=http%3A%2F%2F10.0.0.1");
     assert.equal(bad.status, 400);
     assert.match(await bad.text(), /webhookEndpoint is not/);

@@ -1,9 +1,17 @@
-// Requests whose end or version could be read in two ways, and bytes behind a request that says it is the last one: each
-// request is answered once or refused once, in its turn, and whatever cannot be read for sure ends the connection.
+// Requests whose end or version could be read in two ways, and bytes behind a request that says it
+// is the last one: each request is answered once or refused once, in its turn, and whatever cannot
+// be read for sure ends the connection.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
-import { bedTokens, bothWays, helloPath, httpReplica, type ProxyBed, type RawClient } from "./support/proxy-bed.ts";
+import {
+  bedTokens,
+  bothWays,
+  helloPath,
+  httpReplica,
+  type ProxyBed,
+  type RawClient,
+} from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const token = `Authorization: Bearer ${bedTokens.project}`;
@@ -30,7 +38,13 @@ const lasts = [
     `${head(`POST ${helloPath}/run HTTP/1.1`, "Content-Length: 2", "Connection: close")}hi`,
   ],
 ] as const;
-const behind = ["\r\n\r\n", "x", "not http at all\r\n\r\n", head(`GET ${helloPath}/more HTTP/1.1`), "y".repeat(70_000)];
+const behind = [
+  "\r\n\r\n",
+  "x",
+  "not http at all\r\n\r\n",
+  head(`GET ${helloPath}/more HTTP/1.1`),
+  "y".repeat(70_000),
+];
 
 for (const [what, request] of lasts) {
   test(
@@ -99,7 +113,10 @@ test(
     for (const path of [`${helloPath}/run`, "/v2/x"]) {
       for (const fields of [[], ["Connection: keep-alive"], ["Expect: 100-continue"]]) {
         const request = head(`POST ${path} HTTP/1.0`, "Transfer-Encoding: chunked", ...fields);
-        const client = await say(bed, `${request}2\r\nhi\r\n0\r\n\r\n${head(`GET ${path} HTTP/1.0`)}`);
+        const client = await say(
+          bed,
+          `${request}2\r\nhi\r\n0\r\n\r\n${head(`GET ${path} HTTP/1.0`)}`,
+        );
         assert.deepEqual(statuses(client.text), ["400"]);
         assert.match(client.text, /"message":"HTTP\/1\.0 does not support Transfer-Encoding/);
       }
@@ -116,7 +133,10 @@ test(
     bed.setReplicas(await httpReplica(t, (_asked, response) => response.end(String(++calls))));
     for (const version of ["0.9", "2.0", "1.2", "3.0"]) {
       for (const path of [`${helloPath}/run`, "/v2/x"]) {
-        const client = await say(bed, head(`GET ${path} HTTP/${version}`, "Connection: keep-alive"));
+        const client = await say(
+          bed,
+          head(`GET ${path} HTTP/${version}`, "Connection: keep-alive"),
+        );
         assert.match(client.text, /^HTTP\/1\.1 505 HTTP Version Not Supported\r\n/, version);
         assert.deepEqual(statuses(client.text), ["505"]);
       }
@@ -134,7 +154,10 @@ test(
     const bed = await openBed(t);
     const waiting: ServerResponse[] = [];
     bed.setReplicas(await httpReplica(t, (_asked, response) => waiting.push(response)));
-    const bodies = ["garbage\r\n\r\n", `${head(`POST ${helloPath}/two HTTP/1.1`, "Transfer-Encoding: chunked")}zz\r\n`];
+    const bodies = [
+      "garbage\r\n\r\n",
+      `${head(`POST ${helloPath}/two HTTP/1.1`, "Transfer-Encoding: chunked")}zz\r\n`,
+    ];
     for (const rest of bodies) {
       waiting.length = 0;
       const client = await bed.connect();
@@ -159,7 +182,9 @@ test(
       }),
     );
     const client = await bed.connect();
-    client.send(`${head(`POST ${helloPath}/run HTTP/1.1`, "Transfer-Encoding: chunked")}2\r\nhi\r\n`);
+    client.send(
+      `${head(`POST ${helloPath}/run HTTP/1.1`, "Transfer-Encoding: chunked")}2\r\nhi\r\n`,
+    );
     await client.sees("begun");
     client.send("zz\r\n");
     await client.sawEnd();

@@ -7,7 +7,12 @@ import { settingsWith } from "./support/app-settings.ts";
 import { httpReplica, openProxyBed, projectId } from "./support/proxy-bed.ts";
 
 function routeTo(project: ProjectId, live: AppRoute["live"]): AppRoute {
-  const app = { appId: appIdOf(project, "hello"), projectId: project, appName: "hello", disableAuth: false };
+  const app = {
+    appId: appIdOf(project, "hello"),
+    projectId: project,
+    appName: "hello",
+    disableAuth: false,
+  };
   return { ...app, live, latestBuild: { status: "initializing", reason: null } };
 }
 
@@ -23,7 +28,9 @@ test("a call of an app without a release looks once more before it is refused", 
     if (isPromoted) known = routeTo(projectId, live);
     return Promise.resolve();
   };
-  const bed = await openProxyBed(t, { options: { routes: { find: () => known, byAppId: () => known, refresh } } });
+  const bed = await openProxyBed(t, {
+    options: { routes: { find: () => known, byAppId: () => known, refresh } },
+  });
   bed.setReplicas(await httpReplica(t, (_request, response) => response.end("served")));
   const early = await bed.call("/run");
   assert.equal(early.status, 503);

@@ -1,8 +1,15 @@
-// Apps and callers that mean harm: what they send must neither fill the platform's memory, nor pass for something that
-// the platform said, nor reach beyond the app.
+// Apps and callers that mean harm: what they send must neither fill the platform's memory, nor pass
+// for something that the platform said, nor reach beyond the app.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerWith, bothWays, Flood, helloPath, openProxyBed, rawReplica } from "./support/proxy-bed.ts";
+import {
+  answerWith,
+  bothWays,
+  Flood,
+  helloPath,
+  openProxyBed,
+  rawReplica,
+} from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const good = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
@@ -66,7 +73,14 @@ test(
     const names = [...(await bed.call("/run")).headers.keys()].filter(
       (name) => !/^(?:connection|keep-alive)$/.test(name),
     );
-    const own = ["content-length", "content-security-policy", "date", "vary", "x-mine", "x-request-id"];
+    const own = [
+      "content-length",
+      "content-security-policy",
+      "date",
+      "vary",
+      "x-mine",
+      "x-request-id",
+    ];
     assert.deepEqual(names.sort(), own);
   }),
 );
@@ -85,8 +99,18 @@ test(
       ),
     );
     const client = await bed.connect();
-    const looks = ["X_Forwarded_For: 6.6.6.6", "x_request_id: mine", "X_Mine: yes", "Transfer-Encoding: chunked"];
-    const trailers = ["X-Forwarded-For: 6.6.6.6", "Authorization: Bearer x", "X-Request-Id: mine", "X-Kept: yes"];
+    const looks = [
+      "X_Forwarded_For: 6.6.6.6",
+      "x_request_id: mine",
+      "X_Mine: yes",
+      "Transfer-Encoding: chunked",
+    ];
+    const trailers = [
+      "X-Forwarded-For: 6.6.6.6",
+      "Authorization: Bearer x",
+      "X-Request-Id: mine",
+      "X-Kept: yes",
+    ];
     client.ask(`POST ${helloPath}/run`, looks, `2\r\nhi\r\n0\r\n${trailers.join("\r\n")}\r\n\r\n`);
     await client.sees("good");
     assert.ok(seen.includes("X_Mine: yes"));

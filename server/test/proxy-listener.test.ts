@@ -1,4 +1,5 @@
-// The one listener of the platform: who gets which request, what strangers may not do to it, and how it stops.
+// The one listener of the platform: who gets which request, what strangers may not do to it, and
+// how it stops.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
@@ -52,8 +53,14 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
     ["not http at all\r\n\r\n", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
     [`GET / HTTP/1.1\r\nHost: x\r\nX: ${"y".repeat(40_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
     ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 .*"message":"The request has no Host header: /s],
-    [`GET ${helloPath}/run HTTP/1.1\r\n\r\n`, /^HTTP\/1\.1 400 .*"message":"The request has no Host header: /s],
-    ["\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
+    [
+      `GET ${helloPath}/run HTTP/1.1\r\n\r\n`,
+      /^HTTP\/1\.1 400 .*"message":"The request has no Host header: /s,
+    ],
+    [
+      "\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
+      /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s,
+    ],
     [
       "get / HTTP/1.1\r\nHost: x\r\n\r\n",
       /^HTTP\/1\.1 405 .*Allow: GET, .*"message":"The method get is not allowed\. .*capitals: GET/s,
@@ -62,7 +69,10 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
       `FETCH ${helloPath}/run HTTP/1.1\r\nHost: x\r\n\r\n`,
       /^HTTP\/1\.1 405 .*Allow: GET, .*The method FETCH is not allowed/s,
     ],
-    ["CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", /^HTTP\/1\.1 405 .*Allow: GET, .*The method CONNECT is not allowed/s],
+    [
+      "CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+      /^HTTP\/1\.1 405 .*Allow: GET, .*The method CONNECT is not allowed/s,
+    ],
     ["GET / HTTP/1.1\r\nHost: x\r\nA: b\n\r\n\r\n", /^HTTP\/1\.1 400 /],
   ];
   for (const [bytes, answer] of asked) {
@@ -82,11 +92,17 @@ test("a browser that goes to a page of the platform with too many cookies is tol
     const client = await bed.connect();
     client.send(`GET ${path} HTTP/1.1\r\nHost: x\r\n${fields.join("\r\n")}\r\n\r\n`);
     await client.sawEnd();
-    assert.match(client.text, /^HTTP\/1\.1 431 .*"message":"The head of the request is longer than 32768 bytes/s);
+    assert.match(
+      client.text,
+      /^HTTP\/1\.1 431 .*"message":"The head of the request is longer than 32768 bytes/s,
+    );
     return client.text;
   };
   const cleared = await ask("/dashboard", navigates, cookie);
-  assert.match(cleared, /\r\nClear-Site-Data: "cookies"\r\n.*The browser was told to delete the cookies/s);
+  assert.match(
+    cleared,
+    /\r\nClear-Site-Data: "cookies"\r\n.*The browser was told to delete the cookies/s,
+  );
   const kept = [
     await ask("/dashboard", cookie),
     await ask("/dashboard", "Sec-Fetch-Mode: no-cors", cookie),
@@ -142,7 +158,10 @@ test("a stop lets running calls end, answers new ones 503, and closes what is id
       const client = await bed.connect();
       client.ask(line, fields);
       await client.sees('{"message":"The platform is stopping."}');
-      assert.match(client.text, /^HTTP\/1\.1 503 .*\r\nRetry-After: \d+\r\n.*Connection: close\r\n/s);
+      assert.match(
+        client.text,
+        /^HTTP\/1\.1 503 .*\r\nRetry-After: \d+\r\n.*Connection: close\r\n/s,
+      );
       client.socket.destroy();
     }
   };
@@ -239,10 +258,18 @@ test("a client that wants its connection closed after the answer gets that", asy
     bed.setReplicas(await httpReplica(t, (_request, response) => response.end("answer")));
     for (const token of ["good", "bad"]) {
       const client = await bed.connect();
-      const fields = ["Host: test", `Authorization: Bearer ${token === "good" ? bedTokens.project : "x"}`];
-      client.send(`GET ${helloPath}/run HTTP/1.1\r\n${fields.join("\r\n")}\r\nConnection: close\r\n\r\n`);
+      const fields = [
+        "Host: test",
+        `Authorization: Bearer ${token === "good" ? bedTokens.project : "x"}`,
+      ];
+      client.send(
+        `GET ${helloPath}/run HTTP/1.1\r\n${fields.join("\r\n")}\r\nConnection: close\r\n\r\n`,
+      );
       await client.sawEnd();
-      assert.match(client.text, /^HTTP\/1\.1 (?:200|401) .*\r\nConnection: close\r\n.*(?:answer|token).*/s);
+      assert.match(
+        client.text,
+        /^HTTP\/1\.1 (?:200|401) .*\r\nConnection: close\r\n.*(?:answer|token).*/s,
+      );
     }
   }
 });

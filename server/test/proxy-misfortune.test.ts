@@ -1,5 +1,6 @@
-// What goes wrong around a call: clients that go away, replicas that break off, hang, or lie about their answers. The
-// client always learns the truth, the other side is let go at once, and the replica's place is free again.
+// What goes wrong around a call: clients that go away, replicas that break off, hang, or lie about
+// their answers. The client always learns the truth, the other side is let go at once, and the
+// replica's place is free again.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -112,7 +113,10 @@ test(
     bed.setReplicas(await rawReplica(t, (socket) => socket.once("data", () => socket.destroy())));
     const response = await bed.call("/run", { method: "POST", body: "{}" });
     assert.equal(response.status, 502);
-    assert.match(await response.text(), /The app's replica failed: the replica closed the connection\./);
+    assert.match(
+      await response.text(),
+      /The app's replica failed: the replica closed the connection\./,
+    );
     assert.match(response.headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/);
     await untilFree(bed);
   }),
@@ -142,7 +146,10 @@ test(
       );
       const response = await bed.call("/run");
       assert.equal(response.status, 502, answer.slice(0, 60));
-      assert.doesNotMatch(`${JSON.stringify([...response.headers])}${await response.text()}`, /evil/i);
+      assert.doesNotMatch(
+        `${JSON.stringify([...response.headers])}${await response.text()}`,
+        /evil/i,
+      );
       assert.equal(await (await bed.call("/run")).text(), "good");
       assert.equal(connections, 2);
     }
@@ -163,7 +170,9 @@ test(
         }),
       );
       // The second call waits for the first, and so begins in the very moment in which that ends.
-      const answers = await Promise.all([bed.call("/one"), bed.call("/two")].map(async (call) => (await call).text()));
+      const answers = await Promise.all(
+        [bed.call("/one"), bed.call("/two")].map(async (call) => (await call).text()),
+      );
       assert.deepEqual(answers, ["good", "good"]);
       if (isSentLater) {
         const before = sockets.length;
@@ -207,7 +216,11 @@ test(
   "a call that may not be repeated is sent once, whatever becomes of it",
   bothWays(async (t, openBed) => {
     // Neither one with an effect, nor one of whose body something was sent.
-    for (const init of [{ method: "POST" }, { method: "POST", body: "{}" }, { method: "PUT", body: "{}" }]) {
+    for (const init of [
+      { method: "POST" },
+      { method: "POST", body: "{}" },
+      { method: "PUT", body: "{}" },
+    ]) {
       const bed = await openBed(t);
       let received = 0;
       bed.setReplicas(
@@ -291,7 +304,9 @@ test(
     bed.setReplicas(
       await rawReplica(t, (socket) => {
         connections++;
-        socket.once("data", () => socket.write("HTTP/1.1 429 Slow Down\r\nContent-Length: 5\r\n\r\nlater"));
+        socket.once("data", () =>
+          socket.write("HTTP/1.1 429 Slow Down\r\nContent-Length: 5\r\n\r\nlater"),
+        );
       }),
     );
     const client = await bed.connect();

@@ -1,5 +1,5 @@
-// What pages of an open app can do in the browser of somebody who is signed in to the dashboard of the same platform: no
-// more than a stranger's.
+// What pages of an open app can do in the browser of somebody who is signed in to the dashboard of
+// the same platform: no more than a stranger's.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, request, type IncomingMessage, type RequestListener } from "node:http";
@@ -74,7 +74,12 @@ for (const takesPlain of [true, false]) {
       options: { appHosts: new AppHosts("apps.example") },
     });
     bed.setReplicas(await startReplica(t, attack));
-    for (const host of ["slipway.example", "127.0.0.1:7070", "apps.example", "hello-p-00000001.localhost"]) {
+    for (const host of [
+      "slipway.example",
+      "127.0.0.1:7070",
+      "apps.example",
+      "hello-p-00000001.localhost",
+    ]) {
       const { statusCode, headersDistinct: all } = await get(bed, { host });
       assert.equal(statusCode, 200);
       const [own, policy, ...more] = all["content-security-policy"] ?? [];
@@ -85,7 +90,11 @@ for (const takesPlain of [true, false]) {
     for (const host of ["hello-p-00000001.apps.example", "Hello-P-00000001.APPS.example:8443"]) {
       for (const path of ["/page", `${helloPath}/page`]) {
         const { headersDistinct: all } = await get(bed, { host }, path);
-        assert.deepEqual(all["content-security-policy"], ["script-src 'self'"], "it is alone there");
+        assert.deepEqual(
+          all["content-security-policy"],
+          ["script-src 'self'"],
+          "it is alone there",
+        );
         assert.deepEqual(all["set-cookie"], ["of_the_app=1; Path=/"], "and keeps to its own name");
       }
     }
@@ -101,7 +110,11 @@ test(
     const { headersDistinct: all } = await get(bed, { authorization });
     assert.match(all["content-security-policy"]?.[1] ?? "none", sandbox);
     assert.deepEqual(all["vary"], ["Authorization"]);
-    assert.deepEqual(all["set-cookie"], [bound], "all cookies of one name and port are in one place");
+    assert.deepEqual(
+      all["set-cookie"],
+      [bound],
+      "all cookies of one name and port are in one place",
+    );
     const own = await get(bed, { authorization, host: "hello-p-00000001.localhost" }, "/page");
     assert.deepEqual(own.headersDistinct["content-security-policy"], ["script-src 'self'"]);
     assert.deepEqual(own.headersDistinct["vary"], ["Authorization"]);
@@ -129,7 +142,10 @@ test("an app that takes a WebSocket or refuses it binds its cookies to its own p
     const client = await bed.connect();
     client.ask(`GET ${helloPath}/`, ["Connection: Upgrade", "Upgrade: websocket"]);
     await client.sees("\r\n\r\n");
-    assert.match(client.text, new RegExp(`^HTTP/1\\.1 (?:101|403) [^]*\\r\\nSet-Cookie: ${bound}\\r\\n`));
+    assert.match(
+      client.text,
+      new RegExp(`^HTTP/1\\.1 (?:101|403) [^]*\\r\\nSet-Cookie: ${bound}\\r\\n`),
+    );
     assert.equal(client.text.match(/Set-Cookie/gi)?.length, 1);
   }
   answer = `${hints}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood`;
@@ -147,7 +163,9 @@ test(
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
     bed.setReplicas(
-      await httpReplica(t, (asked, response) => response.end(JSON.stringify(asked.headers.cookie ?? null))),
+      await httpReplica(t, (asked, response) =>
+        response.end(JSON.stringify(asked.headers.cookie ?? null)),
+      ),
     );
     const cookies = {
       "a=1; slipway_session=secret; b=2": "a=1; b=2",

@@ -1,5 +1,6 @@
-// One connection, many calls, in whatever pieces they arrive: some are read by our own reader, with the first that is not
-// plain node's server takes over. No call may be lost, carried out twice, or get another one's answer.
+// One connection, many calls, in whatever pieces they arrive: some are read by our own reader, with
+// the first that is not plain node's server takes over. No call may be lost, carried out twice, or
+// get another one's answer.
 import assert from "node:assert/strict";
 import { duplexPair, type Duplex } from "node:stream";
 import { test } from "node:test";
@@ -26,7 +27,10 @@ const asks = fc.array(
 );
 type Cuts = "calls" | "crumbs" | readonly number[];
 
-/** Where the bytes are cut: call by call, bodies in crumbs behind their heads, or anywhere, as parts of the whole. */
+/**
+ * Where the bytes are cut: call by call, bodies in crumbs behind their heads, or anywhere, as parts
+ * of the whole.
+ */
 const cuts: fc.Arbitrary<Cuts> = fc.oneof(
   fc.constantFrom("calls" as const, "crumbs" as const),
   fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 12 }),
@@ -52,7 +56,11 @@ function piecesOf(texts: readonly string[], at: Cuts): readonly string[] {
   if (at === "calls") return texts;
   if (at === "crumbs") return texts.flatMap(crumbsOf);
   const whole = texts.join("");
-  const places = [0, ...at.map((part) => Math.floor(part * whole.length)).sort((a, b) => a - b), whole.length];
+  const places = [
+    0,
+    ...at.map((part) => Math.floor(part * whole.length)).sort((a, b) => a - b),
+    whole.length,
+  ];
   return places.slice(1).map((place, index) => whole.slice(places[index], place));
 }
 

@@ -1,6 +1,6 @@
-// Plain calls are read by a reader of our own, all others by node's HTTP server. Whatever ours takes for a call must be
-// exactly one call to node's too, with the same method, target, fields and body: else a request could be two things at once,
-// depending on how its bytes happened to arrive.
+// Plain calls are read by a reader of our own, all others by node's HTTP server. Whatever ours
+// takes for a call must be exactly one call to node's too, with the same method, target, fields and
+// body: else a request could be two things at once, depending on how its bytes happened to arrive.
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { duplexPair } from "node:stream";
@@ -11,7 +11,9 @@ import { PlainReader, type PlainRequest } from "#proxy/plain-request.ts";
 import { RequestFields } from "#proxy/request-fields.ts";
 import { until } from "./support/until.ts";
 
-/** What node's server makes of the bytes, in the words of ours; a text says what is wrong with them. */
+/**
+ * What node's server makes of the bytes, in the words of ours; a text says what is wrong with them.
+ */
 type Reading = { method: string; url: string; fields: RequestFields; body: string } | string;
 
 class NodeReader {
@@ -20,7 +22,11 @@ class NodeReader {
   #open = 0;
 
   constructor() {
-    this.#server = createServer({ insecureHTTPParser: false, maxHeaderSize: 32_768, requestTimeout: 0 });
+    this.#server = createServer({
+      insecureHTTPParser: false,
+      maxHeaderSize: 32_768,
+      requestTimeout: 0,
+    });
     this.#server.on(
       "request",
       (request: IncomingMessage, response: ServerResponse) => void this.#take(request, response),
@@ -145,9 +151,14 @@ type Edit = { readonly at: number; readonly cut: number; readonly piece: string 
 function edited(text: string, edits: readonly Edit[]): string {
   let result = text;
   for (const { at, cut, piece } of edits) {
-    const ends = [...result.matchAll(/\r\n|:| /g)].flatMap(({ index, 0: { length } }) => [index, index + length]);
+    const ends = [...result.matchAll(/\r\n|:| /g)].flatMap(({ index, 0: { length } }) => [
+      index,
+      index + length,
+    ]);
     const place =
-      at < 0.8 ? (ends[Math.floor((at / 0.8) * ends.length)] ?? 0) : Math.floor((at - 0.8) * 5 * result.length);
+      at < 0.8
+        ? (ends[Math.floor((at / 0.8) * ends.length)] ?? 0)
+        : Math.floor((at - 0.8) * 5 * result.length);
     result = result.slice(0, place) + piece + result.slice(place + cut);
   }
   return result;
@@ -163,10 +174,23 @@ const requests = fc
   .map(([text, edits]) => edited(text, edits));
 
 function describe({ method, url, fields, body }: PlainRequest | Exclude<Reading, string>): unknown {
-  const { passed, cookieLines, authorization, host, contentLength, isChunked, refused, closes } = fields;
+  const { passed, cookieLines, authorization, host, contentLength, isChunked, refused, closes } =
+    fields;
   // Node takes the blanks around values off, and ours passes them on as they are.
   const lines = passed.replaceAll(/:[ \t]*/g, ": ").replaceAll(/[ \t]+\r\n/g, "\r\n");
-  return { method, url, lines, cookieLines, authorization, host, contentLength, isChunked, refused, closes, body };
+  return {
+    method,
+    url,
+    lines,
+    cookieLines,
+    authorization,
+    host,
+    contentLength,
+    isChunked,
+    refused,
+    closes,
+    body,
+  };
 }
 
 test("whatever is read as a plain call is exactly one call to node's server too, and the same", async () => {
@@ -190,5 +214,8 @@ test("whatever is read as a plain call is exactly one call to node's server too,
     }),
     { numRuns: 4_000 },
   );
-  assert.ok(plainCount > 300 && otherCount > 300, `the mixture says little: ${plainCount} plain, ${otherCount} others`);
+  assert.ok(
+    plainCount > 300 && otherCount > 300,
+    `the mixture says little: ${plainCount} plain, ${otherCount} others`,
+  );
 });

@@ -1,7 +1,15 @@
-// Apps are served below a path and answer below `/`: they are told the path, and their redirects lead below it.
+// Apps are served below a path and answer below `/`: they are told the path, and their redirects
+// lead below it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openProxyBed, bothWays, helloPath, httpReplica, projectId, rawReplica } from "./support/proxy-bed.ts";
+import {
+  openProxyBed,
+  bothWays,
+  helloPath,
+  httpReplica,
+  projectId,
+  rawReplica,
+} from "./support/proxy-bed.ts";
 import type { AsyncCall } from "#proxy/async-accept.ts";
 
 const root = `/v4/${projectId}/hello`;
@@ -42,12 +50,18 @@ test("a refused WebSocket handshake is redirected below the app's path too", asy
     await rawReplica(t, (socket) => {
       socket.on("data", (chunk: Buffer) => {
         head += chunk.toString("latin1");
-        socket.end("HTTP/1.1 308 Permanent Redirect\r\nLocation: /ws/\r\nContent-Length: 0\r\n\r\n");
+        socket.end(
+          "HTTP/1.1 308 Permanent Redirect\r\nLocation: /ws/\r\nContent-Length: 0\r\n\r\n",
+        );
       });
     }),
   );
   const socket = await bed.connect();
-  socket.ask(`GET ${helloPath}/ws`, ["Connection: Upgrade", "Upgrade: websocket", "X-Forwarded-Prefix: /evil"]);
+  socket.ask(`GET ${helloPath}/ws`, [
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "X-Forwarded-Prefix: /evil",
+  ]);
   await socket.sees(`Location: ${root}/ws/\r\n`);
   assert.deepEqual(head.match(/^x-forwarded-prefix:.*$/gim), [`X-Forwarded-Prefix: ${root}`]);
 });
@@ -62,6 +76,8 @@ test(
     };
     const bed = await openBed(t, { options: { asyncAccept: { accept } } });
     await bed.call("/run?async=true", { headers: { "x-forwarded-prefix": "/evil" } });
-    assert.deepEqual(calls[0]?.lines.match(/^x-forwarded-prefix:.*$/gim), [`X-Forwarded-Prefix: ${root}`]);
+    assert.deepEqual(calls[0]?.lines.match(/^x-forwarded-prefix:.*$/gim), [
+      `X-Forwarded-Prefix: ${root}`,
+    ]);
   }),
 );

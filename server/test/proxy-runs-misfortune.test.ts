@@ -1,5 +1,6 @@
-// What goes wrong around the calls of async runs: replicas that are gone, break off or take too long, keepers that decide
-// late or against it, a line that is full, a platform that stops. Each ends exactly once with its place given back.
+// What goes wrong around the calls of async runs: replicas that are gone, break off or take too
+// long, keepers that decide late or against it, a line that is full, a platform that stops. Each
+// ends exactly once with its place given back.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AppId } from "#lib/ids.ts";
@@ -32,7 +33,10 @@ test("when no replica can be reached it is told so, without addresses and with n
   const [ending] = run.endings;
   assert.ok(ending?.kind === "failed");
   const { message } = ending.fault;
-  assert.match(message, /it takes no connections \(ECONNREFUSED\)\. Check the app's log for the run [0-9a-f-]{36};/);
+  assert.match(
+    message,
+    /it takes no connections \(ECONNREFUSED\)\. Check the app's log for the run [0-9a-f-]{36};/,
+  );
   assert.doesNotMatch(message, /127\.0\.0\.1/);
   // The run's id may hold the digits of a port by chance.
   const words = message.replaceAll(/[0-9a-f-]{36}/g, "");
@@ -69,7 +73,11 @@ test("answers that break off or make no sense are told as sent, whatever came of
     ["nothing at all", "", "end"],
     ["half a head", "HTTP/1.1 200 OK\r\nContent-", "end"],
     ["half a body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "end"],
-    ["half of the chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "reset"],
+    [
+      "half of the chunks",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+      "reset",
+    ],
     ["no HTTP", "SSH-2.0-OpenSSH\r\n\r\n", "end"],
   ];
   for (const [what, answer, way] of broken) {
@@ -84,7 +92,10 @@ test("answers that break off or make no sense are told as sent, whatever came of
     const ending = await run.ended();
     assert.equal(inShort(ending), "replica_failed sent", what);
     assert.ok(ending.kind === "failed");
-    assert.ok(ending.fault.message.includes(`Check the app's log for the run ${run.request.runId}`), what);
+    assert.ok(
+      ending.fault.message.includes(`Check the app's log for the run ${run.request.runId}`),
+      what,
+    );
     assert.doesNotMatch(ending.fault.message, /127\.0\.0\.1|\d{4,5}\b.*port/, what);
     await assertEnded(bed, run, "replica_failed sent");
   }
@@ -98,7 +109,8 @@ test("a connection that the replica closes while it is idle is told from one tha
       let count = 0;
       socket.on("data", (chunk: Buffer) => {
         heads.push(`${index} ${chunk.toString("latin1").slice(0, 4)}`);
-        // The first connection serves one call, and breaks with the second as an idle time that runs out would.
+        // The first connection serves one call, and breaks with the second as an idle time that
+        // runs out would.
         if (index === 0 && count++ > 0) socket.destroy();
         else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
       });
@@ -150,19 +162,29 @@ test("a full line, a line without end and a start that failed are told without a
   const full = await refused.ended();
   assert.equal(inShort(full), "line_full not sent");
   assert.ok(full.kind === "failed");
-  assert.match(full.fault.message, /SLIPWAY_LINE_LENGTH.*Retry-After.*maxReplicaCount or replicaConcurrency/);
+  assert.match(
+    full.fault.message,
+    /SLIPWAY_LINE_LENGTH.*Retry-After.*maxReplicaCount or replicaConcurrency/,
+  );
   assert.equal(full.fault.retryAfterSeconds, 1);
   await clock.advance(5_100);
   await assertEnded(bed, waiting, "line_timeout not sent");
   const third = new WatchedRun(bed);
-  bed.view.put(bed.appId, { ready: [], failure: { kind: "start_failed", reason: "it crashes", retryAtMs: null } });
+  bed.view.put(bed.appId, {
+    ready: [],
+    failure: { kind: "start_failed", reason: "it crashes", retryAtMs: null },
+  });
   await assertEnded(bed, third, "start_failed not sent");
   await assertEnded(bed, new WatchedRun(bed), "start_failed not sent");
 });
 
 test("an app without a release, one that is gone, and a proxy that is closed refuse runs", async (t) => {
   const bed = await openProxyBed(t);
-  await assertEnded(bed, new WatchedRun(bed, { appId: "p-00000001-gone" as AppId }), "not_found not sent");
+  await assertEnded(
+    bed,
+    new WatchedRun(bed, { appId: "p-00000001-gone" as AppId }),
+    "not_found not sent",
+  );
   bed.setRoute({ live: null });
   const run = new WatchedRun(bed);
   assert.equal(run.endings.length, 0, "nothing is told before run() has returned");

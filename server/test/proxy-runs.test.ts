@@ -1,10 +1,17 @@
-// Calls of async runs on the road of plain calls: line, limits and choice of the replica hold for them too, and nothing is
-// sent before the run's keeper says so. Calls that an earlier process sent are counted like its own.
+// Calls of async runs on the road of plain calls: line, limits and choice of the replica hold for
+// them too, and nothing is sent before the run's keeper says so. Calls that an earlier process sent
+// are counted like its own.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import type { ReplicaId } from "#lib/ids.ts";
-import { answerWith, httpReplica, openProxyBed, rawReplica, replicaIdOf } from "./support/proxy-bed.ts";
+import {
+  answerWith,
+  httpReplica,
+  openProxyBed,
+  rawReplica,
+  replicaIdOf,
+} from "./support/proxy-bed.ts";
 import { assertEnded, inShort, waitingReplica, WatchedRun } from "./support/run-watcher.ts";
 import { until } from "./support/until.ts";
 
@@ -34,7 +41,16 @@ test("a run's call reaches the replica as it was accepted, and its answer is gat
     body: Buffer.from("one,two"),
     bodyBytes: 7,
   });
-  const rawHeaders = ["Host", "test", "x-one", "1", "X-Request-Id", run.request.runId, "Content-Length", "3"];
+  const rawHeaders = [
+    "Host",
+    "test",
+    "x-one",
+    "1",
+    "X-Request-Id",
+    run.request.runId,
+    "Content-Length",
+    "3",
+  ];
   assert.deepEqual(seen, [{ method: "POST", url: "/run/x?y=1", rawHeaders, body: "[1]" }]);
   assert.deepEqual(
     run.starts.map((replica) => replica.replicaId),
@@ -83,10 +99,22 @@ test("of an answer that is longer than the limit only its length is told, of one
     }),
   );
   const answerBytesMax = 9;
-  assert.equal(inShort(await new WatchedRun(bed, { path: "/chunks", answerBytesMax }).ended()), "200 10 bytes");
-  assert.equal(inShort(await new WatchedRun(bed, { path: "/chunks", answerBytesMax: 10 }).ended()), "200 xxxxxxxyyy");
-  assert.equal(inShort(await new WatchedRun(bed, { path: "/", answerBytesMax: 3 }).ended()), "200 yyy");
-  assert.equal(inShort(await new WatchedRun(bed, { path: "/", answerBytesMax: 2 }).ended()), "200 3 bytes");
+  assert.equal(
+    inShort(await new WatchedRun(bed, { path: "/chunks", answerBytesMax }).ended()),
+    "200 10 bytes",
+  );
+  assert.equal(
+    inShort(await new WatchedRun(bed, { path: "/chunks", answerBytesMax: 10 }).ended()),
+    "200 xxxxxxxyyy",
+  );
+  assert.equal(
+    inShort(await new WatchedRun(bed, { path: "/", answerBytesMax: 3 }).ended()),
+    "200 yyy",
+  );
+  assert.equal(
+    inShort(await new WatchedRun(bed, { path: "/", answerBytesMax: 2 }).ended()),
+    "200 3 bytes",
+  );
 });
 
 test("nothing more of an answer is read until its keeper has room, and then all of it comes", async (t) => {
@@ -124,7 +152,10 @@ test("nothing more of an answer is read until its keeper has room, and then all 
   assert.ok(sentBytes < whole, `${sentBytes} bytes are on their way`);
   room.resolve();
   const ending = await run.ended();
-  assert.deepEqual([ending.kind, ending.kind === "answered" && ending.body?.length], ["answered", whole]);
+  assert.deepEqual(
+    [ending.kind, ending.kind === "answered" && ending.body?.length],
+    ["answered", whole],
+  );
   assert.equal(toldBytes.at(-1), whole);
 });
 
@@ -133,7 +164,10 @@ test("an answer in a hundred thousand pieces is the same as in one", async (t) =
   const count = 100_000;
   bed.setReplicas(
     await rawReplica(t, (socket) => {
-      answerWith(socket, `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\nx\r\n".repeat(count)}0\r\n\r\n`);
+      answerWith(
+        socket,
+        `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${"1\r\nx\r\n".repeat(count)}0\r\n\r\n`,
+      );
     }),
   );
   const ending = await new WatchedRun(bed, { method: "GET", body: Buffer.alloc(0) }).ended();
@@ -161,7 +195,10 @@ test("runs and plain calls share the replica's places and the line, first come, 
   assert.equal(inShort(await run.ended()), "200 second");
   await until("the last runs", () => answers.length === 3);
   answers[2]?.end("third");
-  assert.deepEqual(await Promise.all([first, last].map(async (call) => await (await call).text())), ["first", "third"]);
+  assert.deepEqual(
+    await Promise.all([first, last].map(async (call) => await (await call).text())),
+    ["first", "third"],
+  );
 });
 
 test("nothing is sent before the keeper has agreed, and its place is taken meanwhile", async (t) => {

@@ -1,5 +1,6 @@
-// Many calls at once through the proxy while replicas misbehave in every way and clients go away: each client gets its own
-// answer or a clear refusal, never somebody else's, and in the end nothing is left over.
+// Many calls at once through the proxy while replicas misbehave in every way and clients go away:
+// each client gets its own answer or a clear refusal, never somebody else's, and in the end nothing
+// is left over.
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
@@ -20,7 +21,8 @@ function seeded(seed: number): (max: number) => number {
 
 /** What a replica does with a call, by the first part of its path. */
 const manners: Record<string, (socket: Socket, id: string) => void> = {
-  whole: (socket, id) => socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${id.length + 2}\r\n\r\n<${id}>`),
+  whole: (socket, id) =>
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${id.length + 2}\r\n\r\n<${id}>`),
   chunks: (socket, id) => {
     socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n<\r\n");
     setImmediate(() => socket.write(`${id.length.toString(16)}\r\n${id}\r\n1\r\n>\r\n0\r\n\r\n`));
@@ -37,7 +39,8 @@ const manners: Record<string, (socket: Socket, id: string) => void> = {
     ),
   cut: (socket, id) => socket.end(`HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n<${id}`),
   silent: (socket) => socket.destroy(),
-  nonsense: (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n<forged>"),
+  nonsense: (socket) =>
+    socket.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n<forged>"),
 };
 const names = Object.keys(manners);
 
@@ -57,13 +60,20 @@ test(
       for (let call = 0; call < callsPerClient; call++) {
         const manner = names[random(names.length)] ?? "whole";
         const isLeaving = random(8) === 0;
-        await oneCall(await bed.connect(), { manner, id: `${client}-${call}`, isLeaving, hasBody: random(2) === 0 });
+        await oneCall(await bed.connect(), {
+          manner,
+          id: `${client}-${call}`,
+          isLeaving,
+          hasBody: random(2) === 0,
+        });
         // Replicas come and go meanwhile; one is always there.
-        if (random(4) === 0) bed.setReplicas(...ports.filter((_port, index) => index === 0 || random(2) === 0));
+        if (random(4) === 0)
+          bed.setReplicas(...ports.filter((_port, index) => index === 0 || random(2) === 0));
       }
     });
     await Promise.all(clients);
-    const isIdle = (): boolean => [...bed.proxy.meters()].every(({ running, waiting }) => running + waiting === 0);
+    const isIdle = (): boolean =>
+      [...bed.proxy.meters()].every(({ running, waiting }) => running + waiting === 0);
     await until("no place is taken", isIdle);
     assert.equal(bed.proxy.demandOf(bed.appId).receivedTotal, bed.finished.length);
     const ids = new Set(bed.finished.map((call) => call.runId));
@@ -76,7 +86,9 @@ function takeCalls(socket: Socket): void {
   let seen = "";
   socket.on("data", (chunk: Buffer) => {
     seen += chunk.toString("latin1");
-    const asked = /^(?:GET|POST) \/(\w+)\/([\d-]+) HTTP\/1\.1\r\n(?:.*\r\n)*?\r\n(?:body)?$/.exec(seen);
+    const asked = /^(?:GET|POST) \/(\w+)\/([\d-]+) HTTP\/1\.1\r\n(?:.*\r\n)*?\r\n(?:body)?$/.exec(
+      seen,
+    );
     if (asked === null) return;
     const hasBody = seen.startsWith("POST");
     if (hasBody && !seen.endsWith("body")) return;
@@ -85,9 +97,17 @@ function takeCalls(socket: Socket): void {
   });
 }
 
-type OneCall = { readonly manner: string; readonly id: string; readonly isLeaving: boolean; readonly hasBody: boolean };
+type OneCall = {
+  readonly manner: string;
+  readonly id: string;
+  readonly isLeaving: boolean;
+  readonly hasBody: boolean;
+};
 
-async function oneCall(client: RawClient, { manner, id, isLeaving, hasBody }: OneCall): Promise<void> {
+async function oneCall(
+  client: RawClient,
+  { manner, id, isLeaving, hasBody }: OneCall,
+): Promise<void> {
   if (hasBody) client.ask(`POST ${helloPath}/${manner}/${id}`, ["Content-Length: 4"], "body");
   else client.ask(`GET ${helloPath}/${manner}/${id}`);
   if (isLeaving) {
@@ -98,7 +118,8 @@ async function oneCall(client: RawClient, { manner, id, isLeaving, hasBody }: On
   const { text } = client;
   client.socket.destroy();
   assert.doesNotMatch(text, /forged/);
-  for (const [, other] of text.matchAll(/<([\d-]+)/g)) assert.equal(other, id, `an answer of ${manner}`);
+  for (const [, other] of text.matchAll(/<([\d-]+)/g))
+    assert.equal(other, id, `an answer of ${manner}`);
   const status = Number(text.slice(9, 12));
   if (manner === "nonsense" || manner === "silent") assert.equal(status, 502);
   else assert.equal(status, 200, text);

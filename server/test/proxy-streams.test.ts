@@ -1,14 +1,23 @@
-// Bodies, streams and all that comes in parts, through the proxy over real sockets: passed on as it comes, held up when
-// the other side is slow, and never changed.
+// Bodies, streams and all that comes in parts, through the proxy over real sockets: passed on as it
+// comes, held up when the other side is slow, and never changed.
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { answerWith, helloPath, httpReplica, bothWays, Flood, openProxyBed, rawReplica } from "./support/proxy-bed.ts";
+import {
+  answerWith,
+  helloPath,
+  httpReplica,
+  bothWays,
+  Flood,
+  openProxyBed,
+  rawReplica,
+} from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 /**
- * Resolves once the number has begun to grow and does not grow any more. Client, proxy and app are in this process: where
- * anything can move, the next turns of the event loop move it, however slow the machine is.
+ * Resolves once the number has begun to grow and does not grow any more. Client, proxy and app are
+ * in this process: where anything can move, the next turns of the event loop move it, however slow
+ * the machine is.
  */
 async function untilStill(what: string, count: () => number): Promise<void> {
   await until(what, async () => {
@@ -124,7 +133,10 @@ test(
     client.ask(`POST ${helloPath}/big`, [`Content-Length: ${total}`]);
     const flood = new Flood(client.socket, total);
     await flood.isStuck();
-    assert.ok(flood.sentBytes < total / 2, `${flood.sentBytes} bytes left although the app does not read`);
+    assert.ok(
+      flood.sentBytes < total / 2,
+      `${flood.sentBytes} bytes left although the app does not read`,
+    );
     resume();
     await client.sees(`got ${total}`);
   }),
@@ -164,7 +176,11 @@ test(
       }),
     );
     const client = await bed.connect();
-    client.ask(`POST ${helloPath}/run`, ["Transfer-Encoding: chunked"], "4\r\nbody\r\n0\r\nX-Sum: 1\r\n\r\n");
+    client.ask(
+      `POST ${helloPath}/run`,
+      ["Transfer-Encoding: chunked"],
+      "4\r\nbody\r\n0\r\nX-Sum: 1\r\n\r\n",
+    );
     await client.sees('{"x-sum":"1"}');
   }),
 );
@@ -211,7 +227,10 @@ test(
     const client = await bed.connect();
     client.ask(`GET ${helloPath}/run`);
     await client.sees("\r\n\r\nok");
-    assert.match(client.text, /^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a>\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
+    assert.match(
+      client.text,
+      /^HTTP\/1\.1 103 Early Hints\r\nLink: <\/a>\r\n\r\nHTTP\/1\.1 200 OK\r\n/,
+    );
   }),
 );
 
@@ -239,7 +258,9 @@ test(
     const bed = await openBed(t);
     bed.setReplicas(
       await httpReplica(t, (request, response) => {
-        response.writeHead(200, { "content-disposition": Buffer.from("attachment; filename=é").toString("latin1") });
+        response.writeHead(200, {
+          "content-disposition": Buffer.from("attachment; filename=é").toString("latin1"),
+        });
         request.pipe(response);
       }),
     );
@@ -287,7 +308,9 @@ test(
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
     const answers: (() => void)[] = [];
-    bed.setReplicas(await httpReplica(t, (_request, response) => answers.push(() => response.end("answer"))));
+    bed.setReplicas(
+      await httpReplica(t, (_request, response) => answers.push(() => response.end("answer"))),
+    );
     const client = await bed.connect();
     client.ask(`GET ${helloPath}/run`);
     await until("the app works on it", () => answers.length === 1);
@@ -295,7 +318,10 @@ test(
     client.send(early);
     const flood = new Flood(client.socket, 64 * 1024 * 1024);
     await flood.isStuck();
-    assert.ok(flood.sentBytes < 32 * 1024 * 1024, `${flood.sentBytes} bytes left although nobody wants them`);
+    assert.ok(
+      flood.sentBytes < 32 * 1024 * 1024,
+      `${flood.sentBytes} bytes left although nobody wants them`,
+    );
     answers[0]?.();
     await client.sees("HTTP/1.1 401 ");
     assert.ok(client.text.indexOf("answer") < client.text.indexOf("HTTP/1.1 401 "), client.text);

@@ -1,5 +1,6 @@
-// Calls that come through proxies before the platform: what the app is told of its client, and whose address is recorded
-// and counted. Only what proxies of SLIPWAY_TRUSTED_PROXIES say is believed.
+// Calls that come through proxies before the platform: what the app is told of its client, and
+// whose address is recorded and counted. Only what proxies of SLIPWAY_TRUSTED_PROXIES say is
+// believed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AsyncCall } from "#proxy/async-accept.ts";
@@ -22,8 +23,14 @@ const strangers = ["192.0.2.0/24"];
 /** What the app saw of the fields that proxies write. */
 type Seen = { readonly for: string; readonly proto: string; readonly host: string };
 
-/** One after the other on one connection; each in the fields of one request. Returns what the app saw, and what was recorded. */
-async function ask(bed: ProxyBed, requests: readonly (readonly string[])[]): Promise<[Seen, string][]> {
+/**
+ * One after the other on one connection; each in the fields of one request. Returns what the app
+ * saw, and what was recorded.
+ */
+async function ask(
+  bed: ProxyBed,
+  requests: readonly (readonly string[])[],
+): Promise<[Seen, string][]> {
   const client = await bed.connect();
   const all: [Seen, string][] = [];
   for (const fields of requests) {
@@ -33,7 +40,10 @@ async function ask(bed: ProxyBed, requests: readonly (readonly string[])[]): Pro
     const count = all.length + 1;
     await until("the call is recorded", () => bed.finished.length >= count);
     const record = bed.finished.at(-1);
-    all.push([JSON.parse(client.text.slice(client.text.indexOf("{"))) as Seen, record?.clientAddress ?? "none"]);
+    all.push([
+      JSON.parse(client.text.slice(client.text.indexOf("{"))) as Seen,
+      record?.clientAddress ?? "none",
+    ]);
   }
   return all;
 }
@@ -41,13 +51,21 @@ async function ask(bed: ProxyBed, requests: readonly (readonly string[])[]): Pro
 function echo(t: Parameters<typeof httpReplica>[0]): Promise<number> {
   return httpReplica(t, ({ headersDistinct: all }, response) => {
     const one = (name: string): string => all[name]?.join(" & ") ?? "";
-    const seen: Seen = { for: one("x-forwarded-for"), proto: one("x-forwarded-proto"), host: one("x-forwarded-host") };
+    const seen: Seen = {
+      for: one("x-forwarded-for"),
+      proto: one("x-forwarded-proto"),
+      host: one("x-forwarded-host"),
+    };
     assert.equal(all["forwarded"], undefined);
     response.end(JSON.stringify(seen));
   });
 }
 
-type Row = readonly [fields: readonly string[], seen: readonly [string, string, string], client: string];
+type Row = readonly [
+  fields: readonly string[],
+  seen: readonly [string, string, string],
+  client: string,
+];
 
 const direct: Row = [[], ["127.0.0.1", "http", "test"], "127.0.0.1"];
 
@@ -58,7 +76,8 @@ const throughProxies: readonly Row[] = [
     ["198.51.100.1, 127.0.0.1", "https", "app.example"],
     "198.51.100.1",
   ],
-  // The same lines once more, which are remembered for the connection; then another client's over it.
+  // The same lines once more, which are remembered for the connection; then another client's over
+  // it.
   [
     ["X-Forwarded-For: 198.51.100.1", "X-Forwarded-Proto: https", "X-Forwarded-Host: app.example"],
     ["198.51.100.1, 127.0.0.1", "https", "app.example"],
@@ -98,17 +117,31 @@ const throughProxies: readonly Row[] = [
   ],
   // Nonsense is nobody's address; a proxy that only says how it was reached is believed.
   [
-    ["X-Forwarded-For: 198.51.100.1, unknown", "X-Forwarded-Proto: gopher", "X-Forwarded-Host: a/b"],
+    [
+      "X-Forwarded-For: 198.51.100.1, unknown",
+      "X-Forwarded-Proto: gopher",
+      "X-Forwarded-Host: a/b",
+    ],
     ["198.51.100.1, unknown, 127.0.0.1", "http", "test"],
     "127.0.0.1",
   ],
-  [["X-Forwarded-For:", "X-Forwarded-Proto:", "X-Forwarded-Host:"], ["127.0.0.1", "http", "test"], "127.0.0.1"],
-  [["X-Forwarded-Proto: https", "Forwarded: for=9.9.9.9;proto=http"], ["127.0.0.1", "https", "test"], "127.0.0.1"],
+  [
+    ["X-Forwarded-For:", "X-Forwarded-Proto:", "X-Forwarded-Host:"],
+    ["127.0.0.1", "http", "test"],
+    "127.0.0.1",
+  ],
+  [
+    ["X-Forwarded-Proto: https", "Forwarded: for=9.9.9.9;proto=http"],
+    ["127.0.0.1", "https", "test"],
+    "127.0.0.1",
+  ],
 ];
 
 for (const bed of ["trusted", "not trusted"] as const) {
   const rows: readonly Row[] =
-    bed === "trusted" ? throughProxies : throughProxies.map(([fields]) => [fields, direct[1], direct[2]]);
+    bed === "trusted"
+      ? throughProxies
+      : throughProxies.map(([fields]) => [fields, direct[1], direct[2]]);
   const trustedProxies = bed === "trusted" ? loopback : strangers;
   test(
     `the app and the records have what proxies say of the client when they are ${bed === "trusted" ? "" : "not "}trusted`,
@@ -119,7 +152,10 @@ for (const bed of ["trusted", "not trusted"] as const) {
         opened,
         rows.map(([fields]) => fields),
       );
-      const expected = rows.map(([, [chain, proto, host], client]) => [{ for: chain, proto, host }, client]);
+      const expected = rows.map(([, [chain, proto, host], client]) => [
+        { for: chain, proto, host },
+        client,
+      ]);
       assert.deepEqual(all, expected);
     }),
   );
@@ -142,7 +178,10 @@ test("a WebSocket's app and record have its client as a trusted proxy says", asy
     const socket = await bed.connect();
     socket.ask(`GET ${helloPath}/`, ["Connection: Upgrade", "Upgrade: websocket", ...forwarded]);
     await socket.sees("403 Forbidden");
-    assert.ok(head.includes(`\r\nX-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n`), head);
+    assert.ok(
+      head.includes(`\r\nX-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n`),
+      head,
+    );
     await until("it is recorded", () => bed.finished.length === 1);
     assert.equal(bed.finished[0]?.clientAddress, client);
   }
@@ -179,12 +218,18 @@ test(
       },
       check: () => Promise.resolve(null),
     };
-    const forwarded = { authorization: "Bearer bad", "x-forwarded-for": "203.0.113.9, 198.51.100.1" };
+    const forwarded = {
+      authorization: "Bearer bad",
+      "x-forwarded-for": "203.0.113.9, 198.51.100.1",
+    };
     for (const trustedProxies of [loopback, strangers, []]) {
       const options: BedOptions = { trustedProxies, options: { tokens } };
       const bed = await openBed(t, options);
       assert.equal((await bed.call("/run", { headers: forwarded })).status, 401);
-      assert.equal((await bed.call("/run", { headers: { authorization: "Bearer bad" } })).status, 401);
+      assert.equal(
+        (await bed.call("/run", { headers: { authorization: "Bearer bad" } })).status,
+        401,
+      );
     }
     assert.deepEqual(asked, ["198.51.100.1", ...Array<string>(5).fill("127.0.0.1")]);
   }),

@@ -1,5 +1,5 @@
-// WebSockets through the proxy: the handshake is a call like any other, and after it nothing is kept back, changed or
-// cut, however long it lasts.
+// WebSockets through the proxy: the handshake is a call like any other, and after it nothing is
+// kept back, changed or cut, however long it lasts.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -25,7 +25,10 @@ import { until } from "./support/until.ts";
 const custom: BedOptions = { settings: { runtime: "custom" } };
 
 /** A replica that speaks WebSocket; resolves with its port. */
-async function socketReplica(t: TestContext, take: (socket: WebSocket, url: string) => void): Promise<number> {
+async function socketReplica(
+  t: TestContext,
+  take: (socket: WebSocket, url: string) => void,
+): Promise<number> {
   const http = createServer((_request, response) => response.end("plain"));
   const server = new WebSocketServer({ server: http, perMessageDeflate: true });
   server.on("connection", (socket, request) => take(socket, request.url ?? ""));
@@ -39,7 +42,12 @@ async function socketReplica(t: TestContext, take: (socket: WebSocket, url: stri
   return (http.address() as AddressInfo).port;
 }
 
-function openSocket(t: TestContext, bed: ProxyBed, path: string, token: string = bedTokens.project): WebSocket {
+function openSocket(
+  t: TestContext,
+  bed: ProxyBed,
+  path: string,
+  token: string = bedTokens.project,
+): WebSocket {
   const socket = new WebSocket(`ws://127.0.0.1:${bed.port}${helloPath}${path}`, {
     headers: { authorization: `Bearer ${token}` },
   });
@@ -50,10 +58,9 @@ function openSocket(t: TestContext, bed: ProxyBed, path: string, token: string =
 
 /** The status and body with which a handshake was refused. */
 async function refusal(socket: WebSocket): Promise<{ status: number; text: string }> {
-  const [, response] = (await once(socket, "unexpected-response", { signal: AbortSignal.timeout(30_000) })) as [
-    unknown,
-    AsyncIterable<Buffer> & { statusCode: number },
-  ];
+  const [, response] = (await once(socket, "unexpected-response", {
+    signal: AbortSignal.timeout(30_000),
+  })) as [unknown, AsyncIterable<Buffer> & { statusCode: number }];
   let text = "";
   for await (const chunk of response) text += chunk.toString();
   return { status: response.statusCode, text };
@@ -86,7 +93,10 @@ test("messages of all sizes pass both ways, and the socket counts as a running c
   assert.equal(code, 4001);
   await until("its place is free", () => bed.proxy.running(replicaIdOf(port)) === 0);
   const [call] = bed.finished;
-  assert.deepEqual([call?.isWebSocket, call?.status, call?.outcome, call?.path], [true, 101, "answered", "/chat"]);
+  assert.deepEqual(
+    [call?.isWebSocket, call?.status, call?.outcome, call?.path],
+    [true, 101, "answered", "/chat"],
+  );
 });
 
 test("when either side breaks off, the other learns it", async (t) => {
@@ -125,7 +135,9 @@ test("a socket whose replica cannot be reached waits for the next one", async (t
   const socket = openSocket(t, bed, "/");
   await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
   bed.setReplicas(await socketReplica(t, (app) => app.send("hello")));
-  const [message] = (await once(socket, "message", { signal: AbortSignal.timeout(30_000) })) as [Buffer];
+  const [message] = (await once(socket, "message", { signal: AbortSignal.timeout(30_000) })) as [
+    Buffer,
+  ];
   assert.equal(message.toString(), "hello");
   assert.equal(bed.proxy.demandOf(bed.appId).running, 1);
 });
@@ -135,8 +147,14 @@ test("refusals of a handshake say why", async (t) => {
   assert.deepEqual((await refusal(openSocket(t, bed, "/", "wrong"))).status, 401);
   assert.equal((await refusal(openSocket(t, bed, "/", bedTokens.foreign))).status, 404);
   assert.equal((await refusal(openSocket(t, bed, "/?async=true"))).status, 400);
-  bed.view.put(bed.appId, { ready: [], failure: { kind: "start_failed", reason: "no port", retryAtMs: null } });
-  assert.deepEqual(await refusal(openSocket(t, bed, "/")), { status: 503, text: '{"message":"no port"}' });
+  bed.view.put(bed.appId, {
+    ready: [],
+    failure: { kind: "start_failed", reason: "no port", retryAtMs: null },
+  });
+  assert.deepEqual(await refusal(openSocket(t, bed, "/")), {
+    status: 503,
+    text: '{"message":"no port"}',
+  });
 });
 
 test("an app of the cortex runtime has no WebSockets and says so", async (t) => {
@@ -151,7 +169,9 @@ test("an app's own refusal of the handshake is handed on", async (t) => {
   bed.setReplicas(
     await rawReplica(t, (socket) =>
       socket.once("data", () =>
-        socket.write("HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nnot you\r\n0\r\n\r\n"),
+        socket.write(
+          "HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n7\r\nnot you\r\n0\r\n\r\n",
+        ),
       ),
     ),
   );
@@ -161,14 +181,19 @@ test("an app's own refusal of the handshake is handed on", async (t) => {
 
 test("an app that does not answer the handshake in time is a 504, an open socket has no such limit", async (t) => {
   const clock = new VirtualClock();
-  const bed = await openProxyBed(t, { clock, settings: { runtime: "custom", responseGracePeriodSeconds: 20 } });
+  const bed = await openProxyBed(t, {
+    clock,
+    settings: { runtime: "custom", responseGracePeriodSeconds: 20 },
+  });
   let hasCall = false;
   bed.setReplicas(await rawReplica(t, (socket) => socket.once("data", () => (hasCall = true))));
   const refused = refusal(openSocket(t, bed, "/"));
   await until("the app has the handshake", () => hasCall);
   await clock.advance(20_200);
   assert.equal((await refused).status, 504);
-  bed.setReplicas(await socketReplica(t, (socket) => socket.on("message", (data) => socket.send(data as Buffer))));
+  bed.setReplicas(
+    await socketReplica(t, (socket) => socket.on("message", (data) => socket.send(data as Buffer))),
+  );
   const socket = openSocket(t, bed, "/");
   await once(socket, "open");
   await clock.advance(3_600_000);
@@ -179,7 +204,8 @@ test("an app that does not answer the handshake in time is a 504, an open socket
 
 test("what the app says together with its handshake is not lost", async (t) => {
   const bed = await openProxyBed(t, custom);
-  const accept = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+  const accept =
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
   const sockets: Socket[] = [];
   bed.setReplicas(
     await rawReplica(t, (socket) => {
@@ -208,7 +234,9 @@ test("a slow reader holds the other side up instead of filling the memory", asyn
   bed.setReplicas(
     await rawReplica(t, (socket) => {
       socket.once("data", () => {
-        socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+        socket.write(
+          "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        );
         flood = new Flood(socket, total);
       });
     }),
@@ -234,7 +262,9 @@ test("a slow app holds its client up instead of filling the memory", async (t) =
     await rawReplica(t, (socket) => {
       socket.once("data", () => {
         socket.pause();
-        socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+        socket.write(
+          "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        );
       });
     }),
   );
@@ -243,14 +273,21 @@ test("a slow app holds its client up instead of filling the memory", async (t) =
   await client.sees("101");
   const flood = new Flood(client.socket, total);
   await flood.isStuck();
-  assert.ok(flood.sentBytes < total / 2, `${flood.sentBytes} bytes left although the app does not read`);
+  assert.ok(
+    flood.sentBytes < total / 2,
+    `${flood.sentBytes} bytes left although the app does not read`,
+  );
 });
 
 test("a request for another protocol is answered as a plain one", async (t) => {
   const bed = await openProxyBed(t, custom);
   bed.setReplicas(await socketReplica(t, () => undefined));
   const client = await bed.connect();
-  client.ask(`GET ${helloPath}/`, ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA"]);
+  client.ask(`GET ${helloPath}/`, [
+    "Connection: Upgrade, HTTP2-Settings",
+    "Upgrade: h2c",
+    "HTTP2-Settings: AAA",
+  ]);
   await client.sees("plain");
 });
 

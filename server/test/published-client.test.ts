@@ -1,5 +1,5 @@
-// The conversation of the published command-line client, verb by verb, with a whole platform: what it sends, and what it needs of the
-// answers to go on.
+// The conversation of the published command-line client, verb by verb, with a whole platform: what
+// it sends, and what it needs of the answers to go on.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
@@ -92,11 +92,17 @@ async function start(t: TestContext): Promise<Stage> {
   return { platform, client, projectId, baseUrl, appId, project, app: `${project}/apps/${appId}` };
 }
 
-/** `deploy -y`: the deployment, the zip, and the state of the build each second while its log comes over a WebSocket. */
+/**
+ * `deploy -y`: the deployment, the zip, and the state of the build each second while its log comes
+ * over a WebSocket.
+ */
 async function deploy(
   t: TestContext,
   { client, project, app, platform }: Stage,
-  { files, body = {} }: { readonly files: Readonly<Record<string, string>>; readonly body?: object },
+  {
+    files,
+    body = {},
+  }: { readonly files: Readonly<Record<string, string>>; readonly body?: object },
 ): Promise<{ readonly status: string; readonly log: string; readonly buildId: string }> {
   const started = await client.ask("POST", `${project}/apps`, { body: { ...payload, ...body } });
   assert.equal(started.status, 201, JSON.stringify(started.body));
@@ -104,7 +110,10 @@ async function deploy(
   assertTexts(started.body, names);
   const { buildId, uploadUrl } = started.body;
   const log = await followBuild(t, platform, buildId);
-  const sent = await send("PUT", uploadUrl, { bytes: zipOf(files), headers: { "content-type": "application/zip" } });
+  const sent = await send("PUT", uploadUrl, {
+    bytes: zipOf(files),
+    headers: { "content-type": "application/zip" },
+  });
   assert.equal(sent.status, 200, JSON.stringify(sent.body));
   const build = await until(
     "the build ends",
@@ -123,7 +132,9 @@ async function followBuild(t: TestContext, platform: PlatformProcess, buildId: s
   const { baseUrl, projectId, serviceAccountToken: token } = platform.bootstrap;
   const after = new Date(Date.now() - 10_000).toISOString().replace("Z", "123456Z");
   const query = new URLSearchParams({ projectID: projectId, token, buildID: buildId, after });
-  const socket = new WebSocket(`${baseUrl.replace(/^http/, "ws")}/ws-build-logs?${query.toString()}`);
+  const socket = new WebSocket(
+    `${baseUrl.replace(/^http/, "ws")}/ws-build-logs?${query.toString()}`,
+  );
   t.after(() => socket.terminate());
   const lines: Json[] = [];
   let code: number | null = null;
@@ -161,9 +172,14 @@ const steps: Readonly<Record<string, Step>> = {
     assert.equal(first.status, "success", first.log);
     assert.notEqual(first.log, "");
   },
-  async "deploy again updates the app of that name, and a failed one shows its reason in the log"(stage, t) {
+  async "deploy again updates the app of that name, and a failed one shows its reason in the log"(
+    stage,
+    t,
+  ) {
     const { client, project } = stage;
-    const broken = await deploy(t, stage, { files: { "main.py": "def run(:\n", "cerebrium.toml": toml } });
+    const broken = await deploy(t, stage, {
+      files: { "main.py": "def run(:\n", "cerebrium.toml": toml },
+    });
     assert.ok(endedBuilds.includes(broken.status) && broken.status !== "success", broken.status);
     assert.match(broken.log, /SyntaxError/);
     const mended = await deploy(t, stage, { files: { "main.py": mainPy, "cerebrium.toml": toml } });
@@ -178,7 +194,14 @@ const steps: Readonly<Record<string, Step>> = {
     const { body } = await client.ask("GET", app);
     assert.equal(body.id, appId);
     assertTimes(body, ["createdAt", "updatedAt"]);
-    const numbers = ["cpu", "memory", "gpuCount", "cooldownPeriodSeconds", "minReplicaCount", "maxReplicaCount"];
+    const numbers = [
+      "cpu",
+      "memory",
+      "gpuCount",
+      "cooldownPeriodSeconds",
+      "minReplicaCount",
+      "maxReplicaCount",
+    ];
     assertTexts(body, [
       ...numbers,
       "hardware",
@@ -199,20 +222,39 @@ const steps: Readonly<Record<string, Step>> = {
   },
   async logs({ client, app }) {
     const page = await until("the line is there", async () => {
-      const { status, body } = await client.ask("GET", `${app}/logs?direction=forward&pageSize=1000&search=hello`);
+      const { status, body } = await client.ask(
+        "GET",
+        `${app}/logs?direction=forward&pageSize=1000&search=hello`,
+      );
       assert.ok([200, 204].includes(status));
       return status === 200 && body.logs.length > 0 ? body : null;
     });
     const [line] = page.logs;
-    assertTexts(line, ["appId", "projectId", "containerId", "containerName", "logId", "logLine", "stream"]);
+    assertTexts(line, [
+      "appId",
+      "projectId",
+      "containerId",
+      "containerName",
+      "logId",
+      "logLine",
+      "stream",
+    ]);
     assertIntegers(line, ["lineNumber"]);
     assertTimes(line, ["timestamp"]);
     assert.equal(typeof page.hasMore, "boolean");
     assert.equal(line.logLine, "Running on CPU: hello");
-    const { body: ofRun } = await client.ask("GET", `${app}/logs?runId=${line.runId}&stream=stdout`);
+    const { body: ofRun } = await client.ask(
+      "GET",
+      `${app}/logs?runId=${line.runId}&stream=stdout`,
+    );
     assert.equal(ofRun.logs.length, 1);
   },
-  async "runs list, with the integers that it cannot do without"({ client, app, projectId, baseUrl }) {
+  async "runs list, with the integers that it cannot do without"({
+    client,
+    app,
+    projectId,
+    baseUrl,
+  }) {
     const queued = await send("POST", `${baseUrl}/v4/${projectId}/my-app/run?async=true`, {
       bytes: Buffer.from('{"prompt":"later"}'),
       headers: { "content-type": "application/json" },
@@ -229,7 +271,12 @@ const steps: Readonly<Record<string, Step>> = {
       assertTimes(run, ["createdAt"]);
       const times = ["completedAt", "containerStartedAt", "queueProxyReceivedAt", "updatedAt"];
       assertTimes(run, times, { areNullable: true });
-      const sums = ["activatorQueueTimeMs", "containerQueueTimeMs", "totalQueueTimeMs", "executionTimeMs"];
+      const sums = [
+        "activatorQueueTimeMs",
+        "containerQueueTimeMs",
+        "totalQueueTimeMs",
+        "executionTimeMs",
+      ];
       assertIntegers(run, [...sums, "totalResponseTimeMs"]);
       assert.equal(run.async, true);
       assert.equal(run.statusCode, 200);
@@ -244,18 +291,30 @@ const steps: Readonly<Record<string, Step>> = {
     assertTimes(body[0], times, { areNullable: true });
   },
   async "app scale"({ client, app }) {
-    const body = { cooldownPeriodSeconds: 60, minReplicaCount: 0, maxReplicaCount: 3, responseGracePeriodSeconds: 900 };
+    const body = {
+      cooldownPeriodSeconds: 60,
+      minReplicaCount: 0,
+      maxReplicaCount: 3,
+      responseGracePeriodSeconds: 900,
+    };
     assert.equal((await client.ask("PATCH", app, { body })).status, 200);
     assert.equal((await client.ask("GET", app)).body.maxReplicaCount, "3");
   },
   async "secrets: none, then a merged map for the project and the app"({ client, project, app }) {
     for (const path of [`${project}/secrets`, `${app}/secrets`]) {
       assert.deepEqual((await client.ask("GET", path)).body ?? {}, {});
-      assert.equal((await client.ask("PATCH", path, { body: { API_KEY: "one", OTHER: "two" } })).status, 200);
+      assert.equal(
+        (await client.ask("PATCH", path, { body: { API_KEY: "one", OTHER: "two" } })).status,
+        200,
+      );
       assert.deepEqual((await client.ask("GET", path)).body, { API_KEY: "one", OTHER: "two" });
     }
   },
-  async "cp, ls, download and rm of files of the volume, of a size that has two parts"({ client, project, baseUrl }) {
+  async "cp, ls, download and rm of files of the volume, of a size that has two parts"({
+    client,
+    project,
+    baseUrl,
+  }) {
     const volume = `${project}/volumes/default`;
     const content = Buffer.alloc(partBytes + 3, "part ");
     const given = { file_path: "/f.txt", region: "" };
@@ -266,17 +325,26 @@ const steps: Readonly<Record<string, Step>> = {
     for (const { part_number, url } of (begun.parts as Json[]).toReversed()) {
       assertIntegers({ part_number }, ["part_number"]);
       const bytes = content.subarray((part_number - 1) * partBytes, part_number * partBytes);
-      const sent = await send("PUT", url, { bytes, headers: { "content-type": "application/octet-stream" } });
+      const sent = await send("PUT", url, {
+        bytes,
+        headers: { "content-type": "application/octet-stream" },
+      });
       assert.equal(sent.status, 200, JSON.stringify(sent.body));
       parts.push({ part_number, etag: sent.headers["etag"] });
     }
     const complete = { body: { ...given, upload_id: begun.upload_id, parts } };
     assert.equal((await client.ask("POST", `${volume}/cp/complete?region=`, complete)).status, 200);
     const { body: found } = await client.ask("GET", `${volume}/ls?region=&dir=`);
-    assert.deepEqual([found[0].name, found[0].is_folder, found[0].size_bytes], ["f.txt", false, content.length]);
+    assert.deepEqual(
+      [found[0].name, found[0].is_folder, found[0].size_bytes],
+      ["f.txt", false, content.length],
+    );
     assertTimes(found[0], ["last_modified"]);
     const { body: address } = await client.ask("GET", `${volume}/download?region=&file_path=f.txt`);
-    assert.equal((await send("HEAD", address.url)).headers["content-length"], String(content.length));
+    assert.equal(
+      (await send("HEAD", address.url)).headers["content-length"],
+      String(content.length),
+    );
     assert.ok(Buffer.from(await (await fetch(address.url)).arrayBuffer()).equals(content));
     assert.equal((await client.ask("DELETE", `${volume}/rm?region=&file_path=f.txt`)).status, 200);
     assert.deepEqual((await client.ask("GET", `${volume}/ls?region=&dir=`)).body, []);
@@ -294,13 +362,22 @@ const steps: Readonly<Record<string, Step>> = {
     const found = (body as Json[]).find((one) => one.source === "cerebrium_jwt");
     assert.equal(found.apiKey.split(".").length, 3);
   },
-  async "refusals are a message, never 405: the client shows that as a lack of rights"({ client, project, baseUrl }) {
-    const partner = await client.ask("POST", `${project}/partner-apps`, { body: { ...payload, runtime: "deepgram" } });
+  async "refusals are a message, never 405: the client shows that as a lack of rights"({
+    client,
+    project,
+    baseUrl,
+  }) {
+    const partner = await client.ask("POST", `${project}/partner-apps`, {
+      body: { ...payload, runtime: "deepgram" },
+    });
     assert.notEqual(partner.status, 405);
     const bad = await client.ask("POST", `${project}/apps`, { body: { ...payload, cpu: 999_999 } });
     assert.equal(bad.status, 400);
     for (const { body } of [partner, bad]) assert.equal(typeof body.message, "string");
-    assert.equal((await new PublishedClient({ baseUrl, token: null }).ask("GET", "/v2/projects")).status, 401);
+    assert.equal(
+      (await new PublishedClient({ baseUrl, token: null }).ask("GET", "/v2/projects")).status,
+      401,
+    );
   },
   async "app delete"({ client, project, app }) {
     assert.equal((await client.ask("DELETE", app)).status, 200);
@@ -310,5 +387,6 @@ const steps: Readonly<Record<string, Step>> = {
 
 test("the published client's verbs, with an app of its own", async (t) => {
   const stage = await start(t);
-  for (const [verb, step] of Object.entries(steps)) await t.test(verb, (inner) => step(stage, inner));
+  for (const [verb, step] of Object.entries(steps))
+    await t.test(verb, (inner) => step(stage, inner));
 });

@@ -1,5 +1,5 @@
-// Automatic deployment from outside: a real push to a real git server, whose hook calls the platform, until the new code
-// answers; and every push that is not deployed, with its reason.
+// Automatic deployment from outside: a real push to a real git server, whose hook calls the
+// platform, until the new code answers; and every push that is not deployed, with its reason.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { drawTests } from "./support/drawn-cases.ts";
@@ -52,7 +52,10 @@ async function refusesWrongSignature({ platform, app }: Step): Promise<void> {
   const last = await verdict(app);
   assert.equal(last.verdict, "refused");
   assert.match(last.reason, /^the signature is missing, or was not made with the secret/);
-  assert.equal((await platform.api("POST", `${app.path}/git-deliveries/${last.id}/replay`)).status, 409);
+  assert.equal(
+    (await platform.api("POST", `${app.path}/git-deliveries/${last.id}/replay`)).status,
+    409,
+  );
   const unknown = await fetch(app.hook.url.replace(/.{4}$/, "XXXX"), { method: "POST", body });
   assert.equal(unknown.status, 404);
 }
@@ -60,7 +63,11 @@ async function refusesWrongSignature({ platform, app }: Step): Promise<void> {
 async function knowsRepeatedDelivery({ app }: Step): Promise<void> {
   const [sent] = await app.sent();
   const before = await app.deliveries();
-  const again = await fetch(app.hook.url, { method: "POST", body: sent?.body ?? "", headers: sent?.headers ?? {} });
+  const again = await fetch(app.hook.url, {
+    method: "POST",
+    body: sent?.body ?? "",
+    headers: sent?.headers ?? {},
+  });
   assert.equal(again.status, 200);
   assert.equal(((await again.json()) as Json).id, sent?.answer.id);
   assert.equal((await app.deliveries()).length, before.length);
@@ -89,7 +96,10 @@ async function honoursSkipMark({ app, push }: Step): Promise<void> {
   const { clone } = app;
   const commit = await clone.commit({ "README.md": "1" }, "Say more [skip deploy]");
   await push("main");
-  assert.equal((await verdict(app)).reason, `the message of ${commit.slice(0, 7)} says [skip deploy]`);
+  assert.equal(
+    (await verdict(app)).reason,
+    `the message of ${commit.slice(0, 7)} says [skip deploy]`,
+  );
 }
 
 async function deploysNewerOfTwo({ platform, app, push }: Step): Promise<void> {
@@ -106,7 +116,10 @@ async function deploysNewerOfTwo({ platform, app, push }: Step): Promise<void> {
   assert.equal(builds[0]?.status, "success");
   // The older one gave way before it had a build, or its build was ended, or it was quick enough.
   const older = builds.find((one) => one.commit === first?.commit);
-  assert.ok(older === undefined || ["cancelled", "success"].includes(older.status), JSON.stringify(older));
+  assert.ok(
+    older === undefined || ["cancelled", "success"].includes(older.status),
+    JSON.stringify(older),
+  );
   assert.equal(await app.answers(), "v4");
 }
 
@@ -118,8 +131,11 @@ async function supersedesRunningBuild({ platform, app, push }: Step): Promise<vo
   await clone.commit({ ...slow, "main.py": answering("slow") });
   await push("main");
   const { buildId } = await verdict(app);
-  const build = async (): Promise<Json> => (await platform.api("GET", `${app.path}/builds/${buildId}`)).body;
-  await until("the build runs", async () => (await build()).status === "building", { deadlineMs: 30_000 });
+  const build = async (): Promise<Json> =>
+    (await platform.api("GET", `${app.path}/builds/${buildId}`)).body;
+  await until("the build runs", async () => (await build()).status === "building", {
+    deadlineMs: 30_000,
+  });
   await clone.commit({ "slipway.toml": null, "main.py": answering("v5") });
   await push("main");
   await answersWith(app, "v5");
@@ -147,7 +163,10 @@ async function replaysDelivery({ platform, app }: Step): Promise<void> {
   const tag = list.find((one) => one.ref === "refs/tags/v1");
   await platform.api("POST", `${app.path}/git-deliveries/${tag?.id}/replay`);
   assert.equal((await verdict(app)).reason, "tag v1 is not a branch");
-  assert.equal((await platform.api("POST", `${app.path}/git-deliveries/${randomUUID()}/replay`)).status, 404);
+  assert.equal(
+    (await platform.api("POST", `${app.path}/git-deliveries/${randomUUID()}/replay`)).status,
+    404,
+  );
 }
 
 async function rotatesSecret({ platform, app }: Step): Promise<void> {
@@ -160,7 +179,10 @@ async function rotatesSecret({ platform, app }: Step): Promise<void> {
   const send = async (secret: string): Promise<number> =>
     (await fetch(app.hook.url, { method: "POST", body, headers: signed(body, secret) })).status;
   assert.deepEqual([await send(app.hook.secret), await send(rotated.secret)], [401, 200]);
-  assert.doesNotMatch(platform.output(), new RegExp(rotated.secret.slice(6, 30).replaceAll("+", "\\+")));
+  assert.doesNotMatch(
+    platform.output(),
+    new RegExp(rotated.secret.slice(6, 30).replaceAll("+", "\\+")),
+  );
 }
 
 async function staysRolledBack({ platform, app, push }: Step): Promise<void> {
@@ -173,10 +195,16 @@ async function staysRolledBack({ platform, app, push }: Step): Promise<void> {
   await answersWith(app, before as string);
   await app.clone.commit({ "main.py": answering("v8") });
   await push("main");
-  assert.match((await verdict(app)).reason, /^paused: The app was rolled back from v\d+ to v\d+\.$/);
+  assert.match(
+    (await verdict(app)).reason,
+    /^paused: The app was rolled back from v\d+ to v\d+\.$/,
+  );
   assert.equal((await platform.api("POST", `${app.path}/resume-deploys`)).status, 200);
   const [paused] = await app.deliveries();
-  assert.equal((await platform.api("POST", `${app.path}/git-deliveries/${paused?.id}/replay`)).status, 201);
+  assert.equal(
+    (await platform.api("POST", `${app.path}/git-deliveries/${paused?.id}/replay`)).status,
+    201,
+  );
   await answersWith(app, "v8");
 }
 
@@ -188,7 +216,10 @@ async function waitsForStart({ platform, app, push }: Step): Promise<void> {
   await push("main");
   await until("both wait", async () => {
     for (const one of (await app.deliveries()).slice(0, 2))
-      assert.deepEqual([one.verdict, one.reason], ["waiting", "the app is stopped; this waits for its start"]);
+      assert.deepEqual(
+        [one.verdict, one.reason],
+        ["waiting", "the app is stopped; this waits for its start"],
+      );
     return true;
   });
   assert.equal((await platform.api("POST", `${app.path}/start`)).status, 200);
@@ -200,7 +231,8 @@ async function waitsForStart({ platform, app, push }: Step): Promise<void> {
 
 async function obeysAutoDeploy({ platform, app, push }: Step): Promise<void> {
   const before = await app.answers();
-  const builds = async (): Promise<number> => (await platform.api("GET", `${app.path}/builds`)).body.length;
+  const builds = async (): Promise<number> =>
+    (await platform.api("GET", `${app.path}/builds`)).body.length;
   const count = await builds();
   const set = async (gitAutoDeploy: boolean): Promise<void> =>
     assert.equal((await platform.api("PATCH", app.path, { gitAutoDeploy })).status, 200);
@@ -219,11 +251,13 @@ async function obeysAutoDeploy({ platform, app, push }: Step): Promise<void> {
 
 const steps: Readonly<Record<string, (step: Step) => Promise<void>>> = {
   "the new code answers, and the delivery names its build": deploysPush,
-  "a wrong signature is refused with 401 and listed, and nobody can replay it": refusesWrongSignature,
+  "a wrong signature is refused with 401 and listed, and nobody can replay it":
+    refusesWrongSignature,
   "the same delivery twice is one delivery": knowsRepeatedDelivery,
   "other branches, tags and deleted branches are not deployed": ignoresOtherRefs,
   "[skip deploy] in the message is honoured": honoursSkipMark,
-  "with gitAutoDeploy false nothing is built, and with true again the next push is": obeysAutoDeploy,
+  "with gitAutoDeploy false nothing is built, and with true again the next push is":
+    obeysAutoDeploy,
   "of two pushes at once the newer one is deployed": deploysNewerOfTwo,
   "a build that runs is superseded by a newer push": supersedesRunningBuild,
   "a rewritten history is deployed": deploysRewrittenHistory,
@@ -237,7 +271,8 @@ test("a push is deployed, and one that is not to be deployed says why", async (t
   const fixture = await openPushFixture(t);
   const app = await openPushedApp(t, fixture);
   const push: Step["push"] = (...args) => app.clone.git("push", "--quiet", "origin", ...args);
-  for (const [name, step] of Object.entries(steps)) await t.test(name, () => step({ ...fixture, app, push }));
+  for (const [name, step] of Object.entries(steps))
+    await t.test(name, () => step({ ...fixture, app, push }));
 });
 
 test("only pushes that touch the app's folder are deployed, and the host learns what became of them", async (t) => {
@@ -245,9 +280,17 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
   const { platform, server, statuses } = fixture;
   const { projectId } = platform.bootstrap;
   const credential = { kind: "token", secret: "t0k" };
-  const set = await platform.api("PUT", `/v2/projects/${projectId}/git-credentials/${server.host}`, credential);
+  const set = await platform.api(
+    "PUT",
+    `/v2/projects/${projectId}/git-credentials/${server.host}`,
+    credential,
+  );
   assert.equal(set.status, 200);
-  const app = await openPushedApp(t, fixture, { repo: "chat", gitBranch: "release", gitPath: "apps/chat" });
+  const app = await openPushedApp(t, fixture, {
+    repo: "chat",
+    gitBranch: "release",
+    gitPath: "apps/chat",
+  });
   const { clone } = app;
 
   await clone.commit({ "docs/a.md": "1", "apps/chatty/main.py": "" });
@@ -263,10 +306,15 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
   await answersWith(app, "v2");
   assert.equal((await verdict(app)).commit, newest);
 
-  const told = (commit: string): Json[] => statuses.filter(({ path }) => path.endsWith(commit)).map(({ body }) => body);
-  await until("the host knows of the success", () => told(newest).some(({ state }) => state === "success"), {
-    deadlineMs: 60_000,
-  });
+  const told = (commit: string): Json[] =>
+    statuses.filter(({ path }) => path.endsWith(commit)).map(({ body }) => body);
+  await until(
+    "the host knows of the success",
+    () => told(newest).some(({ state }) => state === "success"),
+    {
+      deadlineMs: 60_000,
+    },
+  );
   const [first] = statuses;
   assert.equal(first?.path, `/api/v1/repos/acme/chat/statuses/${newest}`);
   assert.equal(first?.token, "token t0k");
@@ -278,19 +326,30 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
 
   const broken = await clone.commit({ "apps/chat/main.py": "def run(:\n" });
   await clone.git("push", "--quiet");
-  await until("the host knows of the failure", () => told(broken).some(({ state }) => state === "failure"), {
-    deadlineMs: 60_000,
-  });
+  await until(
+    "the host knows of the failure",
+    () => told(broken).some(({ state }) => state === "failure"),
+    {
+      deadlineMs: 60_000,
+    },
+  );
   const { buildId } = await verdict(app);
   const { reason } = (await platform.api("GET", `${app.path}/builds/${buildId}`)).body;
   const failure = told(broken).find(({ state }) => state === "failure") ?? {};
   assert.equal(failure["description"], String(reason).split("\n")[0]?.slice(0, 140));
-  assert.match(failure["target_url"] as string, new RegExp(`/dashboard/projects/.*/builds/${buildId}$`));
+  assert.match(
+    failure["target_url"] as string,
+    new RegExp(`/dashboard/projects/.*/builds/${buildId}$`),
+  );
   assert.equal(await app.answers(), "v2");
 
   // The repository is gone: the push says so, and the app goes on.
   const body = JSON.stringify(
-    giteaPush({ repository: "acme/chat", ref: "refs/heads/release", modified: ["apps/chat/main.py"] }),
+    giteaPush({
+      repository: "acme/chat",
+      ref: "refs/heads/release",
+      modified: ["apps/chat/main.py"],
+    }),
   );
   const send = async (): Promise<Json> => {
     await fetch(app.hook.url, { method: "POST", body, headers: signed(body, app.hook.secret) });
@@ -298,7 +357,10 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
   };
   await server.git("acme", "chat", ["update-ref", "-d", "refs/heads/release"]);
   const branchGone = await send();
-  assert.deepEqual([branchGone.verdict, branchGone.reason], ["failed", "acme/chat has no branch release"]);
+  assert.deepEqual(
+    [branchGone.verdict, branchGone.reason],
+    ["failed", "acme/chat has no branch release"],
+  );
   await server.git("acme", "chat", ["config", "core.repositoryformatversion", "99"]);
   const gone = await send();
   assert.equal(gone.verdict, "failed");
@@ -308,7 +370,12 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
 
 test("without a hook the branch is polled, and a push while the platform is away is not missed", async (t) => {
   const { platform, server } = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
-  await server.createRepo("acme", "polled", { "main.py": answering("v1"), "docs/a.md": "" }, "trunk");
+  await server.createRepo(
+    "acme",
+    "polled",
+    { "main.py": answering("v1"), "docs/a.md": "" },
+    "trunk",
+  );
   const { appId, status, log } = await deploy(platform, { name: "polled", gitRepo: "acme/polled" });
   assert.equal(status, "success", log);
   const other = await deploy(platform, {
@@ -332,7 +399,10 @@ test("without a hook the branch is polled, and a push while the platform is away
   const commit = await server.push("acme", "polled", { "main.py": answering("v2") }, "trunk");
   await answers("v2");
   const [found] = await deliveries();
-  assert.deepEqual([found?.host, found?.event, found?.commit, found?.ref], [null, "poll", commit, "refs/heads/trunk"]);
+  assert.deepEqual(
+    [found?.host, found?.event, found?.commit, found?.ref],
+    [null, "poll", commit, "refs/heads/trunk"],
+  );
 
   await platform.end("SIGKILL");
   await server.push("acme", "polled", { "main.py": answering("v3") }, "trunk");

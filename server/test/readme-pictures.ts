@@ -1,5 +1,5 @@
-// Takes the pictures of the README: the apps of a project, and an app with an hour of calls. It is no test of its own: the command
-// for pictures (tools/screenshots.ts) runs it.
+// Takes the pictures of the README: the apps of a project, and an app with an hour of calls. It is
+// no test of its own: the command for pictures (tools/screenshots.ts) runs it.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -18,7 +18,10 @@ import type { RowsAddress } from "./support/run-rows.ts";
 import { until } from "./support/until.ts";
 
 const minuteMs = 60_000;
-/** Of each app: about how many calls a minute it has, how long most of them take (a bucket of durations), and what it costs. */
+/**
+ * Of each app: about how many calls a minute it has, how long most of them take (a bucket of
+ * durations), and what it costs.
+ */
 const apps = {
   transcribe: { calls: 90, bucket: 9, cents: 1_840 },
   embeddings: { calls: 310, bucket: 5, cents: 620 },
@@ -35,7 +38,9 @@ test("the pictures of the README", { skip: withoutBrowser }, async (t) => {
   for (const [index, [name, given]] of Object.entries(apps).entries()) {
     const place = await addApp(stage, name);
     await insertRollOut(place.db, place.appId);
-    await sql`update builds set status = 'success', ended_at = now() where app_id = ${place.appId}`.execute(place.db);
+    await sql`update builds set status = 'success', ended_at = now() where app_id = ${place.appId}`.execute(
+      place.db,
+    );
     await sql`delete from releases where app_id = ${place.appId} and number = 2`.execute(place.db);
     await addReplica(place);
     await addHour(place, { ...given, from: 9 * index });
@@ -51,7 +56,10 @@ test("the pictures of the README", { skip: withoutBrowser }, async (t) => {
   const page = await stage.open(stage.pages);
   await page.shows("nightly-report");
   const shown = "document.querySelectorAll('tbody svg').length";
-  await until("the calls of all apps are shown", async () => (await page.evaluate(shown)) >= Object.keys(apps).length);
+  await until(
+    "the calls of all apps are shown",
+    async () => (await page.evaluate(shown)) >= Object.keys(apps).length,
+  );
   await take(page, join(folder, "apps.webp"), 460);
   const dark = await stage.open(`${stage.pages}/apps/transcribe`, { isDark: true });
   await dark.shows("Cold starts");
@@ -71,7 +79,11 @@ async function addReplica({ db, appId }: RowsAddress): Promise<void> {
 /** An hour with two waves of calls, a few errors, and replicas that follow. */
 async function addHour(
   { db, appId }: RowsAddress,
-  { calls, bucket, from }: { readonly calls: number; readonly bucket: number; readonly from: number },
+  {
+    calls,
+    bucket,
+    from,
+  }: { readonly calls: number; readonly bucket: number; readonly from: number },
 ): Promise<void> {
   for (let minute = 1; minute < 60; minute++) {
     const wave = 1 + 0.6 * Math.sin((minute + from) / 7) + 0.15 * Math.sin(minute * 2.3);

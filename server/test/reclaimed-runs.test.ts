@@ -1,5 +1,5 @@
-// An async run whose replica makes way for a protected one, on a whole platform: it is cut off, waits, and is tried again without
-// using up a retry, also when the platform is killed meanwhile.
+// An async run whose replica makes way for a protected one, on a whole platform: it is cut off,
+// waits, and is tried again without using up a retry, also when the platform is killed meanwhile.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { existsSync, writeFileSync } from "node:fs";
@@ -45,8 +45,8 @@ def serve():
 const onGpu = { compute: "ADA_L4", gpuCount: 1, cpu: 1, memory: 0.5, cooldownPeriodSeconds: 0 };
 
 /**
- * An interruptible app that has the only card with a run, and a protected one that can take it. The run may take long; its
- * replica has `graceSeconds` from then on.
+ * An interruptible app that has the only card with a run, and a protected one that can take it. The
+ * run may take long; its replica has `graceSeconds` from then on.
  */
 async function openStage(t: TestContext, graceSeconds: number) {
   const server = await startGitServer(t);

@@ -1,4 +1,5 @@
-// Requests for WebSockets that the management API refuses: their connections end, whatever the client still sends.
+// Requests for WebSockets that the management API refuses: their connections end, whatever the
+// client still sends.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -20,11 +21,17 @@ async function refuseAll(t: TestContext) {
   const api = fastify({ logger: false });
   api.get("/*", (_request, reply) => reply.code(401).send({ message: "No token was sent." }));
   await api.ready();
-  const sockets = new LogSockets({ api, builds: { appOf: () => Promise.resolve(null) }, clock, log });
+  const sockets = new LogSockets({
+    api,
+    builds: { appOf: () => Promise.resolve(null) },
+    clock,
+    log,
+  });
   const taken: Duplex[] = [];
   const server = createServer().on("upgrade", (request, socket, firstBytes) => {
     taken.push(socket);
-    if (request.url?.startsWith("/v2/") === true) takeExecSocket(api, { request, socket, firstBytes });
+    if (request.url?.startsWith("/v2/") === true)
+      takeExecSocket(api, { request, socket, firstBytes });
     else sockets.take(request, socket, firstBytes);
   });
   t.after(async () => {
@@ -36,7 +43,10 @@ async function refuseAll(t: TestContext) {
   return { taken, port: (server.address() as AddressInfo).port };
 }
 
-for (const path of ["/v2/projects/p/apps/a/containers/c/exec?command=sh", "/ws-logs?projectID=p&appID=a"]) {
+for (const path of [
+  "/v2/projects/p/apps/a/containers/c/exec?command=sh",
+  "/ws-logs?projectID=p&appID=a",
+]) {
   test(`a connection ends that was refused at ${path.split("?", 1)[0]}`, async (t) => {
     const { taken, port } = await refuseAll(t);
     let text = "";
@@ -44,10 +54,15 @@ for (const path of ["/v2/projects/p/apps/a/containers/c/exec?command=sh", "/ws-l
       const client = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
       t.after(() => client.destroy());
       client.on("error", () => undefined).on("data", (chunk: Buffer) => (text += chunk.toString()));
-      client.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
+      client.write(
+        `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+      );
       client.write(more);
       const count = more === "" ? 1 : 2;
-      await until("the platform has closed it", () => taken.length === count && taken.every((one) => one.closed));
+      await until(
+        "the platform has closed it",
+        () => taken.length === count && taken.every((one) => one.closed),
+      );
     }
     assert.match(text, /^HTTP\/1\.1 401 [^]*No token was sent/);
   });

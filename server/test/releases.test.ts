@@ -1,5 +1,6 @@
-// What a release is made of and how long it can be started again: builds of commits and branches, pushes that follow each
-// other, and artifacts that are used again or removed. Real git, real artifacts; only the trial is played.
+// What a release is made of and how long it can be started again: builds of commits and branches,
+// pushes that follow each other, and artifacts that are used again or removed. Real git, real
+// artifacts; only the trial is played.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -32,12 +33,25 @@ async function stage(t: TestContext) {
   const first = await server.createRepo("acme", "app", { "main.py": "def run(): return 1\n" });
   const app = await createApp(database.db);
   const queue = (given: { trial?: ReturnType<typeof playedTrial>; releasesKept?: number }) =>
-    startQueue(t, { ...database, folder, urlTemplate: server.urlTemplate, trial: playedTrial(() => good), ...given });
+    startQueue(t, {
+      ...database,
+      folder,
+      urlTemplate: server.urlTemplate,
+      trial: playedTrial(() => good),
+      ...given,
+    });
   const start = (trial = playedTrial(() => good)) => queue({ trial });
   const receive = (wish: Partial<NewBuild> = {}) =>
-    database.db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "deploy", by, ...wish }));
+    database.db
+      .transaction()
+      .execute((tx) => receiveBuild(tx, { ...app, cause: "deploy", by, ...wish }));
   const releases = () =>
-    database.db.selectFrom("releases").selectAll().where("app_id", "=", app.appId).orderBy("number").execute();
+    database.db
+      .selectFrom("releases")
+      .selectAll()
+      .where("app_id", "=", app.appId)
+      .orderBy("number")
+      .execute();
   return { ...database, server, folder, first, app, queue, start, receive, releases };
 }
 
@@ -48,7 +62,11 @@ test("a commit or the head of a branch is built once, and releases say what they
   await start();
   const wishes = [{}, { branch: "side" }, { commit: first }] as const;
   for (const wish of wishes) await buildInState(db, (await receive(wish)).buildId, ["success"]);
-  const facts = { cause: "deploy", commit_message: "A change", commit_author: "Test <test@example.com>" };
+  const facts = {
+    cause: "deploy",
+    commit_message: "A change",
+    commit_author: "Test <test@example.com>",
+  };
   const shown = (await releases()).map((release) => ({
     number: release.number,
     commit: release.commit_sha,
@@ -75,7 +93,9 @@ test("a push ends the waiting builds of earlier pushes, a running one when told 
   const next = await receive({ cause: "push", message: "Two\0", author: "Ada" });
   const { row } = await buildInState(db, pushed.buildId, ["cancelled"]);
   assert.equal(row.reason, "Build 3 of a newer commit took its place.");
-  const trial = playedTrial(([{ buildId }]) => (buildId === next.buildId ? new Promise(() => undefined) : good));
+  const trial = playedTrial(([{ buildId }]) =>
+    buildId === next.buildId ? new Promise(() => undefined) : good,
+  );
   await start(trial);
   await buildInState(db, asked.buildId, ["success"]);
   await buildInState(db, next.buildId, ["initializing"]);
@@ -84,7 +104,10 @@ test("a push ends the waiting builds of earlier pushes, a running one when told 
   const running = await buildInState(db, next.buildId, ["cancelled"]);
   assert.equal(running.row.reason, "Build 5 of a newer commit took its place.");
   assert.ok(running.log.includes(running.row.reason));
-  assert.equal((await buildInState(db, patient.buildId, ["cancelled"])).row.reason, running.row.reason);
+  assert.equal(
+    (await buildInState(db, patient.buildId, ["cancelled"])).row.reason,
+    running.row.reason,
+  );
   await buildInState(db, eager.buildId, ["success"]);
   const states = (await releases()).map(({ state, end_reason }) => [state, end_reason]);
   const replaced = ["replaced", "A newer release took its place."];
@@ -94,10 +117,14 @@ test("a push ends the waiting builds of earlier pushes, a running one when told 
 test("a deploy by hand ends the pause of a rollback before it, once it takes calls", async (t) => {
   const { db, server, start, receive } = await stage(t);
   await start();
-  const ended = async (wish: Partial<NewBuild>, state: "success" | "build_failure"): Promise<unknown> => {
+  const ended = async (
+    wish: Partial<NewBuild>,
+    state: "success" | "build_failure",
+  ): Promise<unknown> => {
     await buildInState(db, (await receive(wish)).buildId, [state]);
-    return (await db.selectFrom("apps").select("auto_deploy_paused_reason").executeTakeFirstOrThrow())
-      .auto_deploy_paused_reason;
+    return (
+      await db.selectFrom("apps").select("auto_deploy_paused_reason").executeTakeFirstOrThrow()
+    ).auto_deploy_paused_reason;
   };
   const pause = async (seconds: number): Promise<void> =>
     void (await sql`update apps set auto_deploy_paused_reason = 'rolled back',
@@ -108,13 +135,19 @@ test("a deploy by hand ends the pause of a rollback before it, once it takes cal
   assert.equal(await ended({}, "success"), null);
   await server.push("acme", "app", { "main.py": "def run(): return 2\n" });
   await pause(60);
-  assert.equal(await ended({}, "success"), "rolled back", "the rollback came after it was asked for");
+  assert.equal(
+    await ended({}, "success"),
+    "rolled back",
+    "the rollback came after it was asked for",
+  );
 });
 
 async function api(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}) {
   const management = await startManagementApi(t, options);
   const project = `/v2/projects/${management.projectId}`;
-  const made = await management.call("POST", `${project}/apps/git`, { body: { name: "app", gitRepo: "a/b" } });
+  const made = await management.call("POST", `${project}/apps/git`, {
+    body: { name: "app", gitRepo: "a/b" },
+  });
   const path = `${project}/apps/app`;
   const ask = async (request: string, body?: object): Promise<[number, Json]> => {
     const [method = "", rest = ""] = request.split(" ");
@@ -127,17 +160,26 @@ async function api(t: TestContext, options: Parameters<typeof startManagementApi
 test("a rollback takes the release before without a build, and pauses deploys until somebody resumes", async (t) => {
   const { db, ask, appId, call, project } = await api(t);
   await insertReleases(db, appId);
-  const pushed = await db
-    .transaction()
-    .execute((tx) =>
-      receiveBuild(tx, { projectId: appId.slice(0, 10) as ProjectId, appId, cause: "push", by: platformActor }),
-    );
+  const pushed = await db.transaction().execute((tx) =>
+    receiveBuild(tx, {
+      projectId: appId.slice(0, 10) as ProjectId,
+      appId,
+      cause: "push",
+      by: platformActor,
+    }),
+  );
   const [status, back] = await ask("POST /rollback");
   assert.deepEqual([status, back.number, back.state, back.trafficPercent], [200, 1, "live", 100]);
   const reason = "The app was rolled back from v2 to v1.";
   const { row } = await buildInState(db, pushed.buildId, ["cancelled"]);
   assert.equal(row.reason, reason, "what a push began does not undo the rollback");
-  const shown = (one: Json): Json => [one.number, one.state, one.endReason, one.trafficPercent, one.isStartable];
+  const shown = (one: Json): Json => [
+    one.number,
+    one.state,
+    one.endReason,
+    one.trafficPercent,
+    one.isStartable,
+  ];
   const listed = async (): Promise<Json> => (await ask("GET /releases"))[1].items.map(shown);
   assert.deepEqual(await listed(), [
     [2, "taken_back", reason, 0, true],
@@ -188,11 +230,23 @@ test("a rollback to what cannot be started, or beside another one, changes nothi
     .set({ collected_at: new Date(), commit_sha: "abc" })
     .where("number", "=", 1)
     .execute();
-  await refused({ release: 1 }, 409, /no longer kept \(SLIPWAY_RELEASES_KEPT\); build its commit abc instead/);
+  await refused(
+    { release: 1 },
+    409,
+    /no longer kept \(SLIPWAY_RELEASES_KEPT\); build its commit abc instead/,
+  );
   await refused({}, 409, /There is no release before v2 to roll back to/);
-  await db.updateTable("releases").set({ collected_at: null, promoted_at: null }).where("number", "=", 1).execute();
+  await db
+    .updateTable("releases")
+    .set({ collected_at: null, promoted_at: null })
+    .where("number", "=", 1)
+    .execute();
   await refused({ release: 1 }, 409, /still starting/);
-  await db.updateTable("releases").set({ promoted_at: new Date() }).where("number", "=", 1).execute();
+  await db
+    .updateTable("releases")
+    .set({ promoted_at: new Date() })
+    .where("number", "=", 1)
+    .execute();
   // Both are under way before either has the row.
   const { release } = await locked(db, appId);
   const both = [ask("POST /rollback"), ask("POST /rollback")];
@@ -200,13 +254,19 @@ test("a rollback to what cannot be started, or beside another one, changes nothi
   await until("both wait for the row", async () => {
     const { rows } = await sql<{ n: number }>`
       select count(distinct pid)::int as n from pg_locks
-      where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(db);
+      where not granted and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(
+      db,
+    );
     return rows[0]?.n === 2;
   });
   release();
   const statuses = (await Promise.all(both)).map(([status]) => status);
   assert.deepEqual(statuses.sort(), [200, 409]);
-  const live = await db.selectFrom("releases").select("number").where("state", "=", "live").execute();
+  const live = await db
+    .selectFrom("releases")
+    .select("number")
+    .where("state", "=", "live")
+    .execute();
   assert.deepEqual(live, [{ number: 1 }]);
 });
 
@@ -225,7 +285,9 @@ async function locked(db: Db, appId: AppId): Promise<{ release(): void }> {
 
 test("a rollback to a release whose image was removed is refused, and names what to build", async (t) => {
   const removed = new Set(["made 1"]);
-  const { db, ask, appId } = await api(t, { isThere: ({ kind }) => Promise.resolve(!removed.has(kind)) });
+  const { db, ask, appId } = await api(t, {
+    isThere: ({ kind }) => Promise.resolve(!removed.has(kind)),
+  });
   await insertReleases(db, appId);
   await sql`update releases set artifact = jsonb_build_object('kind', 'made ' || number) where app_id = ${appId}`.execute(
     db,
@@ -249,24 +311,40 @@ test("a rollback while a release is rolled out takes that one back, and shares a
       end_reason, ended_at)
     select gen_random_uuid(), project_id, app_id, build_id, 1, cause, state, settings, artifact, promoted_at, end_reason,
       ended_at from releases where number = 3`.execute(db);
-  const begin = { appId, releaseId: older.id, liveReleaseId: live.id, durationSeconds: 60, nowMs: Date.now() };
+  const begin = {
+    appId,
+    releaseId: older.id,
+    liveReleaseId: live.id,
+    durationSeconds: 60,
+    nowMs: Date.now(),
+  };
   await db.transaction().execute((tx) => beginRelease(tx, begin));
   const shares = async (): Promise<Json> =>
-    (await ask("GET /releases"))[1].items.map((one: Json) => [one.number, one.state, one.trafficPercent]);
+    (await ask("GET /releases"))[1].items.map((one: Json) => [
+      one.number,
+      one.state,
+      one.trafficPercent,
+    ]);
   const rolling = [
     [3, "rolling_out", 20],
     [2, "live", 80],
     [1, "replaced", 0],
   ];
   assert.deepEqual(await shares(), rolling);
-  assert.match((await ask("POST /rollback", { release: 3 }))[1].message, /v3: it is being rolled out/);
+  assert.match(
+    (await ask("POST /rollback", { release: 3 }))[1].message,
+    /v3: it is being rolled out/,
+  );
   const [, back] = await ask("POST /rollback");
   assert.deepEqual([back.number, back.trafficPercent], [2, 100]);
   assert.deepEqual((await shares()).slice(0, 2), [
     [3, "taken_back", 0],
     [2, "live", 100],
   ]);
-  assert.equal((await ask("GET "))[1].autoDeployPausedReason, "The app was rolled back from v3 to v2.");
+  assert.equal(
+    (await ask("GET "))[1].autoDeployPausedReason,
+    "The app was rolled back from v3 to v2.",
+  );
 });
 
 test("releases are paged newest first, each once", async (t) => {
@@ -278,7 +356,9 @@ test("releases are paged newest first, each once", async (t) => {
   const seen: number[] = [];
   let next = "";
   do {
-    const [status, page] = await ask(`GET /releases?pageSize=3${next === "" ? "" : `&nextToken=${next}`}`);
+    const [status, page] = await ask(
+      `GET /releases?pageSize=3${next === "" ? "" : `&nextToken=${next}`}`,
+    );
     assert.equal(status, 200);
     seen.push(...page.items.map(({ number }: Json) => number));
     next = page.nextToken ?? "";
@@ -296,7 +376,9 @@ test("the same commit with the same settings uses what was built before, and the
     wish: Partial<NewBuild> = {},
   ): Promise<{ readonly appDir: string; readonly isReused: boolean }> => {
     const { row, log } = await buildInState(db, (await receive(wish)).buildId, ["success"]);
-    const isReused = log.some((line) => /Nothing changed since build \d+: its result is used again/.test(line));
+    const isReused = log.some((line) =>
+      /Nothing changed since build \d+: its result is used again/.test(line),
+    );
     return { appDir: (row.artifact as { appDir: string }).appDir, isReused };
   };
   const set = (fields: object): Promise<unknown> =>
@@ -307,14 +389,22 @@ test("the same commit with the same settings uses what was built before, and the
   const made = await build();
   assert.deepEqual(await build(), { appDir: made.appDir, isReused: true });
   await set({ maxReplicaCount: 7 });
-  assert.deepEqual(await build({ cause: "push" }), { appDir: made.appDir, isReused: true }, "no part of what is built");
+  assert.deepEqual(
+    await build({ cause: "push" }),
+    { appDir: made.appDir, isReused: true },
+    "no part of what is built",
+  );
   const { number, settings } = (await releases()).at(-1) ?? {};
   assert.deepEqual([number, (settings as { maxReplicaCount: number }).maxReplicaCount], [3, 7]);
   const { row: again } = await buildInState(
     db,
     (
       await db.transaction().execute(async (tx) => {
-        const { id } = await tx.selectFrom("builds").select("id").where("number", "=", 1).executeTakeFirstOrThrow();
+        const { id } = await tx
+          .selectFrom("builds")
+          .select("id")
+          .where("number", "=", 1)
+          .executeTakeFirstOrThrow();
         return await rebuild(tx, { ...app, buildId: id, by });
       })
     ).buildId,
@@ -335,7 +425,9 @@ test("the same commit with the same settings uses what was built before, and the
 test("older artifacts are removed while another build goes on, and what a newer release uses again stays", async (t) => {
   const { db, server, folder, first, app, queue, receive, releases } = await stage(t);
   const other = await createApp(db, { projectId: app.projectId, name: "other" });
-  const trial = playedTrial(([{ appId }]) => (appId === other.appId ? new Promise(() => undefined) : good));
+  const trial = playedTrial(([{ appId }]) =>
+    appId === other.appId ? new Promise(() => undefined) : good,
+  );
   const before = await queue({ trial, releasesKept: 10 });
   const built = async (wish: Partial<NewBuild> = {}): Promise<string> => {
     const { row } = await buildInState(db, (await receive(wish)).buildId, ["success"]);
@@ -349,7 +441,9 @@ test("older artifacts are removed while another build goes on, and what a newer 
   const third = (await releases())[2]?.build_id ?? "";
   assert.equal(await built({ commit: first }), oldest);
   await before.stop();
-  const endless = await db.transaction().execute((tx) => receiveBuild(tx, { ...other, cause: "deploy", by }));
+  const endless = await db
+    .transaction()
+    .execute((tx) => receiveBuild(tx, { ...other, cause: "deploy", by }));
   await queue({ trial, releasesKept: 2 });
   await buildInState(db, endless.buildId, ["initializing"]);
   const folders = async (): Promise<string[]> =>

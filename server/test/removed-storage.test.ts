@@ -1,5 +1,6 @@
-// What is removed from the storage of a project is the project's until it has gone, and goes whatever its apps do: they work in
-// it, they close it to others, and they nest it deeper than a path may be long. As root and as another user.
+// What is removed from the storage of a project is the project's until it has gone, and goes
+// whatever its apps do: they work in it, they close it to others, and they nest it deeper than a
+// path may be long. As root and as another user.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -55,7 +56,11 @@ test(
     const driver = fixture.driver(disk);
     const sink = new DriverSink();
     await driver.open(sink);
-    const files = new StorageFiles({ storageDir, userOf: (id) => ownerOf(id, sandbox), isUserOwned });
+    const files = new StorageFiles({
+      storageDir,
+      userOf: (id) => ownerOf(id, sandbox),
+      isUserOwned,
+    });
     const settings = { disk: { storageBytes: null }, meteringSeconds: 3600 };
     t.after(async () => {
       await lifecycle.close();
@@ -65,7 +70,11 @@ test(
       await fixture.close();
     });
     const artifact = fixture.artifact({});
-    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: [python, "-c", stubbornWriter] });
+    const spec = replicaSpec({
+      artifact,
+      runtime: "custom",
+      entrypoint: [python, "-c", stubbornWriter],
+    });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "writing");
     await files.removeFolder({ projectId: spec.projectId, names: ["r"] });
@@ -79,9 +88,13 @@ test(
     });
     const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
     assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
-    await until("the folder has gone", () => readdirSync(join(storageDir, ".removed")).length === 0, {
-      deadlineMs: attemptsMs,
-    });
+    await until(
+      "the folder has gone",
+      () => readdirSync(join(storageDir, ".removed")).length === 0,
+      {
+        deadlineMs: attemptsMs,
+      },
+    );
     assert.deepEqual(readdirSync(join(storageDir, spec.projectId)), []);
   },
 );
@@ -94,41 +107,53 @@ test("the bytes of a removed folder are the project's until they have gone, and 
   await files.removeFolder({ projectId, names: ["r"] });
   assert.ok(((await files.usedBytes(projectId, live)) ?? 0) >= 5_000_000);
   assert.equal(await files.usedBytes("p-00000002" as ProjectId, live), 0);
-  assert.deepEqual(await files.collect(() => Promise.resolve([]), live), { left: 0, gone: [projectId], written: [] });
+  assert.deepEqual(await files.collect(() => Promise.resolve([]), live), {
+    left: 0,
+    gone: [projectId],
+    written: [],
+  });
   assert.ok(((await files.usedBytes(projectId, live)) ?? 0) < 100_000);
 });
 
-test("a replica of a project whose removed folders have grown beyond its limit is ended", { skip }, async (t) => {
-  const fixture = new ProcessFixture({ sandbox });
-  const { dataDir } = fixture;
-  const disk = new DiskWatch({
-    dataDir,
-    storageDir: join(dataDir, "storage"),
-    reserve: new DiskReserve(dataDir),
-    isUserOwned,
-    limits: { replicaBytes: null, storageBytes: 20_000_000, reserveBytes: 1 },
-    clock: systemClock,
-    log: silentLog,
-  });
-  await disk.open();
-  const driver = fixture.driver(disk);
-  const sink = new DriverSink();
-  await driver.open(sink);
-  t.after(async () => {
-    await disk.close();
-    for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
-    await driver.close();
-    await fixture.close();
-  });
-  const entrypoint = [python, "-c", stubbornWriter];
-  const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
-  await driver.start(spec, live);
-  await sink.line(spec.replicaId, "writing");
-  const files = new StorageFiles({ storageDir: join(dataDir, "storage"), userOf: () => null, isUserOwned });
-  await files.removeFolder({ projectId: spec.projectId, names: ["r"] });
-  const { reason } = await sink.told("exited", spec.replicaId);
-  assert.match(reason, /storage holds \d+ MB, more than its limit of 20 MB/);
-});
+test(
+  "a replica of a project whose removed folders have grown beyond its limit is ended",
+  { skip },
+  async (t) => {
+    const fixture = new ProcessFixture({ sandbox });
+    const { dataDir } = fixture;
+    const disk = new DiskWatch({
+      dataDir,
+      storageDir: join(dataDir, "storage"),
+      reserve: new DiskReserve(dataDir),
+      isUserOwned,
+      limits: { replicaBytes: null, storageBytes: 20_000_000, reserveBytes: 1 },
+      clock: systemClock,
+      log: silentLog,
+    });
+    await disk.open();
+    const driver = fixture.driver(disk);
+    const sink = new DriverSink();
+    await driver.open(sink);
+    t.after(async () => {
+      await disk.close();
+      for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+      await driver.close();
+      await fixture.close();
+    });
+    const entrypoint = [python, "-c", stubbornWriter];
+    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "writing");
+    const files = new StorageFiles({
+      storageDir: join(dataDir, "storage"),
+      userOf: () => null,
+      isUserOwned,
+    });
+    await files.removeFolder({ projectId: spec.projectId, names: ["r"] });
+    const { reason } = await sink.told("exited", spec.replicaId);
+    assert.match(reason, /storage holds \d+ MB, more than its limit of 20 MB/);
+  },
+);
 
 /** Deeper than the system takes a path. */
 const deep = `
@@ -192,7 +217,15 @@ for (const owned of [true, false]) {
         join(import.meta.dirname, "../src", name),
       );
       const storageDir = join(dir, "storage");
-      const node = [process.execPath, "--input-type=module", "-e", code, ...modules, storageDir, String(owned)];
+      const node = [
+        process.execPath,
+        "--input-type=module",
+        "-e",
+        code,
+        ...modules,
+        storageDir,
+        String(owned),
+      ];
       const said = execFileSync("env", [...asSomebody, ...node], { encoding: "utf8" });
       assert.deepEqual(said.trim().split("\n"), ["0", ".removed,p-00000001 0 0"]);
     },

@@ -1,5 +1,5 @@
-// An app that prints without measure and crashes: the next calls go to the next replica at once, and whoever asks about a run
-// that the crash took down finds why.
+// An app that prints without measure and crashes: the next calls go to the next replica at once,
+// and whoever asks about a run that the crash took down finds why.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deploy } from "./support/examples.ts";
@@ -49,11 +49,15 @@ async function linesOf(platform: PlatformProcess, runId: string): Promise<string
 
 async function run(platform: PlatformProcess, runId: string): Promise<Json> {
   const { projectId } = platform.bootstrap;
-  return (await platform.api("GET", `/v2/projects/${projectId}/apps/${projectId}-loud/runs/${runId}`)).body?.item;
+  return (
+    await platform.api("GET", `/v2/projects/${projectId}/apps/${projectId}-loud/runs/${runId}`)
+  ).body?.item;
 }
 
 async function saysWhy(platform: PlatformProcess, runId: string, reason: RegExp): Promise<void> {
-  await until("the run has its reason", async () => reason.test(String((await run(platform, runId))?.reason)));
+  await until("the run has its reason", async () =>
+    reason.test(String((await run(platform, runId))?.reason)),
+  );
   await until("its lines say it too", async () => {
     const lines = await linesOf(platform, runId);
     return lines.includes("LastWords: it was too much") && lines.some((line) => reason.test(line));
@@ -78,33 +82,47 @@ test("a crash takes down only the calls that it had, and they have its reason an
   assert.equal(built.status, "success", built.log);
   const reason = /The app ended with exit code 3/;
 
-  await t.test("the calls after it wait for the next replica, however much there is to be stored", async () => {
-    const crashed = await platform.call("loud", "crash");
-    assert.equal(crashed.status, 502);
-    const answers = await Promise.all(Array.from({ length: 10 }, () => platform.call("loud", "run")));
-    for (const answer of answers) assert.equal(answer.status, 200, await answer.text());
-    await saysWhy(platform, crashed.headers.get("x-request-id") ?? "", reason);
-    const { projectId } = platform.bootstrap;
-    const path = `/v2/projects/${projectId}/apps/${projectId}-loud/logs?search=dropped`;
-    const { body } = await platform.api("GET", path);
-    assert.match(JSON.stringify(body), /\[slipway\] \d+ lines were dropped here: the app wrote faster/);
-  });
-
-  await t.test("each of several runs that it took down has the lines, and no other run has them", async () => {
-    const good = await platform.call("loud", "run");
-    const waiting = platform.call("loud", "wait");
-    await until("it waits", async () => {
+  await t.test(
+    "the calls after it wait for the next replica, however much there is to be stored",
+    async () => {
+      const crashed = await platform.call("loud", "crash");
+      assert.equal(crashed.status, 502);
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, () => platform.call("loud", "run")),
+      );
+      for (const answer of answers) assert.equal(answer.status, 200, await answer.text());
+      await saysWhy(platform, crashed.headers.get("x-request-id") ?? "", reason);
       const { projectId } = platform.bootstrap;
-      const { body } = await platform.api("GET", `/v2/projects/${projectId}/apps/${projectId}-loud/logs?search=waits`);
-      return (body.logs as unknown[]).length > 0;
-    });
-    const crashed = await platform.call("loud", "exit");
-    for (const { status, headers } of [crashed, await waiting]) {
-      assert.equal(status, 502);
-      await saysWhy(platform, headers.get("x-request-id") ?? "", reason);
-    }
-    assert.deepEqual(await linesOf(platform, good.headers.get("x-request-id") ?? ""), []);
-  });
+      const path = `/v2/projects/${projectId}/apps/${projectId}-loud/logs?search=dropped`;
+      const { body } = await platform.api("GET", path);
+      assert.match(
+        JSON.stringify(body),
+        /\[slipway\] \d+ lines were dropped here: the app wrote faster/,
+      );
+    },
+  );
+
+  await t.test(
+    "each of several runs that it took down has the lines, and no other run has them",
+    async () => {
+      const good = await platform.call("loud", "run");
+      const waiting = platform.call("loud", "wait");
+      await until("it waits", async () => {
+        const { projectId } = platform.bootstrap;
+        const { body } = await platform.api(
+          "GET",
+          `/v2/projects/${projectId}/apps/${projectId}-loud/logs?search=waits`,
+        );
+        return (body.logs as unknown[]).length > 0;
+      });
+      const crashed = await platform.call("loud", "exit");
+      for (const { status, headers } of [crashed, await waiting]) {
+        assert.equal(status, 502);
+        await saysWhy(platform, headers.get("x-request-id") ?? "", reason);
+      }
+      assert.deepEqual(await linesOf(platform, good.headers.get("x-request-id") ?? ""), []);
+    },
+  );
 
   await t.test("an async run too", async () => {
     await until("the app is back", async () => (await platform.call("loud", "run")).status === 200);

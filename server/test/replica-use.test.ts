@@ -1,5 +1,5 @@
-// What replicas use, as the API, the metrics and an app's page tell it, on both drivers and with a stand-in for nvidia-smi; and
-// scaling by it.
+// What replicas use, as the API, the metrics and an app's page tell it, on both drivers and with a
+// stand-in for nvidia-smi; and scaling by it.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { existsSync, writeFileSync } from "node:fs";
@@ -33,7 +33,10 @@ def run(text: str):
 
 type Usage = Readonly<Record<string, number | null>>;
 
-/** Deploys the app, calls it until its use of processor time is seen, and returns what the API and the metrics tell. */
+/**
+ * Deploys the app, calls it until its use of processor time is seen, and returns what the API and
+ * the metrics tell.
+ */
 async function useOf(
   t: TestContext,
   start: (settings: Record<string, string>) => Promise<PlatformProcess>,
@@ -43,7 +46,10 @@ async function useOf(
   await server.createRepo("acme", "app", { "main.py": main });
   const [port = ""] = await freePorts(1);
   const address = `127.0.0.1:${port}`;
-  const platform = await start({ SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_METRICS_ADDRESS: address });
+  const platform = await start({
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_METRICS_ADDRESS: address,
+  });
   const app = await deploy(platform, {
     gitRepo: "acme/app",
     name: "busy",
@@ -60,9 +66,13 @@ async function useOf(
     const [one] = (await platform.api("GET", path)).body as { usage: Usage | null }[];
     return (one?.usage?.["cpuCores"] ?? 0) > 0.02 ? (one?.usage ?? null) : null;
   });
-  assert.ok((usage["memoryBytes"] ?? 0) > 50e6 && (usage["memoryBytes"] ?? 0) < 500e6, JSON.stringify(usage));
+  assert.ok(
+    (usage["memoryBytes"] ?? 0) > 50e6 && (usage["memoryBytes"] ?? 0) < 500e6,
+    JSON.stringify(usage),
+  );
   const metrics = await (await fetch(`http://${address}/metrics`)).text();
-  const metric = (name: string): number => Number(new RegExp(`^${name}\\{[^}]*\\} (\\S+)$`, "m").exec(metrics)?.[1]);
+  const metric = (name: string): number =>
+    Number(new RegExp(`^${name}\\{[^}]*\\} (\\S+)$`, "m").exec(metrics)?.[1]);
   assert.ok(metric("slipway_replica_cpu_seconds_total") >= 0.5, metrics);
   assert.ok(metric("slipway_replica_memory_bytes") > 50e6, metrics);
   return { platform, appId: app.appId, usage, metric };
@@ -72,12 +82,20 @@ test("the use of a process and of its GPU is told by the API, the metrics and th
   const smi = new NvidiaSmi(join(temporaryFolder(t, "smi"), "bin"));
   smi.show([testCard(1, { usedMib: 2000, percent: 75 })]);
   const PATH = `${smi.folder}:${process.env["PATH"] ?? ""}`;
-  const start = (settings: Record<string, string>) => startPlatformOnTestServer(t, { ...settings, PATH });
-  const { platform, appId, usage, metric } = await useOf(t, start, { compute: "ADA_L4", gpuCount: 1 });
+  const start = (settings: Record<string, string>) =>
+    startPlatformOnTestServer(t, { ...settings, PATH });
+  const { platform, appId, usage, metric } = await useOf(t, start, {
+    compute: "ADA_L4",
+    gpuCount: 1,
+  });
   assert.equal(usage["gpuUtilization"], 0.75);
   assert.equal(usage["gpuMemoryBytes"], 2000 * 1024 * 1024);
   assert.equal(metric("slipway_replica_gpu_memory_bytes"), 2000 * 1024 * 1024);
-  assert.equal(typeof usage["networkSentBytes"], process.getuid?.() === 0 ? "number" : "object", JSON.stringify(usage));
+  assert.equal(
+    typeof usage["networkSentBytes"],
+    process.getuid?.() === 0 ? "number" : "object",
+    JSON.stringify(usage),
+  );
   await t.test("on the page", { skip: withoutBrowser }, async (part) => {
     const { baseUrl, projectId, serviceAccountToken } = platform.bootstrap;
     const open = await openPages(part, baseUrl);
@@ -92,7 +110,9 @@ test("the use of a process and of its GPU is told by the API, the metrics and th
   });
 });
 
-/** A call holds memory, or works without a pause, until a file in the storage says that it may end. */
+/**
+ * A call holds memory, or works without a pause, until a file in the storage says that it may end.
+ */
 const keeping = `
 import os
 import time
@@ -111,7 +131,10 @@ def work():
     return 0
 `;
 
-/** One call of the function needs one replica, but more than the target of its memory or cores, and less than that of two. */
+/**
+ * One call of the function needs one replica, but more than the target of its memory or cores, and
+ * less than that of two.
+ */
 async function scalesBy(
   t: TestContext,
   { metric, call }: { readonly metric: string; readonly call: string },
@@ -149,7 +172,9 @@ async function scalesBy(
 }
 
 test("an app that scales by memory_utilization has another replica for as long as a call takes memory", (t) =>
-  scalesBy(t, { metric: "memory_utilization", call: "keep" }, (settings) => startPlatformOnTestServer(t, settings)));
+  scalesBy(t, { metric: "memory_utilization", call: "keep" }, (settings) =>
+    startPlatformOnTestServer(t, settings),
+  ));
 
 test(
   "an app in containers that scales by cpu_utilization has another one for as long as a call works",
@@ -163,7 +188,10 @@ test(
 );
 
 test("the use of a container and its network is told", { skip: noContainers }, async (t) => {
-  const { usage, metric } = await useOf(t, async (settings) => (await startDockerPlatform(t, settings)).platform);
+  const { usage, metric } = await useOf(
+    t,
+    async (settings) => (await startDockerPlatform(t, settings)).platform,
+  );
   // The body of at least one call.
   assert.ok((usage["networkReceivedBytes"] ?? 0) > 1_000_000, JSON.stringify(usage));
   assert.ok(metric("slipway_replica_network_receive_bytes_total") > 1_000_000);

@@ -1,5 +1,5 @@
-// Looking into repositories before there is an app, over the API: what a real git host says of branches, and what becomes of
-// addresses that are not allowed or cannot be read.
+// Looking into repositories before there is an app, over the API: what a real git host says of
+// branches, and what becomes of addresses that are not allowed or cannot be read.
 import assert from "node:assert/strict";
 import type { IncomingHttpHeaders } from "node:http";
 import { test, type TestContext } from "node:test";
@@ -10,7 +10,11 @@ import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support
 type Stage = {
   readonly api: ApiUnderTest;
   readonly git: GitServer;
-  readonly ask: (path: string, query: Readonly<Record<string, string>>, token?: string) => Promise<ApiAnswer>;
+  readonly ask: (
+    path: string,
+    query: Readonly<Record<string, string>>,
+    token?: string,
+  ) => Promise<ApiAnswer>;
 };
 
 async function openStage(
@@ -19,15 +23,24 @@ async function openStage(
   others: { readonly outwardAllow?: readonly string[] } = {},
 ): Promise<Stage> {
   const git = await startGitServer(t, options);
-  const api = await startManagementApi(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] }, ...others });
+  const api = await startManagementApi(t, {
+    gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] },
+    ...others,
+  });
   const ask: Stage["ask"] = (path, query, token = api.token) =>
-    api.call("GET", `/v2/projects/${api.projectId}/git-repositories${path}?${new URLSearchParams(query)}`, { token });
+    api.call(
+      "GET",
+      `/v2/projects/${api.projectId}/git-repositories${path}?${new URLSearchParams(query)}`,
+      { token },
+    );
   return { api, git, ask };
 }
 
 /** The API of a git host: by path, what it answers to the token `s3cret-t0ken`. */
 function apiOf(
-  answers: Readonly<Record<string, (query: URLSearchParams, headers: IncomingHttpHeaders) => unknown>>,
+  answers: Readonly<
+    Record<string, (query: URLSearchParams, headers: IncomingHttpHeaders) => unknown>
+  >,
 ): NonNullable<GitServerOptions["intercept"]> {
   return ({ url = "", method, headers }, response) => {
     const { pathname, searchParams } = new URL(url, "http://host.invalid");
@@ -39,7 +52,9 @@ function apiOf(
     let status = 404;
     if (answer !== undefined) status = isKnown ? 200 : 401;
     response.writeHead(status, { "content-type": "application/json" });
-    response.end(JSON.stringify(status === 200 ? answer?.(searchParams, headers) : { message: "<b>no</b>" }));
+    response.end(
+      JSON.stringify(status === 200 ? answer?.(searchParams, headers) : { message: "<b>no</b>" }),
+    );
     return true;
   };
 }
@@ -68,7 +83,10 @@ const hostKinds: Readonly<Record<string, Parameters<typeof apiOf>[0]>> = {
   },
   GitLab: {
     "/api/v4/projects": (query) =>
-      [{ path_with_namespace: "acme/team/shop" }, { path_with_namespace: "acme/team/Other" }].filter(
+      [
+        { path_with_namespace: "acme/team/shop" },
+        { path_with_namespace: "acme/team/Other" },
+      ].filter(
         (one) =>
           query.get("membership") === "true" &&
           one.path_with_namespace.toLowerCase().includes(query.get("search")?.toLowerCase() ?? ""),
@@ -78,10 +96,14 @@ const hostKinds: Readonly<Record<string, Parameters<typeof apiOf>[0]>> = {
     "/api/v3/user/repos": (query) =>
       query.get("page") === "3"
         ? [{ full_name: "acme/Other" }]
-        : Array.from({ length: 100 }, (_one, at) => ({ full_name: `acme/shop-${query.get("page")}-${at}` })),
+        : Array.from({ length: 100 }, (_one, at) => ({
+            full_name: `acme/shop-${query.get("page")}-${at}`,
+          })),
   },
 };
-const expected: Readonly<Record<string, { all: readonly [string, number]; hasMore: boolean; other: string }>> = {
+const expected: Readonly<
+  Record<string, { all: readonly [string, number]; hasMore: boolean; other: string }>
+> = {
   Gitea: { all: ["acme/shop", 2], hasMore: false, other: "acme/Other" },
   GitLab: { all: ["acme/team/shop", 2], hasMore: false, other: "acme/team/Other" },
   GitHub: { all: ["acme/shop-1-0", 100], hasMore: true, other: "acme/Other" },
@@ -96,9 +118,15 @@ for (const [kind, answers] of Object.entries(hostKinds)) {
     assert.deepEqual(git.requests, []);
     await putToken(stage, "s3cret-t0ken");
     const body = { name: "used", gitRepo: "own/used" };
-    assert.equal((await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body })).status, 201);
+    assert.equal(
+      (await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body })).status,
+      201,
+    );
     const listed = (await ask("", {})).body;
-    assert.deepEqual([listed.items[0], listed.items[1], listed.items.length], ["own/used", all[0], all[1] + 1]);
+    assert.deepEqual(
+      [listed.items[0], listed.items[1], listed.items.length],
+      ["own/used", all[0], all[1] + 1],
+    );
     assert.deepEqual(listed.hosts, [{ host: git.host, hasMore, problem: null }]);
     assert.deepEqual((await ask("", { search: "OTHER" })).body.items, [other]);
     await putToken(stage, "old-t0ken");
@@ -111,10 +139,14 @@ for (const [kind, answers] of Object.entries(hostKinds)) {
 }
 
 test("a host whose API is another one, or is not reached, is named, and the rest is listed", async (t) => {
-  const other = await openStage(t, { intercept: apiOf({ "/api/v1/repos/search": () => ({ data: "none" }) }) });
+  const other = await openStage(t, {
+    intercept: apiOf({ "/api/v1/repos/search": () => ({ data: "none" }) }),
+  });
   await putToken(other, "s3cret-t0ken");
   const problem = "Its API is none of GitHub, GitLab, Gitea and Forgejo.";
-  assert.deepEqual((await other.ask("", {})).body.hosts, [{ host: other.git.host, hasMore: false, problem }]);
+  assert.deepEqual((await other.ask("", {})).body.hosts, [
+    { host: other.git.host, hasMore: false, problem },
+  ]);
   const away = await openStage(t, {
     intercept: (request) => {
       request.socket.destroy();
@@ -128,7 +160,11 @@ test("a host whose API is another one, or is not reached, is named, and the rest
 });
 
 test("the API of a host is not called at an address that the platform may not call", async (t) => {
-  const stage = await openStage(t, { intercept: apiOf(hostKinds["GitLab"] ?? {}) }, { outwardAllow: [] });
+  const stage = await openStage(
+    t,
+    { intercept: apiOf(hostKinds["GitLab"] ?? {}) },
+    { outwardAllow: [] },
+  );
   await putToken(stage, "s3cret-t0ken");
   const [host] = (await stage.ask("", {})).body.hosts;
   assert.match(host.problem, /may not be called: it is a loopback address/);
@@ -142,10 +178,21 @@ test("branches are listed with the default one first, and a limit", async (t) =>
   const answer = await ask("/branches", { gitRepo: `http://${git.host}/acme/app.git` });
   assert.deepEqual(
     [answer.status, answer.body],
-    [200, { gitRepo: "acme/app", defaultBranch: "trunk", branches: ["trunk", "a/feature"], hasMore: false }],
+    [
+      200,
+      {
+        gitRepo: "acme/app",
+        defaultBranch: "trunk",
+        branches: ["trunk", "a/feature"],
+        hasMore: false,
+      },
+    ],
   );
   const commit = await git.git("acme", "app", ["rev-parse", "trunk"]);
-  const refs = Array.from({ length: 600 }, (_one, at) => `create refs/heads/b${at} ${commit}\n`).join("");
+  const refs = Array.from(
+    { length: 600 },
+    (_one, at) => `create refs/heads/b${at} ${commit}\n`,
+  ).join("");
   await git.git("acme", "app", ["update-ref", "--stdin"], refs);
   const many = (await ask("/branches", { gitRepo: "acme/app" })).body;
   assert.deepEqual([many.branches.length, many.branches[0], many.hasMore], [500, "trunk", true]);
@@ -197,7 +244,11 @@ x = 1
       },
       hasDockerfile: false,
     });
-    const broken = await ask("/settings", { gitRepo: "acme/app", gitBranch: "dev", gitPath: "apps/two" });
+    const broken = await ask("/settings", {
+      gitRepo: "acme/app",
+      gitBranch: "dev",
+      gitPath: "apps/two",
+    });
     assert.deepEqual(broken.body.folders, ["apps/two"]);
     assert.deepEqual(broken.body.file.settings, []);
     assert.match(broken.body.file.problem, /^cerebrium\.toml is not valid TOML at line 1/);
@@ -221,15 +272,25 @@ test("a settings file is read as a build does: no link, no folder that is not th
     "linked/slipway.toml": { link: "/etc/passwd" },
   });
   const root = await ask("/settings", { gitRepo: "acme/app" });
-  const tooLarge = "slipway.toml is larger than 1 MB, the most that is read of such a file. Make it shorter.";
-  assert.deepEqual(root.body.file, { name: "slipway.toml", settings: [], warnings: [], problem: tooLarge });
+  const tooLarge =
+    "slipway.toml is larger than 1 MB, the most that is read of such a file. Make it shorter.";
+  assert.deepEqual(root.body.file, {
+    name: "slipway.toml",
+    settings: [],
+    warnings: [],
+    problem: tooLarge,
+  });
   const linked = await ask("/settings", { gitRepo: "acme/app", gitPath: "linked" });
   assert.deepEqual([linked.body.folders, linked.body.file], [[""], null]);
   const text = "[cerebrium.hardware]\ncpu = 2\n";
   const given: readonly (readonly [Buffer, unknown, string | null])[] = [
     [Buffer.from(`\ufeff${text}`, "utf16le"), 2, null],
     [Buffer.from(`${text}# caf\xe9\n`, "latin1"), 2, null],
-    [Buffer.from(`${text}x = 'caf\xe9'\n`, "latin1"), undefined, "line 3 has the byte 0xe9. Save it as UTF-8."],
+    [
+      Buffer.from(`${text}x = 'caf\xe9'\n`, "latin1"),
+      undefined,
+      "line 3 has the byte 0xe9. Save it as UTF-8.",
+    ],
   ];
   for (const [toml, cpu, problem] of given) {
     await git.push("acme", "app", { "encoded/slipway.toml": toml });
@@ -248,7 +309,10 @@ test("a settings file is read as a build does: no link, no folder that is not th
   const head = await git.git("acme", "app", ["rev-parse", "main"]);
   await git.git("acme", "app", ["tag", "--annotate", "--message", "One", "v1", head]);
   for (const gitBranch of ["v1", head, head.slice(0, 9)])
-    assert.equal((await ask("/settings", { gitRepo: "acme/app", gitBranch })).body.file.name, "slipway.toml");
+    assert.equal(
+      (await ask("/settings", { gitRepo: "acme/app", gitBranch })).body.file.name,
+      "slipway.toml",
+    );
   const unknown = await ask("/settings", { gitRepo: "acme/app", gitBranch: "0123456789" });
   assert.match(
     unknown.body.message,
@@ -268,7 +332,9 @@ test("a private repository is read with the credential of the project, which no 
   );
   assert.match(refused.body.message, why);
   const put = (secret: string): Promise<ApiAnswer> =>
-    api.call("PUT", `/v2/projects/${api.projectId}/git-credentials/${git.host}`, { body: { kind: "token", secret } });
+    api.call("PUT", `/v2/projects/${api.projectId}/git-credentials/${git.host}`, {
+      body: { kind: "token", secret },
+    });
   await put("wr0ng-t0ken");
   const wrong = await ask("/branches", { gitRepo: "acme/app" });
   assert.match(wrong.body.message, /is not allowed to read it/);
@@ -287,17 +353,32 @@ test("nothing is asked of hosts that builds may not fetch from, and nobody asks 
   const withKey = await ask("/branches", { gitRepo: `http://me:hunter2@${git.host}/acme/app` });
   assert.equal(withKey.status, 400);
   assert.doesNotMatch(JSON.stringify(withKey.body), /hunter2/);
-  for (const gitRepo of ["--upload-pack=touch /tmp/x", "../../etc", "ext::sh -c id", "file:///etc/passwd"]) {
+  for (const gitRepo of [
+    "--upload-pack=touch /tmp/x",
+    "../../etc",
+    "ext::sh -c id",
+    "file:///etc/passwd",
+  ]) {
     const answer = await ask("/branches", { gitRepo });
-    assert.deepEqual([answer.status, answer.body.message.startsWith("gitRepo ")], [400, true], gitRepo);
+    assert.deepEqual(
+      [answer.status, answer.body.message.startsWith("gitRepo ")],
+      [400, true],
+      gitRepo,
+    );
   }
   const missing = await ask("/branches", {});
-  assert.deepEqual([missing.status, missing.body.message.startsWith("gitRepo is missing")], [400, true]);
+  assert.deepEqual(
+    [missing.status, missing.body.message.startsWith("gitRepo is missing")],
+    [400, true],
+  );
   assert.deepEqual(git.requests, []);
   await git.createRepo("acme", "empty", { "main.py": "" });
   await git.git("acme", "empty", ["update-ref", "-d", "refs/heads/main"]);
   const empty = await ask("/branches", { gitRepo: "acme/empty" });
-  assert.deepEqual([empty.status, empty.body.message], [422, "gitRepo is acme/empty, which has no branches yet."]);
+  assert.deepEqual(
+    [empty.status, empty.body.message],
+    [422, "gitRepo is acme/empty, which has no branches yet."],
+  );
   const billing = await api.issue({ kind: "service_account", role: "billing" });
   assert.equal((await ask("/branches", { gitRepo: "acme/app" }, billing)).status, 403);
 });

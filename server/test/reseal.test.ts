@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { useCases } from "#apps/use-cases.ts";
-import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import {
+  endPushes,
+  rebuild,
+  receiveBuild,
+  receiveUpload,
+  receiveSettings,
+  requestCancel,
+} from "#deploy/receive.ts";
 import type { AppId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { callSecretContext } from "#runs/settlement.ts";
@@ -29,7 +36,11 @@ test("after a start with a new key everything opens with that key alone", async 
   const context = callSecretContext(place.appId);
   const runs = [await insertRun(place), await insertRun(place, { state: "failure" })];
   const sealedForRuns = api.sealer.seal("four", context);
-  await api.db.updateTable("runs").set({ webhook_secret_sealed: sealedForRuns }).where("id", "in", runs).execute();
+  await api.db
+    .updateTable("runs")
+    .set({ webhook_secret_sealed: sealedForRuns })
+    .where("id", "in", runs)
+    .execute();
 
   assert.ok((await sealingKeyIds(api.db, sealedColumns)).includes(oldKeyId));
 
@@ -47,10 +58,26 @@ test("after a start with a new key everything opens with that key alone", async 
     ["four", "four"],
   );
 
-  const receiver = { receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes };
-  const cases = useCases({ db: api.db, sealer: only, receiver, providers: [], personChanged: () => undefined });
+  const receiver = {
+    receiveBuild,
+    receiveUpload,
+    receiveSettings,
+    rebuild,
+    requestCancel,
+    endPushes,
+  };
+  const cases = useCases({
+    db: api.db,
+    sealer: only,
+    receiver,
+    providers: [],
+    personChanged: () => undefined,
+  });
   const environment = await cases.secrets.environmentOf(created.body.appId);
   const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);
   assert.deepEqual(Object.fromEntries(values), { A: "one", B: "two" });
-  assert.equal((await cases.credentials.forFetch(api.projectId, "example.com"))?.secret.reveal(), "three");
+  assert.equal(
+    (await cases.credentials.forFetch(api.projectId, "example.com"))?.secret.reveal(),
+    "three",
+  );
 });

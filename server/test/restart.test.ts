@@ -1,4 +1,5 @@
-// What survives the end of the platform's process: replicas, builds, keys. Real processes, real signals.
+// What survives the end of the platform's process: replicas, builds, keys. Real processes, real
+// signals.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -57,12 +58,22 @@ async function secondOnFolder({ platform }: Fixture): Promise<void> {
   const code = await new Promise((resolve) => second.on("close", resolve));
   assert.equal(code, 1);
   assert.match(errors, new RegExp(`\\b${platform.pid()}\\b`));
-  assert.equal((await fetch(`${platform.bootstrap.baseUrl}/healthz`)).status, 200, "the first one still serves");
+  assert.equal(
+    (await fetch(`${platform.bootstrap.baseUrl}/healthz`)).status,
+    200,
+    "the first one still serves",
+  );
 }
 
 async function brokenApp({ platform, git }: Fixture): Promise<void> {
-  await git.createRepo("acme", "broken", { "main.py": "import no_such_module_here\n\ndef run():\n    return 1\n" });
-  const app = await deploy(platform, { name: "broken", gitRepo: "acme/broken", pythonVersion: "3.11" });
+  await git.createRepo("acme", "broken", {
+    "main.py": "import no_such_module_here\n\ndef run():\n    return 1\n",
+  });
+  const app = await deploy(platform, {
+    name: "broken",
+    gitRepo: "acme/broken",
+    pythonVersion: "3.11",
+  });
   assert.equal(app.status, "init_failure");
   assert.match(app.log, /ModuleNotFoundError: No module named 'no_such_module_here'/);
   assert.match(app.log, /File ".*main\.py", line 1/);
@@ -98,7 +109,10 @@ async function restarts({ platform, git }: Fixture): Promise<void> {
 
 async function cutOffBuild({ platform, git }: Fixture): Promise<void> {
   const toml = `[cerebrium.deployment]\nname = "slow"\npython_version = "3.11"\nshell_commands = ["sleep 3"]\n`;
-  await git.createRepo("acme", "slow", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
+  await git.createRepo("acme", "slow", {
+    "main.py": "def run():\n    return 1\n",
+    "slipway.toml": toml,
+  });
   const { projectId } = platform.bootstrap;
   const created = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
     name: "slow",
@@ -106,11 +120,16 @@ async function cutOffBuild({ platform, git }: Fixture): Promise<void> {
   });
   assert.equal(created.status, 201, JSON.stringify(created.body));
   const path = `/v2/projects/${projectId}/apps/${created.body.appId}/builds/${created.body.buildId}`;
-  const statusOf = async (): Promise<string> => String((await platform.api("GET", path)).body.status);
-  await until("the build is under way", async () => (await statusOf()) === "building", { deadlineMs: 60_000 });
+  const statusOf = async (): Promise<string> =>
+    String((await platform.api("GET", path)).body.status);
+  await until("the build is under way", async () => (await statusOf()) === "building", {
+    deadlineMs: 60_000,
+  });
   await platform.end("SIGKILL");
   await platform.restart();
-  await until("the build succeeds", async () => (await statusOf()) === "success", { deadlineMs: 90_000 });
+  await until("the build succeeds", async () => (await statusOf()) === "success", {
+    deadlineMs: 90_000,
+  });
   const answer = await platform.call("slow", "run");
   assert.equal(((await answer.json()) as { result: unknown }).result, 1);
 }
@@ -122,16 +141,22 @@ test("a platform on a data folder, from its first start on", async (t) => {
   const platform = new PlatformProcess(temporaryFolder(t, "first-start"), settings);
   t.after(() => platform.remove());
   const ground = { platform, git, port };
-  await t.test("the first start says that it is well only once bootstrap.json is there", () => firstStart(ground));
-  await t.test("a second platform on the same data folder is refused and names the first one's process", () =>
-    secondOnFolder(ground),
+  await t.test("the first start says that it is well only once bootstrap.json is there", () =>
+    firstStart(ground),
   );
-  await t.test("an app that cannot start ends its build with the app's own traceback", () => brokenApp(ground));
+  await t.test(
+    "a second platform on the same data folder is refused and names the first one's process",
+    () => secondOnFolder(ground),
+  );
+  await t.test("an app that cannot start ends its build with the app's own traceback", () =>
+    brokenApp(ground),
+  );
   const kills: readonly [string, (fixture: Fixture) => Promise<void>][] = [
     ["a restart keeps replicas running, and a stop ends with code 0", restarts],
     ["a build that a kill cut off is taken up again and succeeds", cutOffBuild],
   ];
-  for (const [promise, run] of drawCases(kills, { what: "restarts", max: 1 })) await t.test(promise, () => run(ground));
+  for (const [promise, run] of drawCases(kills, { what: "restarts", max: 1 }))
+    await t.test(promise, () => run(ground));
 });
 
 test("an unknown setting is refused with the nearest name", async () => {

@@ -1,5 +1,5 @@
-// Roll-outs from outside: a real platform, a real git host, real apps. Each app answers with the version of its code, so
-// that every answer tells which release gave it.
+// Roll-outs from outside: a real platform, a real git host, real apps. Each app answers with the
+// version of its code, so that every answer tells which release gave it.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { insertMember } from "#accounts/project-store.ts";
@@ -49,7 +49,12 @@ class App {
   /** Deploys the first version. */
   async create(settings: Readonly<Record<string, unknown>>): Promise<void> {
     await this.#git.createRepo("team", this.name, { "main.py": main("one") });
-    const wish = { name: this.name, gitRepo: `team/${this.name}`, maxReplicaCount: 3, cooldownPeriodSeconds: 60 };
+    const wish = {
+      name: this.name,
+      gitRepo: `team/${this.name}`,
+      maxReplicaCount: 3,
+      cooldownPeriodSeconds: 60,
+    };
     const { status, log } = await deploy(this.#platform, { ...wish, ...settings });
     assert.equal(status, "success", log);
   }
@@ -100,8 +105,14 @@ class App {
   }
 }
 
-/** Calls the app until `end` is called, which resolves with what was answered, by version, and with what failed. */
-function callers(app: App, count: number): { seen: Map<string, number>; failures: string[]; end(): Promise<void> } {
+/**
+ * Calls the app until `end` is called, which resolves with what was answered, by version, and with
+ * what failed.
+ */
+function callers(
+  app: App,
+  count: number,
+): { seen: Map<string, number>; failures: string[]; end(): Promise<void> } {
   const seen = new Map<string, number>();
   const failures: string[] = [];
   let isOver = false;
@@ -144,7 +155,10 @@ async function inSteps(platform: PlatformProcess, app: App): Promise<void> {
   const events = await follow(platform, app);
   assert.deepEqual([...new Set(events.map(({ share }) => share))], [20, 40, 60, 80, 100]);
   const last = events.at(-1) as Json;
-  assert.deepEqual([last.state, last.release, last.fromRelease, last.reason], ["finished", 2, 1, null]);
+  assert.deepEqual(
+    [last.state, last.release, last.fromRelease, last.reason],
+    ["finished", 2, 1, null],
+  );
   assert.ok(last.calls.release.calls > 0 && last.calls.fromRelease.calls > 0);
   await until("all calls are the new release's", async () => {
     const versions = await Promise.all(Array.from({ length: 10 }, () => app.version()));
@@ -152,8 +166,13 @@ async function inSteps(platform: PlatformProcess, app: App): Promise<void> {
   });
   await load.end();
   assert.deepEqual(load.failures, []);
-  assert.ok((load.seen.get("one") ?? 0) > 0 && (load.seen.get("two") ?? 0) > 0, JSON.stringify([...load.seen]));
-  const words = new Set((await streamed).split(/[^a-z]+/).filter((word) => word === "one" || word === "two"));
+  assert.ok(
+    (load.seen.get("one") ?? 0) > 0 && (load.seen.get("two") ?? 0) > 0,
+    JSON.stringify([...load.seen]),
+  );
+  const words = new Set(
+    (await streamed).split(/[^a-z]+/).filter((word) => word === "one" || word === "two"),
+  );
   assert.equal(words.size, 1, "a stream ends on the release where it began");
 }
 
@@ -162,14 +181,20 @@ async function steered(app: App): Promise<void> {
   await app.push(main("two"));
   assert.deepEqual((await app.api("POST", "/rollout/resume")).status, 409);
   const refused = await app.api("PATCH", "", { compute: "ADA_L4" });
-  assert.deepEqual([refused.status, /requests compute ADA_L4.*has only CPU/.test(refused.body.message)], [400, true]);
+  assert.deepEqual(
+    [refused.status, /requests compute ADA_L4.*has only CPU/.test(refused.body.message)],
+    [400, true],
+  );
   const paused = (await app.api("POST", "/rollout/pause")).body;
   assert.deepEqual([paused.state, paused.share, paused.nextStepAt], ["paused", 20, null]);
   assert.equal((await app.api("POST", "/rollout/pause")).status, 409);
   const resumed = (await app.api("POST", "/rollout/resume")).body;
   assert.deepEqual([resumed.state, resumed.share], ["running", 20]);
   const cancelled = (await app.api("POST", "/rollout/cancel")).body;
-  assert.deepEqual([cancelled.state, cancelled.reason], ["taken_back", "Its roll-out was rolled back."]);
+  assert.deepEqual(
+    [cancelled.state, cancelled.reason],
+    ["taken_back", "Its roll-out was rolled back."],
+  );
   assert.equal((await app.api("POST", "/rollout/finish")).status, 409);
   await until("all calls are the old release's again", async () => {
     const versions = await Promise.all(Array.from({ length: 10 }, () => app.version()));
@@ -177,7 +202,10 @@ async function steered(app: App): Promise<void> {
   });
   await app.push(main("three"));
   assert.equal((await app.rollOut()).release, 3);
-  const [one, other] = await Promise.all([app.api("POST", "/rollout/finish"), app.api("POST", "/rollout/cancel")]);
+  const [one, other] = await Promise.all([
+    app.api("POST", "/rollout/finish"),
+    app.api("POST", "/rollout/cancel"),
+  ]);
   assert.deepEqual([one.status, other.status].toSorted(), [200, 409], "of two at once one wins");
   if (one.status === 409) {
     await app.push(main("three"));
@@ -197,7 +225,9 @@ async function anotherDeploy(app: App): Promise<void> {
     ["taken_back", "A newer release took its place before it had all calls."],
   );
   const load = callers(app, 2);
-  await until("both releases answer", () => load.seen.has("three") && load.seen.has("five"), { deadlineMs: waitMs });
+  await until("both releases answer", () => load.seen.has("three") && load.seen.has("five"), {
+    deadlineMs: waitMs,
+  });
   await load.end();
   assert.deepEqual(load.failures, []);
   assert.equal((await app.api("POST", "/stop", {})).status, 200);
@@ -247,7 +277,10 @@ async function worse(app: App, mails: MailReceiver): Promise<void> {
     /^Its roll-out was rolled back at 20 % of the calls, because it is worse than the release before: \d+ of its \d+ calls failed, but only 0 of \d+ of the release before\.$/,
   );
   const { body: page } = await app.api("GET", "/logs?pageSize=1000&search=rolled%20back");
-  assert.match(JSON.stringify(page), new RegExp(`Release v${broken}: Its roll-out was rolled back`));
+  assert.match(
+    JSON.stringify(page),
+    new RegExp(`Release v${broken}: Its roll-out was rolled back`),
+  );
   const { text } = await mails.next(owner);
   assert.match(text, new RegExp(`Subject: Slipway: release v${broken} of steered was rolled back`));
   assert.ok(text.includes(rollOut.reason), text);
@@ -267,7 +300,8 @@ async function killed(platform: PlatformProcess, app: App): Promise<void> {
   await platform.end("SIGKILL");
   await platform.restart();
   const after = await app.rollOut();
-  for (const name of ["state", "release", "share", "startedAt", "nextStepAt"]) assert.equal(after[name], before[name]);
+  for (const name of ["state", "release", "share", "startedAt", "nextStepAt"])
+    assert.equal(after[name], before[name]);
   await until("both releases still answer", async () => {
     const versions = new Set(await Promise.all(Array.from({ length: 20 }, () => app.version())));
     return versions.has("three") && versions.has("seven");
@@ -297,7 +331,9 @@ test("calls move from one release to the next", async (t: TestContext) => {
     inSteps(platform, new App(platform, git, "steps")),
   );
   await t.test("paused, resumed, taken back and finished by hand", () => steered(app));
-  await t.test("another deploy takes the place of a roll-out, and a stop pauses it", () => anotherDeploy(app));
+  await t.test("another deploy takes the place of a roll-out, and a stop pauses it", () =>
+    anotherDeploy(app),
+  );
   await t.test("back by a rollback to the release that is live still", () => rolledBack(app));
   await t.test(
     "back by themselves when the new release is clearly worse, with the reason, which owners get by mail",

@@ -1,5 +1,6 @@
-// Why calls failed, in the words of what failed: exceptions after a stream has begun, and processes that ended, with nothing of
-// the calls before. Asked of real replicas in every way in which somebody may ask.
+// Why calls failed, in the words of what failed: exceptions after a stream has begun, and processes
+// that ended, with nothing of the calls before. Asked of real replicas in every way in which
+// somebody may ask.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { deploy } from "./support/examples.ts";
@@ -113,7 +114,8 @@ async function read(response: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   try {
-    for await (const piece of response.body ?? []) text += decoder.decode(piece as Uint8Array, { stream: true });
+    for await (const piece of response.body ?? [])
+      text += decoder.decode(piece as Uint8Array, { stream: true });
   } catch {
     return text;
   }
@@ -134,7 +136,12 @@ async function stage(t: TestContext) {
   const built = await deploy(platform, { ...common, name: "words", gitRepo: "acme/words" });
   assert.equal(built.status, "success", built.log);
   const custom = { runtime: "custom", port: 8000, entrypoint: ["python", "server.py"] };
-  const served = await deploy(platform, { ...common, ...custom, name: "server", gitRepo: "acme/server" });
+  const served = await deploy(platform, {
+    ...common,
+    ...custom,
+    name: "server",
+    gitRepo: "acme/server",
+  });
   assert.equal(served.status, "success", served.log);
   const words = new Asker(platform, "words");
   const other = new Asker(platform, "server");
@@ -149,33 +156,44 @@ test("why answers broke off after they had begun", { timeout: 300_000 }, async (
     lacks_a_form: /^Unserialisable: .*object/,
   };
   for (const [name, message] of Object.entries(streams)) {
-    await t.test(`an async run of a stream that ${name} has the exception, and its webhook too`, async () => {
-      const before = receiver.received.length;
-      const hook = `&webhookEndpoint=${encodeURIComponent(receiver.url)}`;
-      const { run, result } = await words.async(name, hook);
-      assert.deepEqual([run.status, run.statusCode], ["failure", 500]);
-      assert.match(run.reason, new RegExp(`^The app answered with status 500: ${message.source.slice(1, -1)}`));
-      assert.match((result as { message: string }).message, message);
-      await until("the webhook came", () => receiver.received.length > before);
-      const [delivered] = receiver.received.slice(before);
-      assert.equal(delivered?.headers["slipway-status-code"], "500");
-      assert.match((JSON.parse(String(delivered?.body)) as { message: string }).message, message);
-    });
+    await t.test(
+      `an async run of a stream that ${name} has the exception, and its webhook too`,
+      async () => {
+        const before = receiver.received.length;
+        const hook = `&webhookEndpoint=${encodeURIComponent(receiver.url)}`;
+        const { run, result } = await words.async(name, hook);
+        assert.deepEqual([run.status, run.statusCode], ["failure", 500]);
+        assert.match(
+          run.reason,
+          new RegExp(`^The app answered with status 500: ${message.source.slice(1, -1)}`),
+        );
+        assert.match((result as { message: string }).message, message);
+        await until("the webhook came", () => receiver.received.length > before);
+        const [delivered] = receiver.received.slice(before);
+        assert.equal(delivered?.headers["slipway-status-code"], "500");
+        assert.match((JSON.parse(String(delivered?.body)) as { message: string }).message, message);
+      },
+    );
 
-    await t.test(`a plain call of a stream that ${name} has it in its record, and its webhook too`, async () => {
-      const before = receiver.received.length;
-      const hook = `webhookEndpoint=${encodeURIComponent(receiver.url)}`;
-      const response = await platform.call("words", `${name}?${hook}`, {});
-      assert.match(await read(response), /^data: one\n\nevent: error\ndata: /);
-      const { status, reason } = await words.runOf(response);
-      assert.equal(status, "failure");
-      const said = /^The app's function failed after its answer had begun: (.*)$/.exec(String(reason))?.[1];
-      assert.match(said ?? "", message);
-      await until("the webhook came", () => receiver.received.length > before);
-      const [delivered] = receiver.received.slice(before);
-      assert.equal(delivered?.headers["slipway-status-code"], "502");
-      assert.equal((JSON.parse(String(delivered?.body)) as { message: string }).message, reason);
-    });
+    await t.test(
+      `a plain call of a stream that ${name} has it in its record, and its webhook too`,
+      async () => {
+        const before = receiver.received.length;
+        const hook = `webhookEndpoint=${encodeURIComponent(receiver.url)}`;
+        const response = await platform.call("words", `${name}?${hook}`, {});
+        assert.match(await read(response), /^data: one\n\nevent: error\ndata: /);
+        const { status, reason } = await words.runOf(response);
+        assert.equal(status, "failure");
+        const said = /^The app's function failed after its answer had begun: (.*)$/.exec(
+          String(reason),
+        )?.[1];
+        assert.match(said ?? "", message);
+        await until("the webhook came", () => receiver.received.length > before);
+        const [delivered] = receiver.received.slice(before);
+        assert.equal(delivered?.headers["slipway-status-code"], "502");
+        assert.equal((JSON.parse(String(delivered?.body)) as { message: string }).message, reason);
+      },
+    );
   }
 
   await t.test("an answer that a live replica breaks off has a reason", async () => {
@@ -187,7 +205,10 @@ test("why answers broke off after they had begun", { timeout: 300_000 }, async (
 
 test("why processes ended under calls", { timeout: 300_000 }, async (t) => {
   const { platform, words, other } = await stage(t);
-  const ends = { exits: "The app ended with exit code 7.", faults: "The app was ended by SIGSEGV." };
+  const ends = {
+    exits: "The app ended with exit code 7.",
+    faults: "The app was ended by SIGSEGV.",
+  };
   for (const [name, reason] of Object.entries(ends)) {
     await t.test(
       `a process that ${name} is the reason of the run and of the plain call, whatever failed before`,
@@ -207,13 +228,22 @@ test("why processes ended under calls", { timeout: 300_000 }, async (t) => {
     );
   }
 
-  await t.test("a server without frames in its log is quoted from the call on, and only to the owner", async () => {
-    assert.equal((await platform.call("server", "old")).status, 200);
-    assert.equal((await other.async("exits")).run.reason, `The app's replica ended during the run. ${ends.exits}`);
-    const quoted = "The app ended with exit code 7: ValueError: what ended it.";
-    assert.equal((await other.async("says")).run.reason, `The app's replica ended during the run. ${quoted}`);
-    const response = await platform.call("server", "says");
-    assert.doesNotMatch(await response.text(), /what ended it/);
-    assert.equal((await other.runOf(response)).reason, quoted);
-  });
+  await t.test(
+    "a server without frames in its log is quoted from the call on, and only to the owner",
+    async () => {
+      assert.equal((await platform.call("server", "old")).status, 200);
+      assert.equal(
+        (await other.async("exits")).run.reason,
+        `The app's replica ended during the run. ${ends.exits}`,
+      );
+      const quoted = "The app ended with exit code 7: ValueError: what ended it.";
+      assert.equal(
+        (await other.async("says")).run.reason,
+        `The app's replica ended during the run. ${quoted}`,
+      );
+      const response = await platform.call("server", "says");
+      assert.doesNotMatch(await response.text(), /what ended it/);
+      assert.equal((await other.runOf(response)).reason, quoted);
+    },
+  );
 });

@@ -1,9 +1,17 @@
-// The rows of async runs on a real database: who may write what, and that whoever lost a run changes nothing any more.
+// The rows of async runs on a real database: who may write what, and that whoever lost a run
+// changes nothing any more.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
-import { newRunId, type AppId, type ProjectId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import {
+  newRunId,
+  type AppId,
+  type ProjectId,
+  type ReleaseId,
+  type ReplicaId,
+  type RunId,
+} from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { RunStore, type HeldRun, type NewRun, type RunEnd } from "#runs/run-store.ts";
 import type { Db } from "#store/database.ts";
@@ -15,7 +23,12 @@ const appId = "p-00000001-hello" as AppId;
 const replicaId = "hello-1" as ReplicaId;
 const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
 
-type Stage = { db: Db; ours: RunStore; theirs: RunStore; claim(holder: string, state?: string): Promise<HeldRun[]> };
+type Stage = {
+  db: Db;
+  ours: RunStore;
+  theirs: RunStore;
+  claim(holder: string, state?: string): Promise<HeldRun[]>;
+};
 
 async function stage(t: TestContext): Promise<Stage> {
   const { db } = await testDatabase(t);
@@ -57,12 +70,21 @@ function newRun(changes: Partial<NewRun> = {}): NewRun {
 }
 
 function end(held: HeldRun, state: RunEnd["state"] = "success"): RunEnd {
-  const result = { status: 200, contentType: "text/plain", body: Buffer.from("done"), bodyBytes: 4 };
+  const result = {
+    status: 200,
+    contentType: "text/plain",
+    body: Buffer.from("done"),
+    bodyBytes: 4,
+  };
   return { ...held, state, statusCode: 200, reason: null, result };
 }
 
 async function stateOf(db: Db, runId: RunId): Promise<string> {
-  const row = await db.selectFrom("runs").select("state").where("id", "=", runId).executeTakeFirstOrThrow();
+  const row = await db
+    .selectFrom("runs")
+    .select("state")
+    .where("id", "=", runId)
+    .executeTakeFirstOrThrow();
   return row.state;
 }
 
@@ -82,14 +104,26 @@ test("a run is stored with its request byte for byte, in hand or waiting for any
   const held = await claim("ours");
   assert.deepEqual(held, [{ runId: waiting.runId, epoch: 1 }]);
   const [work] = await ours.read(held);
-  assert.deepEqual([work?.lines, work?.body, work?.target], [waiting.lines, waiting.body, "/run?x=1"]);
-  const row = await db.selectFrom("runs").select("path").where("id", "=", waiting.runId).executeTakeFirstOrThrow();
+  assert.deepEqual(
+    [work?.lines, work?.body, work?.target],
+    [waiting.lines, waiting.body, "/run?x=1"],
+  );
+  const row = await db
+    .selectFrom("runs")
+    .select("path")
+    .where("id", "=", waiting.runId)
+    .executeTakeFirstOrThrow();
   assert.equal(row.path, "/run", "the query is not listed");
 });
 
 test("long bodies are stored beside short ones, each with its own run", async (t) => {
   const { db, ours } = await stage(t);
-  const bodies = [Buffer.alloc(40_000, 7), Buffer.alloc(0), Buffer.alloc(100_000, 255), Buffer.from("short")];
+  const bodies = [
+    Buffer.alloc(40_000, 7),
+    Buffer.alloc(0),
+    Buffer.alloc(100_000, 255),
+    Buffer.from("short"),
+  ];
   const runs = bodies.map((body) => newRun({ body }));
   await ours.insert(runs);
   for (const { runId, body } of runs) {
@@ -109,7 +143,11 @@ test("a run starts, ends with its result, and its request goes with it", async (
   const held = { runId, epoch: 1 };
   assert.deepEqual(await ours.start([{ ...held, replicaId, releaseId }]), [true]);
   assert.deepEqual(await ours.finish([end(held)], db), [true]);
-  assert.deepEqual(await ours.finish([end(held, "failure")], db), [false], "a final state never changes");
+  assert.deepEqual(
+    await ours.finish([end(held, "failure")], db),
+    [false],
+    "a final state never changes",
+  );
   assert.equal(await stateOf(db, runId), "success");
   assert.equal((await db.selectFrom("run_results").selectAll().execute()).length, 1);
   assert.equal((await db.selectFrom("run_requests").selectAll().execute()).length, 0);
@@ -187,7 +225,10 @@ test("a run that is to be cancelled does not start, and is cancelled when it goe
   assert.deepEqual(await ours.start([{ runId: ids[0], epoch: 1, replicaId, releaseId }]), [false]);
   const back = { runId: ids[0], epoch: 1, delayMs: 0, statusCode: null, reason: null, attempt: 0 };
   assert.deepEqual(await ours.giveBack([back]), [true]);
-  assert.deepEqual(await ours.finish([{ ...end({ runId: ids[1], epoch: 1 }, "cancelled"), result: null }], db), [true]);
+  assert.deepEqual(
+    await ours.finish([{ ...end({ runId: ids[1], epoch: 1 }, "cancelled"), result: null }], db),
+    [true],
+  );
   await expire(db);
   assert.equal(await ours.reapQueued(10), 1);
   for (const runId of ids) assert.equal(await stateOf(db, runId), "cancelled");
@@ -197,7 +238,10 @@ test("apps with work are found without reading their backlog, and with the time 
   const { db, ours } = await stage(t);
   const apps = ["a", "b", "c"].map((name) => `p-00000001-${name}` as AppId);
   for (const app of apps)
-    await ours.insert([newRun({ appId: app, isHeld: false }), newRun({ appId: app, isHeld: false })]);
+    await ours.insert([
+      newRun({ appId: app, isHeld: false }),
+      newRun({ appId: app, isHeld: false }),
+    ]);
   await sql`update runs set due_at = clock_timestamp() + interval '10 seconds' where app_id = ${apps[1] ?? ""}`.execute(
     db,
   );
@@ -224,7 +268,11 @@ test("a start that is taken back costs no attempt, and its number is not given t
   await ours.giveBack([{ ...back, epoch: 1 }]);
   await claim("theirs");
   assert.deepEqual(await theirs.start([{ runId, epoch: 2, replicaId, releaseId }]), [true]);
-  const row = await db.selectFrom("runs").selectAll().where("id", "=", runId).executeTakeFirstOrThrow();
+  const row = await db
+    .selectFrom("runs")
+    .selectAll()
+    .where("id", "=", runId)
+    .executeTakeFirstOrThrow();
   assert.deepEqual([row.attempt, row.starts], [1, 2]);
 });
 
@@ -242,8 +290,16 @@ test("a run that goes back counts its attempts and is due later", async (t) => {
     attempt: 1,
   };
   assert.deepEqual(await ours.giveBack([back]), [true]);
-  assert.deepEqual((await claim("ours")).length, 1, "the store does not look at the time; the runner's condition does");
-  const row = await db.selectFrom("runs").selectAll().where("id", "=", runId).executeTakeFirstOrThrow();
+  assert.deepEqual(
+    (await claim("ours")).length,
+    1,
+    "the store does not look at the time; the runner's condition does",
+  );
+  const row = await db
+    .selectFrom("runs")
+    .selectAll()
+    .where("id", "=", runId)
+    .executeTakeFirstOrThrow();
   assert.deepEqual([row.attempt, row.status_code, row.reason], [1, 503, back.reason]);
   assert.ok(row.due_at.getTime() > Date.now() + 30_000);
 });

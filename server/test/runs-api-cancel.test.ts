@@ -1,4 +1,5 @@
-// Cancelling runs over the wire, at every stage, with the platform that works on them played by the test.
+// Cancelling runs over the wire, at every stage, with the platform that works on them played by the
+// test.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
@@ -18,17 +19,30 @@ type Stage = {
 async function stage(t: TestContext, options: { cancelWaitMs?: number } = {}): Promise<Stage> {
   const onCancelled: RunId[] = [];
   const heard: (string | null)[] = [];
-  const api = await startManagementApi(t, { runs: { ...options, onCancelled: (runId) => onCancelled.push(runId) } });
+  const api = await startManagementApi(t, {
+    runs: { ...options, onCancelled: (runId) => onCancelled.push(runId) },
+  });
   api.notifications.listen("run_cancels", (payload) => heard.push(payload));
   const body = { name: "my-app", gitRepo: "acme/shop" };
   const created = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
   const place = { db: api.db, projectId: api.projectId, appId: created.body.appId as AppId };
-  return { api, place, path: (id) => `/v2/projects/${api.projectId}/apps/my-app/runs/${id}`, onCancelled, heard };
+  return {
+    api,
+    place,
+    path: (id) => `/v2/projects/${api.projectId}/apps/my-app/runs/${id}`,
+    onCancelled,
+    heard,
+  };
 }
 
 /** What the holder of a run does once it has stopped it. */
 async function settle({ api }: Stage, id: RunId): Promise<void> {
-  const end = { state: "cancelled", ended_at: new Date(), lease_holder: null, lease_until: null } as const;
+  const end = {
+    state: "cancelled",
+    ended_at: new Date(),
+    lease_holder: null,
+    lease_until: null,
+  } as const;
   await api.db.updateTable("runs").set(end).where("id", "=", id).execute();
 }
 
@@ -42,13 +56,23 @@ test("a run that nobody works on is cancelled at once, and whoever had it before
   const answer = await here.api.call("DELETE", here.path(id));
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   const { item } = answers.oneRun.parse(answer.body);
-  assert.deepEqual([item.status, item.reason], ["cancelled", "It was cancelled before it was sent to the app."]);
+  assert.deepEqual(
+    [item.status, item.reason],
+    ["cancelled", "It was cancelled before it was sent to the app."],
+  );
   assert.ok(item.endedAt !== null && item.cancelRequestedAt !== null);
   assert.equal((await rowOf(here, id)).lease_epoch, 1);
-  const kept = await here.api.db.selectFrom("run_requests").where("run_id", "=", id).selectAll().execute();
+  const kept = await here.api.db
+    .selectFrom("run_requests")
+    .where("run_id", "=", id)
+    .selectAll()
+    .execute();
   assert.equal(kept.length, 0, "its request is not kept");
   const again = await here.api.call("DELETE", here.path(id));
-  assert.deepEqual([again.status, again.body.message], [409, "The run has already ended: it is cancelled."]);
+  assert.deepEqual(
+    [again.status, again.body.message],
+    [409, "The run has already ended: it is cancelled."],
+  );
   const rows = await here.api.db
     .selectFrom("audit_log")
     .select(["outcome", "resource_id"])
@@ -67,7 +91,9 @@ for (const state of ["queued", "running"] as const) {
     const id = await insertRun(here.place, { state });
     let hasAnswered = false;
     const asking = here.api.call("DELETE", here.path(id)).finally(() => (hasAnswered = true));
-    await until("its holder is onCancelled within the process", () => here.onCancelled.includes(id));
+    await until("its holder is onCancelled within the process", () =>
+      here.onCancelled.includes(id),
+    );
     await until("and through the database", () => here.heard.includes(id));
     const asked = await rowOf(here, id);
     assert.deepEqual([asked.state, asked.lease_epoch, asked.lease_holder], [state, 1, "test"]);
@@ -99,11 +125,20 @@ test("what has ended, is a plain call, or is another's, cannot be cancelled", as
   const { api, place } = here;
   for (const state of ["success", "failure", "timeout"] as const) {
     const answer = await api.call("DELETE", here.path(await insertRun(place, { state })));
-    assert.deepEqual([answer.status, answer.body.message], [409, `The run has already ended: it is ${state}.`]);
+    assert.deepEqual(
+      [answer.status, answer.body.message],
+      [409, `The run has already ended: it is ${state}.`],
+    );
   }
   const call = await api.call("DELETE", here.path(await insertCall(place)));
-  assert.deepEqual([call.status, call.body.message], [409, "The run has already ended: it is success."]);
-  assert.equal((await api.call("DELETE", here.path("00000000-0000-4000-8000-000000000000"))).status, 404);
+  assert.deepEqual(
+    [call.status, call.body.message],
+    [409, "The run has already ended: it is success."],
+  );
+  assert.equal(
+    (await api.call("DELETE", here.path("00000000-0000-4000-8000-000000000000"))).status,
+    404,
+  );
   const id = await insertRun(place);
   const strangers = await api.addProject("second");
   const token = await api.issue({ kind: "service_account", projectId: strangers });
@@ -117,7 +152,11 @@ test("cancelling while the run is claimed ends in one of both, never in neither"
   const here = await stage(t);
   for (let round = 0; round < 20; round++) {
     const id = await insertRun(here.place);
-    const held = { state: "queued", lease_holder: "other", lease_until: new Date(Date.now() + 60_000) } as const;
+    const held = {
+      state: "queued",
+      lease_holder: "other",
+      lease_until: new Date(Date.now() + 60_000),
+    } as const;
     const claim = here.api.db
       .updateTable("runs")
       .set((row) => ({ ...held, lease_epoch: row("lease_epoch", "+", 1) }))

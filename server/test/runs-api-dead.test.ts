@@ -43,7 +43,12 @@ test("dead runs are those that failed and can be run again, newest first", async
   await insertCall(place, { state: "failure" });
   const ids: RunId[] = [];
   for (let second = 0; second < 5; second++) {
-    ids.unshift(await insertRun(place, { state: second % 2 === 0 ? "failure" : "timeout", acceptedAt: at(second) }));
+    ids.unshift(
+      await insertRun(place, {
+        state: second % 2 === 0 ? "failure" : "timeout",
+        acceptedAt: at(second),
+      }),
+    );
   }
   assert.deepEqual(await dead(here), ids);
   assert.deepEqual(await dead(here, "?status=timeout"), [ids[1], ids[3]]);
@@ -58,8 +63,18 @@ test("a redriven run is a new one with the same request, and the old one names i
   const { api, place, app } = here;
   const body = Buffer.from(Array.from({ length: 300_000 }, (_, index) => (index * 7919) % 256));
   const hook = "https://example.org/hook";
-  const id = await insertRun(place, { state: "failure", attempt: 3, body, statusCode: 500, webhookEndpoint: hook });
-  await api.db.updateTable("runs").set({ webhook_secret_sealed: "v1.sealed" }).where("id", "=", id).execute();
+  const id = await insertRun(place, {
+    state: "failure",
+    attempt: 3,
+    body,
+    statusCode: 500,
+    webhookEndpoint: hook,
+  });
+  await api.db
+    .updateTable("runs")
+    .set({ webhook_secret_sealed: "v1.sealed" })
+    .where("id", "=", id)
+    .execute();
   const answer = await api.call("POST", `${app}/runs/${id}/redrive`);
   assert.equal(answer.status, 201, JSON.stringify(answer.body));
   const { runId } = answers.redrivenRun.parse(answer.body);
@@ -68,10 +83,20 @@ test("a redriven run is a new one with the same request, and the old one names i
     .selectAll()
     .where("id", "=", runId as RunId)
     .executeTakeFirstOrThrow();
-  assert.deepEqual([row.state, row.attempt, row.retries_max, row.status_code], ["pending", 0, 2, null]);
+  assert.deepEqual(
+    [row.state, row.attempt, row.retries_max, row.status_code],
+    ["pending", 0, 2, null],
+  );
   assert.deepEqual([row.method, row.path, row.webhook_endpoint], ["POST", "/predict", hook]);
-  assert.equal(row.webhook_secret_sealed, "v1.sealed", "its delivery is signed as the caller asked for");
-  assert.deepEqual([row.project_id, row.app_id, row.lease_epoch], [place.projectId, place.appId, 0]);
+  assert.equal(
+    row.webhook_secret_sealed,
+    "v1.sealed",
+    "its delivery is signed as the caller asked for",
+  );
+  assert.deepEqual(
+    [row.project_id, row.app_id, row.lease_epoch],
+    [place.projectId, place.appId, 0],
+  );
   const request = await requestOf(here, runId);
   assert.equal(request?.target, "/predict?a=1");
   assert.equal(request?.lines, "Content-Type: application/json\r\n");
@@ -81,8 +106,15 @@ test("a redriven run is a new one with the same request, and the old one names i
   assert.deepEqual(await dead(here), []);
   await until("whoever works on runs is told", () => here.heard.includes(place.appId));
   const again = await api.call("POST", `${app}/runs/${id}/redrive`);
-  assert.deepEqual([again.status, again.body.message], [409, `The run was already redriven, as run ${runId}.`]);
-  const log = await api.db.selectFrom("audit_log").selectAll().where("action", "=", "runs.redrive").execute();
+  assert.deepEqual(
+    [again.status, again.body.message],
+    [409, `The run was already redriven, as run ${runId}.`],
+  );
+  const log = await api.db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("action", "=", "runs.redrive")
+    .execute();
   assert.deepEqual(
     log.map(({ outcome, resource_id: on }) => [outcome, on]),
     [
@@ -99,9 +131,14 @@ test("redriving a run many times at once makes one new run", async (t) => {
     const one = () => here.api.call("POST", `${here.app}/runs/${id}/redrive`);
     const all = () => here.api.call("POST", `${here.app}/dead-runs/redrive`);
     const found = await Promise.all([one(), one(), all(), one(), one(), one(), one(), one()]);
-    const made = found.filter(({ status }) => status === 201).length + Number(found[2]?.body.redriven);
+    const made =
+      found.filter(({ status }) => status === 201).length + Number(found[2]?.body.redriven);
     assert.equal(made, 1);
-    const rows = await here.api.db.selectFrom("runs").select("id").where("state", "=", "pending").execute();
+    const rows = await here.api.db
+      .selectFrom("runs")
+      .select("id")
+      .where("state", "=", "pending")
+      .execute();
     assert.equal(rows.length, round);
   }
 });
@@ -110,20 +147,31 @@ test("only a dead run can be redriven, and the refusal says why", async (t) => {
   const here = await stage(t);
   const { api, place, app } = here;
   for (const [id, status, message] of [
-    [await insertRun(place, { state: "success" }), 409, /is success; only one that ended as failure or timeout/],
+    [
+      await insertRun(place, { state: "success" }),
+      409,
+      /is success; only one that ended as failure or timeout/,
+    ],
     [await insertRun(place, { state: "running" }), 409, /is running;/],
     [await insertCall(place, { state: "failure" }), 409, /was a plain call/],
     ["00000000-0000-4000-8000-000000000000", 404, /has no run/],
   ] as const) {
     const answer = await api.call("POST", `${app}/runs/${id}/redrive`);
-    assert.deepEqual([answer.status, message.test(answer.body.message)], [status, true], answer.body.message);
+    assert.deepEqual(
+      [answer.status, message.test(answer.body.message)],
+      [status, true],
+      answer.body.message,
+    );
   }
   const id = await insertRun(place, { state: "failure" });
   const strangers = await api.addProject("second");
   const token = await api.issue({ kind: "service_account", projectId: strangers });
   assert.equal((await api.call("POST", `${app}/runs/${id}/redrive`, { token })).status, 404);
   await api.db.deleteFrom("run_requests").where("run_id", "=", id).execute();
-  assert.match((await api.call("POST", `${app}/runs/${id}/redrive`)).body.message, /no longer kept/);
+  assert.match(
+    (await api.call("POST", `${app}/runs/${id}/redrive`)).body.message,
+    /no longer kept/,
+  );
 });
 
 test("all dead runs are redriven in batches, the oldest first, up to a limit and of one status when asked", async (t) => {
@@ -134,7 +182,8 @@ test("all dead runs are redriven in batches, the oldest first, up to a limit and
     failed.push(await insertRun(place, { state: "failure", acceptedAt: at(second) }));
   }
   const late = await insertRun(place, { state: "timeout", acceptedAt: at(30) });
-  // What ends after the request came may be one of its own new runs: it is left for another request.
+  // What ends after the request came may be one of its own new runs: it is left for another
+  // request.
   const endedAt = new Date(Date.now() + 3_600_000);
   const later = await insertRun(place, { state: "failure", acceptedAt: at(50), endedAt });
   const two = await api.call("POST", `${app}/dead-runs/redrive?limit=2`);
@@ -144,7 +193,9 @@ test("all dead runs are redriven in batches, the oldest first, up to a limit and
   assert.deepEqual(ofOneKind.body, { redriven: 4, hasMore: false });
   assert.deepEqual(await dead(here), [later, late]);
   for (let count = 0; count < 1_100; count += 100) {
-    await Promise.all(Array.from({ length: 100 }, () => insertRun(place, { state: "failure", acceptedAt: at(40) })));
+    await Promise.all(
+      Array.from({ length: 100 }, () => insertRun(place, { state: "failure", acceptedAt: at(40) })),
+    );
   }
   const all = await api.call("POST", `${app}/dead-runs/redrive`);
   assert.deepEqual(all.body, { redriven: 1_101, hasMore: false });
@@ -155,11 +206,21 @@ test("all dead runs are redriven in batches, the oldest first, up to a limit and
     .select((row) => row.fn.countAll<number>().as("count"))
     .executeTakeFirstOrThrow();
   assert.equal(count.count, 1_107, "each with its request");
-  const log = await api.db.selectFrom("audit_log").select("changes").where("action", "=", "runs.redrive").execute();
+  const log = await api.db
+    .selectFrom("audit_log")
+    .select("changes")
+    .where("action", "=", "runs.redrive")
+    .execute();
   assert.equal(log.length, 2 + 3, "an audit row for each batch");
-  assert.deepEqual((await api.call("POST", `${app}/dead-runs/redrive`)).body, { redriven: 0, hasMore: false });
+  assert.deepEqual((await api.call("POST", `${app}/dead-runs/redrive`)).body, {
+    redriven: 0,
+    hasMore: false,
+  });
   assert.equal((await api.call("POST", `${app}/dead-runs/redrive?limit=0`)).status, 400);
-  assert.equal((await api.call("POST", `/v2/projects/${api.projectId}/apps/none/dead-runs/redrive`)).status, 404);
+  assert.equal(
+    (await api.call("POST", `/v2/projects/${api.projectId}/apps/none/dead-runs/redrive`)).status,
+    404,
+  );
 });
 
 test("purged runs stay listed, without their requests, and cannot be redriven", async (t) => {
@@ -167,21 +228,43 @@ test("purged runs stay listed, without their requests, and cannot be redriven", 
   const { api, place, app } = here;
   const ids = [];
   for (let second = 0; second < 4; second++) {
-    ids.push(await insertRun(place, { state: second === 3 ? "timeout" : "failure", acceptedAt: at(second) }));
+    ids.push(
+      await insertRun(place, {
+        state: second === 3 ? "timeout" : "failure",
+        acceptedAt: at(second),
+      }),
+    );
   }
   const unfinished = await insertRun(place, { state: "running" });
-  assert.deepEqual((await api.call("DELETE", `${app}/dead-runs?limit=1`)).body, { purged: 1, hasMore: true });
-  assert.deepEqual((await api.call("DELETE", `${app}/dead-runs?status=failure`)).body, { purged: 2, hasMore: false });
+  assert.deepEqual((await api.call("DELETE", `${app}/dead-runs?limit=1`)).body, {
+    purged: 1,
+    hasMore: true,
+  });
+  assert.deepEqual((await api.call("DELETE", `${app}/dead-runs?status=failure`)).body, {
+    purged: 2,
+    hasMore: false,
+  });
   assert.deepEqual(await dead(here), [ids[3]]);
-  assert.deepEqual((await api.call("DELETE", `${app}/dead-runs`)).body, { purged: 1, hasMore: false });
+  assert.deepEqual((await api.call("DELETE", `${app}/dead-runs`)).body, {
+    purged: 1,
+    hasMore: false,
+  });
   for (const id of ids) {
     assert.equal(await requestOf(here, id), undefined);
     assert.equal((await api.call("GET", `${app}/runs/${id}`)).status, 200);
     const answer = await api.call("POST", `${app}/runs/${id}/redrive`);
     assert.deepEqual([answer.status, /no longer kept/.test(answer.body.message)], [409, true]);
   }
-  assert.notEqual(await requestOf(here, unfinished), undefined, "what has not ended is not touched");
-  const log = await api.db.selectFrom("audit_log").select("id").where("action", "=", "runs.purge").execute();
+  assert.notEqual(
+    await requestOf(here, unfinished),
+    undefined,
+    "what has not ended is not touched",
+  );
+  const log = await api.db
+    .selectFrom("audit_log")
+    .select("id")
+    .where("action", "=", "runs.purge")
+    .execute();
   assert.equal(log.length, 3);
   const billing = await api.issue({ kind: "service_account", role: "billing" });
   assert.equal((await api.call("DELETE", `${app}/dead-runs`, { token: billing })).status, 403);

@@ -1,4 +1,5 @@
-// Results that nobody takes: so few of them are in memory, and the next one is read when one of them is gone.
+// Results that nobody takes: so few of them are in memory, and the next one is read when one of
+// them is gone.
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
@@ -7,7 +8,10 @@ import { startManagementApi, type ApiUnderTest } from "./support/management-api.
 import { insertRun } from "./support/run-rows.ts";
 import { until } from "./support/until.ts";
 
-/** A run whose result is longer than what the buffers of a connection take; returns the path of the result. */
+/**
+ * A run whose result is longer than what the buffers of a connection take; returns the path of the
+ * result.
+ */
 async function addResult(api: ApiUnderTest, projectId: ProjectId, token: string): Promise<string> {
   const body = { name: "my-app", gitRepo: "acme/shop" };
   const made = await api.call("POST", `/v2/projects/${projectId}/apps/git`, { body, token });
@@ -33,7 +37,9 @@ test("results that are not taken keep their turns, so that a project holds four 
       answered.add(socket);
       socket.pause();
     });
-    socket.write(`GET ${resultPath} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    socket.write(
+      `GET ${resultPath} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer ${token}\r\n\r\n`,
+    );
     return socket;
   };
   const sockets = Array.from({ length: 6 }, ask);

@@ -11,7 +11,10 @@ import { insertCall, insertRun, type RowsAddress } from "./support/run-rows.ts";
 
 type Stage = { readonly api: ApiUnderTest; readonly place: RowsAddress; readonly runs: string };
 
-async function stage(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}): Promise<Stage> {
+async function stage(
+  t: TestContext,
+  options: Parameters<typeof startManagementApi>[1] = {},
+): Promise<Stage> {
   const api = await startManagementApi(t, options);
   const place = await addApp(api, "my-app");
   return { api, place, runs: `/v2/projects/${api.projectId}/apps/${place.appId}/runs` };
@@ -26,7 +29,10 @@ async function addApp(api: ApiUnderTest, name: string): Promise<RowsAddress> {
 
 const at = (second: number): Date => new Date(Date.UTC(2026, 0, 1, 12, 0, second));
 
-async function pageOf(api: ApiUnderTest, path: string): Promise<{ ids: string[]; nextToken?: string }> {
+async function pageOf(
+  api: ApiUnderTest,
+  path: string,
+): Promise<{ ids: string[]; nextToken?: string }> {
   const answer = await api.call("GET", path);
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   const page = answers.runAndCallPage.parse(answer.body);
@@ -35,7 +41,11 @@ async function pageOf(api: ApiUnderTest, path: string): Promise<{ ids: string[];
 }
 
 /** All pages, one after the other; `between` runs after each. */
-async function allOf(api: ApiUnderTest, path: string, between: () => Promise<unknown> = async () => undefined) {
+async function allOf(
+  api: ApiUnderTest,
+  path: string,
+  between: () => Promise<unknown> = async () => undefined,
+) {
   const ids: string[] = [];
   let token: string | undefined;
   for (let pages = 0; pages < 100; pages++) {
@@ -66,7 +76,11 @@ describe("the list of runs", () => {
     expected.reverse();
     assert.deepEqual(await allOf(api, `${runs}?pageSize=7`), expected);
     assert.deepEqual((await pageOf(api, runs)).ids, expected.slice(0, 50), "50 without a pageSize");
-    assert.deepEqual((await pageOf(api, `${runs}?pageSize=69`)).nextToken, undefined, "an exact page is the last one");
+    assert.deepEqual(
+      (await pageOf(api, `${runs}?pageSize=69`)).nextToken,
+      undefined,
+      "an exact page is the last one",
+    );
     const arriving = await allOf(api, `${runs}?pageSize=10`, () => insertRun(place));
     assert.deepEqual(arriving, expected, "what arrives meanwhile stands before the first page");
   });
@@ -74,7 +88,10 @@ describe("the list of runs", () => {
   test("says for each page how many plain calls of its time were not recorded; the pages add up to all", async (t) => {
     const { api, place, runs } = await stage(t);
     for (const second of [10, 20, 30, 40]) await insertCall(place, { receivedAt: at(second) });
-    const leftOut = async (appId: AppId, calls: readonly (readonly [second: number, calls: number])[]) =>
+    const leftOut = async (
+      appId: AppId,
+      calls: readonly (readonly [second: number, calls: number])[],
+    ) =>
       await insertLeftOut(
         api.db,
         calls.map(([second, count]) => ({
@@ -93,10 +110,14 @@ describe("the list of runs", () => {
       [50, 171_983],
     ]);
     await leftOut((await addApp(api, "other")).appId, [[25, 7]]);
-    const page = async (path: string) => answers.runAndCallPage.parse((await api.call("GET", path)).body);
+    const page = async (path: string) =>
+      answers.runAndCallPage.parse((await api.call("GET", path)).body);
     const first = await page(`${runs}?pageSize=2`);
     const second = await page(`${runs}?pageSize=2&nextToken=${first.nextToken}`);
-    assert.deepEqual([first.callsLeftOut, second.callsLeftOut, second.nextToken], [171_983, 4_321, undefined]);
+    assert.deepEqual(
+      [first.callsLeftOut, second.callsLeftOut, second.nextToken],
+      [171_983, 4_321, undefined],
+    );
     assert.equal((await page(runs)).callsLeftOut, 176_304);
     assert.equal((await page(`${runs}?asyncOnly=true`)).callsLeftOut, 0);
   });
@@ -119,7 +140,15 @@ describe("the list of runs", () => {
 
   test("is narrowed by asyncOnly and status, together and alone", async (t) => {
     const { api, place, runs } = await stage(t);
-    const states: RunState[] = ["pending", "queued", "running", "success", "failure", "cancelled", "timeout"];
+    const states: RunState[] = [
+      "pending",
+      "queued",
+      "running",
+      "success",
+      "failure",
+      "cancelled",
+      "timeout",
+    ];
     const byState = new Map<RunState, string>();
     for (const [second, state] of states.entries()) {
       byState.set(state, await insertRun(place, { state, acceptedAt: at(second) }));
@@ -133,8 +162,16 @@ describe("the list of runs", () => {
       const calls: string[] = [];
       if (state === "success") calls.push(good);
       if (state === "failure") calls.push(bad);
-      assert.deepEqual((await pageOf(api, `${runs}?status=${state}`)).ids, [...calls, byState.get(state)], state);
-      assert.deepEqual((await pageOf(api, `${runs}?status=${state}&asyncOnly=true`)).ids, [byState.get(state)], state);
+      assert.deepEqual(
+        (await pageOf(api, `${runs}?status=${state}`)).ids,
+        [...calls, byState.get(state)],
+        state,
+      );
+      assert.deepEqual(
+        (await pageOf(api, `${runs}?status=${state}&asyncOnly=true`)).ids,
+        [byState.get(state)],
+        state,
+      );
     }
   });
 
@@ -174,9 +211,16 @@ describe("the list of runs", () => {
       ["limit=5", /"limit" is not a parameter/],
     ] as const) {
       const answer = await api.call("GET", `${runs}?${query}`);
-      assert.deepEqual([answer.status, message.test(answer.body.message)], [400, true], answer.body.message);
+      assert.deepEqual(
+        [answer.status, message.test(answer.body.message)],
+        [400, true],
+        answer.body.message,
+      );
     }
-    assert.equal((await api.call("GET", `/v2/projects/${api.projectId}/apps/none/runs`)).status, 404);
+    assert.equal(
+      (await api.call("GET", `/v2/projects/${api.projectId}/apps/none/runs`)).status,
+      404,
+    );
   });
 });
 
@@ -192,7 +236,11 @@ describe("one run", () => {
       statusCode: 500,
       replicaId,
     } as const;
-    const id = await insertRun(place, { ...wish, reason: "It broke.", webhookEndpoint: "https://example.org/hook" });
+    const id = await insertRun(place, {
+      ...wish,
+      reason: "It broke.",
+      webhookEndpoint: "https://example.org/hook",
+    });
     const { status, body } = await api.call("GET", `${runs}/${id}`);
     assert.equal(status, 200);
     assert.deepEqual(Object.keys(body), ["item"]);
@@ -245,27 +293,47 @@ describe("one run", () => {
     const { api, place, runs } = await stage(t);
     const id = await insertCall(place, { receivedAt: at(0), isWebSocket: true });
     const { item } = answers.oneRun.parse((await api.call("GET", `${runs}/${id}`)).body);
-    assert.deepEqual([item.async, item.websocket, item.status, item.statusCode], [false, true, "success", 200]);
+    assert.deepEqual(
+      [item.async, item.websocket, item.status, item.statusCode],
+      [false, true, "success", 200],
+    );
     assert.deepEqual([item.queueTimeMs, item.responseTimeMs, item.runtimeMs], [12.5, 40.25, 27.75]);
-    assert.deepEqual([item.totalQueueTimeMs, item.totalResponseTimeMs, item.executionTimeMs], [13, 40, 28]);
+    assert.deepEqual(
+      [item.totalQueueTimeMs, item.totalResponseTimeMs, item.executionTimeMs],
+      [13, 40, 28],
+    );
     assert.equal(item.functionName, "predict");
   });
 
   test("says what it waits for while it is queued, and counts its time up to now until it has ended", async (t) => {
-    const { api, place, runs } = await stage(t, { waitReason: (appId) => `A replica of ${appId} is starting.` });
+    const { api, place, runs } = await stage(t, {
+      waitReason: (appId) => `A replica of ${appId} is starting.`,
+    });
     const acceptedAt = new Date(Date.now() - 60_000);
     const item = async (state: RunState): Promise<Json> => {
-      const id = await insertRun(place, { state, acceptedAt, reason: "The latest attempt failed." });
+      const id = await insertRun(place, {
+        state,
+        acceptedAt,
+        reason: "The latest attempt failed.",
+      });
       return answers.oneRun.parse((await api.call("GET", `${runs}/${id}`)).body).item;
     };
     const queued = await item("queued");
     assert.equal(queued.reason, `A replica of ${place.appId} is starting.`);
-    assert.ok(queued.totalQueueTimeMs >= 60_000 && queued.executionTimeMs === 0 && queued.startedAt === null);
+    assert.ok(
+      queued.totalQueueTimeMs >= 60_000 &&
+        queued.executionTimeMs === 0 &&
+        queued.startedAt === null,
+    );
     const pending = await item("pending");
     assert.equal(pending.reason, "The latest attempt failed.");
     assert.ok(pending.activatorQueueTimeMs >= 60_000 && pending.containerQueueTimeMs === 0);
     const running = await item("running");
-    assert.ok(running.executionTimeMs >= 59_000 && running.completedAt === null && running.totalQueueTimeMs === 350);
+    assert.ok(
+      running.executionTimeMs >= 59_000 &&
+        running.completedAt === null &&
+        running.totalQueueTimeMs === 350,
+    );
   });
 
   test("is not found in another app or project, nor without a right to see it", async (t) => {
@@ -274,7 +342,11 @@ describe("one run", () => {
     await addApp(api, "other");
     const strangers = await api.addProject("second");
     const token = await api.issue({ kind: "service_account", projectId: strangers });
-    for (const path of [`apps/other/runs/${id}`, `apps/my-app/runs/${newRunId()}`, "apps/my-app/runs/nonsense"]) {
+    for (const path of [
+      `apps/other/runs/${id}`,
+      `apps/my-app/runs/${newRunId()}`,
+      "apps/my-app/runs/nonsense",
+    ]) {
       for (const end of ["", "/result"]) {
         const answer = await api.call("GET", `/v2/projects/${api.projectId}/${path}${end}`);
         assert.equal(answer.status, 404, path);
@@ -282,10 +354,16 @@ describe("one run", () => {
       }
     }
     assert.equal((await api.call("GET", `${runs}/${id}`, { token })).status, 404);
-    assert.equal((await api.call("GET", `/v2/projects/${strangers}/apps/my-app/runs/${id}`, { token })).status, 404);
+    assert.equal(
+      (await api.call("GET", `/v2/projects/${strangers}/apps/my-app/runs/${id}`, { token })).status,
+      404,
+    );
     const billing = await api.issue({ kind: "service_account", role: "billing" });
     const answer = await api.call("GET", `${runs}/${id}/result`, { token: billing });
-    assert.deepEqual([answer.status, /lacks the permission runs.read/.test(answer.body.message)], [403, true]);
+    assert.deepEqual(
+      [answer.status, /lacks the permission runs.read/.test(answer.body.message)],
+      [403, true],
+    );
   });
 });
 
@@ -308,7 +386,11 @@ describe("the result of a run", () => {
       ["bad\u00e9\r\nX: y", "application/octet-stream"],
       ["text/plain; x=\u0001y", "application/octet-stream"],
     ] as const) {
-      const id = await insertRun(here.place, { state: "failure", statusCode: 418, result: { body, contentType } });
+      const id = await insertRun(here.place, {
+        state: "failure",
+        statusCode: 418,
+        result: { body, contentType },
+      });
       const { response, bytes } = await fetchRaw(here, id);
       assert.equal(response.status, 200);
       assert.equal(response.headers.get("content-type"), sent);
@@ -317,11 +399,17 @@ describe("the result of a run", () => {
       assert.match(response.headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/);
       assert.equal(response.headers.get("content-disposition"), `attachment; filename="${id}"`);
       assert.equal(response.headers.get("x-content-type-options"), "nosniff");
-      assert.match(response.headers.get("content-security-policy") ?? "", /^sandbox; default-src 'none'/);
+      assert.match(
+        response.headers.get("content-security-policy") ?? "",
+        /^sandbox; default-src 'none'/,
+      );
       assert.equal(response.headers.get("cache-control"), "no-store");
       assert.ok(bytes.equals(body), "byte by byte");
     }
-    const empty = await insertRun(here.place, { state: "success", result: { body: Buffer.alloc(0) } });
+    const empty = await insertRun(here.place, {
+      state: "success",
+      result: { body: Buffer.alloc(0) },
+    });
     assert.equal((await fetchRaw(here, empty)).bytes.length, 0);
   });
 
@@ -332,10 +420,26 @@ describe("the result of a run", () => {
       [await insertRun(place), 409, /not ended|it is pending/],
       [await insertRun(place, { state: "running" }), 409, /it is running/],
       [await insertRun(place, { state: "cancelled" }), 404, /was cancelled/],
-      [await insertRun(place, { state: "timeout", reason: "Too slow." }), 404, /gave no answer. Too slow\./],
-      [await insertRun(place, { state: "success", acceptedAt: longAgo }), 404, /deleted 7 days after the end/],
-      [await insertRun(place, { state: "failure", acceptedAt: longAgo }), 404, /deleted 7 days after the end/],
-      [await insertRun(place, { state: "success", result: { body: null } }), 404, /20000000 bytes long.*1000000/],
+      [
+        await insertRun(place, { state: "timeout", reason: "Too slow." }),
+        404,
+        /gave no answer. Too slow\./,
+      ],
+      [
+        await insertRun(place, { state: "success", acceptedAt: longAgo }),
+        404,
+        /deleted 7 days after the end/,
+      ],
+      [
+        await insertRun(place, { state: "failure", acceptedAt: longAgo }),
+        404,
+        /deleted 7 days after the end/,
+      ],
+      [
+        await insertRun(place, { state: "success", result: { body: null } }),
+        404,
+        /20000000 bytes long.*1000000/,
+      ],
       [await insertCall(place), 404, /plain call/],
     ] as const;
     for (const [id, status, message] of cases) {

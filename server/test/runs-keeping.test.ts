@@ -1,11 +1,18 @@
-// What is kept of runs and calls, on a real database: records of plain calls, the removal of what is old, and lists that
-// read a page and no more, whatever their length.
+// What is kept of runs and calls, on a real database: records of plain calls, the removal of what
+// is old, and lists that read a page and no more, whatever their length.
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
 import { sql, type RawBuilder } from "kysely";
 import { systemClock } from "#lib/clock.ts";
-import { newRunId, type AppId, type ProjectId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import {
+  newRunId,
+  type AppId,
+  type ProjectId,
+  type ReleaseId,
+  type ReplicaId,
+  type RunId,
+} from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
 import { callRecordWriter, countLeftOut, insertLeftOut } from "#runs/call-record-store.ts";
@@ -28,7 +35,14 @@ test("records of calls are written by themselves, whatever their texts hold, and
   const { db } = await testDatabase(t);
   const records = new CallRecords({ ...callRecordWriter(db), clock: systemClock, log: silentLog });
   t.after(() => records.stop());
-  const texts = ["/plain", '/quote"and\\back{slash},', "/ümläut-\u{1f600}", "/nul\0l", "/half\ud800", ""];
+  const texts = [
+    "/plain",
+    '/quote"and\\back{slash},',
+    "/ümläut-\u{1f600}",
+    "/nul\0l",
+    "/half\ud800",
+    "",
+  ];
   const calls = texts.map((path, index) => ({
     runId: newRunId(),
     projectId,
@@ -69,8 +83,14 @@ test("records of calls are written by themselves, whatever their texts hold, and
     ]),
     calls.map((call) => [call.runId, appId, call.receivedAt, 5]),
   );
-  assert.deepEqual([rows[0]?.state, rows[0]?.replica_id, rows[0]?.status_code], ["failure", null, null]);
-  assert.deepEqual([rows[1]?.is_websocket, rows[2]?.webhook_endpoint, rows[1]?.line_ms], [true, "https://a.b", 0.25]);
+  assert.deepEqual(
+    [rows[0]?.state, rows[0]?.replica_id, rows[0]?.status_code],
+    ["failure", null, null],
+  );
+  assert.deepEqual(
+    [rows[1]?.is_websocket, rows[2]?.webhook_endpoint, rows[1]?.line_ms],
+    [true, "https://a.b", 0.25],
+  );
   const [first] = calls;
   assert.ok(first);
   records.onFinished(first);
@@ -89,9 +109,13 @@ describe("what is old is removed", () => {
   const idsOf = async (db: Db, table: "runs" | "calls"): Promise<Set<RunId>> =>
     new Set((await db.selectFrom(table).select("id").execute()).map((row) => row.id));
   const requestsOf = async (db: Db): Promise<Set<RunId>> =>
-    new Set((await db.selectFrom("run_requests").select("run_id").execute()).map((row) => row.run_id));
+    new Set(
+      (await db.selectFrom("run_requests").select("run_id").execute()).map((row) => row.run_id),
+    );
   const resultsOf = async (db: Db): Promise<Set<RunId>> =>
-    new Set((await db.selectFrom("run_results").select("run_id").execute()).map((row) => row.run_id));
+    new Set(
+      (await db.selectFrom("run_results").select("run_id").execute()).map((row) => row.run_id),
+    );
 
   test("results and requests by their days, runs and calls by theirs, keys after a day; never what has not ended", async (t) => {
     const { db } = await testDatabase(t);
@@ -118,7 +142,13 @@ describe("what is old is removed", () => {
       ["new", 0.9],
       ["old", 1.1],
     ] as const) {
-      const value = { app_id: appId, key, request_hash: Buffer.from("x"), run_id: young, created_at: daysAgo(days) };
+      const value = {
+        app_id: appId,
+        key,
+        request_hash: Buffer.from("x"),
+        run_id: young,
+        created_at: daysAgo(days),
+      };
       await db.insertInto("run_keys").values(value).execute();
       const key_hash = randomBytes(32);
       const request_hash = randomBytes(32);
@@ -126,14 +156,19 @@ describe("what is old is removed", () => {
       await db.insertInto("request_keys").values(request).execute();
     }
     await remove(db, { resultRetentionDays: 3, runRetentionDays: 10 });
-    assert.deepEqual(await idsOf(db, "runs"), new Set([...unfinished, young, older, youngDead, oldDead]));
+    assert.deepEqual(
+      await idsOf(db, "runs"),
+      new Set([...unfinished, young, older, youngDead, oldDead]),
+    );
     assert.deepEqual(await idsOf(db, "calls"), new Set([youngCall]));
     assert.deepEqual(await requestsOf(db), new Set([...unfinished, youngDead]));
     assert.deepEqual(await resultsOf(db), new Set([young, youngDead]));
     assert.equal(await countLeftOut(db, appId, { afterMicros: null, untilMicros: null }), 3);
     const keys = await db.selectFrom("run_keys").select("key").execute();
     assert.deepEqual(keys, [{ key: "new" }]);
-    assert.deepEqual(await db.selectFrom("request_keys").select("caller").execute(), [{ caller: "new" }]);
+    assert.deepEqual(await db.selectFrom("request_keys").select("caller").execute(), [
+      { caller: "new" },
+    ]);
     const dead = await deadQuery(appId, { status: null, from: null, limit: 10 }).execute(db);
     assert.deepEqual(
       dead.rows.map((row) => row.id),
@@ -154,7 +189,9 @@ describe("what is old is removed", () => {
         const id = await insertCall({ db, projectId: app.projectId, appId: app.appId }, at);
         if (app === other || days === 3) kept.add(id);
         const calls = { projectId: app.projectId, appId: app.appId, calls: days };
-        await insertLeftOut(db, [{ ...calls, id: randomUUID(), latestAt: daysAgo(days).getTime() }]);
+        await insertLeftOut(db, [
+          { ...calls, id: randomUUID(), latestAt: daysAgo(days).getTime() },
+        ]);
       }
     }
     const steps = runRetention({
@@ -192,7 +229,12 @@ describe("what is old is removed", () => {
 test("a page of runs reads a page of rows by an index, whatever is asked for and however many there are", async (t) => {
   const { db } = await testDatabase(t);
   await fill(db, { state: "mixed", count: 150_000, begin: "2026-01-01" });
-  await fill(db, { state: "pending", count: 40_000, begin: "2026-01-01", of: "p-00000001-busy" as AppId });
+  await fill(db, {
+    state: "pending",
+    count: 40_000,
+    begin: "2026-01-01",
+    of: "p-00000001-busy" as AppId,
+  });
   await sql`
     insert into calls (id, project_id, app_id, state, method, path, client_address, is_websocket, received_at, ended_at,
                        line_ms, total_ms)
@@ -202,7 +244,16 @@ test("a page of runs reads a page of rows by an index, whatever is asked for and
   `.execute(db);
   await asOwner(db, (tx) => sql`analyze runs, calls`.execute(tx));
   const from = { atMicros: Date.UTC(2026, 0, 2, 3) * 1_000 + 7, id: newRunId() };
-  const states = [null, "pending", "queued", "running", "success", "failure", "cancelled", "timeout"] as const;
+  const states = [
+    null,
+    "pending",
+    "queued",
+    "running",
+    "success",
+    "failure",
+    "cancelled",
+    "timeout",
+  ] as const;
   for (const place of [null, from]) {
     for (const status of states) {
       for (const asyncOnly of [true, false]) {
@@ -219,18 +270,23 @@ test("a page of runs reads a page of rows by an index, whatever is asked for and
 
 type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[] };
 
-/** Rows that scans of the statement touch, those that they throw away included, are few next to the 150,000 that there are. */
+/**
+ * Rows that scans of the statement touch, those that they throw away included, are few next to the
+ * 150,000 that there are.
+ */
 async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: string): Promise<void> {
-  const { rows } = await sql<{ "QUERY PLAN": [{ Plan: PlanNode }] }>`explain (analyze, format json) ${query}`.execute(
-    db,
-  );
+  const { rows } = await sql<{
+    "QUERY PLAN": [{ Plan: PlanNode }];
+  }>`explain (analyze, format json) ${query}`.execute(db);
   const nodes: PlanNode[] = [];
   const walk = (node: PlanNode): void => {
     nodes.push(node);
     node.Plans?.forEach(walk);
   };
   walk(rows[0]?.["QUERY PLAN"][0].Plan ?? assert.fail());
-  const scans = nodes.filter((node) => node["Relation Name"] === "runs" || node["Relation Name"] === "calls");
+  const scans = nodes.filter(
+    (node) => node["Relation Name"] === "runs" || node["Relation Name"] === "calls",
+  );
   assert.ok(scans.length > 0, what);
   for (const scan of scans) {
     assert.notEqual(scan["Node Type"], "Seq Scan", what);

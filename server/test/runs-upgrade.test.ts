@@ -1,4 +1,5 @@
-// A database of the version before the starts of runs were numbered: replicas that go on know runs by the attempt.
+// A database of the version before the starts of runs were numbered: replicas that go on know runs
+// by the attempt.
 import assert from "node:assert/strict";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +18,8 @@ test("a run in flight is asked for by the number it was sent with, and the next 
   const url = await emptyDatabase(t);
   const folder = temporaryFolder(t);
   const before = readMigrations(migrations).filter(({ name }) => name < "0019");
-  for (const { name } of before) await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
+  for (const { name } of before)
+    await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
   await migrate({ url, log: silentLog, folder });
   const db = await openDatabase({ url, connections: 4, log: silentLog });
   t.after(() => db.destroy());
@@ -31,7 +33,9 @@ test("a run in flight is asked for by the number it was sent with, and the next 
     await sql`
       insert into runs (id, project_id, app_id, state, method, path, client_address, attempt, retries_max, lease_holder, ended_at)
       values (gen_random_uuid(), 'p-00000001', 'p-00000001-app', ${state}, 'POST', '/run', '127.0.0.1', ${attempt}, 3,
-              ${isHeld ? "earlier" : null}, case when ${state === "success"} then now() end)`.execute(db);
+              ${isHeld ? "earlier" : null}, case when ${state === "success"} then now() end)`.execute(
+      db,
+    );
   }
   await migrate({ url, log: silentLog });
   const rows = await db.selectFrom("runs").select(["state", "starts"]).execute();

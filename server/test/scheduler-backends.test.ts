@@ -1,4 +1,5 @@
-// The scheduler on backends that have no room at the moment: machines that come later, types that are in use.
+// The scheduler on backends that have no room at the moment: machines that come later, types that
+// are in use.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { goodStart, openStage } from "./scheduler-stage.ts";
@@ -11,7 +12,10 @@ test("a replica that waits for a machine is not paid for, has its time from when
   first.proxy.call(stage.appId, 10);
   await stage.reach("it was accepted", () => stage.driver.running().length === 1);
   await stage.clock.advance(60_000);
-  assert.equal(first.scheduler.waitReason(stage.appId), "A replica is waiting for a machine with enough capacity.");
+  assert.equal(
+    first.scheduler.waitReason(stage.appId),
+    "A replica is waiting for a machine with enough capacity.",
+  );
   assert.equal((await stage.rows())[0]?.started_at, null);
   await stage.closeProcess(first.scheduler);
   const second = await stage.openProcess(t);
@@ -33,7 +37,10 @@ test("a replica for which no machine comes is given up on", async (t) => {
   proxy.call(stage.appId, 10);
   await stage.reach("it was accepted", () => stage.driver.running().length === 1);
   await stage.clock.advance(601_000);
-  await stage.reach("the next one serves", () => proxy.outcomes.served + proxy.outcomes.refused === 1);
+  await stage.reach(
+    "the next one serves",
+    () => proxy.outcomes.served + proxy.outcomes.refused === 1,
+  );
   assert.equal((await stage.rows())[0]?.reason, "No machine had room for it within 10 minutes.");
 });
 
@@ -41,7 +48,13 @@ test("where the first type of the list is in use, the next one is taken, and not
   const stage = await openStage(t, ["CPU", "HOPPER_H100", "ADA_L40"]);
   const { proxy, scheduler } = await stage.openProcess(t);
   stage.driver.full.add("HOPPER_H100").add("ADA_L40");
-  stage.promote(await stage.addRelease({ compute: ["HOPPER_H100", "ADA_L40"], gpuCount: 1, maxReplicaCount: 2 }));
+  stage.promote(
+    await stage.addRelease({
+      compute: ["HOPPER_H100", "ADA_L40"],
+      gpuCount: 1,
+      maxReplicaCount: 2,
+    }),
+  );
   proxy.call(stage.appId, 60_000);
   await stage.clock.advance(5_000);
   assert.equal(stage.driver.running().length, 0);
@@ -118,7 +131,12 @@ test("a server that opens its port after another one is not said to be wrong", a
 test("an app that scales by processor time gets replicas by what its replicas use", async (t) => {
   const stage = await openStage(t);
   const { proxy } = await stage.openProcess(t);
-  const scaling = { scalingMetric: "cpu_utilization", scalingTarget: 50, cpu: 2, replicaConcurrency: 100 } as const;
+  const scaling = {
+    scalingMetric: "cpu_utilization",
+    scalingTarget: 50,
+    cpu: 2,
+    replicaConcurrency: 100,
+  } as const;
   stage.promote(await stage.addRelease({ ...scaling, minReplicaCount: 1, maxReplicaCount: 4 }));
   proxy.call(stage.appId, 600_000);
   await stage.reach("one works", () => proxy.demandOf(stage.appId).running === 1);
@@ -166,9 +184,14 @@ test("calls wait a while for a backend that does not answer, then hear of it, an
 test("what serves goes on serving while the backend does not answer", async (t) => {
   const stage = await openStage(t);
   const { proxy, view } = await stage.openProcess(t);
-  stage.promote(await stage.addRelease({ minReplicaCount: 1, maxReplicaCount: 2, replicaConcurrency: 1 }));
+  stage.promote(
+    await stage.addRelease({ minReplicaCount: 1, maxReplicaCount: 2, replicaConcurrency: 1 }),
+  );
   await stage.reach("it serves", () => view.ready(stage.appId).length === 1);
-  stage.driver.currentOutage = { sinceMs: stage.clock.monotonicMs(), reason: "The engine does not answer." };
+  stage.driver.currentOutage = {
+    sinceMs: stage.clock.monotonicMs(),
+    reason: "The engine does not answer.",
+  };
   proxy.call(stage.appId, 20_000);
   proxy.call(stage.appId, 10);
   await stage.clock.advance(30_000);

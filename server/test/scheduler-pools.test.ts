@@ -1,5 +1,5 @@
-// The scheduler where pools are full: replicas wait and say why, get what becomes free at once and in turn, and the row of each
-// says where it ran.
+// The scheduler where pools are full: replicas wait and say why, get what becomes free at once and
+// in turn, and the row of each says where it ran.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Pool } from "#drivers/pools/pool.ts";
@@ -51,7 +51,10 @@ test("a replica waits while another app has the only GPU, says so, and starts wh
     scheduler.waitReason(other) ?? "",
     /^All of the platform's ADA_L4 with region global is in use; a replica starts/,
   );
-  await stage.reach("the first has ended", () => stage.driver.running()[0]?.spec.appId !== stage.appId);
+  await stage.reach(
+    "the first has ended",
+    () => stage.driver.running()[0]?.spec.appId !== stage.appId,
+  );
   await stage.reach("the other runs", () => stage.driver.running()[0]?.spec.appId === other);
   await stage.reach("the call is served", () => proxy.outcomes.served === 2);
   const rows = await stage.rows();
@@ -66,7 +69,11 @@ test("a replica waits while another app has the only GPU, says so, and starts wh
 
 test("of the types in compute the first with something free is taken, in their order", async (t) => {
   const other = { id: "GPU-other", compute: "AMPERE_A10", memoryGb: 24, isUsable: true };
-  const stage = await openStage(t, [], [pool({ cards: 1 }), pool({ name: "second rack", gpus: [other] })]);
+  const stage = await openStage(
+    t,
+    [],
+    [pool({ cards: 1 }), pool({ name: "second rack", gpus: [other] })],
+  );
   const { proxy } = await stage.openProcess(t);
   stage.promote(await stage.addRelease({ ...gpu, compute: ["ADA_L4", "AMPERE_A10"] }));
   proxy.call(stage.appId, 3_000);
@@ -86,7 +93,11 @@ test("of the types in compute the first with something free is taken, in their o
   await stage.reach("both cards are free again", () => stage.driver.running().length === 0);
   proxy.call(turned, 10);
   await stage.reach("it runs", () => stage.driver.running().length === 1);
-  assert.equal(stage.driver.running()[0]?.spec.compute, "AMPERE_A10", "the order decides, not the pools'");
+  assert.equal(
+    stage.driver.running()[0]?.spec.compute,
+    "AMPERE_A10",
+    "the order decides, not the pools'",
+  );
 });
 
 test("starts of one turn share what there is, whichever app they are of, and never a card", async (t) => {
@@ -99,7 +110,10 @@ test("starts of one turn share what there is, whichever app they are of, and nev
     proxy.call(stage.appId, 3_000);
     proxy.call(other, 3_000);
   }
-  await stage.reach("three serve", () => proxy.demandOf(stage.appId).running + proxy.demandOf(other).running === 3);
+  await stage.reach(
+    "three serve",
+    () => proxy.demandOf(stage.appId).running + proxy.demandOf(other).running === 3,
+  );
   await stage.clock.advance(2_000);
   assert.equal(stage.driver.running().length, 3);
   const cards = stage.driver.running().flatMap(({ claim }) => claim.gpus);
@@ -151,7 +165,10 @@ test("a restart of an app that has all there is ends one replica after the other
   stage.restart();
   await stage.reach("both were replaced", async () => {
     const rows = await stage.rows();
-    return rows.length === 4 && rows.filter(({ state, restarts }) => state === "ready" && restarts === 1).length === 2;
+    return (
+      rows.length === 4 &&
+      rows.filter(({ state, restarts }) => state === "ready" && restarts === 1).length === 2
+    );
   });
   assert.equal(scheduler.waitReason(stage.appId), undefined);
 });
@@ -160,7 +177,9 @@ test("a protected replica takes the place of an interruptible one, which finishe
   const stage = await openStage(t, [], [pool({ cards: 2 })]);
   const { proxy, scheduler } = await stage.openProcess(t);
   const other = await stage.addApp("other");
-  stage.promote(await stage.addRelease({ ...gpu, minReplicaCount: 2, responseGracePeriodSeconds: 600 }));
+  stage.promote(
+    await stage.addRelease({ ...gpu, minReplicaCount: 2, responseGracePeriodSeconds: 600 }),
+  );
   stage.promote(await stage.addRelease({ ...gpu, computeTier: "protected" }, other));
   proxy.call(stage.appId, 5_000);
   await stage.reach("both cards are in use", async () => (await stage.states())["ready"] === 2);
@@ -187,13 +206,20 @@ test("a protected replica takes the place of an interruptible one, which finishe
   assert.equal((await stage.rows()).length, 4, "nothing starts only to be ended again");
   await stage.reach("there is room for the others again", async () => {
     const rows = await stage.rows();
-    return rows.filter(({ state, app_id: appId }) => state === "ready" && appId === stage.appId).length === 2;
+    return (
+      rows.filter(({ state, app_id: appId }) => state === "ready" && appId === stage.appId)
+        .length === 2
+    );
   });
   assert.equal(proxy.outcomes.served, 3);
 });
 
 test("a protected replica waits for protected ones, and for machines that cannot disappear", async (t) => {
-  const stage = await openStage(t, [], [pool({ cards: 1 }), pool({ name: "spot", cores: 1, tier: "interruptible" })]);
+  const stage = await openStage(
+    t,
+    [],
+    [pool({ cards: 1 }), pool({ name: "spot", cores: 1, tier: "interruptible" })],
+  );
   const { proxy } = await stage.openProcess(t);
   const other = await stage.addApp("other");
   stage.promote(await stage.addRelease({ ...gpu, computeTier: "protected" }));
@@ -216,15 +242,24 @@ test("a replica that waits names what is truly lacking: cards that answer, memor
   proxy.call(stage.appId, 10);
   const reason = (): string => scheduler.waitReason(stage.appId) ?? "";
   await stage.reach("nobody has the card, which does not answer", () =>
-    reason().startsWith("None of the platform's ADA_L4 answers; a replica starts when one does. The operator has to"),
+    reason().startsWith(
+      "None of the platform's ADA_L4 answers; a replica starts when one does. The operator has to",
+    ),
   );
   const other = await stage.addApp("other");
-  stage.promote(await stage.addRelease({ memory: 4, cooldownPeriodSeconds: 0, computeTier: "protected" }, other));
+  stage.promote(
+    await stage.addRelease(
+      { memory: 4, cooldownPeriodSeconds: 0, computeTier: "protected" },
+      other,
+    ),
+  );
   proxy.call(other, 60_000);
   await stage.reach("the other one runs", () => proxy.demandOf(other).running === 1);
   stage.driver.placement.setPools([rack]);
   await stage.reach("the card is free, but too little memory", () =>
-    reason().startsWith("A replica needs 6 GB of memory, of which only 4 are free where ADA_L4 is free; it starts"),
+    reason().startsWith(
+      "A replica needs 6 GB of memory, of which only 4 are free where ADA_L4 is free; it starts",
+    ),
   );
   const spot = pool({ name: "spot", tier: "interruptible" });
   stage.driver.placement.keep("busy" as ReplicaId, {
@@ -256,8 +291,11 @@ test("while fewer replicas run than are wanted, the app says why, also while som
   stage.scripts = [{ ...goodStart, readyMs: 20_000 }];
   stage.promote(await stage.addRelease({ ...gpu, minReplicaCount: 3 }));
   const full = "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
-  const says = (reason: string | undefined): boolean => scheduler.waitReason(stage.appId) === reason;
-  await stage.reach("one starts", () => says(`A replica is starting. More replicas are wanted. ${full}`));
+  const says = (reason: string | undefined): boolean =>
+    scheduler.waitReason(stage.appId) === reason;
+  await stage.reach("one starts", () =>
+    says(`A replica is starting. More replicas are wanted. ${full}`),
+  );
   await stage.reach("one serves", () => says(`More replicas are wanted. ${full}`));
   assert.equal(proxy.demandOf(stage.appId).waiting, 0);
   stage.driver.placement.setPools([pool({ cards: 3 })]);
@@ -273,14 +311,22 @@ test("an app whose build waits for capacity says so, whether it has a release or
   proxy.call(stage.appId, 60_000);
   await stage.reach("the card is in use", () => proxy.demandOf(stage.appId).running === 1);
   const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
-  const reason = "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
+  const reason =
+    "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
   assert.equal(scheduler.buildWaitReason(other), undefined);
   for (const appId of [other, stage.appId]) {
     const outcome = await scheduler.tryRelease(await stage.addRelease(gpu, appId), options);
     assert.deepEqual(outcome, { ok: false, kind: "no_capacity", reason });
     assert.equal(scheduler.waitReason(appId), undefined);
-    assert.equal(scheduler.buildWaitReason(appId), `A build is finished, and its replica waits. ${reason}`);
+    assert.equal(
+      scheduler.buildWaitReason(appId),
+      `A build is finished, and its replica waits. ${reason}`,
+    );
   }
   await stage.clock.advance(20_000);
-  assert.equal(scheduler.buildWaitReason(other), undefined, "nobody has said for long that it waits");
+  assert.equal(
+    scheduler.buildWaitReason(other),
+    undefined,
+    "nobody has said for long that it waits",
+  );
 });

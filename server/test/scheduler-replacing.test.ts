@@ -1,5 +1,5 @@
-// A restart that somebody asked for: every replica is replaced while others serve, also beyond a restart of the platform,
-// and not by one that does not start.
+// A restart that somebody asked for: every replica is replaced while others serve, also beyond a
+// restart of the platform, and not by one that does not start.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exitsEarly, goodStart, openStage, type Stage } from "./scheduler-stage.ts";
@@ -7,12 +7,17 @@ import { exitsEarly, goodStart, openStage, type Stage } from "./scheduler-stage.
 /** Replicas that have not stopped, as their rows have it. */
 async function alive(stage: Stage): Promise<{ state: string; restarts: number }[]> {
   const rows = await stage.rows();
-  return rows.filter((row) => row.stopped_at === null).map(({ state, restarts }) => ({ state, restarts }));
+  return rows
+    .filter((row) => row.stopped_at === null)
+    .map(({ state, restarts }) => ({ state, restarts }));
 }
 
 async function isReplaced(stage: Stage, count: number, restarts: number): Promise<boolean> {
   const found = await alive(stage);
-  return found.length === count && found.every((one) => one.state === "ready" && one.restarts === restarts);
+  return (
+    found.length === count &&
+    found.every((one) => one.state === "ready" && one.restarts === restarts)
+  );
 }
 
 test("a restart starts a new replica before the old one ends, and its calls end as they would have", async (t) => {
@@ -26,7 +31,10 @@ test("a restart starts a new replica before the old one ends, and its calls end 
   let seen = view.ready(stage.appId).length;
   await stage.reach("another takes its place", () => {
     seen = Math.min(seen, view.ready(stage.appId).length);
-    return view.ready(stage.appId).length === 1 && view.ready(stage.appId)[0]?.replicaId !== old?.replicaId;
+    return (
+      view.ready(stage.appId).length === 1 &&
+      view.ready(stage.appId)[0]?.replicaId !== old?.replicaId
+    );
   });
   assert.equal(seen, 1, "there was always one that takes calls");
   await stage.reach("the call is served", () => proxy.outcomes.served === 1);
@@ -75,11 +83,17 @@ test("a live release that does not start says so, though replicas of the one bef
   await stage.reach("it runs", () => view.ready(stage.appId).length === 1);
   stage.scripts = [exitsEarly(goodStart), exitsEarly(goodStart), goodStart];
   stage.promote(await stage.addRelease({ minReplicaCount: 1 }));
-  await stage.reach("it says why", () => /could not be started/.test(scheduler.waitReason(stage.appId) ?? ""));
+  await stage.reach("it says why", () =>
+    /could not be started/.test(scheduler.waitReason(stage.appId) ?? ""),
+  );
   const [old] = view.ready(stage.appId);
   assert.ok(old !== undefined, "the one before serves");
-  const isNew = (): boolean => view.ready(stage.appId).every(({ releaseId }) => releaseId !== old.releaseId);
-  await stage.reach("the third start takes over", () => view.ready(stage.appId).length > 0 && isNew());
+  const isNew = (): boolean =>
+    view.ready(stage.appId).every(({ releaseId }) => releaseId !== old.releaseId);
+  await stage.reach(
+    "the third start takes over",
+    () => view.ready(stage.appId).length > 0 && isNew(),
+  );
   assert.equal(scheduler.waitReason(stage.appId), undefined);
 });
 
@@ -122,7 +136,13 @@ test("a replica that ignores SIGTERM is killed seconds after its last call, not 
   const stage = await openStage(t);
   stage.scripts = [{ ...goodStart, isStubborn: true }];
   const { proxy, view } = await stage.openProcess(t);
-  stage.promote(await stage.addRelease({ minReplicaCount: 2, maxReplicaCount: 2, responseGracePeriodSeconds: 900 }));
+  stage.promote(
+    await stage.addRelease({
+      minReplicaCount: 2,
+      maxReplicaCount: 2,
+      responseGracePeriodSeconds: 900,
+    }),
+  );
   await stage.reach("they run", () => view.ready(stage.appId).length === 2);
   proxy.call(stage.appId, 100_000);
   stage.withdraw();

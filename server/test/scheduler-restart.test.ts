@@ -14,7 +14,10 @@ async function leaveOneReplica(t: TestContext): Promise<Stage> {
   const { proxy, scheduler } = await stage.openProcess(t);
   stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 10 }));
   proxy.call(stage.appId, 10);
-  await stage.reach("it is ready", async () => (await stage.states())["ready"] === 1 && proxy.outcomes.served === 1);
+  await stage.reach(
+    "it is ready",
+    async () => (await stage.states())["ready"] === 1 && proxy.outcomes.served === 1,
+  );
   await stage.closeProcess(scheduler);
   return stage;
 }
@@ -100,7 +103,10 @@ test("a cooldown goes on where it was, and time away counts", async (t) => {
   const { proxy, scheduler, view } = await stage.openProcess(t);
   stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 100 }));
   proxy.call(stage.appId, 10);
-  await stage.reach("it has served", () => proxy.outcomes.served === 1 && view.ready(stage.appId).length === 1);
+  await stage.reach(
+    "it has served",
+    () => proxy.outcomes.served === 1 && view.ready(stage.appId).length === 1,
+  );
   await stage.clock.advance(60_000);
   await stage.closeProcess(scheduler);
   await stage.clock.advance(10_000);
@@ -118,7 +124,10 @@ test("a start that failed again and again is not tried sooner by a new process, 
   stage.promote(await stage.addRelease());
   for (let count = 1; count <= 4; count++) {
     proxy.call(stage.appId, 10);
-    await stage.reach(`${count} have failed`, async () => (await stage.states())["stopped"] === count);
+    await stage.reach(
+      `${count} have failed`,
+      async () => (await stage.states())["stopped"] === count,
+    );
     if (count < 4) await stage.clock.advance(900 * 2 ** (count - 1));
   }
   await stage.closeProcess(scheduler);
@@ -132,7 +141,10 @@ test("a start that failed again and again is not tried sooner by a new process, 
   next.proxy.call(stage.appId, 10);
   await stage.reach("the next one is tried", async () => (await stage.rows()).length === 5);
   const tried = must((await stage.rows()).at(-1), "there are five").created_at.getTime();
-  assert.ok(tried - latest >= 7_200, `the fourth failure asks for 8 s, it waited for ${tried - latest} ms`);
+  assert.ok(
+    tried - latest >= 7_200,
+    `the fourth failure asks for 8 s, it waited for ${tried - latest} ms`,
+  );
 });
 
 test("what the scheduler knows of an app leaves the database when there is nothing more to know", async (t) => {
@@ -153,7 +165,8 @@ test("replicas of another instance are neither written off nor ended, and those 
   await stage.db.updateTable("replicas").set({ instance_id: "another" }).execute();
   stage.driver.others.set(newReplicaId("theirs"), true);
   const first = await stage.openProcess(t);
-  const isRunning = (): boolean => stage.driver.running().some((one) => one.spec.replicaId === spec.replicaId);
+  const isRunning = (): boolean =>
+    stage.driver.running().some((one) => one.spec.replicaId === spec.replicaId);
   await stage.reach("what carries our label and has no row of ours is ended", () => !isRunning());
   await stage.clock.advance(31_000);
   const row = async () => must(await rowOf(stage, spec.replicaId), "it has a row");
@@ -188,7 +201,12 @@ test("a replica whose end was before the platform heard of its start lasted no t
   const stage = await leaveOneReplica(t);
   const { id, started_at: startedAt } = must((await stage.rows())[0], "there is one");
   const at = must(startedAt, "it has started").getTime() - 2_000;
-  await new ReplicaStore(stage.db).change(id, { kind: "stopped", at, reason: "It has ended.", exitCode: null });
+  await new ReplicaStore(stage.db).change(id, {
+    kind: "stopped",
+    at,
+    reason: "It has ended.",
+    exitCode: null,
+  });
   const row = must(await rowOf(stage, id), "it has a row");
   assert.deepEqual([row.state, row.stopped_at], ["stopped", startedAt]);
 });
@@ -239,7 +257,10 @@ test("a replica that drains has the rest of its grace period under the next proc
   await stage.openProcess(t, { heldOn: replica.spec.replicaId });
   await stage.clock.advance(260_000);
   assert.equal(replica.askedAtMs, null);
-  await stage.reach("it is asked to end half a minute before that", () => replica.askedAtMs !== null);
+  await stage.reach(
+    "it is asked to end half a minute before that",
+    () => replica.askedAtMs !== null,
+  );
   const row = must(await rowOf(stage, replica.spec.replicaId), "it has a row");
   const drainedMs = stage.clock.now() - (row.draining_at?.getTime() ?? 0);
   assert.ok(drainedMs >= 370_000 && drainedMs < 375_000, `${drainedMs}`);
@@ -249,14 +270,24 @@ test("a replica that was draining ends for the reason that it had, and one of an
   const stage = await openStage(t);
   stage.scripts = [{ ...goodStart, isStubborn: true }];
   const { proxy, scheduler } = await stage.openProcess(t);
-  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 10, maxReplicaCount: 2, replicaConcurrency: 1 }));
+  stage.promote(
+    await stage.addRelease({
+      cooldownPeriodSeconds: 10,
+      maxReplicaCount: 2,
+      replicaConcurrency: 1,
+    }),
+  );
   for (const _ of ["one", "another"]) proxy.call(stage.appId, 1_000);
   await stage.reach("both drain", async () => (await stage.states())["draining"] === 2);
   const [first, second] = await stage.rows();
   assert.match(first?.reason ?? "", /needed/);
   await stage.closeProcess(scheduler);
   const asBefore = { end_kind: null, reason: null, grace_ends_at: null };
-  await stage.db.updateTable("replicas").set(asBefore).where("id", "=", must(second, "there are two").id).execute();
+  await stage.db
+    .updateTable("replicas")
+    .set(asBefore)
+    .where("id", "=", must(second, "there are two").id)
+    .execute();
   await stage.openProcess(t);
   await stage.reach("both have ended", async () => (await stage.states())["stopped"] === 2);
   const reasons = (await stage.rows()).map(({ reason }) => reason);
@@ -265,7 +296,9 @@ test("a replica that was draining ends for the reason that it had, and one of an
 
 test("what the driver refused to start is tried at once by a new process, since another driver may start it", async (t) => {
   const stage = await openStage(t);
-  stage.scripts = [{ ...goodStart, refusal: { kind: "refused", reason: "Another driver built it." } }];
+  stage.scripts = [
+    { ...goodStart, refusal: { kind: "refused", reason: "Another driver built it." } },
+  ];
   const { proxy, scheduler, view } = await stage.openProcess(t);
   stage.promote(await stage.addRelease());
   proxy.call(stage.appId, 10);

@@ -1,5 +1,5 @@
-// What the tests of the scheduler stand on: rows in a real database, replicas of the fake driver, a model of the proxy,
-// and a clock that the test moves.
+// What the tests of the scheduler stand on: rows in a real database, replicas of the fake driver, a
+// model of the proxy, and a clock that the test moves.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
@@ -29,7 +29,12 @@ import { settingsWith } from "#test/support/app-settings.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { addInstance } from "#test/support/instances.ts";
 import { ModelProxy } from "#test/support/model-proxy.ts";
-import { FakeDriver, goodScript, type FakeDriverOptions, type StartScript } from "#test/support/fake-driver.ts";
+import {
+  FakeDriver,
+  goodScript,
+  type FakeDriverOptions,
+  type StartScript,
+} from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 /** In real time. */
@@ -46,7 +51,11 @@ export function exitsEarly(start: StartScript): StartScript {
 }
 
 /** One process of the platform. */
-export type Process = { readonly scheduler: Scheduler; readonly view: ReplicaView; readonly proxy: ModelProxy };
+export type Process = {
+  readonly scheduler: Scheduler;
+  readonly view: ReplicaView;
+  readonly proxy: ModelProxy;
+};
 
 /** Allows everything until a test says otherwise. */
 export class ChosenAllowance implements Allowance {
@@ -88,7 +97,9 @@ export class Stage {
   scripts: StartScript[] = [goodStart];
   /** Limits and stops; a test changes them. */
   readonly allowance = new ChosenAllowance();
-  readonly #routes = new Map<AppId, SchedulerRoute>([[this.appId, { appId: this.appId, projectId, live: null }]]);
+  readonly #routes = new Map<AppId, SchedulerRoute>([
+    [this.appId, { appId: this.appId, projectId, live: null }],
+  ]);
   readonly #listeners = new Set<(appId: AppId) => void>();
   #releases = 0;
 
@@ -97,8 +108,14 @@ export class Stage {
     this.driver = new FakeDriver({ clock: this.clock, script: () => this.#nextScript(), ...given });
   }
 
-  /** Starts a process of the platform; stopped after the test at the latest. `heldOn`: a replica with a run from before. */
-  async openProcess(t: TestContext, { heldOn }: { readonly heldOn?: ReplicaId } = {}): Promise<Process> {
+  /**
+   * Starts a process of the platform; stopped after the test at the latest. `heldOn`: a replica
+   * with a run from before.
+   */
+  async openProcess(
+    t: TestContext,
+    { heldOn }: { readonly heldOn?: ReplicaId } = {},
+  ): Promise<Process> {
     const { clock, db, driver } = this;
     const view = new ReplicaView();
     const proxy = new ModelProxy(clock);
@@ -133,10 +150,13 @@ export class Stage {
       log: silentLog,
       clock,
       probe: ({ address }) =>
-        Promise.resolve(driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." }),
+        Promise.resolve(
+          driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." },
+        ),
     });
     proxy.connect(view, (appId) => scheduler.nudge(appId));
-    proxy.onBroken = (replicaId) => void scheduler.brokeOff({ replicaId, runId: newRunId(), sinceMs: 0 });
+    proxy.onBroken = (replicaId) =>
+      void scheduler.brokeOff({ replicaId, runId: newRunId(), sinceMs: 0 });
     driver.busy = (replicaId) => proxy.running(replicaId);
     driver.onExit = (replica) => proxy.lose(replica.spec.replicaId);
     t.after(() => this.closeProcess(scheduler));
@@ -164,10 +184,19 @@ export class Stage {
   }
 
   /** A stored release of the app. */
-  async addRelease(changes: Partial<AppSettings> = {}, appId: AppId = this.appId): Promise<StoredRelease> {
+  async addRelease(
+    changes: Partial<AppSettings> = {},
+    appId: AppId = this.appId,
+  ): Promise<StoredRelease> {
     const { db } = this;
     const settings = settingsWith(changes);
-    const release = { releaseId: newReleaseId(), projectId, appId, buildId: newBuildId(), settings };
+    const release = {
+      releaseId: newReleaseId(),
+      projectId,
+      appId,
+      buildId: newBuildId(),
+      settings,
+    };
     const artifact = { kind: "scripted" };
     const ids = { id: release.buildId, project_id: projectId, app_id: appId };
     await db
@@ -218,11 +247,17 @@ export class Stage {
     for (const listener of this.#listeners) listener(appId);
   }
 
-  /** Moves the clock in small steps until the condition holds; real work such as queries goes on meanwhile. */
+  /**
+   * Moves the clock in small steps until the condition holds; real work such as queries goes on
+   * meanwhile.
+   */
   async reach(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
     const endMs = systemClock.monotonicMs() + reachWaitMs;
     while (!(await condition())) {
-      assert.ok(systemClock.monotonicMs() < endMs, `within ${reachWaitMs} ms it did not come true: ${what}`);
+      assert.ok(
+        systemClock.monotonicMs() < endMs,
+        `within ${reachWaitMs} ms it did not come true: ${what}`,
+      );
       await this.clock.advance(10);
       // Queries take their time; the clock must not run far ahead of them.
       await systemClock.sleep(1);

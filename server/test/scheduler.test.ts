@@ -19,8 +19,8 @@ test("the first call starts a replica, and its row tells its whole life", async 
   const [row] = await stage.rows();
   assert.equal(row?.reason, "It was no longer needed.");
   assert.equal(row.compute, "CPU");
-  const times = [row.created_at, row.started_at, row.ready_at, row.draining_at, row.stopped_at].map((at) =>
-    at?.getTime(),
+  const times = [row.created_at, row.started_at, row.ready_at, row.draining_at, row.stopped_at].map(
+    (at) => at?.getTime(),
   );
   assert.deepEqual(times, times.toSorted());
   await stage.reach("nothing is left of it", () => stage.driver.remains() === 0);
@@ -35,7 +35,8 @@ test("an idle replica is kept for the cooldownPeriodSeconds of its app, and no l
   const serving = (): number[] => [stage.appId, patient].map((appId) => view.ready(appId).length);
   // Short ones, so that the replica has just started, and long ones, so that it started long ago.
   for (const [round, callMs] of [500, 100_000].entries()) {
-    // One after the other: on a slow machine the second replica may start after the first call was served.
+    // One after the other: on a slow machine the second replica may start after the first call was
+    // served.
     proxy.call(patient, callMs);
     await stage.reach("the patient app is called", () => proxy.demandOf(patient).running === 1);
     const patientEndMs = stage.clock.now() + callMs;
@@ -59,7 +60,10 @@ test("a burst is met by as many replicas as it needs and the maximum allows", as
   stage.promote(await stage.addRelease({ maxReplicaCount: 3 }));
   for (let count = 0; count < 5; count++) proxy.call(stage.appId, 1000);
   await stage.reach("three replicas work", () => proxy.demandOf(stage.appId).running === 3);
-  assert.match(scheduler.waitReason(stage.appId) ?? "", /All 3 replicas are busy, and maxReplicaCount/);
+  assert.match(
+    scheduler.waitReason(stage.appId) ?? "",
+    /All 3 replicas are busy, and maxReplicaCount/,
+  );
   await stage.reach("all are served", () => proxy.outcomes.served === 5);
   assert.equal((await stage.rows()).length, 3);
 });
@@ -95,14 +99,27 @@ test("a release that is replaced within a minute of its promotion leaves no repl
   const { scheduler, view } = await stage.openProcess(t);
   for (let count = 0; count < 3; count++) {
     const next = await stage.addRelease({ cooldownPeriodSeconds: 600 });
-    const trial = scheduler.tryRelease(next, { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined });
-    await stage.reach("its replica is ready", async () => (await stage.states())["ready"] === Math.min(count + 1, 2));
+    const trial = scheduler.tryRelease(next, {
+      signal: t.signal,
+      deadlineMs: 60_000,
+      onLine: () => undefined,
+    });
+    await stage.reach(
+      "its replica is ready",
+      async () => (await stage.states())["ready"] === Math.min(count + 1, 2),
+    );
     assert.deepEqual(await trial, { ok: true });
     stage.promote(next);
     const promotedAtMs = stage.clock.monotonicMs();
-    await stage.reach("it takes the calls", () => view.ready(stage.appId)[0]?.releaseId === next.releaseId);
+    await stage.reach(
+      "it takes the calls",
+      () => view.ready(stage.appId)[0]?.releaseId === next.releaseId,
+    );
     await stage.reach("the one before is gone", () => stage.driver.running().length === 1);
-    assert.ok(stage.clock.monotonicMs() - promotedAtMs < 5000, "it is gone as soon as it has no calls");
+    assert.ok(
+      stage.clock.monotonicMs() - promotedAtMs < 5000,
+      "it is gone as soon as it has no calls",
+    );
   }
   assert.deepEqual(stage.lines, [], "what the platform ends itself is no news for the app's owner");
 });
@@ -137,7 +154,11 @@ test("a trial that fails says why, hands its lines on and leaves nothing", async
   const [replica] = stage.driver.running();
   await stage.driver.print(replica?.spec.replicaId ?? assert.fail(), "no module named torch");
   await stage.clock.advance(3000);
-  assert.deepEqual(await trial, { ok: false, kind: "failed", reason: "It ended with exit code 1." });
+  assert.deepEqual(await trial, {
+    ok: false,
+    kind: "failed",
+    reason: "It ended with exit code 1.",
+  });
   assert.deepEqual(lines, ["no module named torch"]);
   assert.equal(stage.lines[0]?.appId, stage.appId);
   await stage.reach("its end is written", async () => (await stage.states())["stopped"] === 1);
@@ -145,7 +166,10 @@ test("a trial that fails says why, hands its lines on and leaves nothing", async
   stage.scripts = [{ ...exitsEarly({ ...goodStart, readyMs: 4000 }), hint: "Its port is in use." }];
   const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
   const odd = scheduler.tryRelease(await stage.addRelease(), options);
-  await stage.reach("the next one is written too", async () => (await stage.states())["stopped"] === 2);
+  await stage.reach(
+    "the next one is written too",
+    async () => (await stage.states())["stopped"] === 2,
+  );
   const reason = "It ended with exit code 1. Its port is in use.";
   assert.deepEqual(await odd, { ok: false, kind: "failed", reason });
 });
@@ -182,13 +206,20 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
   await stage.reach("the second one runs", () => stage.driver.running().length === 1);
   abort.abort();
   await stage.clock.advance(100);
-  assert.deepEqual(await cancelled, { ok: false, kind: "failed", reason: "The trial start was cancelled." });
-
-  const none = await scheduler.tryRelease(await stage.addRelease({ compute: ["HOPPER_H100", "HOPPER_H200"] }), {
-    signal: t.signal,
-    deadlineMs: 60_000,
-    onLine: () => undefined,
+  assert.deepEqual(await cancelled, {
+    ok: false,
+    kind: "failed",
+    reason: "The trial start was cancelled.",
   });
+
+  const none = await scheduler.tryRelease(
+    await stage.addRelease({ compute: ["HOPPER_H100", "HOPPER_H200"] }),
+    {
+      signal: t.signal,
+      deadlineMs: 60_000,
+      onLine: () => undefined,
+    },
+  );
   assert.deepEqual(none, {
     ok: false,
     kind: "impossible",
@@ -226,7 +257,10 @@ test("an app whose compute is not to be had is told so and starts nothing", asyn
   stage.promote(await stage.addRelease({ compute: ["ADA_L4"], minReplicaCount: 1 }));
   await stage.clock.advance(60_000);
   assert.equal(view.failure(stage.appId)?.kind, "no_capacity");
-  assert.match(scheduler.waitReason(stage.appId) ?? "", /requests compute ADA_L4, but this platform has only CPU/);
+  assert.match(
+    scheduler.waitReason(stage.appId) ?? "",
+    /requests compute ADA_L4, but this platform has only CPU/,
+  );
   proxy.call(stage.appId, 10);
   assert.equal(proxy.outcomes.refused, 1);
   assert.deepEqual(await stage.rows(), []);
@@ -245,7 +279,10 @@ test("replicas that crash under their calls one after the other refuse no call t
     proxy.call(stage.appId, 10);
     await stage.reach("one works, one waits", () => proxy.demandOf(stage.appId).running === 1);
     stage.driver.crash([...stage.driver.started].at(-1) ?? assert.fail());
-    await stage.reach("the other is served by the next replica", () => proxy.outcomes.served === crashes);
+    await stage.reach(
+      "the other is served by the next replica",
+      () => proxy.outcomes.served === crashes,
+    );
     assert.deepEqual(proxy.outcomes, { served: crashes, refused: 0, crashed: crashes });
   }
   assert.equal(scheduler.counters.startFailures, 0);
@@ -259,7 +296,10 @@ test("a replica that crashed under a call is replaced while others wait", async 
   proxy.call(stage.appId, 10);
   await stage.reach("one works, one waits", () => proxy.demandOf(stage.appId).running === 1);
   stage.driver.crash([...stage.driver.started][0] ?? assert.fail());
-  await stage.reach("the waiting call is served by the next replica", () => proxy.outcomes.served === 1);
+  await stage.reach(
+    "the waiting call is served by the next replica",
+    () => proxy.outcomes.served === 1,
+  );
   assert.deepEqual(proxy.outcomes, { served: 1, refused: 0, crashed: 1 });
   assert.equal(scheduler.counters.crashes, 1);
   assert.equal(scheduler.counters.startFailures, 0);
@@ -270,5 +310,9 @@ test("a replica that crashed under a call is replaced while others wait", async 
   const crashed = [...stage.driver.started][0];
   const told = stage.lines.map(({ replicaId, stream, text }) => ({ replicaId, stream, text }));
   const text = "[slipway] The replica has ended: It ended with signal SIGSEGV.";
-  assert.deepEqual(told, [{ replicaId: crashed, stream: "stderr", text }], "its app's log says why it is gone");
+  assert.deepEqual(
+    told,
+    [{ replicaId: crashed, stream: "stderr", text }],
+    "its app's log says why it is gone",
+  );
 });

@@ -1,5 +1,5 @@
-// A change of secrets that restarts what uses them: recorded and counted by app, and seen by the app itself on a whole
-// platform, without a call that fails.
+// A change of secrets that restarts what uses them: recorded and counted by app, and seen by the
+// app itself on a whole platform, without a call that fails.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -36,15 +36,27 @@ test("only apps that use the secrets and have a release are restarted, and the l
   await release(api, two);
   const project = `/v2/projects/${api.projectId}`;
   const restarts = async (): Promise<Json> => {
-    const rows = await api.db.selectFrom("apps").select(["name", "restarts"]).orderBy("name").execute();
+    const rows = await api.db
+      .selectFrom("apps")
+      .select(["name", "restarts"])
+      .orderBy("name")
+      .execute();
     return Object.fromEntries(rows.map((row) => [row.name, row.restarts]));
   };
   await api.call("PATCH", `${project}/secrets`, { body: { A: "1" } });
   assert.deepEqual(await restarts(), { "app-one": 0, "app-three": 0, "app-two": 0 });
   const all = await api.call("PATCH", `${project}/secrets?restart=true`, { body: { A: "2" } });
-  assert.equal(all.body.message, "1 secret was changed; 2 apps are restarted, one replica after the other.");
-  const own = await api.call("PATCH", `${project}/apps/${one}/secrets?restart=true`, { body: { A: "3", B: "4" } });
-  assert.equal(own.body.message, "2 secrets were changed; 1 app is restarted, one replica after the other.");
+  assert.equal(
+    all.body.message,
+    "1 secret was changed; 2 apps are restarted, one replica after the other.",
+  );
+  const own = await api.call("PATCH", `${project}/apps/${one}/secrets?restart=true`, {
+    body: { A: "3", B: "4" },
+  });
+  assert.equal(
+    own.body.message,
+    "2 secrets were changed; 1 app is restarted, one replica after the other.",
+  );
   assert.deepEqual(await restarts(), { "app-one": 2, "app-three": 0, "app-two": 1 });
   const log = await api.call("GET", `${project}/audit-log?action=secrets.update&limit=1`);
   assert.deepEqual(log.body.logs[0].changes["(restarted apps)"], { new: 1 });
@@ -66,7 +78,11 @@ test("an app has its new secrets after a restart, its own over the project's, an
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const project = `/v2/projects/${platform.bootstrap.projectId}`;
   await platform.api("PATCH", `${project}/secrets`, { WORD: "first", OTHER: "project" });
-  const app = await deploy(platform, { name: "teller", gitRepo: "acme/teller", pythonVersion: "3.11" });
+  const app = await deploy(platform, {
+    name: "teller",
+    gitRepo: "acme/teller",
+    pythonVersion: "3.11",
+  });
   assert.equal(app.status, "success", app.log);
   const tell = async (): Promise<{ word: string; other: string }> => {
     const answer = await platform.call("teller", "run");
@@ -78,8 +94,12 @@ test("an app has its new secrets after a restart, its own over the project's, an
   await platform.api("PATCH", `${project}/secrets`, { WORD: "second", OTHER: "project" });
   assert.deepEqual(await tell(), before, "without a restart replicas keep what they began with");
   const appId = `${platform.bootstrap.projectId}-teller`;
-  const answer = await platform.api("PATCH", `${project}/apps/${appId}/secrets?restart=true`, { OTHER: "app" });
+  const answer = await platform.api("PATCH", `${project}/apps/${appId}/secrets?restart=true`, {
+    OTHER: "app",
+  });
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
-  await until("the app has them", async () => (await tell()).word === "second", { deadlineMs: 60_000 });
+  await until("the app has them", async () => (await tell()).word === "second", {
+    deadlineMs: 60_000,
+  });
   assert.equal((await tell()).other, "app");
 });

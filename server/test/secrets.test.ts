@@ -6,9 +6,13 @@ import { secretContext } from "#apps/secrets.ts";
 import type { AppId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 
-async function withApp(api: ApiUnderTest): Promise<{ appId: AppId; ofProject: string; ofApp: string }> {
+async function withApp(
+  api: ApiUnderTest,
+): Promise<{ appId: AppId; ofProject: string; ofApp: string }> {
   const project = `/v2/projects/${api.projectId}`;
-  const created = await api.call("POST", `${project}/apps/git`, { body: { name: "my-app", gitRepo: "a/b" } });
+  const created = await api.call("POST", `${project}/apps/git`, {
+    body: { name: "my-app", gitRepo: "a/b" },
+  });
   assert.equal(created.status, 201);
   return {
     appId: created.body.appId,
@@ -42,7 +46,9 @@ test("a replica gets the project's secrets, and over them the app's", async (t) 
   await api.call("PATCH", ofProject, { body: { A: "project", B: "project" } });
   await api.call("PATCH", ofApp, { body: { B: "app", C: "app" } });
   const environment = await api.useCases.secrets.environmentOf(appId);
-  const revealed = Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, value.reveal()]));
+  const revealed = Object.fromEntries(
+    Object.entries(environment).map(([name, value]) => [name, value.reveal()]),
+  );
   assert.deepEqual(revealed, { A: "project", B: "app", C: "app" });
   assert.doesNotMatch(JSON.stringify(environment), /project|app/);
 });
@@ -102,7 +108,10 @@ test("who sets a name with a trap is told what it does", async (t) => {
   const body = { "1BAD": "sesame", LD_PRELOAD: "/sesame.so", FINE: "sesame" };
   const set = await api.call("PATCH", ofProject, { body });
   assert.equal(set.status, 200);
-  assert.match(set.body.message, /^3 secrets were changed; .*1BAD is not the name .*LD_PRELOAD changes which/);
+  assert.match(
+    set.body.message,
+    /^3 secrets were changed; .*1BAD is not the name .*LD_PRELOAD changes which/,
+  );
   assert.doesNotMatch(set.body.message, /sesame|FINE/);
   const again = await api.call("PATCH", ofProject, { body: { ...body, FINE: "other" } });
   assert.equal(again.body.message, "1 secret was changed; replicas see it when they start.");
@@ -113,7 +122,9 @@ test("two replacements at once end as one of the two", async (t) => {
   const { ofProject } = await withApp(api);
   const left = { A: "1", B: "1", C: "1" };
   const right = { B: "2", C: "2", D: "2" };
-  await Promise.all([left, right, left, right].map((body) => api.call("PATCH", ofProject, { body })));
+  await Promise.all(
+    [left, right, left, right].map((body) => api.call("PATCH", ofProject, { body })),
+  );
   const { body } = await api.call("GET", ofProject);
   assert.ok(
     [left, right].some((map) => JSON.stringify(map) === JSON.stringify(body)),
@@ -128,7 +139,9 @@ test("secrets and credentials are sealed at rest, and the audit log knows who re
   await api.call("PATCH", ofProject, { body: { GREETING: "sesame-two" } });
   await api.call("GET", ofProject);
   const credentials = `/v2/projects/${api.projectId}/git-credentials`;
-  await api.call("PUT", `${credentials}/github.com`, { body: { kind: "token", secret: "sesame-three" } });
+  await api.call("PUT", `${credentials}/github.com`, {
+    body: { kind: "token", secret: "sesame-three" },
+  });
   const everything = await Promise.all([
     api.db.selectFrom("secrets").selectAll().execute(),
     api.db.selectFrom("git_credentials").selectAll().execute(),
@@ -143,7 +156,11 @@ test("secrets and credentials are sealed at rest, and the audit log knows who re
     .execute();
   assert.deepEqual(rows, [
     { action: "secrets.update", outcome: "success", changes: { GREETING: { new: "[secret]" } } },
-    { action: "secrets.update", outcome: "success", changes: { GREETING: { old: "[secret]", new: "[secret]" } } },
+    {
+      action: "secrets.update",
+      outcome: "success",
+      changes: { GREETING: { old: "[secret]", new: "[secret]" } },
+    },
     { action: "secrets.read", outcome: "success", changes: null },
   ]);
 });
@@ -155,7 +172,11 @@ test("a change of any secret stands in the audit log, whatever it is named", asy
   const body = `{${names.map((name) => `"${name}": "x"`).join(",")}}`;
   assert.equal((await api.call("PATCH", ofProject, { body: JSON.parse(body) })).status, 200);
   assert.equal((await api.call("PATCH", ofProject, { body: {} })).status, 200);
-  const rows = await api.db.selectFrom("audit_log").select("changes").where("action", "=", "secrets.update").execute();
+  const rows = await api.db
+    .selectFrom("audit_log")
+    .select("changes")
+    .where("action", "=", "secrets.update")
+    .execute();
   assert.deepEqual(
     rows.map(({ changes }) => Object.keys(changes as object).toSorted()),
     [names.toSorted(), names.toSorted()],
@@ -174,7 +195,10 @@ test("who may not read secrets is refused, and that is recorded", async (t) => {
       assert.equal((await api.call("PATCH", path, { token, body: {} })).status, 403);
     }
   }
-  assert.equal((await api.call("GET", `/v2/projects/${api.projectId}/apps/no-app/secrets`)).status, 404);
+  assert.equal(
+    (await api.call("GET", `/v2/projects/${api.projectId}/apps/no-app/secrets`)).status,
+    404,
+  );
   const failures = await api.db
     .selectFrom("audit_log")
     .select((select) => select.fn.countAll().as("count"))
@@ -193,7 +217,11 @@ test("git credentials are set, listed without their secret, used for fetching, a
   });
   assert.equal(set.status, 200, JSON.stringify(set.body));
   assert.equal(
-    (await api.call("PUT", `${path}/git.example.org:2222`, { body: { kind: "ssh_key", secret: key } })).status,
+    (
+      await api.call("PUT", `${path}/git.example.org:2222`, {
+        body: { kind: "ssh_key", secret: key },
+      })
+    ).status,
     200,
   );
   const list = await api.call("GET", path);
@@ -212,7 +240,8 @@ test("git credentials are set, listed without their secret, used for fetching, a
   assert.equal(fetched?.secret.reveal(), "sesame");
   assert.equal(await api.useCases.credentials.forFetch(api.projectId, "gitlab.com"), null);
   assert.equal((await api.call("DELETE", `${path}/github.com`)).status, 200);
-  for (const method of ["GET", "DELETE"]) assert.equal((await api.call(method, `${path}/github.com`)).status, 404);
+  for (const method of ["GET", "DELETE"])
+    assert.equal((await api.call(method, `${path}/github.com`)).status, 404);
 });
 
 test("git credentials that cannot be used are refused without being shown", async (t) => {

@@ -1,5 +1,5 @@
-// Service accounts through the management API: issuing, chosen permissions, rotation, revoking, and that nobody gives more
-// rights than their own.
+// Service accounts through the management API: issuing, chosen permissions, rotation, revoking, and
+// that nobody gives more rights than their own.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeJwt } from "jose";
@@ -13,7 +13,12 @@ const dayMs = 86_400_000;
 
 /** The latest entry of an action. */
 async function entryOf(api: ApiUnderTest, action: string): Promise<Json> {
-  const rows = await api.db.selectFrom("audit_log").selectAll().where("action", "=", action).orderBy("id").execute();
+  const rows = await api.db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("action", "=", action)
+    .orderBy("id")
+    .execute();
   return rows.at(-1);
 }
 
@@ -24,11 +29,20 @@ function accountsPath(api: ApiUnderTest): string {
 test("a service account is made with a role, works with its token, and is listed without it", async (t) => {
   const api = await startManagementApi(t);
   const end = new Date(Math.floor(systemClock.now() / 1000) * 1000 + dayMs).toISOString();
-  const made = await api.call("POST", accountsPath(api), { body: { name: " ci ", role: "member", expires_at: end } });
+  const made = await api.call("POST", accountsPath(api), {
+    body: { name: " ci ", role: "member", expires_at: end },
+  });
   assert.equal(made.status, 201);
   const { token, ...account } = made.body;
   assert.deepEqual(
-    [account.name, account.role, account.permissions, account.state, account.expires_at, account.last_used_at],
+    [
+      account.name,
+      account.role,
+      account.permissions,
+      account.state,
+      account.expires_at,
+      account.last_used_at,
+    ],
     ["ci", "member", null, "active", end, null],
   );
   assert.equal(account.tokens.length, 1);
@@ -38,7 +52,11 @@ test("a service account is made with a role, works with its token, and is listed
 
   const apps = await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token });
   assert.equal(apps.status, 200);
-  assert.equal((await api.call("GET", accountsPath(api), { token })).status, 403, "a member sees no tokens");
+  assert.equal(
+    (await api.call("GET", accountsPath(api), { token })).status,
+    403,
+    "a member sees no tokens",
+  );
   const listed = await api.call("GET", accountsPath(api));
   assert.deepEqual(
     listed.body.find((one: Json) => one.id === account.id),
@@ -46,7 +64,10 @@ test("a service account is made with a role, works with its token, and is listed
   );
   assert.ok(!JSON.stringify(listed.body).includes(token));
   const entry = await entryOf(api, "token.create");
-  assert.deepEqual([entry.resource_id, entry.resource_name, entry.outcome], [account.id, "ci", "success"]);
+  assert.deepEqual(
+    [entry.resource_id, entry.resource_name, entry.outcome],
+    [account.id, "ci", "success"],
+  );
   assert.ok(!JSON.stringify(entry).includes(token));
 });
 
@@ -72,14 +93,20 @@ test("bad wishes are refused, each by its field", async (t) => {
     [{ name: "  ", role: "member" }, /^name is /],
     [{ name: "x".repeat(101), role: "member" }, /^name is /],
     [{ name: "ci" }, /^Either role or permissions is required/],
-    [{ name: "ci", role: "member", permissions: ["apps.read"] }, /^Send either role or permissions/],
+    [
+      { name: "ci", role: "member", permissions: ["apps.read"] },
+      /^Send either role or permissions/,
+    ],
     [{ name: "ci", role: "king" }, /^role is "king"/],
     [{ name: "ci", permissions: [] }, /^permissions is /],
     [{ name: "ci", permissions: ["apps.read", "apps.read"] }, /^permissions is /],
     [{ name: "ci", permissions: ["platform.manage"] }, /^permissions is /],
     [{ name: "ci", permissions: "apps.read" }, /^permissions is /],
     [{ name: "ci", role: "member", expires_at: "tomorrow" }, /^expires_at is "tomorrow"/],
-    [{ name: "ci", role: "member", expires_at: "2020-01-01T00:00:00Z" }, /^expires_at is .* must be in the future/],
+    [
+      { name: "ci", role: "member", expires_at: "2020-01-01T00:00:00Z" },
+      /^expires_at is .* must be in the future/,
+    ],
     [{ name: "ci", role: "member", expires_at: "2031-02-30T00:00:00Z" }, /^expires_at is /],
     [{ name: "ci", role: "member", expires_at: "2031-13-01T00:00:00Z" }, /^expires_at is /],
     [{ name: "ci", role: "member", expires_at: null, ttl: 1 }, /^"?ttl"? is not a field/],
@@ -97,7 +124,8 @@ test("nobody gives more rights than their own: not by issuing, rotating or chang
   const path = accountsPath(api);
   const token = await api.issue({ kind: "service_account", role: "admin", name: "admin" });
   const owner = await api.call("POST", path, { body: { name: "owner 2", role: "owner" } });
-  const asAdmin = (method: string, at: string, body: unknown): Promise<Json> => api.call(method, at, { token, body });
+  const asAdmin = (method: string, at: string, body: unknown): Promise<Json> =>
+    api.call(method, at, { token, body });
   const one = `${path}/${owner.body.id}`;
   for (const [method, at, body] of [
     ["POST", path, { name: "up", role: "owner" }],
@@ -108,26 +136,42 @@ test("nobody gives more rights than their own: not by issuing, rotating or chang
   ] as const) {
     const answer = await asAdmin(method, at, body);
     assert.equal(answer.status, 403, `${method} ${JSON.stringify(body)}`);
-    assert.match(answer.body.message, /more permissions than you have.*(audit_log\.read|billing\.write)/);
+    assert.match(
+      answer.body.message,
+      /more permissions than you have.*(audit_log\.read|billing\.write)/,
+    );
   }
   assert.equal((await entryOf(api, "token.rotate")).outcome, "failure");
   assert.equal((await asAdmin("POST", path, { name: "fine", role: "admin" })).status, 201);
   assert.equal((await asAdmin("POST", path, { name: "fine", role: "member" })).status, 201);
   // Its own account cannot be lifted either, and one with few rights cannot pass on what it lacks.
-  const few = await api.call("POST", path, { body: { name: "few", permissions: ["tokens.write", "apps.read"] } });
+  const few = await api.call("POST", path, {
+    body: { name: "few", permissions: ["tokens.write", "apps.read"] },
+  });
   const withFew = { token: few.body.token };
-  const lifted = await api.call("PATCH", `${path}/${few.body.id}`, { ...withFew, body: { role: "owner" } });
+  const lifted = await api.call("PATCH", `${path}/${few.body.id}`, {
+    ...withFew,
+    body: { role: "owner" },
+  });
   assert.equal(lifted.status, 403);
-  const key = await api.call("POST", `/v2/projects/${api.projectId}/api-keys`, { ...withFew, body: { name: "k" } });
+  const key = await api.call("POST", `/v2/projects/${api.projectId}/api-keys`, {
+    ...withFew,
+    body: { name: "k" },
+  });
   assert.equal(key.status, 403, "it may not call apps");
-  assert.equal((await asAdmin("DELETE", one, undefined)).status, 200, "who may revoke tokens may revoke any");
+  assert.equal(
+    (await asAdmin("DELETE", one, undefined)).status,
+    200,
+    "who may revoke tokens may revoke any",
+  );
 });
 
 test("changed rights hold for tokens that are out there", async (t) => {
   const api = await startManagementApi(t);
   const made = await api.call("POST", accountsPath(api), { body: { name: "ci", role: "member" } });
   const { token, id } = made.body;
-  const apps = (): Promise<Json> => api.call("GET", `/v2/projects/${api.projectId}/apps`, { token });
+  const apps = (): Promise<Json> =>
+    api.call("GET", `/v2/projects/${api.projectId}/apps`, { token });
   assert.equal((await apps()).status, 200);
   const changed = await api.call("PATCH", `${accountsPath(api)}/${id}`, {
     body: { name: "money", permissions: ["billing.read"] },
@@ -149,10 +193,14 @@ test("a rotation gives a second token of the same account; the first ends with t
   const api = await startManagementApi(t, { clock });
   const path = accountsPath(api);
   const end = new Date(clock.now() + 10 * dayMs).toISOString();
-  const made = await api.call("POST", path, { body: { name: "ci", role: "owner", expires_at: end } });
+  const made = await api.call("POST", path, {
+    body: { name: "ci", role: "owner", expires_at: end },
+  });
   const { token: first, id } = made.body;
   await clock.advance(dayMs);
-  const rotated = await api.call("POST", `${path}/${id}/rotate`, { body: { overlap_seconds: 3600 } });
+  const rotated = await api.call("POST", `${path}/${id}/rotate`, {
+    body: { overlap_seconds: 3600 },
+  });
   assert.equal(rotated.status, 201);
   const { token: second } = rotated.body;
   assert.notEqual(second, first);
@@ -162,7 +210,8 @@ test("a rotation gives a second token of the same account; the first ends with t
     ["active", "active"],
   );
   assert.equal(Date.parse(rotated.body.expires_at), clock.now() + 10 * dayMs, "for ten days again");
-  const status = async (token: string): Promise<number> => (await api.call("GET", path, { token })).status;
+  const status = async (token: string): Promise<number> =>
+    (await api.call("GET", path, { token })).status;
   assert.deepEqual([await status(first), await status(second)], [200, 200]);
 
   const third = await api.call("POST", `${path}/${id}/rotate`);
@@ -185,10 +234,16 @@ test("rotations at the same time leave two valid tokens at most", async (t) => {
   const api = await startManagementApi(t);
   const path = accountsPath(api);
   const made = await api.call("POST", path, { body: { name: "ci", role: "owner" } });
-  const rotate = (): Promise<Json> => api.call("POST", `${path}/${made.body.id}/rotate`, { body: {} });
+  const rotate = (): Promise<Json> =>
+    api.call("POST", `${path}/${made.body.id}/rotate`, { body: {} });
   const answers = await Promise.all(Array.from({ length: 6 }, rotate));
-  assert.deepEqual(answers.map((answer) => answer.status).toSorted(), [201, 409, 409, 409, 409, 409]);
-  const [account] = (await api.call("GET", path)).body.filter((one: Json) => one.id === made.body.id);
+  assert.deepEqual(
+    answers.map((answer) => answer.status).toSorted(),
+    [201, 409, 409, 409, 409, 409],
+  );
+  const [account] = (await api.call("GET", path)).body.filter(
+    (one: Json) => one.id === made.body.id,
+  );
   assert.equal(account.tokens.filter((one: Json) => one.state === "active").length, 2);
 });
 
@@ -197,13 +252,20 @@ test("an account that has expired can be rotated, one that was revoked cannot", 
   const api = await startManagementApi(t, { clock });
   const path = accountsPath(api);
   const end = new Date(clock.now() + dayMs).toISOString();
-  const made = await api.call("POST", path, { body: { name: "ci", role: "owner", expires_at: end } });
+  const made = await api.call("POST", path, {
+    body: { name: "ci", role: "owner", expires_at: end },
+  });
   const one = `${path}/${made.body.id}`;
   await clock.advance(2 * dayMs);
-  const [listed] = (await api.call("GET", path)).body.filter((account: Json) => account.name === "ci");
+  const [listed] = (await api.call("GET", path)).body.filter(
+    (account: Json) => account.name === "ci",
+  );
   assert.equal(listed.state, "expired");
   const rotated = await api.call("POST", `${one}/rotate`, { body: { expires_at: null } });
-  assert.deepEqual([rotated.status, rotated.body.state, rotated.body.expires_at], [201, "active", null]);
+  assert.deepEqual(
+    [rotated.status, rotated.body.state, rotated.body.expires_at],
+    [201, "active", null],
+  );
   const { token } = rotated.body;
   assert.equal((await api.call("GET", path, { token })).status, 200);
   const revoked = await api.call("DELETE", one);
@@ -225,11 +287,24 @@ test("accounts of other projects and kinds are not there", async (t) => {
   const token = await api.issue({ kind: "service_account", projectId, name: "elsewhere" });
   const elsewhere = decodeJwt(token).jti ?? "";
   const inference = decodeJwt(await api.issue({ kind: "inference" })).jti ?? "";
-  for (const id of [elsewhere, inference, "00000000-0000-4000-8000-000000000000", "nonsense", "' or true --"]) {
+  for (const id of [
+    elsewhere,
+    inference,
+    "00000000-0000-4000-8000-000000000000",
+    "nonsense",
+    "' or true --",
+  ]) {
     const one = `${accountsPath(api)}/${encodeURIComponent(id)}`;
     assert.equal((await api.call("DELETE", one)).status, 404, id);
     assert.equal((await api.call("POST", `${one}/rotate`)).status, 404, id);
   }
-  assert.equal((await api.call("GET", accountsPath(api), { token })).status, 404, "nor is this project for it");
-  assert.equal((await api.call("GET", `/v2/projects/${projectId}/service-accounts`, { token })).status, 200);
+  assert.equal(
+    (await api.call("GET", accountsPath(api), { token })).status,
+    404,
+    "nor is this project for it",
+  );
+  assert.equal(
+    (await api.call("GET", `/v2/projects/${projectId}/service-accounts`, { token })).status,
+    200,
+  );
 });

@@ -1,4 +1,5 @@
-// Pushes to a monorepo whose apps share a folder by links: what changes the shared folder is built, what changes others is not.
+// Pushes to a monorepo whose apps share a folder by links: what changes the shared folder is built,
+// what changes others is not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startGitServer } from "./support/git-server.ts";
@@ -24,7 +25,9 @@ test("a push that changes only what the app's links lead to is built, and one be
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const path = `${projectPath}/api`;
   const isAnswered = async (word: string): Promise<boolean> => {
-    const answer = (await (await platform.call("api", "run", {})).json()) as { readonly result?: unknown };
+    const answer = (await (await platform.call("api", "run", {})).json()) as {
+      readonly result?: unknown;
+    };
     return answer.result === word;
   };
   await until("the app answers", () => isAnswered("one"), patience);

@@ -1,4 +1,5 @@
-// What git has fetched for an app is kept for its next build: with the real git and a real git server.
+// What git has fetched for an app is kept for its next build: with the real git and a real git
+// server.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -14,9 +15,15 @@ import { OutwardGuard } from "#lib/outward-guard.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer, type GitServer } from "./support/git-server.ts";
 
-type Fetch = (checkoutOf: AppId | null, from?: { repo?: string; commit?: string }) => ReturnType<GitSource["fetch"]>;
+type Fetch = (
+  checkoutOf: AppId | null,
+  from?: { repo?: string; commit?: string },
+) => ReturnType<GitSource["fetch"]>;
 
-function open(sourcesDir: string, server: GitServer): { readonly source: GitSource; readonly fetch: Fetch } {
+function open(
+  sourcesDir: string,
+  server: GitServer,
+): { readonly source: GitSource; readonly fetch: Fetch } {
   const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" } }),
     hosts: { defaultUrl: server.urlTemplate, otherUrls: [] },
@@ -28,7 +35,10 @@ function open(sourcesDir: string, server: GitServer): { readonly source: GitSour
     clock: systemClock,
     log: silentLog,
   });
-  const fetch: Fetch = (checkoutOf, { repo = "app", commit = null }: { repo?: string; commit?: string | null } = {}) =>
+  const fetch: Fetch = (
+    checkoutOf,
+    { repo = "app", commit = null }: { repo?: string; commit?: string | null } = {},
+  ) =>
     source.fetch({
       projectId: newProjectId(),
       buildId: newBuildId(),
@@ -51,11 +61,17 @@ test("a fetch goes on from the app's last checkout, and leaves no keys and nothi
   const checkoutOf = appIdOf(newProjectId(), "shop");
   const first = await fetch(checkoutOf);
   const kept = join(sourcesDir, "checkouts", checkoutOf);
-  const has = (commit: string): boolean => spawnSync("git", ["--git-dir", kept, "cat-file", "-e", commit]).status === 0;
+  const has = (commit: string): boolean =>
+    spawnSync("git", ["--git-dir", kept, "cat-file", "-e", commit]).status === 0;
   assert.ok(has(first.commit));
   for (const name of ["ssh-key", "global.config", "config", "index"])
     assert.equal(existsSync(join(kept, name)), false, name);
-  await server.push("acme", "app", { "old.py": null, "main.py": "two", "new.py": "new", "same.py": "same" });
+  await server.push("acme", "app", {
+    "old.py": null,
+    "main.py": "two",
+    "new.py": "new",
+    "same.py": "same",
+  });
   const second = await fetch(checkoutOf);
   assert.notEqual(second.commit, first.commit);
   assert.deepEqual(await readdir(second.appDir), ["main.py", "new.py", "same.py"]);

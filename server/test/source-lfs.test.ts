@@ -1,4 +1,5 @@
-// Files of Git LFS: downloaded in the place of their pointers where the app wants it, checked, bounded, and from nowhere else.
+// Files of Git LFS: downloaded in the place of their pointers where the app wants it, checked,
+// bounded, and from nowhere else.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -58,7 +59,8 @@ test("files of Git LFS take the place of their pointers, each asked for once, wi
   assert.equal(await readFile(join(api, "model.bin"), "utf8"), weights);
   const { appDir: off } = await fetch({ gitPath: "apps/api" });
   assert.equal(await readFile(join(off, "model.bin"), "utf8"), pointer);
-  const said = "To fetch them: set gitLfs of the app to true, or lfs = true below [slipway.git] in its slipway.toml.";
+  const said =
+    "To fetch them: set gitLfs of the app to true, or lfs = true below [slipway.git] in its slipway.toml.";
   assert.ok(
     lines.some((line) => line.includes(said)),
     lines.join("\n"),
@@ -67,7 +69,10 @@ test("files of Git LFS take the place of their pointers, each asked for once, wi
 
 test("the credential of the git host goes to it alone, with nothing of another host's header", async (t) => {
   const { lfs, server } = await openLfs(t, "me:hush");
-  await server.createRepo("acme", "app", { ".gitattributes": attributes, "a.bin": lfs.add(weights) });
+  await server.createRepo("acme", "app", {
+    ".gitattributes": attributes,
+    "a.bin": lfs.add(weights),
+  });
   const credential = { kind: "token", username: "me", secret: new Secret("hush") } as const;
   const own = openSource(t, { ...server, credential });
   const { appDir } = await own.fetch({ gitLfs: true });
@@ -83,7 +88,10 @@ test("the credential of the git host goes to it alone, with nothing of another h
   await once(store, "listening");
   const { port } = store.address() as AddressInfo;
   lfs.placeOf = () => ({ href: `http://127.0.0.1:${port}/a`, header: { Host: "x", "X-One": "1" } });
-  assert.match(await refusal(own.fetch({ gitLfs: true })), /^a\.bin cannot be fetched .*its address is not allowed/);
+  assert.match(
+    await refusal(own.fetch({ gitLfs: true })),
+    /^a\.bin cannot be fetched .*its address is not allowed/,
+  );
   assert.deepEqual(seen, []);
   // Where a redirect leads is checked, too.
   lfs.redirect = `http://127.0.0.1:${port}/a`;
@@ -96,14 +104,20 @@ test("the credential of the git host goes to it alone, with nothing of another h
   lfs.placeOf = () => ({ href: `http://127.0.0.1:${port}/a`, header: { Host: "x", "X-One": "1" } });
   await open.fetch({ gitLfs: true });
   assert.deepEqual(seen, [undefined, undefined]);
-  const none = openSource(t, { ...server, credential: { ...credential, secret: new Secret("hush") } });
+  const none = openSource(t, {
+    ...server,
+    credential: { ...credential, secret: new Secret("hush") },
+  });
   lfs.placeOf = () => ({ href: "file:///etc/passwd" });
   assert.match(await refusal(none.fetch({ gitLfs: true })), /its address is not allowed/);
 });
 
 test("a server that sends no answer to read does not hold up the build", async (t) => {
   const { lfs, server } = await openLfs(t);
-  await server.createRepo("acme", "app", { ".gitattributes": attributes, "a.bin": lfs.add(weights) });
+  await server.createRepo("acme", "app", {
+    ".gitattributes": attributes,
+    "a.bin": lfs.add(weights),
+  });
   const switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
   const store = createServer(({ socket }) => socket.write(switching)).listen(0, "127.0.0.1");
   t.after(() => store.close());
@@ -111,17 +125,26 @@ test("a server that sends no answer to read does not hold up the build", async (
   const { port } = store.address() as AddressInfo;
   lfs.placeOf = () => ({ href: `http://127.0.0.1:${port}/a` });
   const { fetch } = openSource(t, { ...server, allow: ["127.0.0.0/8"] });
-  assert.match(await refusal(fetch({ gitLfs: true })), /^a\.bin cannot be fetched .*closed without an answer\.$/);
+  assert.match(
+    await refusal(fetch({ gitLfs: true })),
+    /^a\.bin cannot be fetched .*closed without an answer\.$/,
+  );
 });
 
 test("a file with other bytes than its pointer says, too many bytes, or none at all fails the build", async (t) => {
   const { lfs, server } = await openLfs(t);
   const cases: readonly [string, RegExp][] = [
-    [lfs.add("a".repeat(500), "b".repeat(500)), /^a\.bin cannot be fetched from .* acme\/app: .*another digest/],
+    [
+      lfs.add("a".repeat(500), "b".repeat(500)),
+      /^a\.bin cannot be fetched from .* acme\/app: .*another digest/,
+    ],
     [lfs.add("c".repeat(500), "c".repeat(499)), /it has 499 bytes, and its pointer says 500\.$/],
     [lfs.add("d".repeat(500), "d".repeat(9_000)), /larger than the 500 bytes of its pointer\.$/],
     [lfs.add("e").replace(/[0-9a-f]{64}/, "f".repeat(64)), /it has no such file \(404\)\.$/],
-    [lfs.add("e").replace("size 1", "size 60000000"), /With its files of Git LFS, acme\/app is larger than 50 MB/],
+    [
+      lfs.add("e").replace("size 1", "size 60000000"),
+      /With its files of Git LFS, acme\/app is larger than 50 MB/,
+    ],
   ];
   await server.createRepo("acme", "app", { ".gitattributes": attributes });
   const { fetch, sourcesDir } = openSource(t, server);

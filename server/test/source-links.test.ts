@@ -60,7 +60,9 @@ test("a link to another folder of the repository is followed, in the repository 
   assert.equal(((await stat(join(appDir, "common/run.sh"))).mode & 0o111) !== 0, true);
   assert.ok((await lstat(join(appDir, "common"))).isDirectory());
   assert.deepEqual((await readdir(appDir)).sort(), ["common", "deep", "main.py", "self"]);
-  assert.ok(lines.some((line) => line.includes("The link common leads to libs/common of the repository")));
+  assert.ok(
+    lines.some((line) => line.includes("The link common leads to libs/common of the repository")),
+  );
   for (const name of ["passwd", "all", "gone", "hop", "through", "common/out"]) {
     assert.ok(
       lines.some((line) => line.includes(`the link ${name} points outside`)),

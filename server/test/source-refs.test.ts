@@ -1,4 +1,5 @@
-// Tags and short commits in place of a branch: what they mean, what is refused, and that the branch of the same name comes first.
+// Tags and short commits in place of a branch: what they mean, what is refused, and that the branch
+// of the same name comes first.
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -32,13 +33,17 @@ async function refusal(fetching: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-/** Adds commits until two begin with the same digits, which takes a hundred thousand of them; here the history is made by hand. */
+/**
+ * Adds commits until two begin with the same digits, which takes a hundred thousand of them; here
+ * the history is made by hand.
+ */
 async function addTwins(server: GitServer): Promise<string> {
   const tree = await server.git("acme", "app", ["rev-parse", "main^{tree}"]);
   const commit = (line: string): string =>
     `tree ${tree}\nauthor T <t@example.com> 1 +0000\ncommitter T <t@example.com> 1 +0000\n\n${line}\n`;
   const { createHash } = await import("node:crypto");
-  const idOf = (text: string): string => createHash("sha1").update(`commit ${text.length}\0${text}`).digest("hex");
+  const idOf = (text: string): string =>
+    createHash("sha1").update(`commit ${text.length}\0${text}`).digest("hex");
   const seen = new Map<string, string>();
   for (let at = 0; ; at++) {
     const text = commit(String(at));
@@ -47,7 +52,12 @@ async function addTwins(server: GitServer): Promise<string> {
     seen.set(start, text);
     if (other === undefined) continue;
     for (const one of [other, text]) {
-      const id = await server.git("acme", "app", ["hash-object", "-t", "commit", "-w", "--stdin"], one);
+      const id = await server.git(
+        "acme",
+        "app",
+        ["hash-object", "-t", "commit", "-w", "--stdin"],
+        one,
+      );
       await server.git("acme", "app", ["update-ref", `refs/heads/twin-${id.slice(0, 12)}`, id]);
     }
     return start;
@@ -73,7 +83,11 @@ test("a tag is deployed, lightweight or annotated, and the branch of the same na
   assert.equal((await main({ gitBranch: "v1" })).commit, last);
   assert.equal((await main({ gitBranch: "refs/tags/v1" })).commit, first);
   await server.git("acme", "app", ["update-ref", "refs/heads/refs/tags/v1", last]);
-  assert.equal((await main({ gitBranch: "refs/tags/v1" })).commit, first, "a branch cannot take the place of a tag");
+  assert.equal(
+    (await main({ gitBranch: "refs/tags/v1" })).commit,
+    first,
+    "a branch cannot take the place of a tag",
+  );
 });
 
 test("a commit is found by 7 of its digits or more, in history and by either name", async (t) => {
@@ -99,15 +113,26 @@ test("a name that means nothing, or several commits, is refused with what to wri
       await refusal(fetch(given)),
       `No commit of the branches and tags of acme/app begins with ${unknown}. Has it been pushed?`,
     );
-  assert.match(await refusal(fetch({ gitBranch: "v9" })), /^The branch "v9" does not exist.*Name one of them, a tag,/);
-  assert.match(await refusal(fetch({ gitBranch: first.slice(0, 6) })), /a commit by 7 of its digits or more/);
+  assert.match(
+    await refusal(fetch({ gitBranch: "v9" })),
+    /^The branch "v9" does not exist.*Name one of them, a tag,/,
+  );
+  assert.match(
+    await refusal(fetch({ gitBranch: first.slice(0, 6) })),
+    /a commit by 7 of its digits or more/,
+  );
   const tree = await server.git("acme", "app", ["rev-parse", "main^{tree}"]);
   await server.git("acme", "app", ["tag", "folder", tree]);
-  assert.equal(await refusal(fetch({ gitBranch: "folder" })), "Tag folder of acme/app does not point to a commit.");
+  assert.equal(
+    await refusal(fetch({ gitBranch: "folder" })),
+    "Tag folder of acme/app does not point to a commit.",
+  );
   const start = await addTwins(server);
   const text = await refusal(fetch({ commit: start }));
   assert.match(
     text,
-    new RegExp(`^Several commits of acme/app begin with ${start}: ${start}.{33}, ${start}.{33}\\. Give`),
+    new RegExp(
+      `^Several commits of acme/app begin with ${start}: ${start}.{33}, ${start}.{33}\\. Give`,
+    ),
   );
 });

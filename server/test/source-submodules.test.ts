@@ -1,4 +1,5 @@
-// Submodules: fetched at their commits where the app wants it, from allowed hosts alone, bounded, and said where it does not.
+// Submodules: fetched at their commits where the app wants it, from allowed hosts alone, bounded,
+// and said where it does not.
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,16 +13,31 @@ import { openSource } from "#test/support/source.ts";
 type Modules = Readonly<Record<string, { readonly url: string; readonly commit: string }>>;
 
 /** A commit with submodules: `.gitmodules`, and the entries of the tree. */
-async function pushWith(server: GitServer, repo: string, files: RepositoryFiles, modules: Modules): Promise<string> {
+async function pushWith(
+  server: GitServer,
+  repo: string,
+  files: RepositoryFiles,
+  modules: Modules,
+): Promise<string> {
   const text = Object.entries(modules)
     .map(([path, { url }]) => `[submodule "${path}"]\n\tpath = ${path}\n\turl = ${url}\n`)
     .join("");
   const head = await server.createRepo("acme", repo, { ...files, ".gitmodules": text });
-  const entries = Object.entries(modules).flatMap(([path, { commit }]) => ["--cacheinfo", `160000,${commit},${path}`]);
+  const entries = Object.entries(modules).flatMap(([path, { commit }]) => [
+    "--cacheinfo",
+    `160000,${commit},${path}`,
+  ]);
   await server.git("acme", repo, ["read-tree", head]);
   await server.git("acme", repo, ["update-index", "--add", ...entries]);
   const tree = await server.git("acme", repo, ["write-tree"]);
-  const commit = await server.git("acme", repo, ["commit-tree", tree, "-p", head, "-m", "Submodules"]);
+  const commit = await server.git("acme", repo, [
+    "commit-tree",
+    tree,
+    "-p",
+    head,
+    "-m",
+    "Submodules",
+  ]);
   await server.git("acme", repo, ["update-ref", "refs/heads/main", commit]);
   return commit;
 }
@@ -64,8 +80,15 @@ test("submodules are fetched at their commits, also in each other, with their LF
   assert.equal(await readFile(join(libs, "outer.py"), "utf8"), "outer\n");
   assert.equal(await readFile(join(libs, "in/ner/deep.py"), "utf8"), "deep\n");
   assert.equal(await readFile(join(libs, "in/ner/deep.bin"), "utf8"), "weights ".repeat(100));
-  assert.deepEqual((await readdir(join(libs, "in/ner"))).toSorted(), [".gitattributes", "deep.bin", "deep.py"]);
-  assert.deepEqual([fetched.commit, fetched.content], [commit, `${commit} with submodules with LFS`]);
+  assert.deepEqual((await readdir(join(libs, "in/ner"))).toSorted(), [
+    ".gitattributes",
+    "deep.bin",
+    "deep.py",
+  ]);
+  assert.deepEqual(
+    [fetched.commit, fetched.content],
+    [commit, `${commit} with submodules with LFS`],
+  );
   assert.ok(lfs.requests.some(({ path }) => path === "/acme/inner.git/info/lfs/objects/batch"));
   assert.ok(!lines.some((line) => line.includes("submodules are not fetched")), lines.join("\n"));
   for (const name of await readdir(sourcesDir))
@@ -96,7 +119,11 @@ test("a submodule from anywhere but an allowed git host is refused by its name, 
   for (const [index, url] of urls.entries()) {
     await pushWith(server, `app${index}`, { "main.py": "" }, { libs: { url, commit } });
     const text = await refusal(fetch({ gitRepo: `acme/app${index}`, gitSubmodules: true }));
-    assert.match(text, /^The submodule libs cannot be fetched: its address .* SLIPWAY_GIT_HOSTS\.$/, url);
+    assert.match(
+      text,
+      /^The submodule libs cannot be fetched: its address .* SLIPWAY_GIT_HOSTS\.$/,
+      url,
+    );
     assert.doesNotMatch(text, /secret/);
   }
   await pushWith(server, "own", { "main.py": "" }, { libs: { url: "../lib", commit } });
@@ -108,7 +135,10 @@ test("submodules share the limits of their repository, and one that is missing i
   const server = await startGitServer(t);
   const { randomBytes } = await import("node:crypto");
   const large = await server.createRepo("acme", "large", { "a.dat": randomBytes(1_500_000) });
-  const twice = { one: { url: "../large", commit: large }, two: { url: "../large", commit: large } };
+  const twice = {
+    one: { url: "../large", commit: large },
+    two: { url: "../large", commit: large },
+  };
   await pushWith(server, "app", { "main.py": "" }, twice);
   const small = openSource(t, { ...server, bytesMax: 2_000_000 });
   assert.match(
@@ -125,7 +155,9 @@ test("submodules share the limits of their repository, and one that is missing i
   const lost = await refusal(fetch({ gitRepo: "acme/lost", gitSubmodules: true }));
   assert.match(lost, /acme\/nowhere .* Correct its address in \.gitmodules, or add a credential/);
   const head = await server.createRepo("acme", "loop", { "main.py": "" });
-  const loops = Object.fromEntries(Array.from({ length: 51 }, (_, at) => [`m${at}`, { url: "../loop", commit: head }]));
+  const loops = Object.fromEntries(
+    Array.from({ length: 51 }, (_, at) => [`m${at}`, { url: "../loop", commit: head }]),
+  );
   await pushWith(server, "many", { "main.py": "" }, loops);
   const many = await refusal(fetch({ gitRepo: "acme/many", gitSubmodules: true }));
   assert.match(many, /there are more than 50 submodules\.$/);

@@ -1,4 +1,5 @@
-// Fetching repositories with the real git from a real git server: what is pinned, what is refused, what is said.
+// Fetching repositories with the real git from a real git server: what is pinned, what is refused,
+// what is said.
 import assert from "node:assert/strict";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -58,13 +59,20 @@ test("a commit that is gone is named as gone", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" });
   const { fetch, sourcesDir } = openSource(t, server);
-  assert.match(await refusal(fetch({ commit: "0123456789012345678901234567890123456789" })), /is not in acme\/app/);
+  assert.match(
+    await refusal(fetch({ commit: "0123456789012345678901234567890123456789" })),
+    /is not in acme\/app/,
+  );
   assert.deepEqual(await leftovers(sourcesDir), []);
 });
 
 test("only the app's folder is taken, and a folder that is not there is named with those that are", async (t) => {
   const server = await startGitServer(t);
-  await server.createRepo("acme", "app", { "README.md": "", "apps/one/main.py": "one", "docs/a.md": "" });
+  await server.createRepo("acme", "app", {
+    "README.md": "",
+    "apps/one/main.py": "one",
+    "docs/a.md": "",
+  });
   const { fetch } = openSource(t, server);
   assert.deepEqual(await readdir((await fetch({ gitPath: "./apps/one/" })).appDir), ["main.py"]);
   assert.match(
@@ -112,7 +120,10 @@ test("a repository that is not there or is private: the sentence says which of b
     credential: { kind: "token", username: null, secret: new Secret("right") },
   });
   assert.equal((await right.fetch()).commit, commit);
-  assert.match(await refusal(right.fetch({ gitRepo: "acme/other" })), /acme\/other on 127\S+ does not exist/);
+  assert.match(
+    await refusal(right.fetch({ gitRepo: "acme/other" })),
+    /acme\/other on 127\S+ does not exist/,
+  );
 });
 
 test("a token is in no log line, no URL and no file", async (t) => {
@@ -186,11 +197,21 @@ test("hooks and submodules of a hostile repository do nothing; LFS files stay po
 test("a tree with a .git folder or a submodule that is an option is refused by git", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "" });
-  const blob = await server.git("acme", "app", ["hash-object", "-w", "--stdin"], "[core]\n\tfsmonitor = touch x\n");
+  const blob = await server.git(
+    "acme",
+    "app",
+    ["hash-object", "-w", "--stdin"],
+    "[core]\n\tfsmonitor = touch x\n",
+  );
   const inner = await server.git("acme", "app", ["mktree"], `100644 blob ${blob}\tconfig\n`);
   // git itself refuses to make such a tree, hence by hand.
   const entry = Buffer.concat([Buffer.from("40000 .git\0"), Buffer.from(inner, "hex")]);
-  const tree = await server.git("acme", "app", ["hash-object", "-t", "tree", "-w", "--stdin", "--literally"], entry);
+  const tree = await server.git(
+    "acme",
+    "app",
+    ["hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
+    entry,
+  );
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "evil"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
   const { fetch, sourcesDir } = openSource(t, server);
@@ -208,7 +229,12 @@ test("a name that is not UTF-8 is refused in words", async (t) => {
     Buffer.from([0]),
     Buffer.from(blob, "hex"),
   ]);
-  const tree = await server.git("acme", "app", ["hash-object", "-t", "tree", "-w", "--stdin"], entry);
+  const tree = await server.git(
+    "acme",
+    "app",
+    ["hash-object", "-t", "tree", "-w", "--stdin"],
+    entry,
+  );
   const commit = await server.git("acme", "app", ["commit-tree", tree, "-m", "odd"]);
   await server.git("acme", "app", ["update-ref", "refs/heads/main", commit]);
   const { fetch } = openSource(t, server);
@@ -237,7 +263,9 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
     let object: string = inner;
     let kind: string = innerKind;
     for (let level = 0; level < 12; level++) {
-      const entries = Array.from({ length: 10 }, (_, index) => `${kind} ${object}\te${index}`).join("\n");
+      const entries = Array.from({ length: 10 }, (_, index) => `${kind} ${object}\te${index}`).join(
+        "\n",
+      );
       object = await server.git("acme", "app", ["mktree"], `${entries}\n`);
       kind = "040000 tree";
     }
@@ -275,14 +303,19 @@ test("over ssh the key is a file of mode 0600 that is gone afterwards, and nothi
   const commit = await server.createRepo("acme", "app", { "main.py": "" });
   const root = join(await server.git("acme", "app", ["rev-parse", "--absolute-git-dir"]), "../..");
   const bin = temporaryFolder(t, "ssh bin'");
-  // Stands in for ssh and a server with sshd: notes what it was given and runs what it was asked to, here.
+  // Stands in for ssh and a server with sshd: notes what it was given and runs what it was asked
+  // to, here.
   const script = `#!/bin/sh
 printf '%s\\n' "$@" > '${bin.replaceAll("'", "'\\''")}/given'
 while [ $# -gt 2 ]; do [ "$1" = -i ] && { cat "$2"; stat -c %a "$2"; } >> '${bin.replaceAll("'", "'\\''")}/given'; shift; done
 cd ${root} && eval "exec $(printf %s "$2" | sed "s#'/#'${root}/#")"
 `;
   await writeFile(join(bin, "ssh"), script, { mode: 0o755 });
-  const credential: GitCredential = { kind: "ssh_key", username: null, secret: new Secret("-----KEY-----\nabc\n") };
+  const credential: GitCredential = {
+    kind: "ssh_key",
+    username: null,
+    secret: new Secret("-----KEY-----\nabc\n"),
+  };
   const setup = {
     urlTemplate: "ssh://git.example.com/{owner}/{repo}.git",
     credential,
@@ -303,7 +336,9 @@ cd ${root} && eval "exec $(printf %s "$2" | sed "s#'/#'${root}/#")"
   ]) {
     assert.ok(given.includes(expected), `${expected} in ${given.join(" ")}`);
   }
-  assert.ok(given.some((line) => line.startsWith(`UserKnownHostsFile="${sourcesDir}/known-hosts/p-`)));
+  assert.ok(
+    given.some((line) => line.startsWith(`UserKnownHostsFile="${sourcesDir}/known-hosts/p-`)),
+  );
   const key = given[given.indexOf("-i") + 1] ?? "";
   await assert.rejects(readFile(key), { code: "ENOENT" });
 });
@@ -317,17 +352,26 @@ echo "Host key verification failed." >&2
 exit 255
 `;
   await writeFile(join(bin, "ssh"), script, { mode: 0o755 });
-  const credential: GitCredential = { kind: "ssh_key", username: null, secret: new Secret("-----KEY-----\nabc\n") };
+  const credential: GitCredential = {
+    kind: "ssh_key",
+    username: null,
+    secret: new Secret("-----KEY-----\nabc\n"),
+  };
   const path = `${bin}:${process.env["PATH"] ?? ""}`;
   const setup = { urlTemplate: "ssh://git.example.com/{owner}/{repo}.git", credential, path };
   const { fetch, lines, sourcesDir } = openSource(t, setup);
-  assert.match(await refusal(fetch()), /SSH host key of git\.example\.com is not the one that was seen before/);
+  assert.match(
+    await refusal(fetch()),
+    /SSH host key of git\.example\.com is not the one that was seen before/,
+  );
   assert.match(lines.join("\n"), /Offending ED25519 key in known-hosts\/p-\w+:1/);
   assert.ok(!lines.join("\n").includes(sourcesDir));
 });
 
 test("names that are no names are refused before git is started", async (t) => {
-  const { fetch, sourcesDir } = openSource(t, { urlTemplate: "http://127.0.0.1:9/{owner}/{repo}.git" });
+  const { fetch, sourcesDir } = openSource(t, {
+    urlTemplate: "http://127.0.0.1:9/{owner}/{repo}.git",
+  });
   assert.match(await refusal(fetch({ gitRepo: "--upload-pack=touch x/y" })), /^gitRepo is /);
   assert.match(await refusal(fetch({ gitBranch: "--upload-pack=touch" })), /^gitBranch is /);
   assert.match(await refusal(fetch()), /git host 127.0.0.1:9 cannot be reached/);
@@ -338,7 +382,9 @@ test("a file: address works when the operator set one", async (t) => {
   const server = await startGitServer(t);
   const commit = await server.createRepo("acme", "app", { "main.py": "" });
   const folder = await server.git("acme", "app", ["rev-parse", "--absolute-git-dir"]);
-  const { fetch, hosts } = openSource(t, { urlTemplate: `file://${join(folder, "../..")}/{owner}/{repo}.git` });
+  const { fetch, hosts } = openSource(t, {
+    urlTemplate: `file://${join(folder, "../..")}/{owner}/{repo}.git`,
+  });
   assert.equal((await fetch()).commit, commit);
   assert.deepEqual(hosts, []);
 });

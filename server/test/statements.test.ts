@@ -1,5 +1,5 @@
-// Statements of months over the wire: what they hold in each form, when they close, that a closed one never changes, and
-// that what comes to light later stands in a later one, once.
+// Statements of months over the wire: what they hold in each form, when they close, that a closed
+// one never changes, and that what comes to light later stands in a later one, once.
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
@@ -13,16 +13,25 @@ const day = 24 * hour;
 const october = Date.UTC(2026, 9, 20);
 const plain = (ms: number): number => Math.round((ms / 1000) * plainMicrosPerSecond);
 
-type Stage = { readonly api: ApiUnderTest; readonly usage: UsageStage; get(path: string): Promise<ApiAnswer> };
+type Stage = {
+  readonly api: ApiUnderTest;
+  readonly usage: UsageStage;
+  get(path: string): Promise<ApiAnswer>;
+};
 
 async function open(t: TestContext): Promise<Stage> {
   const clock = new SetClock(october);
   const api = await startManagementApi(t, { clock });
   const usage = new UsageStage(api.db, clock);
-  return { api, usage, get: (path) => api.call("GET", `/v2/projects/${api.projectId}/billing/statements${path}`) };
+  return {
+    api,
+    usage,
+    get: (path) => api.call("GET", `/v2/projects/${api.projectId}/billing/statements${path}`),
+  };
 }
 
-const read = async ({ get }: Stage, month: string): Promise<Json> => statement.parse((await get(`/${month}`)).body);
+const read = async ({ get }: Stage, month: string): Promise<Json> =>
+  statement.parse((await get(`/${month}`)).body);
 
 describe("a statement", () => {
   test("holds what was used by app and compute type, what coupons took off, and what is owed", async (t) => {
@@ -31,7 +40,12 @@ describe("a statement", () => {
     await usage.apply(api.projectId, { amount_cents: 3, name: "Three" });
     const place = await usage.addApp(api.projectId, "one");
     await usage.stop(await usage.addReplica(api.projectId, place, october), october + 2 * hour);
-    const gpu = { compute: "TURING_T4", gpuCount: 2, computeTier: "protected", provider: "aws" } as const;
+    const gpu = {
+      compute: "TURING_T4",
+      gpuCount: 2,
+      computeTier: "protected",
+      provider: "aws",
+    } as const;
     await usage.stop(await usage.addReplica(api.projectId, place, october, gpu), october + 10_500);
     await usage.addBuild(api.projectId, place, {
       number: 2,
@@ -133,7 +147,11 @@ describe("a closed statement", () => {
   async function closed(t: TestContext) {
     const stage = await open(t);
     const { api, usage } = stage;
-    await usage.apply(api.projectId, { coupon_type: "percentage", percentage_rate: 50, frequency: "forever" });
+    await usage.apply(api.projectId, {
+      coupon_type: "percentage",
+      percentage_rate: 50,
+      frequency: "forever",
+    });
     const place = await usage.addApp(api.projectId, "one");
     await usage.stop(await usage.addReplica(api.projectId, place, october), october + hour);
     const late = await usage.addReplica(api.projectId, place, october);
@@ -176,7 +194,10 @@ describe("a closed statement", () => {
     assert.deepEqual((await read(stage, "2026-12")).corrections, [], "it is not said twice");
 
     // More of October comes to light: only what is new is said.
-    await usage.stop(await usage.addReplica(api.projectId, place, october + 5 * hour), october + 6 * hour);
+    await usage.stop(
+      await usage.addReplica(api.projectId, place, october + 5 * hour),
+      october + 6 * hour,
+    );
     await meter.turn();
     const december = await read(stage, "2026-12");
     assert.equal(december.corrections[0].usage_micros, plain(hour));
@@ -221,14 +242,20 @@ describe("a closed statement", () => {
     await usage.stop(await usage.addReplica(api.projectId, place, september), september + hour);
     await meter.turn();
     const found = await read(stage, "2026-09");
-    assert.deepEqual([found.status, found.usage_micros, found.corrections], ["closed", plain(hour), []]);
+    assert.deepEqual(
+      [found.status, found.usage_micros, found.corrections],
+      ["closed", plain(hour), []],
+    );
     assert.deepEqual(await corrected("2026-12"), []);
     await owed();
   });
 
   test("is kept by the database, whoever would change it", async (t) => {
     const { usage } = await closed(t);
-    for (const change of [sql`update statements set period = '2020-01'`, sql`delete from statements`]) {
+    for (const change of [
+      sql`update statements set period = '2020-01'`,
+      sql`delete from statements`,
+    ]) {
       await assert.rejects(change.execute(usage.db), /never changed or removed|permission denied/);
     }
   });

@@ -1,5 +1,5 @@
-// How the platform ends: what callers see while it does, what it says about replicas, and `npm run stop`, which ends everything of
-// its data folder and nothing else.
+// How the platform ends: what callers see while it does, what it says about replicas, and `npm run
+// stop`, which ends everything of its data folder and nothing else.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -37,7 +37,12 @@ async function withApp(t: TestContext, start: typeof startPlatform): Promise<Pla
   const git = await startGitServer(t);
   await git.createRepo("acme", "app", { "main.py": app });
   const platform = await start(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-  const wish = { name: "app", gitRepo: "acme/app", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
+  const wish = {
+    name: "app",
+    gitRepo: "acme/app",
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 600,
+  };
   const built = await deploy(platform, { ...wish, maxReplicaCount: 1, replicaConcurrency: 2 });
   assert.equal(built.status, "success", built.log);
   return platform;
@@ -61,7 +66,11 @@ test("while the platform stops, whoever comes gets 503 with Retry-After, and run
   const stopping = async (path: string): Promise<boolean> => {
     const answer = await fetch(`${baseUrl}${path}`, { headers: { connection: "close" } });
     const text = await answer.text();
-    return answer.status === 503 && answer.headers.has("retry-after") && /The platform is stopping/.test(text);
+    return (
+      answer.status === 503 &&
+      answer.headers.has("retry-after") &&
+      /The platform is stopping/.test(text)
+    );
   };
   await until("it refuses", () => stopping("/readyz"));
   for (const path of ["/healthz", "/v2/projects", `/v4/${platform.bootstrap.projectId}/app/run`]) {
@@ -70,7 +79,10 @@ test("while the platform stops, whoever comes gets 503 with Retry-After, and run
   writeFileSync(join(platform.dataDir, "storage", platform.bootstrap.projectId, "go"), "");
   assert.equal(((await (await slow).json()) as { result: string }).result, "done");
   assert.equal(await ended, 0);
-  assert.match(platform.output(), /^1 replica keeps running and waits for the next npm start; npm run stop ends it$/m);
+  assert.match(
+    platform.output(),
+    /^1 replica keeps running and waits for the next npm start; npm run stop ends it$/m,
+  );
 
   const { code, output } = await stop(platform.dataDir);
   assert.match(output, /^1 replica ended: app-\w+\.\n$/);

@@ -1,4 +1,5 @@
-// Deploying a tag and a short commit through the platform: what the command line deploys, and that no push moves it.
+// Deploying a tag and a short commit through the platform: what the command line deploys, and that
+// no push moves it.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { spawn } from "node:child_process";
@@ -22,7 +23,11 @@ test("a tag and a commit are deployed by --ref, and pushes to branches do not mo
   const url = git.urlTemplate.replace("{owner}", "acme").replace("{repo}", "app");
   assert.deepEqual(await once(spawn("git", ["clone", "-q", url, clone]), "close"), [0, null]);
   const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
-  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
+  const env = {
+    SLIPWAY_URL: baseUrl,
+    SLIPWAY_TOKEN: serviceAccountToken,
+    SLIPWAY_PROJECT: projectId,
+  };
   const deploy = (...words: readonly string[]) =>
     commandsAt(t, { env })(["deploy", clone, "--name", "app", ...words]).ended;
   const path = `/v2/projects/${projectId}/apps/app`;
@@ -48,7 +53,9 @@ test("a tag and a commit are deployed by --ref, and pushes to branches do not mo
   const moved = await deploy("--git", "--ref", second.slice(0, 7));
   assert.equal(moved.code, 0, moved.stderr);
   assert.equal(await answer(), "second");
-  const { status, body } = await platform.api("POST", `${path}/builds`, { commit: first.slice(0, 8) });
+  const { status, body } = await platform.api("POST", `${path}/builds`, {
+    commit: first.slice(0, 8),
+  });
   assert.equal(status, 201, JSON.stringify(body));
   const isFirst = async (): Promise<boolean> => (await answer()) === "first";
   await until("the commit of the build answers", isFirst, { deadlineMs: 60_000 });

@@ -39,6 +39,8 @@ test("what is looked up of one project is found by an index", async (t) => {
 /** As PostgreSQL counts them for this connection. */
 async function rowsRead(tx: Tx): Promise<number> {
   const { rows } = await sql<{ count: unknown }>`
-    select seq_tup_read + idx_tup_fetch as count from pg_stat_xact_user_tables where relname = 'tokens'`.execute(tx);
+    select seq_tup_read + idx_tup_fetch as count from pg_stat_xact_user_tables where relname = 'tokens'`.execute(
+    tx,
+  );
   return Number(rows[0]?.count);
 }

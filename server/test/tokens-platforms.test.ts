@@ -1,5 +1,5 @@
-// A platform and a second process on its database that runs no apps: what one of them ends, the other refuses,
-// at the management API and for calls of apps, though it has the token in memory.
+// A platform and a second process on its database that runs no apps: what one of them ends, the
+// other refuses, at the management API and for calls of apps, though it has the token in memory.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { noConditions } from "./support/conditions.ts";
@@ -27,8 +27,14 @@ const trustedProxies = new TrustedProxies([]);
 /** Where something answers as a platform does. */
 type Answering = { readonly baseUrl: string };
 
-/** The management API and the proxy in this process, without a scheduler: it needs no lock on the database. */
-async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: string }): Promise<Answering> {
+/**
+ * The management API and the proxy in this process, without a scheduler: it needs no lock on the
+ * database.
+ */
+async function openSecond(
+  t: TestContext,
+  fixture: { url: Secret; secretKey: string },
+): Promise<Answering> {
   let baseUrl = "";
   const management = await openManagement(t, { fixture }, () => baseUrl);
   const { db, notifications } = management.fixture;
@@ -121,7 +127,11 @@ test("what one platform ends the other refuses", async (t) => {
     assert.equal(made.status, 201, JSON.stringify(made.body));
     return made.body;
   };
-  const refusedAfter = async (what: string, tries: () => Promise<number>, status: number): Promise<void> => {
+  const refusedAfter = async (
+    what: string,
+    tries: () => Promise<number>,
+    status: number,
+  ): Promise<void> => {
     const atMs = systemClock.monotonicMs();
     await until(`${what} is refused by the other platform`, async () => (await tries()) === status);
     t.diagnostic(`${what}: refused after ${Math.round(systemClock.monotonicMs() - atMs)} ms`);
@@ -131,7 +141,12 @@ test("what one platform ends the other refuses", async (t) => {
   const apps = async (): Promise<number> => (await ask(second, `${project}/apps`, account)).status;
   assert.equal(await apps(), 200);
   assert.equal(
-    (await ask(first, `${project}/service-accounts/${account.id}`, { method: "DELETE", token: owner })).status,
+    (
+      await ask(first, `${project}/service-accounts/${account.id}`, {
+        method: "DELETE",
+        token: owner,
+      })
+    ).status,
     200,
   );
   await refusedAfter("a service account", apps, 401);
@@ -157,8 +172,15 @@ test("what one platform ends the other refuses", async (t) => {
   const fresh = await make("/v2/operator/tokens", { name: "by the new key" }, operator);
   const keysOf = async (token: string): Promise<number> =>
     (await ask(second, "/v2/operator/signing-keys", { token })).status;
-  assert.deepEqual([await keysOf(other.token), await keysOf(fresh.token)], [200, 200], "both keys verify, there too");
-  const refused = await ask(first, `/v2/operator/signing-keys/${oldKey.id}`, { method: "DELETE", token: fresh.token });
+  assert.deepEqual(
+    [await keysOf(other.token), await keysOf(fresh.token)],
+    [200, 200],
+    "both keys verify, there too",
+  );
+  const refused = await ask(first, `/v2/operator/signing-keys/${oldKey.id}`, {
+    method: "DELETE",
+    token: fresh.token,
+  });
   assert.equal(refused.status, 409, JSON.stringify(refused.body));
   const path = `/v2/operator/signing-keys/${oldKey.id}?force=true`;
   assert.equal((await ask(first, path, { method: "DELETE", token: fresh.token })).status, 200);
@@ -184,7 +206,11 @@ test("a platform that stops writes when tokens were used last; one with too many
 
   const call = async (token: string): Promise<{ status: number; body: Json }> =>
     await ask(platform.bootstrap, `/v4/${projectId}/none/run`, { method: "POST", token });
-  assert.equal((await call(known)).status, 404, "there is no such app, which only a known caller hears");
+  assert.equal(
+    (await call(known)).status,
+    404,
+    "there is no such app, which only a known caller hears",
+  );
   const statuses = [];
   for (let index = 0; index < 5; index++) statuses.push((await call(`bad.token.${index}`)).status);
   assert.deepEqual(statuses, [401, 401, 401, 429, 429]);

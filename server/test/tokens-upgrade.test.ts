@@ -1,4 +1,5 @@
-// A database of the version before tokens had accounts: its tokens are valid on, and can be rotated and counted.
+// A database of the version before tokens had accounts: its tokens are valid on, and can be rotated
+// and counted.
 import assert from "node:assert/strict";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -26,19 +27,28 @@ test("tokens that were issued before they had accounts stay valid and become acc
   const url = await emptyDatabase(t);
   const folder = temporaryFolder(t);
   const before = readMigrations(migrations).filter(({ name }) => name < "0007");
-  for (const { name } of before) await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
+  for (const { name } of before)
+    await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
   await migrate({ url, log: silentLog, folder });
   const db = await openDatabase({ url, connections: 4, log: silentLog });
   t.after(() => db.destroy());
   const projectId = "p-00000001" as ProjectId;
   const id = "00000000-0000-4000-8000-000000000001" as TokenId;
   await sql`insert into projects (id, name) values (${projectId}, 'old')`.execute(db);
-  // As an earlier version did, in the transaction of the first start: the token's time is that of the database.
+  // As an earlier version did, in the transaction of the first start: the token's time is that of
+  // the database.
   const keys = new SigningKeys({ sealer: new Sealer(["11".repeat(32)]), clock: systemClock });
   const key = await keys.rotate(db, byPlatform);
   await sql`insert into tokens (id, kind, project_id, name, role, created_at)
-    values (${id}, 'service_account', ${projectId}, 'ci', 'owner', now() - interval '1 day')`.execute(db);
-  const token = await new SignJWT({ principal: "serviceaccount/sa-1", projectId, jti: id, iat: 1_700_000_000 })
+    values (${id}, 'service_account', ${projectId}, 'ci', 'owner', now() - interval '1 day')`.execute(
+    db,
+  );
+  const token = await new SignJWT({
+    principal: "serviceaccount/sa-1",
+    projectId,
+    jti: id,
+    iat: 1_700_000_000,
+  })
     .setProtectedHeader({ alg: "RS256", typ: "JWT", kid: key.id })
     .sign(key.privateKey);
 

@@ -1,4 +1,5 @@
-// When and from where tokens were used: written in batches, listed, and recorded when an address is new; within bounds.
+// When and from where tokens were used: written in batches, listed, and recorded when an address is
+// new; within bounds.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -40,13 +41,19 @@ test("the list of tokens tells when and from where one was used last, and the au
   const path = `/v2/projects/${api.projectId}/service-accounts`;
   const made = await api.call("POST", path, { body: { name: "ci", role: "member" } });
   const { id, token } = made.body;
-  assert.equal((await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token })).status, 200);
+  assert.equal(
+    (await api.call("GET", `/v2/projects/${api.projectId}/apps`, { token })).status,
+    200,
+  );
   await api.tokenUses.flush();
   const [listed] = (await api.call("GET", path)).body.filter((one: Json) => one.id === id);
   assert.equal(listed.last_used_address, "127.0.0.1");
   assert.ok(Math.abs(Date.parse(listed.last_used_at) - systemClock.now()) < 60_000);
   assert.equal(listed.tokens[0].last_used_at, listed.last_used_at);
-  const log = await api.call("GET", `/v2/projects/${api.projectId}/audit-log?action=token.new_address&actor=${id}`);
+  const log = await api.call(
+    "GET",
+    `/v2/projects/${api.projectId}/audit-log?action=token.new_address&actor=${id}`,
+  );
   const [entry] = log.body.logs;
   assert.deepEqual(entry.actor, { type: "service_account", id, name: "ci" });
   assert.deepEqual([entry.address, entry.resource.id, entry.outcome], ["127.0.0.1", id, "success"]);
@@ -63,7 +70,11 @@ test("an address is new once, for all tokens of an account and for all platforms
       one.note(caller, address);
   }
   await Promise.all([uses.flush(), second.flush()]);
-  assert.deepEqual((await newAddresses(accounts)).toSorted(), ["192.0.2.1", "192.0.2.2", "2001:db8::1"]);
+  assert.deepEqual((await newAddresses(accounts)).toSorted(), [
+    "192.0.2.1",
+    "192.0.2.2",
+    "2001:db8::1",
+  ]);
   clock.moveMs = dayMs;
   uses.note(caller, "192.0.2.2");
   uses.note(caller, "192.0.2.3");

@@ -1,4 +1,5 @@
-// Answers that are there before a body has arrived reach clients that send all of it before they read, and close then.
+// Answers that are there before a body has arrived reach clients that send all of it before they
+// read, and close then.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -34,7 +35,9 @@ async function post(baseUrl: string, { line, fields, bytes, isChunked }: Sent): 
   for (let sent = 0; sent < bytes; sent += piece.length) {
     const part = piece.subarray(0, Math.min(piece.length, bytes - sent));
     await write(
-      isChunked ? Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, Buffer.from("\r\n")]) : part,
+      isChunked
+        ? Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, Buffer.from("\r\n")])
+        : part,
     );
   }
   if (isChunked) await write("0\r\n\r\n");
@@ -68,19 +71,38 @@ test("a body over the limit gets its 413 read, whatever its route and however it
   const app = { name: "pushed", gitRepo: "acme/app" };
   const { appId } = (await api.call("POST", `${project}/apps/git`, { body: app })).body as Json;
   const hook = (await api.call("POST", `${project}/apps/${appId}/git-hook`)).body as Json;
-  const upload = (await api.call("POST", `${project}/apps`, { body: { name: "sent" } })).body as Json;
+  const upload = (await api.call("POST", `${project}/apps`, { body: { name: "sent" } }))
+    .body as Json;
   const volume = { file_path: "f", part_count: 1 };
-  const begun = (await api.call("POST", `${project}/volumes/default/cp/initialize`, { body: volume })).body as Json;
+  const begun = (
+    await api.call("POST", `${project}/volumes/default/cp/initialize`, { body: volume })
+  ).body as Json;
   const requests: Readonly<Record<string, Omit<Sent, "isChunked">>> = {
-    "a JSON body": { line: `POST ${project}/apps/git`, fields: `${json}\r\n${token}`, bytes: 8_000_000 },
+    "a JSON body": {
+      line: `POST ${project}/apps/git`,
+      fields: `${json}\r\n${token}`,
+      bytes: 8_000_000,
+    },
     "a push event": { line: `POST ${pathOf(hook.url)}`, fields: json, bytes: 27_000_000 },
-    "a zip": { line: `PUT ${pathOf(upload.uploadUrl)}`, fields: "content-type: application/zip", bytes: 9_000_000 },
-    "a part of a file": { line: `PUT ${pathOf(begun.parts[0].url)}`, fields: "x-a: b", bytes: 9_000_000 },
+    "a zip": {
+      line: `PUT ${pathOf(upload.uploadUrl)}`,
+      fields: "content-type: application/zip",
+      bytes: 9_000_000,
+    },
+    "a part of a file": {
+      line: `PUT ${pathOf(begun.parts[0].url)}`,
+      fields: "x-a: b",
+      bytes: 9_000_000,
+    },
   };
   for (const [what, { line, fields, bytes }] of Object.entries(requests)) {
     for (const isChunked of [false, true]) {
       const answer = await post(api.baseUrl, { line, fields, bytes, isChunked });
-      assert.match(answer, /^HTTP\/1.1 413 [^]*\{"message":"[^"]+"\}/, `${what}, chunked: ${isChunked}`);
+      assert.match(
+        answer,
+        /^HTTP\/1.1 413 [^]*\{"message":"[^"]+"\}/,
+        `${what}, chunked: ${isChunked}`,
+      );
     }
   }
 });

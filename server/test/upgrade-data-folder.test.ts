@@ -1,6 +1,7 @@
-// A whole data folder of the version before the restructuring of drivers, settings and ownership, which that version has filled
-// itself (old-folder/README.md). This version starts on it, and nothing is lost: people, tokens, apps with their artifacts, secrets,
-// runs, deliveries, money, the audit log. All is seen from outside, by HTTP and the command line.
+// A whole data folder of the version before the restructuring of drivers, settings and ownership,
+// which that version has filled itself (old-folder/README.md). This version starts on it, and
+// nothing is lost: people, tokens, apps with their artifacts, secrets, runs, deliveries, money, the
+// audit log. All is seen from outside, by HTTP and the command line.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
@@ -58,17 +59,24 @@ const growing = /\/(logs|audit-log|billing\/ledger|webhook-endpoints)\?/;
 
 /** An answer without what may be another. */
 function lasting(value: Json): Json {
-  if (Array.isArray(value)) return value.filter((one) => one === null || !isUnderWay(one)).map(lasting);
+  if (Array.isArray(value))
+    return value.filter((one) => one === null || !isUnderWay(one)).map(lasting);
   if (typeof value !== "object" || value === null) return value;
   if (value.item !== undefined && isUnderWay(value.item)) return null;
-  const kept = Object.entries(value).filter(([name]) => !moving.has(name) || value.closed_at !== undefined);
+  const kept = Object.entries(value).filter(
+    ([name]) => !moving.has(name) || value.closed_at !== undefined,
+  );
   return Object.fromEntries(kept.map(([name, one]) => [name, lasting(one)]));
 }
 
 type Given = { readonly token?: string; readonly cookie?: string; readonly body?: object };
 type Answer = { readonly status: number; readonly body: Json };
 
-async function ask(platform: PlatformProcess, request: string, { token, cookie, body }: Given): Promise<Answer> {
+async function ask(
+  platform: PlatformProcess,
+  request: string,
+  { token, cookie, body }: Given,
+): Promise<Answer> {
   const [method = "", path = ""] = request.split(" ");
   const headers = {
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -100,7 +108,9 @@ async function answersAsBefore(platform: PlatformProcess): Promise<void> {
   for (const [path, before] of Object.entries(facts.answers)) {
     const { body } = await platform.api("GET", path);
     const { dataDir, bootstrap } = platform;
-    const now = JSON.parse(marked(JSON.stringify(body), { dataDir, baseUrl: bootstrap.baseUrl })) as Json;
+    const now = JSON.parse(
+      marked(JSON.stringify(body), { dataDir, baseUrl: bootstrap.baseUrl }),
+    ) as Json;
     if (growing.test(path)) isStillThere(path, now, before);
     else if (!path.endsWith(`${runs.waiting}/result`) && !path.endsWith(`${runs.running}/result`)) {
       assert.deepEqual(lasting(now), lasting(before), path);
@@ -111,7 +121,8 @@ async function answersAsBefore(platform: PlatformProcess): Promise<void> {
 /** All that was listed, in its order; of endpoints only what they are. */
 function isStillThere(path: string, now: Json, before: Json): void {
   const items = (list: Json): Json[] => list.items ?? list.logs;
-  const shown = (one: Json): Json => (path.includes("endpoints") ? [one.id, one.url, one.createdAt] : one);
+  const shown = (one: Json): Json =>
+    path.includes("endpoints") ? [one.id, one.url, one.createdAt] : one;
   const idOf = ({ id, logId }: Json): string => id ?? logId;
   const ids = new Set(items(before).map(idOf));
   const found = items(now).filter((one) => ids.has(idOf(one)));
@@ -119,7 +130,10 @@ function isStillThere(path: string, now: Json, before: Json): void {
   assert.deepEqual(found.map(shown), items(before).map(shown), path);
 }
 
-/** Page tokens of logs and runs still work after the upgrade; those of deliveries and endpoints are refused. */
+/**
+ * Page tokens of logs and runs still work after the upgrade; those of deliveries and endpoints are
+ * refused.
+ */
 async function goesOnFrom(platform: PlatformProcess, { path, token, next }: Page): Promise<void> {
   const { status, body } = await platform.api("GET", `${path}&nextToken=${token}`);
   if (/\/webhook-(deliveries|endpoints)\?/.test(path)) {
@@ -148,7 +162,10 @@ async function rowsOf(database: Client): Promise<Record<string, string[]>> {
 }
 
 async function answersAreThoseOfBefore({ platform, database }: OldPlatform): Promise<void> {
-  assert.match(platform.output(), /"migration":"0021-whose-replicas"[^]*"migration":"0022-releases"/);
+  assert.match(
+    platform.output(),
+    /"migration":"0021-whose-replicas"[^]*"migration":"0022-releases"/,
+  );
   await answersAsBefore(platform);
   for (const page of facts.pages) await goesOnFrom(platform, page);
   const { rows: releases } = await database.query(
@@ -179,7 +196,8 @@ test("once all that was under way has ended, another start changes no row", asyn
   await platform.restart();
   const waits =
     "select from webhook_deliveries where state = 'pending' union all select from runs where ended_at is null";
-  const lives = "select from replicas where stopped_at is null or (started_at is not null and not is_metered)";
+  const lives =
+    "select from replicas where stopped_at is null or (started_at is not null and not is_metered)";
   const postings = "select from billing_accounts where posting_due_at is not null";
   const isQuiet = async (): Promise<boolean> =>
     (await database.query(`${waits} union all ${lives} union all ${postings}`)).rowCount === 0;
@@ -201,11 +219,17 @@ async function peopleAndTokensGoOn({ platform }: OldPlatform, t: TestContext): P
   ] as const) {
     const signedIn = await ask(platform, "POST /v2/auth/sign-in", { body: { email, password } });
     assert.equal(signedIn.status, 200, email);
-    const renewed = await ask(platform, "POST /v2/auth/token", { body: { refresh_token: refreshToken } });
+    const renewed = await ask(platform, "POST /v2/auth/token", {
+      body: { refresh_token: refreshToken },
+    });
     const [session = "none"] = cookies.filter((cookie) => cookie.startsWith("slipway_session="));
     const byCookie = await ask(platform, "POST /v2/auth/token", { cookie: session });
     assert.deepEqual([renewed.status, byCookie.status], [200, 200], email);
-    for (const token of [signedIn.body.accessToken, renewed.body.access_token, byCookie.body.access_token]) {
+    for (const token of [
+      signedIn.body.accessToken,
+      renewed.body.access_token,
+      byCookie.body.access_token,
+    ]) {
       const { body: me } = await ask(platform, "GET /v2/auth/session", { token });
       assert.equal(me.person.email, email);
       assert.deepEqual(me.projects, [{ id: bootstrap.projectId, role }]);
@@ -217,7 +241,9 @@ async function peopleAndTokensGoOn({ platform }: OldPlatform, t: TestContext): P
   for (const token of [facts.serviceAccount, bootstrap.serviceAccountToken]) {
     assert.equal((await ask(platform, accounts, { token })).status, 200);
   }
-  const listed = await ask(platform, "GET /v2/operator/coupons", { token: bootstrap.operatorToken });
+  const listed = await ask(platform, "GET /v2/operator/coupons", {
+    token: bootstrap.operatorToken,
+  });
   assert.deepEqual(
     listed.body.items.map(({ code }: Json) => code),
     ["TENTH", "WELCOME"],
@@ -236,13 +262,24 @@ async function peopleAndTokensGoOn({ platform }: OldPlatform, t: TestContext): P
 }
 
 /** Wrong passwords from elsewhere do not lock her out of the browser in which she has signed in. */
-async function isHerOwnDevice(platform: PlatformProcess, { email, password, cookies }: Visitor): Promise<void> {
+async function isHerOwnDevice(
+  platform: PlatformProcess,
+  { email, password, cookies }: Visitor,
+): Promise<void> {
   const wrong = { email, password: "a wrong password" };
-  for (let tries = 0; tries < 11; tries++) await ask(platform, "POST /v2/auth/sign-in", { body: wrong });
+  for (let tries = 0; tries < 11; tries++)
+    await ask(platform, "POST /v2/auth/sign-in", { body: wrong });
   const right = { email, password };
-  assert.equal((await ask(platform, "POST /v2/auth/sign-in", { body: right })).status, 429, "elsewhere");
+  assert.equal(
+    (await ask(platform, "POST /v2/auth/sign-in", { body: right })).status,
+    429,
+    "elsewhere",
+  );
   const [device = "none"] = cookies.filter((cookie) => cookie.startsWith("slipway_device="));
-  assert.equal((await ask(platform, "POST /v2/auth/sign-in", { body: right, cookie: device })).status, 200);
+  assert.equal(
+    (await ask(platform, "POST /v2/auth/sign-in", { body: right, cookie: device })).status,
+    200,
+  );
 }
 
 async function appsStartAndAreBuiltAgain({ platform }: OldPlatform, t: TestContext): Promise<void> {
@@ -258,7 +295,10 @@ async function appsStartAndAreBuiltAgain({ platform }: OldPlatform, t: TestConte
   assert.deepEqual(await answer("web/a/page"), { path: "/a/page", secret: "of the project" });
 
   // The repositories can be had with the credential only.
-  const git = await startGitServer(t, { at: gitAt, credentials: `${gitLogin.username}:${gitLogin.secret}` });
+  const git = await startGitServer(t, {
+    at: gitAt,
+    credentials: `${gitLogin.username}:${gitLogin.secret}`,
+  });
   await makeRepositories(git);
   for (const [name, path] of [
     ["web", "a/page"],
@@ -283,7 +323,9 @@ async function runsAndDeliveriesEnd({ platform, receiver }: OldPlatform): Promis
   const app = appOf(platform, "teller");
   const run = async (id: string): Promise<Json> => (await get(platform, `${app}/runs/${id}`)).item;
   for (const id of [runs.running, runs.waiting]) {
-    await until("the run ends", async () => (await run(id)).endedAt !== null, { deadlineMs: waitMs });
+    await until("the run ends", async () => (await run(id)).endedAt !== null, {
+      deadlineMs: waitMs,
+    });
   }
   const { status, attempts } = await run(runs.waiting);
   assert.deepEqual([status, attempts], ["success", 1]);
@@ -309,7 +351,9 @@ async function runsAndDeliveriesEnd({ platform, receiver }: OldPlatform): Promis
   const { headers, body } = onlyOne(receiver, "/waiting");
   assert.equal(JSON.parse(body.toString()).result.word, "waited");
   const seconds = String(headers["x-cerebrium-webhook-timestamp"]);
-  const signed = createHmac("sha256", facts.callerSecret).update(`${runs.waiting}.${seconds}.`).update(body);
+  const signed = createHmac("sha256", facts.callerSecret)
+    .update(`${runs.waiting}.${seconds}.`)
+    .update(body);
   assert.equal(headers["x-cerebrium-webhook-signature"], `v1,${signed.digest("hex")}`);
 }
 
@@ -322,7 +366,9 @@ function onlyOne({ received }: WebhookReceiver, path: string): Received {
 /** As receivers make it, by https://www.standardwebhooks.com. */
 function standardSignatureOf({ headers, body }: Received): string {
   const key = Buffer.from(facts.webhookSecret.replace("whsec_", ""), "base64");
-  const signed = createHmac("sha256", key).update(`${headers["webhook-id"]}.${headers["webhook-timestamp"]}.`);
+  const signed = createHmac("sha256", key).update(
+    `${headers["webhook-id"]}.${headers["webhook-timestamp"]}.`,
+  );
   return `v1,${signed.update(body).digest("base64")}`;
 }
 
@@ -332,23 +378,38 @@ async function useIsCounted({ platform }: OldPlatform): Promise<void> {
   const budget = async (): Promise<Json> => await get(platform, "budget");
   const before = { drawn: (await tenth()).drawn_micros, spent: (await budget()).spent_cents };
   assert.equal((await platform.call("web", "page", {})).status, 200);
-  await until("the use is counted", async () => (await budget()).spent_cents > before.spent, { deadlineMs: waitMs });
-  await until("the coupon is drawn", async () => (await tenth()).drawn_micros > before.drawn, { deadlineMs: waitMs });
+  await until("the use is counted", async () => (await budget()).spent_cents > before.spent, {
+    deadlineMs: waitMs,
+  });
+  await until("the coupon is drawn", async () => (await tenth()).drawn_micros > before.drawn, {
+    deadlineMs: waitMs,
+  });
   const statement = of(platform, "billing/statements/2026-10");
   assert.deepEqual((await platform.api("GET", statement)).body, facts.answers[statement]);
   const ledger = of(platform, "billing/ledger?pageSize=200");
-  const ofOctober = ({ items }: Json): Json => items.filter(({ month }: Json) => month === "2026-10");
+  const ofOctober = ({ items }: Json): Json =>
+    items.filter(({ month }: Json) => month === "2026-10");
   assert.ok(ofOctober(facts.answers[ledger]).length > 1);
-  assert.deepEqual(ofOctober((await platform.api("GET", ledger)).body), ofOctober(facts.answers[ledger]));
+  assert.deepEqual(
+    ofOctober((await platform.api("GET", ledger)).body),
+    ofOctober(facts.answers[ledger]),
+  );
 }
 
 type Ran = { readonly code: number; readonly out: string };
 
 /** The command line, in an empty home; all that it prints. */
-async function slipway(t: TestContext, parameters: string[], environment: Record<string, string> = {}): Promise<Ran> {
+async function slipway(
+  t: TestContext,
+  parameters: string[],
+  environment: Record<string, string> = {},
+): Promise<Ran> {
   const main = join(import.meta.dirname, "../../cli/src/main.ts");
   const env = { HOME: temporaryFolder(t, "home"), ...environment };
-  return await promisify(execFile)(process.execPath, [main, ...parameters], { env, timeout: waitMs }).then(
+  return await promisify(execFile)(process.execPath, [main, ...parameters], {
+    env,
+    timeout: waitMs,
+  }).then(
     ({ stdout, stderr }) => ({ code: 0, out: stdout + stderr }),
     ({ code, stdout, stderr }) => ({ code, out: stdout + stderr }),
   );
@@ -356,9 +417,14 @@ async function slipway(t: TestContext, parameters: string[], environment: Record
 
 async function auditLogIsOneChain({ platform }: OldPlatform, t: TestContext): Promise<void> {
   const { baseUrl, serviceAccountToken } = platform.bootstrap;
-  assert.equal((await platform.api("PATCH", of(platform, "secrets"), { WORD: "after" })).status, 200);
+  assert.equal(
+    (await platform.api("PATCH", of(platform, "secrets"), { WORD: "after" })).status,
+    200,
+  );
   const headers = { authorization: `Bearer ${serviceAccountToken}` };
-  const exported = await (await fetch(baseUrl + of(platform, "audit-log/export"), { headers })).text();
+  const exported = await (
+    await fetch(baseUrl + of(platform, "audit-log/export"), { headers })
+  ).text();
   const folder = temporaryFolder(t, "auditor");
   const earlier = join(folder, "earlier.ndjson");
   const later = join(folder, "later.ndjson");
@@ -374,14 +440,18 @@ async function auditLogIsOneChain({ platform }: OldPlatform, t: TestContext): Pr
   const verified = await slipway(t, ["audit", "verify", later, ...keys, "--earlier", earlier]);
   assert.equal(verified.code, 0, verified.out);
   assert.match(verified.out, /It continues the earlier export/);
-  const entries = (text: string): string[] => text.split("\n").filter((line) => line.includes('"action":'));
+  const entries = (text: string): string[] =>
+    text.split("\n").filter((line) => line.includes('"action":'));
   const before = entries(earlierExport);
   const now = entries(exported);
   assert.ok(before.length > 20 && now.length > before.length);
   assert.deepEqual(now.slice(0, before.length), before);
 }
 
-/** One platform for all: each part looks at other things of the folder. The first one looks before anything is done. */
+/**
+ * One platform for all: each part looks at other things of the folder. The first one looks before
+ * anything is done.
+ */
 test("a data folder of the version before goes on", async (t) => {
   const old = await oldPlatform(t);
   await old.platform.restart();
@@ -398,7 +468,10 @@ test("a data folder of the version before goes on", async (t) => {
       "people sign in with their passwords, sessions and cookies go on, and tokens of all kinds are good",
       peopleAndTokensGoOn,
     ],
-    ["what is used after the upgrade is discounted by the coupon of before, and counts for the budget", useIsCounted],
+    [
+      "what is used after the upgrade is discounted by the coupon of before, and counts for the budget",
+      useIsCounted,
+    ],
     [
       "apps are started from the artifacts that are there, with their secrets and what they have kept, and built again",
       appsStartAndAreBuiltAgain,

@@ -14,6 +14,9 @@ test("the files of an upload go at once when its build is cancelled, before all 
   assert.equal((await fetch(body.uploadUrl, { method: "PUT", headers, body: "half" })).status, 200);
   const stored = (): number => readdirSync(join(platform.dataDir, "uploads")).length;
   assert.equal(stored(), 1);
-  assert.equal((await platform.api("DELETE", `${apps}/${body.appId}/builds/${body.buildId}`)).status, 200);
+  assert.equal(
+    (await platform.api("DELETE", `${apps}/${body.appId}/builds/${body.buildId}`)).status,
+    200,
+  );
   await until("its files are removed", () => stored() === 0);
 });

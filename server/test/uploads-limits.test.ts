@@ -1,4 +1,5 @@
-// The limits of uploads: of a project, of the disk, and how long their files are kept. No queue builds them here.
+// The limits of uploads: of a project, of the disk, and how long their files are kept. No queue
+// builds them here.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, statSync, truncateSync } from "node:fs";
@@ -21,7 +22,9 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 async function stage(t: TestContext, clock: Clock = systemClock) {
   const api = await startManagementApi(t, { clock });
   const start = async (body: object = {}) => {
-    const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps`, { body: { name: "hello", ...body } });
+    const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps`, {
+      body: { name: "hello", ...body },
+    });
     assert.equal(answer.status, 201, JSON.stringify(answer.body));
     return startedUpload.parse(answer.body);
   };
@@ -47,7 +50,10 @@ test("an upload ends when the disk gets full, and goes on when there is room aga
   const key = (await start()).uploadUrl.split("/").at(-1) ?? "";
   const body = new PassThrough();
   const receiving = uploads.receive(key, { range: null, length: null, body });
-  const isFull = assert.rejects(receiving, { code: "unavailable", message: /has room for \d+ [kM]B/ });
+  const isFull = assert.rejects(receiving, {
+    code: "unavailable",
+    message: /has room for \d+ [kM]B/,
+  });
   body.write("one");
   await until("it arrives", async () => (await uploads.progress(key)).receivedBytes === 3);
   room.bytes = 1e5;
@@ -61,7 +67,9 @@ test("an upload ends when the disk gets full, and goes on when there is room aga
 test("slow uploads of a project leave half of the places to others", async (t) => {
   const { api, start } = await stage(t);
   const keys = await Promise.all(
-    Array.from({ length: 33 }, async (_, index) => (await start({ name: `app-${index}` })).uploadUrl.split("/").at(-1)),
+    Array.from({ length: 33 }, async (_, index) =>
+      (await start({ name: `app-${index}` })).uploadUrl.split("/").at(-1),
+    ),
   );
   const room = { bytes: 1e9, reserveBytes: 0 };
   const disk = { room, buildRefusal: () => null };
@@ -76,7 +84,9 @@ test("slow uploads of a project leave half of the places to others", async (t) =
   const body = () => new PassThrough();
   const bodies = keys.map(body);
   const all = keys.map((key, index) =>
-    uploads.receive(key ?? "", { range: null, length: null, body: bodies[index] ?? body() }).catch(() => undefined),
+    uploads
+      .receive(key ?? "", { range: null, length: null, body: bodies[index] ?? body() })
+      .catch(() => undefined),
   );
   await until("half of the places are taken", () => readdirSync(api.uploadsDir).length === 32);
   const project = await api.addProject("other");
@@ -135,7 +145,9 @@ test("uploads that begin at once have no more together, and the first ones go on
   };
   const uploads = new Uploads(options);
   const names = Array.from({ length: 8 }, (_, index) => `app-${index}`);
-  const keys = await Promise.all(names.map(async (name) => (await start({ name })).uploadUrl.split("/").at(-1) ?? ""));
+  const keys = await Promise.all(
+    names.map(async (name) => (await start({ name })).uploadUrl.split("/").at(-1) ?? ""),
+  );
   const bodies = keys.map(() => new PassThrough());
   let refused = 0;
   const all = keys.map(async (key, index) => {
@@ -145,7 +157,8 @@ test("uploads that begin at once have no more together, and the first ones go on
       if (code === "rate_limited") refused++;
     });
   });
-  const sizes = () => readdirSync(api.uploadsDir).map((name) => statSync(join(api.uploadsDir, name)).size);
+  const sizes = () =>
+    readdirSync(api.uploadsDir).map((name) => statSync(join(api.uploadsDir, name)).size);
   const stored = () => sizes().filter((size) => size === 1).length;
   await until("each is refused or goes on", () => refused + stored() === 8);
   assert.equal(refused, 4);
@@ -172,7 +185,9 @@ test("files are kept for a build that is repeated while they would be removed", 
     kept = giveUpUploads(api.db);
     await until("it waits for the build", async () => {
       const { rows } = await sql`select from pg_locks where not granted
-        and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(api.db);
+        and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(
+        api.db,
+      );
       return rows.length > 0;
     });
   });
@@ -198,7 +213,8 @@ test("downloads that wait behind clients who read nothing are refused after a wh
       heads.push(String(data).slice(0, 12));
     });
   }
-  const counted = () => [200, 429].map((status) => heads.filter((head) => head.endsWith(String(status))).length);
+  const counted = () =>
+    [200, 429].map((status) => heads.filter((head) => head.endsWith(String(status))).length);
   await until("one finds no place to wait", () => counted().join() === "4,1");
   await clock.advance(20_000);
   await until("the others have waited long enough", () => counted().join() === "4,21");

@@ -1,4 +1,5 @@
-// Deployments by upload: from the request over the zip, whole or in parts, to a release; what is refused; and what is kept.
+// Deployments by upload: from the request over the zip, whole or in parts, to a release; what is
+// refused; and what is kept.
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,11 +24,20 @@ async function stage(t: TestContext, { withQueue = true } = {}) {
   const api = await startManagementApi(t);
   const folder = temporaryFolder(t, "uploaded");
   const { uploadsDir } = api;
-  const given = { db: api.db, url: api.databaseUrl, folder, uploadsDir, urlTemplate: "file:///nowhere/{owner}/{repo}" };
+  const given = {
+    db: api.db,
+    url: api.databaseUrl,
+    folder,
+    uploadsDir,
+    urlTemplate: "file:///nowhere/{owner}/{repo}",
+  };
   if (withQueue) await startQueue(t, { ...given, trial: playedTrial(() => ({ ok: true })) });
   const deploy = async (body: object = {}, token?: string) => {
     const path = `/v2/projects/${api.projectId}/apps`;
-    const answer = await api.call("POST", path, { body: { name: "hello", ...body }, ...(token && { token }) });
+    const answer = await api.call("POST", path, {
+      body: { name: "hello", ...body },
+      ...(token && { token }),
+    });
     return { ...answer, body: answer.body as Json };
   };
   const start = async (body: object = {}) => {
@@ -46,7 +56,10 @@ async function stage(t: TestContext, { withQueue = true } = {}) {
 
 /** As clients send it: without a token. */
 async function put(url: string, { body, range }: Put): Promise<{ status: number; body: Json }> {
-  const headers = { "content-type": "application/zip", ...(range === undefined ? {} : { "content-range": range }) };
+  const headers = {
+    "content-type": "application/zip",
+    ...(range === undefined ? {} : { "content-range": range }),
+  };
   const response = await fetch(url, { method: "PUT", headers, body: new Uint8Array(body) });
   return { status: response.status, body: (await response.json()) as Json };
 }
@@ -77,19 +90,33 @@ test("files that are uploaded become a release; the next upload is a build of th
   const app = await api.call("GET", `/v2/projects/${api.projectId}/apps/hello`);
   const { settings, gitRepo } = app.body as Json;
   assert.deepEqual([gitRepo, settings.cpu.origin, settings.cpu.value], [null, "config_toml", 1.5]);
-  assert.equal(settings.runtime.origin, "default", "what a client always sends is not set by the API");
+  assert.equal(
+    settings.runtime.origin,
+    "default",
+    "what a client always sends is not set by the API",
+  );
 
   const again = await deployed({ "bin/tool.sh": "#!/bin/sh\n", "main.py": mainPy }, payload);
-  assert.deepEqual([again.status, again.number, again.artifact], ["success", 2, first.artifact], "the same files");
+  assert.deepEqual(
+    [again.status, again.number, again.artifact],
+    ["success", 2, first.artifact],
+    "the same files",
+  );
   const other = await deployed({ "main.py": "def run(): return 2\n" }, payload);
   assert.notDeepEqual(other.artifact, first.artifact);
-  await until("unpacked files are removed", () => readdirSync(join(folder, "sources")).length === 0);
+  await until(
+    "unpacked files are removed",
+    () => readdirSync(join(folder, "sources")).length === 0,
+  );
 });
 
 test("what the API has set stays when a deployment leaves it out, and a rebuild takes the same files", async (t) => {
   const { deployed, api, ended } = await stage(t);
   const app = `/v2/projects/${api.projectId}/apps/hello`;
-  const first = await deployed({ "main.py": mainPy, "cerebrium.toml": toml }, { cerebrium_toml: toml });
+  const first = await deployed(
+    { "main.py": mainPy, "cerebrium.toml": toml },
+    { cerebrium_toml: toml },
+  );
   assert.equal((await api.call("PATCH", app, { body: { maxReplicaCount: 7 } })).status, 200);
   await deployed({ "main.py": "def run(): return 2\n" }, { cerebrium_toml: toml, cpu: 1.5 });
   const { settings } = (await api.call("GET", app)).body as Json;
@@ -97,7 +124,10 @@ test("what the API has set stays when a deployment leaves it out, and a rebuild 
   const rebuilt = await api.call("POST", `${app}/builds/${first.id}/rebuild`);
   const build = await ended((rebuilt.body as Json).buildId);
   assert.equal(build.status, "success");
-  assert.equal(readFileSync(join(processArtifact(build.artifact as never).appDir, "main.py"), "utf8"), mainPy);
+  assert.equal(
+    readFileSync(join(processArtifact(build.artifact as never).appDir, "main.py"), "utf8"),
+    mainPy,
+  );
   const latest = await api.call("POST", `${app}/builds`, { body: {} });
   assert.equal((await ended((latest.body as Json).buildId)).status, "success");
   const ofBranch = await api.call("POST", `${app}/builds`, { body: { branch: "main" } });
@@ -121,7 +151,10 @@ test("a zip that is cut off goes on where it ended; a repeated request is answer
     return now.receivedBytes > 0 ? now : null;
   });
   assert.equal(half.isComplete, false);
-  const wrong = await put(uploadUrl, { body: zip.subarray(5), range: `bytes 5-${zip.length - 1}/${zip.length}` });
+  const wrong = await put(uploadUrl, {
+    body: zip.subarray(5),
+    range: `bytes 5-${zip.length - 1}/${zip.length}`,
+  });
   assert.deepEqual([wrong.status, /must go on at \d+/.test(wrong.body.message)], [409, true]);
   const { receivedBytes: from } = await progress(uploadUrl);
   const middle = Math.floor((from + zip.length) / 2);
@@ -144,7 +177,9 @@ async function sendHalf(uploadUrl: string, zip: Buffer): Promise<void> {
   const socket = connect(Number(port), "127.0.0.1");
   const head = `PUT ${pathname} HTTP/1.1\r\nhost: a\r\ncontent-type: application/zip\r\ncontent-length: ${zip.length}\r\n\r\n`;
   await new Promise<void>((resolve) =>
-    socket.write(Buffer.concat([Buffer.from(head), zip.subarray(0, zip.length / 2)]), () => resolve()),
+    socket.write(Buffer.concat([Buffer.from(head), zip.subarray(0, zip.length / 2)]), () =>
+      resolve(),
+    ),
   );
   await until("half of it has arrived", async () => (await progress(uploadUrl)).receivedBytes > 0);
   socket.resetAndDestroy();
@@ -154,7 +189,10 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
   const { start, ended, folder } = await stage(t);
   const link = { name: "link", content: "/etc/passwd", mode: 0o120777 };
   const cases: readonly (readonly [Buffer, RegExp])[] = [
-    [rawZip([{ name: "../evil.py", content: "x" }]), /cannot be unpacked: invalid relative path: \.\.\/evil\.py/],
+    [
+      rawZip([{ name: "../evil.py", content: "x" }]),
+      /cannot be unpacked: invalid relative path: \.\.\/evil\.py/,
+    ],
     [rawZip([{ name: "a/../../evil.py", content: "x" }]), /invalid relative path/],
     [rawZip([{ name: "/etc/evil", content: "x" }]), /absolute path: \/etc\/evil/],
     [rawZip([{ name: "a\\..\\..\\evil", content: "x" }]), /invalid relative path/],
@@ -177,9 +215,17 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
     [rawZip([{ name: "a", content: "x".repeat(1000), claimedSize: 5 }]), /too many bytes/],
     [rawZip([{ name: "a", content: "x", flags: 0x801 }]), /is encrypted/],
     [rawZip([{ name: "a", content: "x", method: 99 }]), /unsupported compression method/],
-    [rawZip([{ name: "a/" }, { name: "a", content: "x", method: 99 }]), /unsupported compression method/],
     [
-      rawZip(Array.from({ length: 60 }, (_, index) => ({ name: `bomb${index}`, content: Buffer.alloc(1_000_000) }))),
+      rawZip([{ name: "a/" }, { name: "a", content: "x", method: 99 }]),
+      /unsupported compression method/,
+    ],
+    [
+      rawZip(
+        Array.from({ length: 60 }, (_, index) => ({
+          name: `bomb${index}`,
+          content: Buffer.alloc(1_000_000),
+        })),
+      ),
       /larger than 50 MB/,
     ],
     [rawZip([{ name: "a", content: "x", claimedSize: 300_000_000 }]), /larger than 50 MB/],
@@ -201,7 +247,11 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
 test("a zip with backslashes between its folders unpacks as one with slashes", async (t) => {
   const folder = temporaryFolder(t, "unpacked");
   const zipPath = join(folder, "zip");
-  const entries = [{ name: "sub\\" }, { name: "sub\\deep\\x.txt", content: "x" }, { name: "main.py", content: "" }];
+  const entries = [
+    { name: "sub\\" },
+    { name: "sub\\deep\\x.txt", content: "x" },
+    { name: "main.py", content: "" },
+  ];
   writeFileSync(zipPath, rawZip(entries));
   const work = { log: () => undefined, signal: new AbortController().signal };
   const { appDir } = await unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work);
@@ -216,16 +266,24 @@ test("a zip with backslashes between its folders unpacks as one with slashes", a
     { name: "a/x", content: "2" },
   ];
   writeFileSync(zipPath, rawZip(twice));
-  await assert.rejects(unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work), /holds "a\/x" twice/);
+  await assert.rejects(
+    unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work),
+    /holds "a\/x" twice/,
+  );
 });
 
 test("every folder of a zip counts, also one that is only above another", async (t) => {
   const folder = temporaryFolder(t, "unpacked");
   const zipPath = join(folder, "zip");
-  writeFileSync(zipPath, rawZip([{ name: `b/${"a/".repeat(4)}` }, { name: `b/${"c/".repeat(4)}x`, content: "x" }]));
+  writeFileSync(
+    zipPath,
+    rawZip([{ name: `b/${"a/".repeat(4)}` }, { name: `b/${"c/".repeat(4)}x`, content: "x" }]),
+  );
   const work = { log: () => undefined, signal: new AbortController().signal };
   const given = { zipPath, folder: join(folder, "files"), bytesMax: 1000 };
-  await assert.rejects(unpack({ ...given, foldersMax: 8 }, work), { message: "The upload has more than 8 folders." });
+  await assert.rejects(unpack({ ...given, foldersMax: 8 }, work), {
+    message: "The upload has more than 8 folders.",
+  });
   assert.match((await unpack({ ...given, foldersMax: 9 }, work)).appDir, /app$/);
 });
 
@@ -241,7 +299,9 @@ test("a small zip that unpacks to a multiple of its size is refused before anyth
       { name: "b", claimedSize: 256_000_001 },
     ]),
   );
-  await assert.rejects(unpack(given, work), { message: /^The upload unpacks to more than 200 times its size/ });
+  await assert.rejects(unpack(given, work), {
+    message: /^The upload unpacks to more than 200 times its size/,
+  });
   assert.deepEqual(readdirSync(join(dir, "files/app")), []);
   // Small files may be packed as well as they can be.
   writeFileSync(zipPath, rawZip([{ name: "zeros", content: Buffer.alloc(5_000_000) }]));
@@ -251,10 +311,26 @@ test("a small zip that unpacks to a multiple of its size is refused before anyth
 test("requests and uploads that cannot be are refused with what to do", async (t) => {
   const { deploy, start, api } = await stage(t, { withQueue: false });
   const cases: readonly (readonly [object, number, RegExp])[] = [
-    [{ runtime: "deepgram" }, 422, /^runtime is "deepgram", but services of partners are not part of this platform/],
-    [{ partnerService: { name: "rime" } }, 422, /^partnerService is given, but services of partners/],
-    [{ gitRepo: "a/b" }, 400, /^gitRepo is given, but the files of this request are uploaded; POST …\/apps\/git/],
-    [{ shellCommands: ["rm"] }, 400, /^shellCommands is \["rm"\], but shell_commands in the TOML file is \[\]/],
+    [
+      { runtime: "deepgram" },
+      422,
+      /^runtime is "deepgram", but services of partners are not part of this platform/,
+    ],
+    [
+      { partnerService: { name: "rime" } },
+      422,
+      /^partnerService is given, but services of partners/,
+    ],
+    [
+      { gitRepo: "a/b" },
+      400,
+      /^gitRepo is given, but the files of this request are uploaded; POST …\/apps\/git/,
+    ],
+    [
+      { shellCommands: ["rm"] },
+      400,
+      /^shellCommands is \["rm"\], but shell_commands in the TOML file is \[\]/,
+    ],
     [{ cerebrium_toml: "a", config_toml: "a" }, 400, /mean the same/],
     [{ cerebrium_toml: "a = " }, 400, /config_toml is not valid TOML at line 1/],
     [{ include: 5 }, 400, /^include is 5, but must be/],
@@ -263,11 +339,20 @@ test("requests and uploads that cannot be are refused with what to do", async (t
   ];
   for (const [body, status, message] of cases) {
     const answer = await deploy(body);
-    assert.deepEqual([answer.status, message.test(answer.body.message)], [status, true], JSON.stringify(answer.body));
+    assert.deepEqual(
+      [answer.status, message.test(answer.body.message)],
+      [status, true],
+      JSON.stringify(answer.body),
+    );
   }
-  const partner = await api.call("POST", `/v2/projects/${api.projectId}/partner-apps`, { body: { name: "x" } });
+  const partner = await api.call("POST", `/v2/projects/${api.projectId}/partner-apps`, {
+    body: { name: "x" },
+  });
   assert.equal(partner.status, 422);
-  assert.equal((await put(`${api.baseUrl}/v2/uploads/${"x".repeat(43)}`, { body: Buffer.from("x") })).status, 404);
+  assert.equal(
+    (await put(`${api.baseUrl}/v2/uploads/${"x".repeat(43)}`, { body: Buffer.from("x") })).status,
+    404,
+  );
 
   const first = await start();
   const large = await put(first.uploadUrl, { body: Buffer.alloc(1_000_001) });
@@ -277,11 +362,18 @@ test("requests and uploads that cannot be are refused with what to do", async (t
   );
   assert.equal((await put(first.uploadUrl, { body: Buffer.alloc(0) })).status, 400);
   for (const range of ["bytes 0-5", "bytes 5-0/10", "bytes 0-10/10", "bytes 0-1/10"])
-    assert.equal((await put(first.uploadUrl, { body: Buffer.from("abc"), range })).status, 400, range);
+    assert.equal(
+      (await put(first.uploadUrl, { body: Buffer.from("abc"), range })).status,
+      400,
+      range,
+    );
   const second = await start();
   const replaced = await put(first.uploadUrl, { body: zipOf({ "main.py": mainPy }) });
   assert.equal(replaced.status, 422, "a newer deployment took its place");
-  const cancelled = await api.call("DELETE", `/v2/projects/${api.projectId}/apps/hello/builds/${second.buildId}`);
+  const cancelled = await api.call(
+    "DELETE",
+    `/v2/projects/${api.projectId}/apps/hello/builds/${second.buildId}`,
+  );
   assert.equal(cancelled.status, 200);
   assert.equal((await put(second.uploadUrl, { body: zipOf({ "main.py": mainPy }) })).status, 422);
 });
@@ -289,11 +381,21 @@ test("requests and uploads that cannot be are refused with what to do", async (t
 test("an upload to an app with a repository is a build of that app, and what its file says ends with it", async (t) => {
   const { api, start, deploy } = await stage(t, { withQueue: false });
   const path = `/v2/projects/${api.projectId}/apps/git`;
-  assert.equal((await api.call("POST", path, { body: { name: "hello", gitRepo: "acme/app" } })).status, 201);
+  assert.equal(
+    (await api.call("POST", path, { body: { name: "hello", gitRepo: "acme/app" } })).status,
+    201,
+  );
   await start({ cerebrium_toml: toml });
-  const app = await api.db.selectFrom("apps").select(["request", "config_toml"]).executeTakeFirstOrThrow();
+  const app = await api.db
+    .selectFrom("apps")
+    .select(["request", "config_toml"])
+    .executeTakeFirstOrThrow();
   assert.deepEqual(app, { request: { name: "hello", gitRepo: "acme/app" }, config_toml: null });
-  const builds = await api.db.selectFrom("builds").select(["config_toml", "awaits_upload"]).orderBy("number").execute();
+  const builds = await api.db
+    .selectFrom("builds")
+    .select(["config_toml", "awaits_upload"])
+    .orderBy("number")
+    .execute();
   assert.deepEqual(builds, [
     { config_toml: null, awaits_upload: false },
     { config_toml: toml, awaits_upload: true },
@@ -318,7 +420,9 @@ test("the files of a build can be downloaded by who may deploy, as they were sen
   const zip = zipOf({ "main.py": mainPy });
   const { buildId, uploadUrl } = await start();
   const get = async (build: string, token = api.token) =>
-    await fetch(`${api.baseUrl}${app}/builds/${build}/download`, { headers: { authorization: `Bearer ${token}` } });
+    await fetch(`${api.baseUrl}${app}/builds/${build}/download`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
   const early = await get(buildId);
   assert.deepEqual(
     [early.status, ((await early.json()) as Json).message],
@@ -341,15 +445,24 @@ test("the files of a build can be downloaded by who may deploy, as they were sen
 
   const other = await start({ name: "other" });
   assert.equal((await get(other.buildId)).status, 404, "a build of another app");
-  assert.equal((await get(buildId, await api.issue({ kind: "service_account", role: "billing" }))).status, 403);
+  assert.equal(
+    (await get(buildId, await api.issue({ kind: "service_account", role: "billing" }))).status,
+    403,
+  );
   const git = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
     body: { name: "linked", gitRepo: "a/b" },
   });
-  const linked = await api.call("GET", `/v2/projects/${api.projectId}/apps/linked/builds/${git.body.buildId}/download`);
+  const linked = await api.call(
+    "GET",
+    `/v2/projects/${api.projectId}/apps/linked/builds/${git.body.buildId}/download`,
+  );
   assert.deepEqual(
     [linked.status, linked.body.message],
     [409, "The files of this build were not uploaded: they are in its repository."],
   );
   await api.db.updateTable("uploads").set({ removed_at: new Date() }).execute();
-  assert.match(((await (await get(buildId)).json()) as Json).message, /were removed, since newer ones/);
+  assert.match(
+    ((await (await get(buildId)).json()) as Json).message,
+    /were removed, since newer ones/,
+  );
 });

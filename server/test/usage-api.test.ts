@@ -1,5 +1,5 @@
-// Usage over the wire: what a month costs as clients of the published interface read it, sums by app, day and compute type,
-// the ledger and applied coupons; and what of it is refused.
+// Usage over the wire: what a month costs as clients of the published interface read it, sums by
+// app, day and compute type, the ledger and applied coupons; and what of it is refused.
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { sql } from "kysely";
@@ -23,7 +23,11 @@ const noon = Date.UTC(2026, 10, 14, 12);
 const hour = 3_600_000;
 const plain = (ms: number): number => Math.round((ms / 1000) * plainMicrosPerSecond);
 
-type Stage = { readonly api: ApiUnderTest; readonly usage: UsageStage; get(path: string): Promise<ApiAnswer> };
+type Stage = {
+  readonly api: ApiUnderTest;
+  readonly usage: UsageStage;
+  get(path: string): Promise<ApiAnswer>;
+};
 
 async function open(t: TestContext): Promise<Stage> {
   const clock = new SetClock(noon);
@@ -40,7 +44,10 @@ async function fill({ api: { projectId }, usage }: Stage): Promise<{ one: string
   await usage.stop(await usage.addReplica(projectId, one, october), october + 2 * hour);
   await usage.stop(await usage.addReplica(projectId, one, noon - 3 * hour), noon - hour);
   const gpu = { compute: "TURING_T4", gpuCount: 2, provider: "aws", region: "eu-1" };
-  await usage.stop(await usage.addReplica(projectId, two, noon - 30 * hour, gpu), noon - 30 * hour + 90_000);
+  await usage.stop(
+    await usage.addReplica(projectId, two, noon - 30 * hour, gpu),
+    noon - 30 * hour + 90_000,
+  );
   await usage.addBuild(projectId, two, {
     number: 2,
     startedMs: noon - 40 * hour,
@@ -96,13 +103,20 @@ describe("the cost of a month", () => {
     );
     // As a client does: what was left when the month began, less what the month costs.
     const clients =
-      coupons.reduce((sum, one) => sum + one.amount_cents_remaining, 0) - summary.combined_cost_before_discounts_cents;
-    assert.ok(Math.abs(clients - coupon.amount_cents_balance) <= 1, `${clients} and ${coupon.amount_cents_balance}`);
+      coupons.reduce((sum, one) => sum + one.amount_cents_remaining, 0) -
+      summary.combined_cost_before_discounts_cents;
+    assert.ok(
+      Math.abs(clients - coupon.amount_cents_balance) <= 1,
+      `${clients} and ${coupon.amount_cents_balance}`,
+    );
     const earlier = projectCost.parse((await get("/cost?month=2026-10")).body);
     assert.equal(earlier.summary.combined_cost_before_discounts_micros, october);
     assert.equal(earlier.coupons[0]?.amount_cents_remaining, 50);
     const before = projectCost.parse((await get("/cost?month=2026-09")).body);
-    assert.deepEqual([before.summary.combined_cost_before_discounts_micros, before.coupons], [0, []]);
+    assert.deepEqual(
+      [before.summary.combined_cost_before_discounts_micros, before.coupons],
+      [0, []],
+    );
   });
 
   test("adds up in cents too: what is used, what is taken off, what is left", async (t) => {
@@ -117,12 +131,18 @@ describe("the cost of a month", () => {
     await usage.stop(id, noon - hour / 2 + Math.round((14_000 / plainMicrosPerSecond) * 1000));
     await usage.meter().turn();
     const { summary } = projectCost.parse((await get("/cost")).body);
-    assert.deepEqual([summary.combined_cost_before_discounts_micros, summary.discounts_micros], [14_000, 7_000]);
+    assert.deepEqual(
+      [summary.combined_cost_before_discounts_micros, summary.discounts_micros],
+      [14_000, 7_000],
+    );
     const { discounts_cents: off, combined_cost_after_discounts_cents: left } = summary;
     assert.equal(summary.combined_cost_before_discounts_cents - off, left);
     const listed = statementList.parse((await get("/billing/statements")).body);
     const sums = must(listed.items[0], "the month's statement");
-    assert.equal(sums.usage_cents - sums.discounts_cents + sums.corrections_cents, sums.total_cents);
+    assert.equal(
+      sums.usage_cents - sums.discounts_cents + sums.corrections_cents,
+      sums.total_cents,
+    );
   });
 
   test("has the amount of a coupon that was applied twice only once: the second waits for its turn", async (t) => {
@@ -155,7 +175,8 @@ describe("the cost of a month", () => {
     const stage = await open(t);
     const { one, two } = await fill(stage);
     const of = async (app: string): Promise<number> =>
-      appCost.parse((await stage.get(`/apps/${app}/cost`)).body).summary.combined_cost_before_discounts_micros;
+      appCost.parse((await stage.get(`/apps/${app}/cost`)).body).summary
+        .combined_cost_before_discounts_micros;
     assert.equal(await of(one), plain(2 * hour));
     assert.equal(await of("one"), plain(2 * hour));
     assert.equal(await of(two), gpuMicros + buildMicros);
@@ -169,8 +190,16 @@ describe("the cost of a month", () => {
     const stage = await open(t);
     const { api, usage, get } = stage;
     usage.clock.atMs = Date.UTC(2026, 9, 1);
-    await usage.apply(api.projectId, { amount_cents: 3, frequency: "recurring", frequency_duration: 2 });
-    await usage.apply(api.projectId, { coupon_type: "percentage", percentage_rate: 12.5, frequency: "forever" });
+    await usage.apply(api.projectId, {
+      amount_cents: 3,
+      frequency: "recurring",
+      frequency_duration: 2,
+    });
+    await usage.apply(api.projectId, {
+      coupon_type: "percentage",
+      percentage_rate: 12.5,
+      frequency: "forever",
+    });
     const expiration = new Date(Date.UTC(2026, 9, 5));
     await usage.apply(api.projectId, { amount_cents: 400, expiration_at: expiration });
     usage.clock.atMs = noon;
@@ -191,7 +220,11 @@ describe("the cost of a month", () => {
       ["once", 400, 0, 0, "ended", undefined, expiration.toISOString()],
     ]);
     const cost = projectCost.parse((await get("/cost")).body);
-    assert.deepEqual(cost.coupons, items.slice(0, 2), "those that could take off something in November");
+    assert.deepEqual(
+      cost.coupons,
+      items.slice(0, 2),
+      "those that could take off something in November",
+    );
   });
 });
 
@@ -225,7 +258,12 @@ describe("usage", () => {
     );
     const byCompute = await of(`${all}&group_by=compute`);
     assert.deepEqual(
-      byCompute.items.map(({ compute, compute_tier, pool, gpu_seconds }) => [compute, compute_tier, pool, gpu_seconds]),
+      byCompute.items.map(({ compute, compute_tier, pool, gpu_seconds }) => [
+        compute,
+        compute_tier,
+        pool,
+        gpu_seconds,
+      ]),
       [
         ["CPU", "interruptible", "", 0],
         ["TURING_T4", "interruptible", "aws/eu-1", 180],
@@ -241,11 +279,22 @@ describe("usage", () => {
       assert.equal(sum.cost_micros, total);
     }
     for (const from of ["2026-10-01", "2026-10-19", "2026-10-20", "2026-10-21", "2026-11-12"]) {
-      for (const to of ["2026-10-31", "2026-11-01", "2026-11-13", "2026-11-14", "2026-12-02", "2027-01-01"]) {
+      for (const to of [
+        "2026-10-31",
+        "2026-11-01",
+        "2026-11-13",
+        "2026-11-14",
+        "2026-12-02",
+        "2027-01-01",
+      ]) {
         if (from > to) continue;
         const { items, total: sum } = await of(`from=${from}&to=${to}`);
         const added = items.reduce((all, item) => all + item.cost_micros, 0);
-        assert.equal(added, sum.cost_micros, `by app, of whole months and of parts: ${from} to ${to}`);
+        assert.equal(
+          added,
+          sum.cost_micros,
+          `by app, of whole months and of parts: ${from} to ${to}`,
+        );
       }
     }
     const thisMonth = await of("");
@@ -275,7 +324,9 @@ describe("usage", () => {
     await until("the total is waited for", async () => {
       const { rows } = await sql`
         select pid from pg_locks where not granted
-           and database = (select oid from pg_database where datname = current_database())`.execute(db);
+           and database = (select oid from pg_database where datname = current_database())`.execute(
+        db,
+      );
       return rows.length > 0;
     });
     held.resolve();
@@ -334,9 +385,15 @@ describe("refused with a sentence that names the parameter", () => {
     ["/cost?month=November", /^month is "November"/],
     ["/cost?from=2026-11-01", /"from" is not a parameter/],
     ["/usage?from=2026-02-30", /^from is "2026-02-30", but must be a valid day of the form/],
-    ["/usage?from=2026-11-01T00:00:00Z", /^from is "2026-11-01T00:00:00Z", but must be a day of the form/],
+    [
+      "/usage?from=2026-11-01T00:00:00Z",
+      /^from is "2026-11-01T00:00:00Z", but must be a day of the form/,
+    ],
     ["/usage?from=2026-11-02&to=2026-11-01", /^from is "2026-11-02", but must not be after to/],
-    ["/usage?from=2024-01-01&to=2026-01-01", /^to is "2026-01-01", but must be at most 400 days after from/],
+    [
+      "/usage?from=2024-01-01&to=2026-01-01",
+      /^to is "2026-01-01", but must be at most 400 days after from/,
+    ],
     ["/usage?group_by=hour", /^group_by is "hour", but must be one of app, day, compute\.$/],
     ["/billing/ledger?pageSize=201", /^pageSize is 201/],
     ["/billing/ledger?nextToken=x", /^nextToken is "x"/],
@@ -356,7 +413,10 @@ describe("refused with a sentence that names the parameter", () => {
     const paths = ["/cost", "/usage", "/billing/ledger", "/billing/coupons", "/billing/statements"];
     const member = await api.issue({ kind: "service_account", role: "member" });
     const billing = await api.issue({ kind: "service_account", role: "billing" });
-    const other = await api.issue({ kind: "service_account", projectId: await api.addProject("other") });
+    const other = await api.issue({
+      kind: "service_account",
+      projectId: await api.addProject("other"),
+    });
     for (const path of paths) {
       const ask = async (token: string | null): Promise<number> =>
         (await api.call("GET", `/v2/projects/${api.projectId}${path}`, { token })).status;

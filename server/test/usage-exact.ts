@@ -1,4 +1,5 @@
-// What replicas must cost by their rows and the prices alone, and that every sum and the ledger say so to the micro-unit.
+// What replicas must cost by their rows and the prices alone, and that every sum and the ledger say
+// so to the micro-unit.
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { PricedResources } from "#billing/usage/prices.ts";
@@ -27,7 +28,10 @@ type Row = {
   ms: string;
 };
 
-/** Each replica's slices are all of its time, up to when it surely ran, and cost the exact price rounded once; returns the sum. */
+/**
+ * Each replica's slices are all of its time, up to when it surely ran, and cost the exact price
+ * rounded once; returns the sum.
+ */
 export async function assertReplicasExact(db: Db, attosOf: AttosOf): Promise<bigint> {
   const { rows } = await sql<Row>`
     select r.id, r.compute, r.compute_tier, r.gpu_count, r.cpu_cores, r.memory_gb, r.started_at,
@@ -58,7 +62,14 @@ export async function assertReplicasExact(db: Db, attosOf: AttosOf): Promise<big
 
 /** The same for storage, of which each row is a time of one size. */
 export async function assertStorageExact(db: Db, attosOf: StorageAttosOf): Promise<bigint> {
-  const { rows } = await sql<{ id: string; size: string; from: Date; to: Date; micros: string; ms: string }>`
+  const { rows } = await sql<{
+    id: string;
+    size: string;
+    from: Date;
+    to: Date;
+    micros: string;
+    ms: string;
+  }>`
     select u.id, u.size_mb as size, u.began_at as from, coalesce(u.ended_at, u.seen_at) as to,
            coalesce(sum(s.amount_micros), 0) as micros, coalesce(sum(s.ms), 0) as ms
       from volume_uses u left join usage_slices s on s.source_id = u.id group by u.id`.execute(db);
@@ -75,7 +86,11 @@ export async function assertStorageExact(db: Db, attosOf: StorageAttosOf): Promi
 }
 
 /** Every sum is `total`, and so is what the ledger says, with what coupons took off it. */
-export async function assertSums(stage: UsageStage, projectId: ProjectId, total: bigint): Promise<void> {
+export async function assertSums(
+  stage: UsageStage,
+  projectId: ProjectId,
+  total: bigint,
+): Promise<void> {
   const { receivable, drawn, ...others } = await stage.sums(projectId);
   const found = { ...others, owed: receivable + drawn };
   assert.deepEqual(found, Object.fromEntries(Object.keys(found).map((name) => [name, total])));

@@ -1,5 +1,6 @@
-// Metering on a real database: what replicas, builds and storage cost follows from their rows alone, to the micro-unit, wherever time
-// was cut, in whatever order it became known, and whenever metering was broken off.
+// Metering on a real database: what replicas, builds and storage cost follows from their rows
+// alone, to the micro-unit, wherever time was cut, in whatever order it became known, and whenever
+// metering was broken off.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { sql } from "kysely";
@@ -22,12 +23,20 @@ const plain = (ms: number): bigint => BigInt(Math.round((ms / 1000) * plainMicro
 
 /** Micro-units by day. */
 async function costOfDays(stage: UsageStage): Promise<Record<string, bigint>> {
-  const rows = await stage.db.selectFrom("usage_days").select(["day", "amount_micros"]).orderBy("day").execute();
+  const rows = await stage.db
+    .selectFrom("usage_days")
+    .select(["day", "amount_micros"])
+    .orderBy("day")
+    .execute();
   return Object.fromEntries(rows.map((row) => [row.day, BigInt(row.amount_micros)]));
 }
 
 async function kindsOf(stage: UsageStage): Promise<string[]> {
-  const rows = await stage.db.selectFrom("ledger_transactions").select(["kind", "period"]).orderBy("number").execute();
+  const rows = await stage.db
+    .selectFrom("ledger_transactions")
+    .select(["kind", "period"])
+    .orderBy("number")
+    .execute();
   return rows.map(({ kind, period }) => `${kind} ${period ?? ""}`.trimEnd());
 }
 
@@ -51,10 +60,18 @@ describe("a replica", () => {
     await assertSums(stage, projectId, expected);
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-01" }), expected);
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-02" }), 0n);
-    assert.equal(await costOfMonth(stage.db, { projectId, appId: place.appId, month: "2026-01" }), expected);
-    const row = await stage.db.selectFrom("replicas").select(["is_metered", "metered_until"]).executeTakeFirstOrThrow();
+    assert.equal(
+      await costOfMonth(stage.db, { projectId, appId: place.appId, month: "2026-01" }),
+      expected,
+    );
+    const row = await stage.db
+      .selectFrom("replicas")
+      .select(["is_metered", "metered_until"])
+      .executeTakeFirstOrThrow();
     assert.deepEqual([row.is_metered, row.metered_until?.getTime()], [true, stopMs]);
-    const { rows } = await sql<{ count: string }>`select count(*) from usage_slices`.execute(stage.db);
+    const { rows } = await sql<{ count: string }>`select count(*) from usage_slices`.execute(
+      stage.db,
+    );
     assert.equal(Number(rows[0]?.count), 4, "one slice an hour");
   });
 
@@ -73,7 +90,10 @@ describe("a replica", () => {
     const january = plain(25 * hour + 1);
     assert.equal(days["2026-01-30"], plain(hour + 1));
     assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-01" }), january);
-    assert.equal(await costOfMonth(stage.db, { projectId, month: "2026-02" }), plain(25 * hour + 1_002) - january);
+    assert.equal(
+      await costOfMonth(stage.db, { projectId, month: "2026-02" }),
+      plain(25 * hour + 1_002) - january,
+    );
   });
 
   test("that vanishes costs up to when it was last seen, and one that never began to run nothing", async (t) => {
@@ -125,7 +145,11 @@ describe("a replica", () => {
     await meter.turn();
     await assertSums(stage, projectId, plain(90_000));
     const kinds = ["coupon.grant", "usage.charge 2026-01", "coupon.draw 2026-01"];
-    assert.deepEqual(await kindsOf(stage), [...kinds, "usage.correction 2026-01", "coupon.draw 2026-01"]);
+    assert.deepEqual(await kindsOf(stage), [
+      ...kinds,
+      "usage.correction 2026-01",
+      "coupon.draw 2026-01",
+    ]);
     const { receivable } = await stage.sums(projectId);
     assert.equal(receivable, 0n, "the coupon takes off all of 990 micro-units");
   });
@@ -147,7 +171,12 @@ describe("a replica", () => {
     const place = await stage.addApp(projectId);
     const [builtIn] = builtInPrices;
     const prices: Prices = [
-      { ...builtIn, pools: [{ provider: "aws", region: "eu-1", compute: new Map([["HOPPER_H100", 1_000_000n]]) }] },
+      {
+        ...builtIn,
+        pools: [
+          { provider: "aws", region: "eu-1", compute: new Map([["HOPPER_H100", 1_000_000n]]) },
+        ],
+      },
       { ...builtIn, validFromMs: noon + hour, core: 100_000n },
     ];
     const wish = {
@@ -164,7 +193,9 @@ describe("a replica", () => {
     await assertSums(stage, projectId, 241_319n);
     // The prices of this hour are changed, but its slice is there.
     await stage.stop(replicaId, noon + hour + 10_000);
-    await stage.meter({ prices: [{ ...builtIn, core: 0n }, must(prices[1], "a second version")] }).turn();
+    await stage
+      .meter({ prices: [{ ...builtIn, core: 0n }, must(prices[1], "a second version")] })
+      .turn();
     // 3600 × 4021.98, and from then on 10 × (2 × 944 + 100 + 4.44) × 2.
     await assertSums(stage, projectId, 14_479_128n + 39_849n);
   });
@@ -176,7 +207,11 @@ describe("a build", () => {
     const projectId = await stage.addProject();
     const place = await stage.addApp(projectId);
     const began = noon - 20_000;
-    await stage.addBuild(projectId, place, { number: 2, startedMs: began, environment: [noon, noon + 61_500] });
+    await stage.addBuild(projectId, place, {
+      number: 2,
+      startedMs: began,
+      environment: [noon, noon + 61_500],
+    });
     await stage.addBuild(projectId, place, { number: 3, startedMs: began });
     const meter = stage.meter();
     await meter.turn();
@@ -194,7 +229,11 @@ test("a build that takes more than one step of metering is one build", async (t)
   const projectId = await stage.addProject();
   const place = await stage.addApp(projectId);
   const began = noon - 120 * 3_600_000;
-  await stage.addBuild(projectId, place, { number: 2, startedMs: began, environment: [began, noon] });
+  await stage.addBuild(projectId, place, {
+    number: 2,
+    startedMs: began,
+    environment: [began, noon],
+  });
   await stage.meter().turn();
   const rows = await stage.db.selectFrom("usage_months").select(["builds", "ms"]).execute();
   assert.deepEqual(rows, [{ builds: 1, ms: 120 * 3_600_000 }]);
@@ -208,9 +247,12 @@ describe("storage", () => {
     const stage = await usageStage(t, january);
     const projectId = await stage.addProject();
     const meter = stage.meter();
-    // Free; 40 GB too many for a third of the month; 200 for the rest of it, and a moment of much more.
+    // Free; 40 GB too many for a third of the month; 200 for the rest of it, and a moment of much
+    // more.
     const sizes = [60_000, 140_000, 140_000, 9_000_000, 300_000, 300_000];
-    const begins = [0, 1 / 3, 1 / 2, 2 / 3, 2 / 3 + 60 / 2_678_400, 5 / 6].map((part) => january + part * monthMs);
+    const begins = [0, 1 / 3, 1 / 2, 2 / 3, 2 / 3 + 60 / 2_678_400, 5 / 6].map(
+      (part) => january + part * monthMs,
+    );
     for (const [index, at] of begins.entries()) {
       const isSame = sizes[index] === sizes[index - 1];
       await (isSame ? stage.holds(projectId, at) : stage.hold(projectId, sizes[index] ?? 0, at));
@@ -220,7 +262,8 @@ describe("storage", () => {
     stage.clock.atMs = january + monthMs;
     await stage.hold(projectId, 0, january + monthMs);
     await meter.turn();
-    const gbMonth = (gb: number, seconds: number): number => Math.round(gb * 50_000 * (seconds / 2_678_400));
+    const gbMonth = (gb: number, seconds: number): number =>
+      Math.round(gb * 50_000 * (seconds / 2_678_400));
     const expected = gbMonth(40, 892_800) + gbMonth(8_900, 60) + gbMonth(200, 892_740);
     await assertSums(stage, projectId, BigInt(expected));
     const sums = await readUsage(stage.db, { projectId, from: "2026-01-01", to: "2026-02-01" });
@@ -244,7 +287,13 @@ describe("storage", () => {
     }
     const statements = await new StatementQueries(stage).list(projectId);
     const lines = statements.flatMap(({ content, closedAt }) =>
-      content.lines.map((line) => [content.period, closedAt !== null, line.kind, line.appId, line.micros]),
+      content.lines.map((line) => [
+        content.period,
+        closedAt !== null,
+        line.kind,
+        line.appId,
+        line.micros,
+      ]),
     );
     assert.deepEqual(lines.toSorted(), [
       ["2026-01", true, "storage", "", "50000"],
@@ -271,9 +320,15 @@ describe("storage", () => {
   test("is noted as times of one size without a gap, and a time in which nobody counted is no use", async (t) => {
     const stage = await usageStage(t);
     const projectId = await stage.addProject();
-    const note = (sizeMb: number, gapMs = 3_600_000) => noteUse(stage.db, { projectId, sizeMb, gapMs });
+    const note = (sizeMb: number, gapMs = 3_600_000) =>
+      noteUse(stage.db, { projectId, sizeMb, gapMs });
     const rows = async () =>
-      await stage.db.selectFrom("volume_uses").selectAll().orderBy("began_at").orderBy("size_mb").execute();
+      await stage.db
+        .selectFrom("volume_uses")
+        .selectAll()
+        .orderBy("began_at")
+        .orderBy("size_mb")
+        .execute();
     await note(0);
     assert.deepEqual(await rows(), []);
     await note(5);
@@ -305,7 +360,11 @@ describe("usage that becomes known late", () => {
     const meter = stage.meter();
     await meter.turn();
     const drawn = async (): Promise<Record<string, string>> => {
-      const rows = await stage.db.selectFrom("coupon_draws").selectAll().where("amount_micros", ">", "0").execute();
+      const rows = await stage.db
+        .selectFrom("coupon_draws")
+        .selectAll()
+        .where("amount_micros", ">", "0")
+        .execute();
       return Object.fromEntries(rows.map((row) => [row.period, row.amount_micros]));
     };
     assert.deepEqual(await drawn(), { "2026-02": "10000" });
@@ -328,7 +387,9 @@ describe("meters at once", () => {
     }
     const [broken, ...others] = projects;
     // A currency that nobody knows.
-    await sql`update billing_accounts set currency = 'QQQ' where project_id = ${broken}`.execute(stage.db);
+    await sql`update billing_accounts set currency = 'QQQ' where project_id = ${broken}`.execute(
+      stage.db,
+    );
     await Promise.all(Array.from({ length: 4 }, () => stage.meter().turn()));
     await stage.meter().turn();
     for (const projectId of others)

@@ -1,6 +1,6 @@
-// Usage on a whole platform: an app is built, started, called and left alone until it stops; what the API says that it cost
-// is what the rows of its replicas and its build say, to the micro-unit. And a kill right behind each step of metering, while
-// replicas run on, loses and doubles nothing.
+// Usage on a whole platform: an app is built, started, called and left alone until it stops; what
+// the API says that it cost is what the rows of its replicas and its build say, to the micro-unit.
+// And a kill right behind each step of metering, while replicas run on, loses and doubles nothing.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -41,7 +41,8 @@ name = "app"
 shell_commands = ["sleep 0.3"]
 `;
 
-const attosOf: AttosOf = (resources, fromMs, toMs) => BigInt(toMs - fromMs) * rateAt(builtInPrices, resources, 0);
+const attosOf: AttosOf = (resources, fromMs, toMs) =>
+  BigInt(toMs - fromMs) * rateAt(builtInPrices, resources, 0);
 
 type Fixture = {
   readonly platform: PlatformProcess;
@@ -109,7 +110,10 @@ test("an app that was deployed, called and stopped costs what its rows say, to t
   const replicas = await db.selectFrom("replicas").selectAll().execute();
   for (const row of replicas) {
     const initMs = (row.ready_at?.getTime() ?? 0) - (row.started_at?.getTime() ?? 0);
-    assert.ok(initMs >= 1_000, `the start of the app's own code is usage: ${initMs} ms before it was ready`);
+    assert.ok(
+      initMs >= 1_000,
+      `the start of the app's own code is usage: ${initMs} ms before it was ready`,
+    );
   }
   const runMicros = await assertReplicasExact(db, attosOf);
   const built = await buildMicros(db);
@@ -125,7 +129,8 @@ test("an app that was deployed, called and stopped costs what its rows say, to t
   assert.equal(summary.total_replica_seconds, ms / 1000);
   assert.equal(summary.total_cpu_core_seconds, Math.round(ms * 1.5) / 1000);
   assert.deepEqual(
-    appCost.parse(await money(stage, `/apps/${appId}/cost`)).summary.combined_cost_before_discounts_micros,
+    appCost.parse(await money(stage, `/apps/${appId}/cost`)).summary
+      .combined_cost_before_discounts_micros,
     Number(runMicros + built),
   );
   const usage = usageAnswer.parse(await money(stage, "/usage?group_by=compute"));
@@ -144,7 +149,9 @@ function killReplicas({ platform }: Fixture): void {
   const folders = ["replicas", "sandbox"].map((name) => join(platform.dataDir, name));
   for (const name of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
     try {
-      const told = readFileSync(`/proc/${name}/environ`, "utf8") + readFileSync(`/proc/${name}/cmdline`, "utf8");
+      const told =
+        readFileSync(`/proc/${name}/environ`, "utf8") +
+        readFileSync(`/proc/${name}/cmdline`, "utf8");
       if (folders.some((folder) => told.includes(folder))) process.kill(Number(name), "SIGKILL");
     } catch {
       // It is gone, or not ours.
@@ -152,29 +159,52 @@ function killReplicas({ platform }: Fixture): void {
   }
 }
 
-/** The platform and its replicas end in one moment; nothing that comes after it is usage of these. */
+/**
+ * The platform and its replicas end in one moment; nothing that comes after it is usage of these.
+ */
 async function loseMachine(stage: Fixture): Promise<void> {
   const { platform, db } = stage;
-  const alive = await db.selectFrom("replicas").select("id").where("stopped_at", "is", null).execute();
+  const alive = await db
+    .selectFrom("replicas")
+    .select("id")
+    .where("stopped_at", "is", null)
+    .execute();
   await platform.end("SIGKILL");
   killReplicas(stage);
   const lostMs = Date.now();
   await until("some time has passed", () => Date.now() > lostMs + 2_000);
   await platform.restart();
   const ids = alive.map(({ id }) => id);
-  const read = () => db.selectFrom("replicas").select(["id", "seen_at", "stopped_at"]).where("id", "in", ids).execute();
-  await until("the lost replicas have ended", async () => (await read()).every((row) => row.stopped_at !== null), {
-    deadlineMs: 30_000,
-  });
+  const read = () =>
+    db
+      .selectFrom("replicas")
+      .select(["id", "seen_at", "stopped_at"])
+      .where("id", "in", ids)
+      .execute();
+  await until(
+    "the lost replicas have ended",
+    async () => (await read()).every((row) => row.stopped_at !== null),
+    {
+      deadlineMs: 30_000,
+    },
+  );
   for (const { id, stopped_at: at } of await read())
     assert.ok(at !== null && at.getTime() <= lostMs, `${id} cannot have run longer`);
 }
 
 test("a kill of the platform behind any step of metering loses and doubles nothing", async (t) => {
-  const stage = await fixture(t, { minReplicaCount: 2, maxReplicaCount: 3, cooldownPeriodSeconds: 1 });
+  const stage = await fixture(t, {
+    minReplicaCount: 2,
+    maxReplicaCount: 3,
+    cooldownPeriodSeconds: 1,
+  });
   const { platform, db, projectId } = stage;
   const usage = new UsageStage(db, new SetClock(Date.now()));
-  await usage.apply(projectId, { coupon_type: "percentage", percentage_rate: 33.33333, frequency: "forever" });
+  await usage.apply(projectId, {
+    coupon_type: "percentage",
+    percentage_rate: 33.33333,
+    frequency: "forever",
+  });
   for (const step of drawCases(meterSteps, { what: "steps of metering", max: 1 })) {
     await platform.end("SIGKILL");
     // Something is always to be posted.
@@ -187,13 +217,20 @@ test("a kill of the platform behind any step of metering loses and doubles nothi
   await until(
     "the replicas are taken over",
     async () =>
-      (await platform.api("GET", `/v2/projects/${projectId}/apps/${stage.appId}/containers`)).body.length >= 2,
+      (await platform.api("GET", `/v2/projects/${projectId}/apps/${stage.appId}/containers`)).body
+        .length >= 2,
     { deadlineMs: 30_000 },
   );
   await loseMachine(stage);
   await platform.end("SIGTERM");
 
-  const fixed = { db, clock: systemClock, log: silentLog, prices: builtInPrices, intervalMs: 1_000 };
+  const fixed = {
+    db,
+    clock: systemClock,
+    log: silentLog,
+    prices: builtInPrices,
+    intervalMs: 1_000,
+  };
   const last = new Meter({ ...fixed, postingDelayMs: 0 });
   await last.turn();
   await sql`update billing_accounts set posting_due_at = clock_timestamp()`.execute(db);

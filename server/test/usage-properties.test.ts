@@ -1,6 +1,7 @@
-// Random replicas, sizes of storage, coupons and turns of metering on a real database, some of the turns broken off by a lost connection:
-// whatever the order and the number of steps, what is charged is the exact price of the time of each replica and size, coupons take
-// off what `settle` says of all slices, and the sums and the ledger agree with both to the micro-unit.
+// Random replicas, sizes of storage, coupons and turns of metering on a real database, some of the
+// turns broken off by a lost connection: whatever the order and the number of steps, what is
+// charged is the exact price of the time of each replica and size, coupons take off what `settle`
+// says of all slices, and the sums and the ledger agree with both to the micro-unit.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -35,16 +36,25 @@ const prices: Prices = [
   { ...builtInPrices[0], validFromMs: changeMs, core: 7_777n, protectedThousandths: 1_500n },
 ];
 const seeds =
-  process.env["SLIPWAY_TEST_SEEDS"]?.split(",").map(Number) ?? drawCases([1, 2, 3, 4, 5, 6], { what: "seeds", max: 2 });
+  process.env["SLIPWAY_TEST_SEEDS"]?.split(",").map(Number) ??
+  drawCases([1, 2, 3, 4, 5, 6], { what: "seeds", max: 2 });
 
-type Known = { readonly id: ReplicaId; readonly startMs: number; stopMs: number | null; seenMs: number };
+type Known = {
+  readonly id: ReplicaId;
+  readonly startMs: number;
+  stopMs: number | null;
+  seenMs: number;
+};
 type World = {
   readonly stage: UsageStage;
   readonly seeded: Seeded;
   readonly projectId: ProjectId;
   readonly places: readonly AppPlace[];
   readonly replicas: Known[];
-  /** Coupons are applied by a platform whose clock is behind: usage from their beginning on may have been counted before. */
+  /**
+   * Coupons are applied by a platform whose clock is behind: usage from their beginning on may have
+   * been counted before.
+   */
   readonly isSkewed: boolean;
 };
 
@@ -71,7 +81,10 @@ async function stopReplica({ stage, seeded, replicas }: World): Promise<void> {
   if (running.length === 0) return;
   const replica = seeded.pick(running);
   const nowMs = stage.clock.now();
-  const earliestMs = Math.max(replica.startMs, replica.seenMs - (seeded.chance(0.2) ? 2 * hourMs : 20_000));
+  const earliestMs = Math.max(
+    replica.startMs,
+    replica.seenMs - (seeded.chance(0.2) ? 2 * hourMs : 20_000),
+  );
   replica.stopMs = seeded.integer(Math.min(earliestMs, nowMs), nowMs);
   await stage.stop(replica.id, replica.stopMs);
 }
@@ -104,14 +117,19 @@ async function applyCoupon({ stage, seeded, projectId, isSkewed }: World): Promi
       : { amount_cents: seeded.integer(1, 2_000) }),
     frequency,
     frequency_duration: frequency === "recurring" ? seeded.integer(1, 2) : null,
-    expiration_at: seeded.chance(0.5) ? new Date(nowMs + seeded.integer(1, 20 * 24) * (hourMs + 1_234)) : null,
+    expiration_at: seeded.chance(0.5)
+      ? new Date(nowMs + seeded.integer(1, 20 * 24) * (hourMs + 1_234))
+      : null,
   });
   stage.clock.atMs = rightMs;
 }
 
 /** A turn, or one that dies at a step; what it had written in the transaction is undone. */
 async function meterSome({ stage, seeded }: World): Promise<void> {
-  const options: Partial<MeterOptions> = { prices, postingDelayMs: seeded.chance(0.5) ? 0 : 3_600_000 };
+  const options: Partial<MeterOptions> = {
+    prices,
+    postingDelayMs: seeded.chance(0.5) ? 0 : 3_600_000,
+  };
   const deadly = seeded.chance(0.3) ? seeded.pick(meterSteps) : null;
   let left = seeded.integer(1, 2);
   const meter = stage.meter({
@@ -126,7 +144,15 @@ async function meterSome({ stage, seeded }: World): Promise<void> {
 async function run(world: World): Promise<void> {
   const { stage, seeded } = world;
   for (let step = 0; step < 120; step++) {
-    stage.clock.atMs += seeded.pick([1, 999, 15_000, 61_001, hourMs / 2 + 7, 3 * hourMs, 9 * hourMs]);
+    stage.clock.atMs += seeded.pick([
+      1,
+      999,
+      15_000,
+      61_001,
+      hourMs / 2 + 7,
+      3 * hourMs,
+      9 * hourMs,
+    ]);
     const what = seeded.next();
     if (what < 0.2) await startReplica(world);
     else if (what < 0.32) await stopReplica(world);
@@ -169,22 +195,45 @@ async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint
   for (const row of rows) {
     const beginMs = row.begins_at.getTime();
     const lastMs = beginMs + row.ms - 1;
-    assert.equal(Math.floor(beginMs / hourMs), Math.floor(lastMs / hourMs), "a slice lies in one hour");
+    assert.equal(
+      Math.floor(beginMs / hourMs),
+      Math.floor(lastMs / hourMs),
+      "a slice lies in one hour",
+    );
     if (isSkewed) continue;
-    assert.equal(stretchOf(borders, beginMs), stretchOf(borders, lastMs), "no border lies within a slice");
+    assert.equal(
+      stretchOf(borders, beginMs),
+      stretchOf(borders, lastMs),
+      "no border lies within a slice",
+    );
   }
   // All slices one by one, not their sums by stretch.
   const { base, drawn, net } = settle(usd, applied, usage);
   assert.equal(base.micros, total);
-  const kept = await stage.db.selectFrom("coupon_draws").selectAll().where("amount_micros", ">", "0").execute();
-  const shown = (list: readonly (readonly [string, string, string])[]) => list.map((one) => one.join(" ")).sort();
+  const kept = await stage.db
+    .selectFrom("coupon_draws")
+    .selectAll()
+    .where("amount_micros", ">", "0")
+    .execute();
+  const shown = (list: readonly (readonly [string, string, string])[]) =>
+    list.map((one) => one.join(" ")).sort();
   assert.deepEqual(
     shown(kept.map((row) => [row.application_id, row.period, row.amount_micros])),
-    shown(drawn.map(({ applicationId, period, amount }) => [applicationId, period, String(amount.micros)])),
+    shown(
+      drawn.map(({ applicationId, period, amount }) => [
+        applicationId,
+        period,
+        String(amount.micros),
+      ]),
+    ),
   );
   await assertSums(stage, projectId, total);
   const sums = await stage.sums(projectId);
-  assert.equal(sums.receivable, net.micros, "what is owed in the ledger is what was used, less what coupons take off");
+  assert.equal(
+    sums.receivable,
+    net.micros,
+    "what is owed in the ledger is what was used, less what coupons take off",
+  );
   assert.equal(sums.drawn, total - net.micros);
 }
 
@@ -193,7 +242,11 @@ async function checkStatements({ stage, projectId }: World): Promise<void> {
   const { db, clock } = stage;
   const statements = await new StatementQueries({ db, clock }).list(projectId);
   const total = statements.reduce((all, { content }) => all + BigInt(content.totalMicros), 0n);
-  assert.equal(total, (await stage.sums(projectId)).receivable, "all statements together are what is owed");
+  assert.equal(
+    total,
+    (await stage.sums(projectId)).receivable,
+    "all statements together are what is owed",
+  );
   for (const { content } of statements) {
     const lines = content.lines.reduce((all, { micros }) => all + BigInt(micros), 0n);
     assert.equal(lines, BigInt(content.usageMicros), content.period);
@@ -206,7 +259,8 @@ async function checkLedger({ stage, projectId }: World): Promise<void> {
         select -sum(e.amount_micros) from ledger_entries e join ledger_transactions t on t.id = e.transaction_id
          where t.project_id = p.project_id and t.period = p.period and e.account = 'revenue'), 0) as posted
       from usage_posted p where p.project_id = ${projectId}`.execute(stage.db);
-  for (const { period, used, posted } of rows) assert.equal(posted, used, `the ledger's usage of ${period}`);
+  for (const { period, used, posted } of rows)
+    assert.equal(posted, used, `the ledger's usage of ${period}`);
   const { rows: slices } = await sql<{ at: Date; micros: string }>`
     select begins_at as at, amount_micros as micros from usage_slices`.execute(stage.db);
   const byMonth = new Map<string, bigint>();
@@ -214,15 +268,22 @@ async function checkLedger({ stage, projectId }: World): Promise<void> {
     const period = periodOf(at.getTime());
     byMonth.set(period, (byMonth.get(period) ?? 0n) + BigInt(micros));
   }
-  for (const { period, used } of rows) assert.equal(BigInt(used), byMonth.get(period) ?? 0n, period);
-  const { rows: balances } = await sql<{ id: string; balance: string; drawn: string; granted: string }>`
+  for (const { period, used } of rows)
+    assert.equal(BigInt(used), byMonth.get(period) ?? 0n, period);
+  const { rows: balances } = await sql<{
+    id: string;
+    balance: string;
+    drawn: string;
+    granted: string;
+  }>`
     select a.id, a.balance_micros as balance,
            coalesce((select sum(amount_micros) from coupon_draws d where d.application_id = a.id), 0) as drawn,
            coalesce((select -sum(e.amount_micros) from ledger_entries e join ledger_transactions t on t.id = e.transaction_id
               where e.application_id = a.id and t.kind = 'coupon.grant' and e.account = 'coupon_credit'), 0) as granted
       from coupon_applications a`.execute(stage.db);
   for (const { id, balance, drawn, granted } of balances) {
-    if (granted !== "0") assert.equal(BigInt(balance), BigInt(granted) - BigInt(drawn), `the credit of ${id}`);
+    if (granted !== "0")
+      assert.equal(BigInt(balance), BigInt(granted) - BigInt(drawn), `the credit of ${id}`);
   }
 }
 
@@ -231,7 +292,14 @@ for (const seed of seeds) {
     const stage = await usageStage(t, Date.UTC(2026, 0, 28, 21, 7));
     const projectId = await stage.addProject();
     const places = [await stage.addApp(projectId, "one"), await stage.addApp(projectId, "two")];
-    const world: World = { stage, seeded: new Seeded(seed), projectId, places, replicas: [], isSkewed: seed % 2 === 0 };
+    const world: World = {
+      stage,
+      seeded: new Seeded(seed),
+      projectId,
+      places,
+      replicas: [],
+      isSkewed: seed % 2 === 0,
+    };
     await run(world);
     const last = stage.meter({ prices });
     await last.turn();

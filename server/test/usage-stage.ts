@@ -1,5 +1,5 @@
-// What tests of usage have in common: a project on a real database with rows of replicas and builds as the platform leaves
-// them, time that the test moves, and the meter.
+// What tests of usage have in common: a project on a real database with rows of replicas and builds
+// as the platform leaves them, time that the test moves, and the meter.
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
 import { sql } from "kysely";
@@ -31,10 +31,17 @@ import { addInstance } from "#test/support/instances.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { testDatabase } from "./support/database.ts";
 
-/** What replicas of a test cost by the built-in prices: one core, 2 GB, no GPU. In micro-units per second: 6.55 + 2 × 2.22. */
+/**
+ * What replicas of a test cost by the built-in prices: one core, 2 GB, no GPU. In micro-units per
+ * second: 6.55 + 2 × 2.22.
+ */
 export const plainMicrosPerSecond = 10.99;
 
-export type AppPlace = { readonly appId: AppId; readonly releaseId: ReleaseId; readonly buildId: BuildId };
+export type AppPlace = {
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly buildId: BuildId;
+};
 
 /** A clock that says what it is told. */
 export class SetClock implements Clock {
@@ -65,12 +72,23 @@ export class UsageStage {
     this.db = db;
     this.clock = clock;
     this.rows = new ReplicaStore(db);
-    this.coupons = new CouponUseCases({ db, clock, plans: new PlanUseCases({ db, plans: plansOfNoFile, clock }) });
+    this.coupons = new CouponUseCases({
+      db,
+      clock,
+      plans: new PlanUseCases({ db, plans: plansOfNoFile, clock }),
+    });
   }
 
   meter(options: Partial<MeterOptions> = {}): Meter {
     const { db, clock } = this;
-    const fixed = { db, clock, log: silentLog, prices: builtInPrices, intervalMs: 1_000, postingDelayMs: 0 };
+    const fixed = {
+      db,
+      clock,
+      log: silentLog,
+      prices: builtInPrices,
+      intervalMs: 1_000,
+      postingDelayMs: 0,
+    };
     return new Meter({ ...fixed, ...options });
   }
 
@@ -83,16 +101,31 @@ export class UsageStage {
   /** An app with one build that is left alone by the meter, and a release. */
   async addApp(projectId: ProjectId, name = "app"): Promise<AppPlace> {
     const { db } = this;
-    const place = { appId: appIdOf(projectId, name), buildId: newBuildId(), releaseId: newReleaseId() };
+    const place = {
+      appId: appIdOf(projectId, name),
+      buildId: newBuildId(),
+      releaseId: newReleaseId(),
+    };
     await db
       .insertInto("apps")
       .values({ id: place.appId, project_id: projectId, name, request: toJson({}) })
       .execute();
     const of = { project_id: projectId, app_id: place.appId };
-    const build = { ...of, number: 1, cause: "create", status: "success", request: toJson({}) } as const;
+    const build = {
+      ...of,
+      number: 1,
+      cause: "create",
+      status: "success",
+      request: toJson({}),
+    } as const;
     await db
       .insertInto("builds")
-      .values({ id: place.buildId, ...build, ended_at: new Date(this.clock.now()), is_metered: true })
+      .values({
+        id: place.buildId,
+        ...build,
+        ended_at: new Date(this.clock.now()),
+        is_metered: true,
+      })
       .execute();
     const release = { ...of, build_id: place.buildId, settings: toJson({}), artifact: toJson({}) };
     const facts = { number: 1, cause: "create", state: "live" } as const;
@@ -135,7 +168,11 @@ export class UsageStage {
       createdAt: startMs,
       ...wish,
     });
-    await this.rows.change(replicaId, { kind: "started", at: startMs, address: { host: "127.0.0.1", port: 1 } });
+    await this.rows.change(replicaId, {
+      kind: "started",
+      at: startMs,
+      address: { host: "127.0.0.1", port: 1 },
+    });
     return replicaId;
   }
 
@@ -144,12 +181,23 @@ export class UsageStage {
   }
 
   async stop(replicaId: ReplicaId, at: number): Promise<void> {
-    await this.rows.change(replicaId, { kind: "stopped", at, reason: "It was stopped.", exitCode: 0 });
+    await this.rows.change(replicaId, {
+      kind: "stopped",
+      at,
+      reason: "It was stopped.",
+      exitCode: 0,
+    });
   }
 
-  /** The volume of the project holds so many MB from an instant on, instead of what it held; 0: nothing. */
+  /**
+   * The volume of the project holds so many MB from an instant on, instead of what it held; 0:
+   * nothing.
+   */
   async hold(projectId: ProjectId, sizeMb: number, at: number): Promise<void> {
-    const open = this.db.updateTable("volume_uses").where("project_id", "=", projectId).where("ended_at", "is", null);
+    const open = this.db
+      .updateTable("volume_uses")
+      .where("project_id", "=", projectId)
+      .where("ended_at", "is", null);
     await open.set({ seen_at: new Date(at), ended_at: new Date(at) }).execute();
     const row = { id: randomUUID(), project_id: projectId, size_mb: sizeMb };
     if (sizeMb === 0) return;
@@ -161,7 +209,10 @@ export class UsageStage {
 
   /** The volume of the project was counted, and holds the same. */
   async holds(projectId: ProjectId, at: number): Promise<void> {
-    const open = this.db.updateTable("volume_uses").where("project_id", "=", projectId).where("ended_at", "is", null);
+    const open = this.db
+      .updateTable("volume_uses")
+      .where("project_id", "=", projectId)
+      .where("ended_at", "is", null);
     await open.set({ seen_at: new Date(at) }).execute();
   }
 
@@ -169,7 +220,11 @@ export class UsageStage {
   async addBuild(
     projectId: ProjectId,
     place: AppPlace,
-    given: { readonly startedMs: number; readonly environment?: readonly [number, number]; readonly number: number },
+    given: {
+      readonly startedMs: number;
+      readonly environment?: readonly [number, number];
+      readonly number: number;
+    },
   ): Promise<BuildId> {
     const id = newBuildId();
     const [from, to] = given.environment ?? [];
@@ -222,7 +277,17 @@ export class UsageStage {
   async sums(
     projectId: ProjectId,
   ): Promise<
-    Record<"slices" | "days" | "months" | "projectDays" | "stretches" | "posted" | "receivable" | "drawn", bigint>
+    Record<
+      | "slices"
+      | "days"
+      | "months"
+      | "projectDays"
+      | "stretches"
+      | "posted"
+      | "receivable"
+      | "drawn",
+      bigint
+    >
   > {
     const { rows } = await sql<Record<string, string>>`
       select (select coalesce(sum(amount_micros), 0) from usage_slices where project_id = ${projectId}) as slices,
@@ -251,7 +316,10 @@ export class UsageStage {
 }
 
 /** A stage whose time begins at `atMs`; everything is gone after the test. */
-export async function usageStage(t: TestContext, atMs = Date.UTC(2026, 0, 10, 12)): Promise<UsageStage> {
+export async function usageStage(
+  t: TestContext,
+  atMs = Date.UTC(2026, 0, 10, 12),
+): Promise<UsageStage> {
   const { db } = await testDatabase(t);
   return new UsageStage(db, new SetClock(atMs));
 }

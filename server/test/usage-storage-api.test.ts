@@ -12,7 +12,8 @@ test("storage has its own sums in cost and usage, and its own line in statements
   const clock = new SetClock(noon);
   const api = await startManagementApi(t, { clock });
   const usage = new UsageStage(api.db, clock);
-  const get = (path: string): Promise<ApiAnswer> => api.call("GET", `/v2/projects/${api.projectId}${path}`);
+  const get = (path: string): Promise<ApiAnswer> =>
+    api.call("GET", `/v2/projects/${api.projectId}${path}`);
   const ran = Math.round(3_600 * plainMicrosPerSecond);
   const place = await usage.addApp(api.projectId, "one");
   await usage.stop(await usage.addReplica(api.projectId, place, noon - hour), noon);
@@ -23,10 +24,17 @@ test("storage has its own sums in cost and usage, and its own line in statements
   const micros = Math.round((1_000 * 50_000) / 720);
   const { summary } = projectCost.parse((await get("/cost")).body);
   assert.deepEqual(
-    [summary.storage_cost_micros, summary.run_cost_micros, summary.combined_cost_before_discounts_micros],
+    [
+      summary.storage_cost_micros,
+      summary.run_cost_micros,
+      summary.combined_cost_before_discounts_micros,
+    ],
     [micros, ran, micros + ran],
   );
-  assert.deepEqual([summary.total_storage_gb_seconds, summary.total_memory_gb_seconds], [1_100 * 3_600, 2 * 3_600]);
+  assert.deepEqual(
+    [summary.total_storage_gb_seconds, summary.total_memory_gb_seconds],
+    [1_100 * 3_600, 2 * 3_600],
+  );
   const ofApp = appCost.parse((await get("/apps/one/cost")).body).summary;
   assert.deepEqual([ofApp.storage_cost_micros, ofApp.total_storage_gb_seconds], [0, 0]);
   for (const [grouping, keys] of [
@@ -40,7 +48,10 @@ test("storage has its own sums in cost and usage, and its own line in statements
     );
     const stored = items.find((item) => item.app_id === "" || item.compute === "storage");
     assert.deepEqual([stored?.cost_micros, stored?.storage_gb_seconds], [micros, 1_100 * 3_600]);
-    assert.deepEqual([stored?.replica_seconds, stored?.memory_gb_seconds, stored?.build_seconds], [0, 0, 0]);
+    assert.deepEqual(
+      [stored?.replica_seconds, stored?.memory_gb_seconds, stored?.build_seconds],
+      [0, 0, 0],
+    );
     assert.equal(total.cost_micros, micros + ran);
   }
   const path = "/billing/statements/2026-11";
@@ -51,6 +62,12 @@ test("storage has its own sums in cost and usage, and its own line in statements
     ["", micros, 1_100 * 3_600, 0],
   );
   const csv = String((await get(`${path}?format=csv`)).body);
-  assert.match(csv, /\r\n2026-11,usage,,storage,storage,,,3600,0,0,0,0,3960000,,,,0\.069444,USD\r\n/);
-  assert.match(String((await get(`${path}?format=html`)).body), /<td>persistent storage<\/td><td>storage<\/td>/);
+  assert.match(
+    csv,
+    /\r\n2026-11,usage,,storage,storage,,,3600,0,0,0,0,3960000,,,,0\.069444,USD\r\n/,
+  );
+  assert.match(
+    String((await get(`${path}?format=html`)).body),
+    /<td>persistent storage<\/td><td>storage<\/td>/,
+  );
 });

@@ -1,4 +1,5 @@
-// The history of what apps use: measured by the minute, told as charts, bounded for an app with many replicas, gone when it is old.
+// The history of what apps use: measured by the minute, told as charts, bounded for an app with
+// many replicas, gone when it is old.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
@@ -18,7 +19,10 @@ import { movableClock } from "./support/movable-clock.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { until } from "./support/until.ts";
 
-type Shown = { readonly timestamps: string[]; readonly series: { name: string; data: (string | null)[] }[] };
+type Shown = {
+  readonly timestamps: string[];
+  readonly series: { name: string; data: (string | null)[] }[];
+};
 type Charts = Record<keyof typeof resourceMetrics.shape, Shown>;
 
 const minuteMs = 60_000;
@@ -29,7 +33,10 @@ async function createApp(api: ApiUnderTest, name: string): Promise<AppId> {
 }
 
 async function chartsOf(api: ApiUnderTest, appId: string, query = ""): Promise<Charts> {
-  const answer = await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}/resource-metrics?${query}`);
+  const answer = await api.call(
+    "GET",
+    `/v2/projects/${api.projectId}/apps/${appId}/resource-metrics?${query}`,
+  );
   assert.equal(answer.status, 200, JSON.stringify(answer.body));
   return resourceMetrics.parse(answer.body);
 }
@@ -38,11 +45,18 @@ async function chartsOf(api: ApiUnderTest, appId: string, query = ""): Promise<C
 function pointsOf({ timestamps, series }: Shown, name: string): [string | undefined, string][] {
   const data = series.find((one) => one.name === name)?.data ?? [];
   assert.ok(data.length === 0 || data.length === timestamps.length);
-  return data.flatMap((point, index) => (point === null ? [] : [[timestamps[index], point] as [string, string]]));
+  return data.flatMap((point, index) =>
+    point === null ? [] : [[timestamps[index], point] as [string, string]],
+  );
 }
 
 /** The counters of an app, after calls that took so long; `failedTotal` of them failed. */
-function counted(appId: AppId, receivedTotal: number, took: readonly number[] = [], failedTotal = 0): CountedCalls {
+function counted(
+  appId: AppId,
+  receivedTotal: number,
+  took: readonly number[] = [],
+  failedTotal = 0,
+): CountedCalls {
   const durations = new Histogram();
   for (const ms of took) durations.add(ms);
   return { appId, receivedTotal, failedTotal, durations };
@@ -54,7 +68,12 @@ async function startStage(t: Parameters<typeof startManagementApi>[0]) {
   clock.moveMs = 3_600_000 - (clock.now() % 3_600_000) + 5_000;
   const api = await startManagementApi(t, { clock });
   const state = {
-    replicas: [] as { replicaId: ReplicaId; appId: AppId; state: "ready" | "starting"; beganAtMs: number }[],
+    replicas: [] as {
+      replicaId: ReplicaId;
+      appId: AppId;
+      state: "ready" | "starting";
+      beganAtMs: number;
+    }[],
     usage: new Map<ReplicaId, ReplicaUsage>(),
     calls: [] as CountedCalls[],
   };
@@ -82,10 +101,18 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
     { replicaId: two, appId, state: "starting", beganAtMs: beganAtMs + 1 },
   ];
   state.calls = [counted(appId, 7, [3, 3, 3, 400, 2_000_000], 2), counted(other, 0)];
-  state.usage.set(one, { cpuSeconds: 20, memoryBytes: 1000, gpu: { utilization: 0.5, memoryBytes: 5 } });
+  state.usage.set(one, {
+    cpuSeconds: 20,
+    memoryBytes: 1000,
+    gpu: { utilization: 0.5, memoryBytes: 5 },
+  });
   await history.measure();
   clock.moveMs += minuteMs;
-  state.usage.set(one, { cpuSeconds: 50, memoryBytes: 3000, gpu: { utilization: 1, memoryBytes: 5 } });
+  state.usage.set(one, {
+    cpuSeconds: 50,
+    memoryBytes: 3000,
+    gpu: { utilization: 1, memoryBytes: 5 },
+  });
   state.calls = [counted(appId, 9, [3, 3, 3, 3, 3, 400, 2_000_000], 2)];
   await history.measure();
 
@@ -119,7 +146,8 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
     [hour, "2"],
     [second, "0"],
   ]);
-  // Within the range of 2.5 to 5 ms, and 250 to 500; what takes longer than the last range has an end is its beginning.
+  // Within the range of 2.5 to 5 ms, and 250 to 500; what takes longer than the last range has an
+  // end is its beginning.
   assert.deepEqual(
     pointsOf(charts.latency, "p50"),
     [
@@ -129,7 +157,10 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
   );
   assert.deepEqual(pointsOf(charts.latency, "p99")[0], [hour, "900000"]);
   assert.deepEqual((await chartsOf(api, appId, `start=${hour}&containerId=r-two`)).cpu.series, []);
-  assert.deepEqual((await chartsOf(api, other, `start=${hour}`)).requests.series[0]?.data.filter(Boolean), []);
+  assert.deepEqual(
+    (await chartsOf(api, other, `start=${hour}`)).requests.series[0]?.data.filter(Boolean),
+    [],
+  );
 
   await goesOnInAnotherProcess({ api, clock, state, parts }, appId, hour);
 });
@@ -145,9 +176,17 @@ async function goesOnInAnotherProcess(
   await new UseHistory(parts).measure();
   clock.moveMs += 25 * 60 * minuteMs;
   const day = await chartsOf(api, appId, `start=${hour}&resolution=high`);
-  assert.deepEqual(pointsOf(day.requests, "requests"), [[hour, "12"]], "a quarter of an hour is one point");
+  assert.deepEqual(
+    pointsOf(day.requests, "requests"),
+    [[hour, "12"]],
+    "a quarter of an hour is one point",
+  );
   assert.deepEqual(pointsOf(day.failures, "failures"), [[hour, "3"]]);
-  assert.deepEqual(pointsOf(day.latency, "p50"), [[hour, "4.38"]], "of six short calls and three long ones");
+  assert.deepEqual(
+    pointsOf(day.latency, "p50"),
+    [[hour, "4.38"]],
+    "of six short calls and three long ones",
+  );
   assert.equal(pointsOf(day.memory, "r-one")[0]?.[1], String(Math.round((1000 + 3000 + 3000) / 3)));
 }
 
@@ -160,7 +199,8 @@ test("an app with very many replicas has as many rows as one with twenty, and th
     state: "ready" as const,
     beganAtMs: clock.monotonicMs() - 1000 + index,
   }));
-  for (const { replicaId } of state.replicas) state.usage.set(replicaId, { cpuSeconds: 0, memoryBytes: 10 });
+  for (const { replicaId } of state.replicas)
+    state.usage.set(replicaId, { cpuSeconds: 0, memoryBytes: 10 });
   await history.measure();
   const { count } = await api.db
     .selectFrom("app_uses")
@@ -187,9 +227,9 @@ test("rows of minutes go after a day, the others after a month, and nothing is t
       new AbortController().signal,
     );
   const stepsLeft = async () =>
-    (await api.db.selectFrom("app_uses").select("step_seconds").orderBy("step_seconds").execute()).map(
-      (row) => row.step_seconds,
-    );
+    (
+      await api.db.selectFrom("app_uses").select("step_seconds").orderBy("step_seconds").execute()
+    ).map((row) => row.step_seconds);
   await remove();
   assert.deepEqual(await stepsLeft(), [60, 900]);
   clock.moveMs += 26 * 60 * minuteMs;
@@ -204,7 +244,8 @@ test("rows of minutes go after a day, the others after a month, and nothing is t
     String(year.cpu.timestamps.length),
   );
   assert.deepEqual(
-    (await chartsOf(api, appId, "start=2020-01-02T00:00:00Z&end=2020-01-03T00:00:00Z")).cpu.timestamps,
+    (await chartsOf(api, appId, "start=2020-01-02T00:00:00Z&end=2020-01-03T00:00:00Z")).cpu
+      .timestamps,
     [],
   );
 });
@@ -235,7 +276,10 @@ test("parameters that fit nothing are refused by name", async (t) => {
     "containerId=a%20b",
     "step=5",
   ]) {
-    const answer = await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}/resource-metrics?${query}`);
+    const answer = await api.call(
+      "GET",
+      `/v2/projects/${api.projectId}/apps/${appId}/resource-metrics?${query}`,
+    );
     assert.equal(answer.status, 400, query);
     assert.match(answer.body.message, new RegExp(query.split("=")[0] ?? ""), query);
   }

@@ -71,7 +71,13 @@ test("a client that was gone while it waited leaves no timer behind", async (t) 
     }
   }
   const reply = { hijack: () => undefined, getHeaders: () => ({}), raw: response };
-  const given = { file, first: 0, last: 49_999_999, clock: new CountingClock(), stopping: t.signal };
+  const given = {
+    file,
+    first: 0,
+    last: 49_999_999,
+    clock: new CountingClock(),
+    stopping: t.signal,
+  };
   await sendBytes({ request, reply } as never, 200, given);
   assert.equal(timers.size, 0);
 });

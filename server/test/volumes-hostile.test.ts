@@ -1,5 +1,5 @@
-// Paths and files that mean harm: whatever a caller names and an app plants, nothing outside the volume is read, written, listed
-// or removed, and nothing hangs.
+// Paths and files that mean harm: whatever a caller names and an app plants, nothing outside the
+// volume is read, written, listed or removed, and nothing hangs.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -88,7 +88,11 @@ test("paths that lead out of the volume are refused, and names are taken as they
       await api.call("DELETE", `${volume}/rm?file_path=${sent(`${path}/`)}`),
     ];
     for (const { status, body } of answers) {
-      assert.deepEqual([status, /^(?:file_path|dir) is/.test(body.message)], [400, true], `${path} ${body.message}`);
+      assert.deepEqual(
+        [status, /^(?:file_path|dir) is/.test(body.message)],
+        [400, true],
+        `${path} ${body.message}`,
+      );
     }
   }
   for (const raw of ["%ff%fe", "%c0%ae%c0%ae", "%ed%a0%80", "%"]) {
@@ -96,13 +100,23 @@ test("paths that lead out of the volume are refused, and names are taken as they
     assert.ok(status === 400 || status === 404, `${raw} ${status}`);
   }
   for (const path of ordinaryPaths) {
-    const begun = await api.call("POST", `${volume}/cp/initialize`, { body: { file_path: path, part_count: 0 } });
+    const begun = await api.call("POST", `${volume}/cp/initialize`, {
+      body: { file_path: path, part_count: 0 },
+    });
     const complete = { upload_id: begun.body.upload_id, file_path: path, parts: [] };
-    assert.equal((await api.call("POST", `${volume}/cp/complete`, { body: complete })).status, 200, path);
+    assert.equal(
+      (await api.call("POST", `${volume}/cp/complete`, { body: complete })).status,
+      200,
+      path,
+    );
     assert.equal(statSync(join(folder, path)).size, 0, path);
     const { body } = await api.call("GET", `${volume}/download?file_path=${sent(path)}`);
     assert.equal((await fetch(body.url)).status, 200, path);
-    assert.equal((await api.call("DELETE", `${volume}/rm?file_path=${sent(path)}`)).status, 200, path);
+    assert.equal(
+      (await api.call("DELETE", `${volume}/rm?file_path=${sent(path)}`)).status,
+      200,
+      path,
+    );
   }
   assert.deepEqual(readdirSync(api.storageDir).toSorted(), [".incoming", "other", api.projectId]);
   assert.equal(readFileSync(join(api.storageDir, "other"), "utf8"), "of somebody else");
@@ -179,7 +193,10 @@ test("a folder is removed with the links, closed folders and deep paths in it, a
   const { files, outside, root, storageDir, path } = stage(t);
   mkdirSync(join(root, "gone/closed"), { recursive: true, mode: 0o000 });
   symlinkSync(outside, join(root, "gone/link"));
-  writeFileSync(Buffer.concat([Buffer.from(join(root, "gone/")), Buffer.from([0xff, 0xfe])]), "not UTF-8");
+  writeFileSync(
+    Buffer.concat([Buffer.from(join(root, "gone/")), Buffer.from([0xff, 0xfe])]),
+    "not UTF-8",
+  );
   const deep = `cd "${join(root, "gone")}"; for i in $(seq 1 60); do mkdir ${"d".repeat(200)}; cd ${"d".repeat(200)}; done`;
   execFileSync("bash", ["-c", deep]);
   await files.removeFolder(path("gone"));
@@ -201,7 +218,10 @@ test("a folder that an app swaps for a link all the time leads nowhere", async (
   const { files, outside, root, path, read, write, list } = stage(t);
   mkdirSync(join(root, "d/sub"), { recursive: true });
   symlinkSync(outside, join(root, "link"));
-  const app = spawn("python3", ["-c", swapper], { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
+  const app = spawn("python3", ["-c", swapper], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const ended = once(app, "exit");
   t.after(async () => {
     app.kill("SIGKILL");
@@ -221,7 +241,9 @@ test("a folder that an app swaps for a link all the time leads nowhere", async (
   for (let round = 0; round < 60; round++) {
     await attempt("written", () => write("d/new", "mine"));
     await attempt("read", async () => assert.equal(await read("d/new"), "mine"));
-    await attempt("read", async () => assert.ok((await list("d")).every(({ name }) => name !== "secret")));
+    await attempt("read", async () =>
+      assert.ok((await list("d")).every(({ name }) => name !== "secret")),
+    );
     await attempt("written", () => write("d/sub/new", "mine"));
     await assert.rejects(read("d/secret"), refused);
     await assert.rejects(files.remove(path("d/secret")), refused);
@@ -239,7 +261,8 @@ test(
     const user = 0x70000001;
     const { files, root, path, write, read } = stage(t, () => user);
     await write("a/b/file", "x");
-    for (const name of ["", "a", "a/b", "a/b/file"]) assert.equal(statSync(join(root, name)).uid, user, name);
+    for (const name of ["", "a", "a/b", "a/b/file"])
+      assert.equal(statSync(join(root, name)).uid, user, name);
     assert.equal(statSync(join(root, "a/b/file")).mode & 0o777, 0o644);
     execFileSync("chown", ["12345", join(root, "a/b/file"), join(root, "a")]);
     execFileSync("chmod", ["000", join(root, "a/b/file")]);
@@ -252,7 +275,8 @@ test(
 
 test("lists of a project wait for each other, so that large folders leave time to everything else", async () => {
   const waiting: (() => void)[] = [];
-  const list = () => new Promise<readonly StoredEntry[]>((resolve) => waiting.push(() => resolve([])));
+  const list = () =>
+    new Promise<readonly StoredEntry[]>((resolve) => waiting.push(() => resolve([])));
   const { listFiles } = volumeHandlers({
     volumes: { list },
     ownerKeyOf: () => Promise.resolve("somebody"),
@@ -263,7 +287,10 @@ test("lists of a project wait for each other, so that large folders leave time t
   };
   const all = Array.from({ length: 23 }, () => listFiles(call as unknown as ApiCall));
   const message = /requests for lists of files at once: .* 20 wait/;
-  const isRefused = assert.rejects(all.pop() ?? Promise.resolve(), { code: "rate_limited", message });
+  const isRefused = assert.rejects(all.pop() ?? Promise.resolve(), {
+    code: "rate_limited",
+    message,
+  });
   await until("some begin", () => waiting.length >= 2);
   assert.equal(waiting.length, 2);
   await isRefused;

@@ -1,4 +1,5 @@
-// Volumes on a whole platform: apps and the API see the same files, and what was acknowledged survives a kill.
+// Volumes on a whole platform: apps and the API see the same files, and what was acknowledged
+// survives a kill.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -69,10 +70,15 @@ async function put(url: string, body: Buffer): Promise<string | null> {
 test("an app reads and changes what was uploaded, and what it writes is downloaded", async (t) => {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": main });
-  const { platform, volume, begin, complete, download } = await stage(t, { SLIPWAY_GIT_URL: server.urlTemplate });
+  const { platform, volume, begin, complete, download } = await stage(t, {
+    SLIPWAY_GIT_URL: server.urlTemplate,
+  });
   const upload = async (path: string, text: string): Promise<void> => {
     const { upload_id: id, parts } = await begin(path, 1);
-    assert.equal((await complete(id, path, [await put(parts[0].url, Buffer.from(text))])).status, 200);
+    assert.equal(
+      (await complete(id, path, [await put(parts[0].url, Buffer.from(text))])).status,
+      200,
+    );
   };
   // Before any app of the project has run.
   await upload("/data/words.txt", "uploaded");
@@ -93,22 +99,27 @@ test("an app reads and changes what was uploaded, and what it writes is download
   assert.equal(await call("read", { path: "data/deep/other.txt" }), "beside it");
   await call("plant", {});
   for (const path of ["passwd", "top/etc/passwd", "pipe"]) {
-    assert.equal((await platform.api("GET", `${volume}/download?file_path=${path}`)).status, 422, path);
+    assert.equal(
+      (await platform.api("GET", `${volume}/download?file_path=${path}`)).status,
+      422,
+      path,
+    );
   }
   assert.equal((await platform.api("DELETE", `${volume}/rm?file_path=data/`)).status, 200);
-  assert.deepEqual(await call("add", { path: "new/x", text: "" }).then((names) => (names as string[]).toSorted()), [
-    "new",
-    "passwd",
-    "pipe",
-    "top",
-  ]);
+  assert.deepEqual(
+    await call("add", { path: "new/x", text: "" }).then((names) => (names as string[]).toSorted()),
+    ["new", "passwd", "pipe", "top"],
+  );
   const removed = join(platform.dataDir, "storage", ".removed");
   await until("its space is freed", async () => (await readdir(removed)).length === 0);
 });
 
 test("what a volume holds is billed for the time that it is there, across kills of the platform", async (t) => {
   const folder = temporaryFolder(t);
-  await writeFile(join(folder, "prices.toml"), "[[prices]]\nstorage_gb_month = 1000\nstorage_free_gb = 0\n");
+  await writeFile(
+    join(folder, "prices.toml"),
+    "[[prices]]\nstorage_gb_month = 1000\nstorage_free_gb = 0\n",
+  );
   const { db, url } = await testDatabase(t);
   const { platform, volume, begin, complete } = await stage(t, {
     SLIPWAY_DATABASE_URL: url.reveal(),
@@ -118,10 +129,17 @@ test("what a volume holds is billed for the time that it is there, across kills 
   const { projectId } = platform.bootstrap;
   const upload = async (path: string): Promise<void> => {
     const { upload_id: id, parts } = await begin(path, 1);
-    assert.equal((await complete(id, path, [await put(parts[0].url, randomBytes(4_000_000))])).status, 200);
+    assert.equal(
+      (await complete(id, path, [await put(parts[0].url, randomBytes(4_000_000))])).status,
+      200,
+    );
   };
   const sizes = async () =>
-    await db.selectFrom("volume_uses").select(["size_mb", "ended_at", "is_metered"]).orderBy("began_at").execute();
+    await db
+      .selectFrom("volume_uses")
+      .select(["size_mb", "ended_at", "is_metered"])
+      .orderBy("began_at")
+      .execute();
   const isCounted = (sizeMb: number) => async (): Promise<boolean> =>
     (await sizes()).some((row) => row.size_mb === sizeMb && row.ended_at === null);
   await upload("one");
@@ -139,7 +157,9 @@ test("what a volume holds is billed for the time that it is there, across kills 
     (await sizes()).map((row) => row.size_mb),
     [4, 8],
   );
-  const prices = [{ ...builtInPrices[0], storageGbMonth: 1_000_000_000_000n, storageFree: 0n }] as const;
+  const prices = [
+    { ...builtInPrices[0], storageGbMonth: 1_000_000_000_000n, storageFree: 0n },
+  ] as const;
   const stored = await assertStorageExact(
     db,
     (size, fromMs, toMs) => BigInt(toMs - fromMs) * storageRateAt(prices, size, fromMs),
@@ -163,10 +183,16 @@ test("an upload goes on after a kill, the old file stays until it is complete, a
     await platform.restart();
   };
   const old = await begin("f", 1);
-  assert.equal((await complete(old.upload_id, "f", [await put(old.parts[0].url, Buffer.from("old"))])).status, 200);
+  assert.equal(
+    (await complete(old.upload_id, "f", [await put(old.parts[0].url, Buffer.from("old"))])).status,
+    200,
+  );
   const { upload_id: id, parts } = await begin("f", 3);
   const send = (number: number): Promise<string | null> =>
-    put(here(platform, parts[number - 1].url), content.subarray((number - 1) * partBytes, number * partBytes));
+    put(
+      here(platform, parts[number - 1].url),
+      content.subarray((number - 1) * partBytes, number * partBytes),
+    );
   const third = await send(3);
   const first = await send(1);
   await kill();

@@ -1,4 +1,5 @@
-// Files of volumes through the API: the conversation of clients, ranges, sizes, and what survives a cut.
+// Files of volumes through the API: the conversation of clients, ranges, sizes, and what survives a
+// cut.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -18,7 +19,12 @@ import { createServer, type ServerResponse } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { begunVolumeUpload, fileList, partBytes, volumeList } from "@slipway/contract/volume-routes.ts";
+import {
+  begunVolumeUpload,
+  fileList,
+  partBytes,
+  volumeList,
+} from "@slipway/contract/volume-routes.ts";
 import { sendBytes } from "#api/file-answer.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { removeOld } from "#lib/retention.ts";
@@ -41,7 +47,11 @@ async function stage(t: TestContext, options: Parameters<typeof startManagementA
     assert.equal(status, 200, JSON.stringify(body));
     return begunVolumeUpload.parse(body);
   };
-  const complete = async (upload_id: string, file_path: string, etags: readonly (string | null)[]) =>
+  const complete = async (
+    upload_id: string,
+    file_path: string,
+    etags: readonly (string | null)[],
+  ) =>
     await api.call("POST", `${volume}/cp/complete?region=us-east-1`, {
       body: {
         upload_id,
@@ -63,20 +73,32 @@ async function stage(t: TestContext, options: Parameters<typeof startManagementA
     return await complete(begun.upload_id, path, etags);
   };
   const addressOf = async (path: string): Promise<string> => {
-    const answer = await api.call("GET", `${volume}/download?region=x&file_path=${encodeURIComponent(path)}`);
+    const answer = await api.call(
+      "GET",
+      `${volume}/download?region=x&file_path=${encodeURIComponent(path)}`,
+    );
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
     return answer.body.url;
   };
-  const list = async (query = "") => fileList.parse((await api.call("GET", `${volume}/ls?region=x${query}`)).body);
-  const remove = (path: string) => api.call("DELETE", `${volume}/rm?region=x&file_path=${encodeURIComponent(path)}`);
+  const list = async (query = "") =>
+    fileList.parse((await api.call("GET", `${volume}/ls?region=x${query}`)).body);
+  const remove = (path: string) =>
+    api.call("DELETE", `${volume}/rm?region=x&file_path=${encodeURIComponent(path)}`);
   return { api, folder, volume, begin, complete, upload, addressOf, list, remove };
 }
 
 /** As clients send it: without a token. */
-async function put(url: string, body: Buffer): Promise<{ status: number; etag: string | null; body: Json }> {
+async function put(
+  url: string,
+  body: Buffer,
+): Promise<{ status: number; etag: string | null; body: Json }> {
   const headers = { "content-type": "application/octet-stream" };
   const response = await fetch(url, { method: "PUT", headers, body: new Uint8Array(body) });
-  return { status: response.status, etag: response.headers.get("etag"), body: await response.json() };
+  return {
+    status: response.status,
+    etag: response.headers.get("etag"),
+    body: await response.json(),
+  };
 }
 
 /** Without a Content-Length. */
@@ -88,7 +110,11 @@ async function putChunked(url: string, body: Buffer): Promise<{ status: number; 
 
 async function get(url: string, headers: Record<string, string> = {}) {
   const response = await fetch(url, { headers });
-  return { status: response.status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
+  return {
+    status: response.status,
+    headers: response.headers,
+    bytes: Buffer.from(await response.arrayBuffer()),
+  };
 }
 
 test("a file goes up in parts of any order and comes down the same", async (t) => {
@@ -99,13 +125,18 @@ test("a file goes up in parts of any order and comes down the same", async (t) =
   const { status, headers, bytes } = await get(await addressOf("models/large.bin"));
   assert.deepEqual([status, bytes.equals(content)], [200, true]);
   assert.deepEqual(
-    ["content-type", "content-disposition", "x-content-type-options"].map((name) => headers.get(name)),
+    ["content-type", "content-disposition", "x-content-type-options"].map((name) =>
+      headers.get(name),
+    ),
     ["application/octet-stream", "attachment; filename*=UTF-8''large.bin", "nosniff"],
   );
   const [models] = await list();
   assert.deepEqual([models?.name, models?.is_folder], ["models", true]);
   const [file] = await list("&dir=models");
-  assert.deepEqual([file?.name, file?.is_folder, file?.size_bytes], ["large.bin", false, content.length]);
+  assert.deepEqual(
+    [file?.name, file?.is_folder, file?.size_bytes],
+    ["large.bin", false, content.length],
+  );
 });
 
 test("an empty file needs no part, or an empty one", async (t) => {
@@ -133,7 +164,10 @@ test("complete is refused until every part has arrived with its etag, and answer
     "Part 2 has not arrived: send it again.",
   ]);
   const short = await putChunked(one ?? "", Buffer.alloc(5));
-  assert.deepEqual([short.status, /every part before the last/.test(short.body.message)], [400, true]);
+  assert.deepEqual(
+    [short.status, /every part before the last/.test(short.body.message)],
+    [400, true],
+  );
   const second = await put(two ?? "", Buffer.from("end"));
   const refused = await messageOf(begun.upload_id, "f", [first.etag, second.etag]);
   assert.deepEqual(
@@ -142,15 +176,26 @@ test("complete is refused until every part has arrived with its etag, and answer
     "a part that failed is not there any more",
   );
   const again = await put(one ?? "", Buffer.alloc(partBytes, "b"));
-  assert.equal((await complete(begun.upload_id, "f", [first.etag, second.etag])).status, 409, "of what was replaced");
+  assert.equal(
+    (await complete(begun.upload_id, "f", [first.etag, second.etag])).status,
+    409,
+    "of what was replaced",
+  );
   assert.equal((await complete(begun.upload_id, "f", [again.etag])).status, 400);
   assert.equal((await complete(begun.upload_id, "other", [again.etag, second.etag])).status, 400);
   assert.equal(existsSync(folder), false, "nothing is in the volume before");
   assert.equal((await complete(begun.upload_id, "f", [again.etag, second.etag])).status, 200);
-  assert.equal((await complete(begun.upload_id, "/f", [again.etag, second.etag])).status, 200, "repeated");
+  assert.equal(
+    (await complete(begun.upload_id, "/f", [again.etag, second.etag])).status,
+    200,
+    "repeated",
+  );
   assert.equal(readFileSync(join(folder, "f"), "latin1"), `${"b".repeat(partBytes)}end`);
   const late = await put(one ?? "", Buffer.alloc(partBytes, "c"));
-  assert.deepEqual([late.status, late.body.message], [409, "The upload is complete: begin another one."]);
+  assert.deepEqual(
+    [late.status, late.body.message],
+    [409, "The upload is complete: begin another one."],
+  );
   assert.equal(readFileSync(join(folder, "f"), "latin1")[0], "b", "a late part changes nothing");
 });
 
@@ -162,7 +207,10 @@ test("a complete that was killed after the file took its place is answered when 
   renameSync(join(api.storageDir, ".incoming", begun.upload_id), join(folder, "f"));
   assert.equal((await complete(begun.upload_id, "f", [part.etag])).status, 200);
   assert.equal(readFileSync(join(folder, "f"), "utf8"), "content");
-  const entries = api.db.selectFrom("audit_log").select("outcome").where("action", "=", "volume.upload");
+  const entries = api.db
+    .selectFrom("audit_log")
+    .select("outcome")
+    .where("action", "=", "volume.upload");
   assert.deepEqual(await entries.execute(), [{ outcome: "success" }]);
 });
 
@@ -216,18 +264,32 @@ test("ranges of a file are sent, and a range that it does not have is refused", 
   }
   for (const range of ["bytes=10-", "bytes=-0"]) {
     const beyond = await get(url, { range });
-    assert.deepEqual([beyond.status, beyond.headers.get("content-range")], [416, "bytes */10"], range);
+    assert.deepEqual(
+      [beyond.status, beyond.headers.get("content-range")],
+      [416, "bytes */10"],
+      range,
+    );
   }
   const head = await fetch(url, { method: "HEAD" });
-  assert.deepEqual([head.status, head.headers.get("content-length"), await head.text()], [200, "10", ""]);
+  assert.deepEqual(
+    [head.status, head.headers.get("content-length"), await head.text()],
+    [200, "10", ""],
+  );
   const etag = head.headers.get("etag") ?? "";
   assert.equal((await get(url, { range: "bytes=1-2", "if-range": etag })).status, 206);
   writeFileSync(join(folder, "f"), "changed");
-  assert.equal((await get(url, { range: "bytes=1-2", "if-range": etag })).status, 200, "it is another file now");
+  assert.equal(
+    (await get(url, { range: "bytes=1-2", "if-range": etag })).status,
+    200,
+    "it is another file now",
+  );
   const empty = await upload("empty", Buffer.alloc(0));
   assert.equal(empty.status, 200);
   const nothing = await get(await addressOf("empty"));
-  assert.deepEqual([nothing.status, nothing.bytes.length, nothing.headers.get("content-length")], [200, 0, "0"]);
+  assert.deepEqual(
+    [nothing.status, nothing.bytes.length, nothing.headers.get("content-length")],
+    [200, 0, "0"],
+  );
 });
 
 test("a download of a file that becomes shorter breaks off, and never looks whole", async (t) => {
@@ -266,7 +328,9 @@ test("a client that takes nothing of a file for a while is disconnected, and the
   t.after(() => client.destroy());
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   const { response, isEnded } = await served;
-  await until("nothing is taken any more", () => response.writableNeedDrain).then(() => clock.advance(20_000));
+  await until("nothing is taken any more", () => response.writableNeedDrain).then(() =>
+    clock.advance(20_000),
+  );
   assert.equal(response.destroyed, false);
   await clock.advance(40_000);
   await isEnded;
@@ -284,9 +348,13 @@ test("files are removed, folders only with a slash at the end", async (t) => {
   assert.equal((await remove("/a/b/file")).status, 200);
   assert.equal((await remove("a/")).status, 200);
   assert.deepEqual(await list(), []);
-  for (const path of ["", "/", ".", "./", "//"]) assert.equal((await remove(path)).status, 400, path);
+  for (const path of ["", "/", ".", "./", "//"])
+    assert.equal((await remove(path)).status, 400, path);
   assert.equal(existsSync(folder), true);
-  const entries = api.db.selectFrom("audit_log").select("changes").where("action", "=", "volume.remove");
+  const entries = api.db
+    .selectFrom("audit_log")
+    .select("changes")
+    .where("action", "=", "volume.remove");
   const done = await entries.where("outcome", "=", "success").orderBy("id").execute();
   assert.deepEqual(
     done.map(({ changes }) => changes),
@@ -301,14 +369,19 @@ test("a long list comes in pages", async (t) => {
   const names = Array.from({ length: 25 }, (_, index) => `f${String(index).padStart(2, "0")}`);
   for (const name of names.toReversed()) writeFileSync(join(folder, name), "x");
   const found: string[] = [];
-  for (let page = await list("&pageSize=10"); page.length > 0; page = await list(`&pageSize=10&after=${found.at(-1)}`))
+  for (
+    let page = await list("&pageSize=10");
+    page.length > 0;
+    page = await list(`&pageSize=10&after=${found.at(-1)}`)
+  )
     found.push(...page.map(({ name }) => name));
   assert.deepEqual(found, names);
 });
 
 test("a volume has a size: uploads beyond it are refused, and it is not made smaller than what it holds", async (t) => {
   const { api, volume, folder, upload, remove } = await stage(t, { storageBytes: 3e9 });
-  const state = async () => volumeList.parse((await api.call("GET", `/v2/projects/${api.projectId}/volumes`)).body)[0];
+  const state = async () =>
+    volumeList.parse((await api.call("GET", `/v2/projects/${api.projectId}/volumes`)).body)[0];
   assert.deepEqual(await state(), {
     id: "default",
     name: "default",
@@ -316,7 +389,8 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
     sizeGb: 3,
     usedBytes: 0,
   });
-  const resize = (newSizeGb: unknown) => api.call("PATCH", `${volume}/resize`, { body: { newSizeGb } });
+  const resize = (newSizeGb: unknown) =>
+    api.call("PATCH", `${volume}/resize`, { body: { newSizeGb } });
   assert.equal((await resize(4)).status, 400, "more than the platform allows");
   assert.equal((await resize(0)).status, 400);
   assert.equal((await resize(1)).body.sizeGb, 1);
@@ -324,10 +398,17 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
   const begin = (part_count: number) =>
     api.call("POST", `${volume}/cp/initialize`, { body: { file_path: "f", part_count } });
   const full = await begin(250);
-  assert.deepEqual([full.status, /holds . .B of 1 GB, and this takes 1.3 GB/.test(full.body.message)], [413, true]);
+  assert.deepEqual(
+    [full.status, /holds . .B of 1 GB, and this takes 1.3 GB/.test(full.body.message)],
+    [413, true],
+  );
   assert.equal((await upload("small", Buffer.from("x"))).status, 200);
   assert.equal(
-    (await api.call("PATCH", volume.replace("default", "other") + "/resize", { body: { newSizeGb: 2 } })).status,
+    (
+      await api.call("PATCH", volume.replace("default", "other") + "/resize", {
+        body: { newSizeGb: 2 },
+      })
+    ).status,
     404,
   );
   assert.equal((await remove("small")).status, 200);
@@ -337,7 +418,10 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
 test("uploads that began while there was space take no more of it together, whether their parts arrive or are cut off", async (t) => {
   const { api, volume, folder, begin } = await stage(t, { storageBytes: 1e9 });
   mkdirSync(folder, { recursive: true });
-  assert.equal((await api.call("PATCH", `${volume}/resize`, { body: { newSizeGb: 1 } })).status, 200);
+  assert.equal(
+    (await api.call("PATCH", `${volume}/resize`, { body: { newSizeGb: 1 } })).status,
+    200,
+  );
   const one = await begin("one", 150);
   const other = await begin("other", 150);
   const address = (begun: Begun, number: number) => begun.parts[number - 1]?.url ?? "";
@@ -354,10 +438,16 @@ test("uploads that began while there was space take no more of it together, whet
     .values([...rows(one, 2, 149), ...rows(other, 1, 39)])
     .execute();
   const partsOf = async ({ upload_id }: Begun) =>
-    await api.db.selectFrom("volume_upload_parts").selectAll().where("upload_id", "=", upload_id).execute();
+    await api.db
+      .selectFrom("volume_upload_parts")
+      .selectAll()
+      .where("upload_id", "=", upload_id)
+      .execute();
   const { port, pathname } = new URL(address(one, 1));
   const socket = connect(Number(port), "127.0.0.1");
-  socket.write(`PUT ${pathname} HTTP/1.1\r\nhost: a\r\ncontent-type: a/b\r\ncontent-length: ${partBytes}\r\n\r\nx`);
+  socket.write(
+    `PUT ${pathname} HTTP/1.1\r\nhost: a\r\ncontent-type: a/b\r\ncontent-length: ${partBytes}\r\n\r\nx`,
+  );
   await until("the part begins", async () => (await partsOf(one)).length === 150);
   socket.destroy();
   const content = Buffer.alloc(partBytes);
@@ -378,18 +468,30 @@ test("addresses end with their time, and what has arrived by then is removed", a
   const part = await put(urlOf(old), Buffer.from("x"));
   const kept = await put(urlOf(current), Buffer.from("y"));
   const before = new Date(Date.now() - 25 * 3_600_000);
-  await api.db.updateTable("volume_uploads").set({ created_at: before }).where("id", "=", old.upload_id).execute();
+  await api.db
+    .updateTable("volume_uploads")
+    .set({ created_at: before })
+    .where("id", "=", old.upload_id)
+    .execute();
   await api.db.updateTable("volume_downloads").set({ created_at: before }).execute();
   assert.equal((await get(download)).status, 404);
   assert.equal((await put(urlOf(old), Buffer.from("x"))).status, 404);
   assert.equal((await complete(old.upload_id, "old", [part.etag])).status, 404);
-  const files = new StorageFiles({ storageDir: api.storageDir, userOf: () => null, isUserOwned: false });
+  const files = new StorageFiles({
+    storageDir: api.storageDir,
+    userOf: () => null,
+    isUserOwned: false,
+  });
   const { signal } = new AbortController();
   await removeOld(oldVolumeRows(api.db), signal);
   await files.collect((ids) => readKept(api.db, ids), signal);
   assert.deepEqual(readdirSync(join(api.storageDir, ".incoming")), [current.upload_id]);
   assert.equal((await complete(current.upload_id, "current", [kept.etag])).status, 200);
-  const rows = await api.db.selectFrom("volume_uploads").select("file_path").orderBy("file_path").execute();
+  const rows = await api.db
+    .selectFrom("volume_uploads")
+    .select("file_path")
+    .orderBy("file_path")
+    .execute();
   assert.deepEqual(rows, [{ file_path: "current" }, { file_path: "f" }]);
   assert.deepEqual(await api.db.selectFrom("volume_downloads").selectAll().execute(), []);
 });
@@ -404,5 +506,9 @@ test("nothing of a deleted project can be sent or read any more", async (t) => {
   assert.equal((await put(begun.parts[0]?.url ?? "", Buffer.from("x"))).status, 404);
   for (const table of ["volume_uploads", "volume_upload_parts", "volume_downloads"] as const)
     assert.deepEqual(await api.db.selectFrom(table).selectAll().execute(), [], table);
-  assert.deepEqual(readdirSync(join(api.storageDir, api.projectId)), ["f"], "the driver removes it with the apps");
+  assert.deepEqual(
+    readdirSync(join(api.storageDir, api.projectId)),
+    ["f"],
+    "the driver removes it with the apps",
+  );
 });

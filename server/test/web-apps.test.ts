@@ -1,4 +1,5 @@
-// Web servers of apps answer below `/`, while their clients see them below a path: real servers, through a real platform.
+// Web servers of apps answer below `/`, while their clients see them below a path: real servers,
+// through a real platform.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { deploy } from "./support/examples.ts";
@@ -92,27 +93,49 @@ test("links and redirects of web apps lead below the app's path", async (t) => {
   await t.test("a plain server that knows nothing of its path", async () => {
     const app = await deploy(platform, { name: "plain", gitPath: "plain", config_toml: "" });
     assert.equal(app.status, "success", app.log);
-    assert.equal((await get(platform, "plain/ready")).headers.get("location"), `/v4/${projectId}/plain/ready/`);
+    assert.equal(
+      (await get(platform, "plain/ready")).headers.get("location"),
+      `/v4/${projectId}/plain/ready/`,
+    );
     const whole = (await get(platform, "plain/whole")).headers.get("location");
     assert.equal(whole, `${baseUrl}/v4/${projectId}/plain/ready/`);
     assert.equal(
-      (await fetch(whole, { headers: { authorization: `Bearer ${platform.bootstrap.inferenceToken}` } })).status,
+      (
+        await fetch(whole, {
+          headers: { authorization: `Bearer ${platform.bootstrap.inferenceToken}` },
+        })
+      ).status,
       200,
     );
   });
   const skip = await packageIndexAnswers();
-  await t.test("FastAPI with uvicorn, whose documentation loads its own description", { skip }, async () => {
-    const app = await deploy(platform, { name: "fastapi", gitPath: "fastapi" });
-    assert.equal(app.status, "success", app.log);
-    const root = `/v4/${projectId}/fastapi`;
-    assert.ok((await (await get(platform, "fastapi/docs")).text()).includes(`'${root}/openapi.json'`), app.log);
-    const description = (await (await get(platform, "fastapi/openapi.json")).json()) as { servers: unknown };
-    assert.deepEqual(description.servers, [{ url: root }]);
-    const where = await (await get(platform, "fastapi/where")).json();
-    assert.deepEqual(where, { link: `${baseUrl}${root}/health/`, prefix: root });
-    assert.equal((await get(platform, "fastapi/health")).headers.get("location"), `${baseUrl}${root}/health/`);
-    assert.equal((await get(platform, "fastapi/moved")).headers.get("location"), `${root}/health/`);
-  });
+  await t.test(
+    "FastAPI with uvicorn, whose documentation loads its own description",
+    { skip },
+    async () => {
+      const app = await deploy(platform, { name: "fastapi", gitPath: "fastapi" });
+      assert.equal(app.status, "success", app.log);
+      const root = `/v4/${projectId}/fastapi`;
+      assert.ok(
+        (await (await get(platform, "fastapi/docs")).text()).includes(`'${root}/openapi.json'`),
+        app.log,
+      );
+      const description = (await (await get(platform, "fastapi/openapi.json")).json()) as {
+        servers: unknown;
+      };
+      assert.deepEqual(description.servers, [{ url: root }]);
+      const where = await (await get(platform, "fastapi/where")).json();
+      assert.deepEqual(where, { link: `${baseUrl}${root}/health/`, prefix: root });
+      assert.equal(
+        (await get(platform, "fastapi/health")).headers.get("location"),
+        `${baseUrl}${root}/health/`,
+      );
+      assert.equal(
+        (await get(platform, "fastapi/moved")).headers.get("location"),
+        `${root}/health/`,
+      );
+    },
+  );
   await t.test("an app that reads its paths itself sees them as before", { skip }, async () => {
     const app = await deploy(platform, { name: "handled", gitPath: "handled" });
     assert.equal(app.status, "success", app.log);

@@ -1,4 +1,5 @@
-// Webhooks over the wire: signing secrets, deliveries, endpoints, the schedule; what each answers, and to whom.
+// Webhooks over the wire: signing secrets, deliveries, endpoints, the schedule; what each answers,
+// and to whom.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
@@ -15,7 +16,11 @@ type Stage = {
 async function stage(t: TestContext): Promise<Stage> {
   const api = await startManagementApi(t);
   const appId = `${api.projectId}-my-app` as AppId;
-  return { api, place: { db: api.db, projectId: api.projectId, appId }, project: `/v2/projects/${api.projectId}` };
+  return {
+    api,
+    place: { db: api.db, projectId: api.projectId, appId },
+    project: `/v2/projects/${api.projectId}`,
+  };
 }
 
 test("a project has a signing secret, two are valid while it is changed over, and a removed one is gone", async (t) => {
@@ -26,13 +31,19 @@ test("a project has a signing secret, two are valid while it is changed over, an
   const [made, ...more] = answers.webhookSecretList.parse(first.body);
   assert.ok(made !== undefined && made.secret !== null && more.length === 0);
   assert.ok(Buffer.from(made.secret.slice("whsec_".length), "base64").length >= 24);
-  const second = answers.newWebhookSecret.parse((await api.call("POST", path, { body: { overlapHours: 2 } })).body);
+  const second = answers.newWebhookSecret.parse(
+    (await api.call("POST", path, { body: { overlapHours: 2 } })).body,
+  );
   const list = await api.call("GET", path);
   const [newest, older] = answers.webhookSecretList.parse(list.body);
   assert.deepEqual([newest?.id, newest?.expiresAt, older?.id], [second.id, null, made.id]);
   const leftMs = Date.parse(older?.expiresAt ?? "") - Date.now();
   assert.ok(leftMs > 7_000_000 && leftMs <= 7_200_000, `it stays valid for ${leftMs} ms`);
-  assert.deepEqual([newest?.secret, older?.secret], [second.secret, made.secret], "who may make them may see them");
+  assert.deepEqual(
+    [newest?.secret, older?.secret],
+    [second.secret, made.secret],
+    "who may make them may see them",
+  );
   const reader = { name: "reader", permissions: ["webhooks.read"] };
   const { token } = (await api.call("POST", `${project}/service-accounts`, { body: reader })).body;
   const seen = answers.webhookSecretList.parse((await api.call("GET", path, { token })).body);
@@ -52,7 +63,11 @@ test("a project has a signing secret, two are valid while it is changed over, an
     assert.equal(answer.status, 400);
     assert.match(answer.body.message, /^overlapHours is/);
   }
-  const audit = await api.db.selectFrom("audit_log").selectAll().where("action", "like", "webhook%").execute();
+  const audit = await api.db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("action", "like", "webhook%")
+    .execute();
   assert.doesNotMatch(JSON.stringify(audit), /whsec_/);
 });
 
@@ -61,7 +76,10 @@ test("deliveries are listed newest first, by state, endpoint and run, and shown 
   const runId = newRunId();
   const failed = await insertDelivery(place, { runId });
   const delivered = await insertDelivery(place, { state: "delivered" });
-  const pending = await insertDelivery(place, { state: "pending", url: "https://other.example.org/" });
+  const pending = await insertDelivery(place, {
+    state: "pending",
+    url: "https://other.example.org/",
+  });
   const ids = async (query: string): Promise<string[]> => {
     const answer = await api.call("GET", `${project}/webhook-deliveries${query}`);
     assert.equal(answer.status, 200, JSON.stringify(answer.body));
@@ -73,7 +91,10 @@ test("deliveries are listed newest first, by state, endpoint and run, and shown 
   assert.deepEqual(await ids(`?runId=${runId}`), [failed.id]);
   const page = await api.call("GET", `${project}/webhook-deliveries?pageSize=2`);
   assert.deepEqual(await ids(`?pageSize=2&nextToken=${page.body.nextToken}`), [failed.id]);
-  const wrong = await api.call("GET", `${project}/webhook-deliveries?state=failed&nextToken=${page.body.nextToken}`);
+  const wrong = await api.call(
+    "GET",
+    `${project}/webhook-deliveries?state=failed&nextToken=${page.body.nextToken}`,
+  );
   assert.equal(wrong.status, 400);
   for (const [query, message] of [
     ["pageSize=0", /^pageSize is 0, but must be a whole number from 1 to 200\./],
@@ -86,9 +107,17 @@ test("deliveries are listed newest first, by state, endpoint and run, and shown 
   }
   const one = await api.call("GET", `${project}/webhook-deliveries/${failed.id}`);
   const { item, attempts } = answers.oneWebhookDelivery.parse(one.body);
-  assert.deepEqual([item.runId, item.state, item.isReplayable, item.attempts], [runId, "failed", true, 1]);
   assert.deepEqual(
-    attempts.map(({ number, statusCode, answer, durationMs }) => [number, statusCode, answer, durationMs]),
+    [item.runId, item.state, item.isReplayable, item.attempts],
+    [runId, "failed", true, 1],
+  );
+  assert.deepEqual(
+    attempts.map(({ number, statusCode, answer, durationMs }) => [
+      number,
+      statusCode,
+      answer,
+      durationMs,
+    ]),
     [[1, 500, "oh no", 12.5]],
   );
   for (const [id, status] of [
@@ -115,8 +144,13 @@ test("deliveries that have ended are sent again, one or a range; what has not en
   await insertDelivery(place, { createdAt: day(3), state: "delivered" });
   const range = { from: "2026-01-02T00:00:00Z", to: "2026-01-04T00:00:00Z" };
   const many = await api.call("POST", `${path}/replay`, { body: range });
-  assert.deepEqual(answers.replayedWebhookDeliveries.parse(many.body), { replayed: 2, hasMore: false });
-  const delivered = await api.call("POST", `${path}/replay`, { body: { ...range, state: "delivered" } });
+  assert.deepEqual(answers.replayedWebhookDeliveries.parse(many.body), {
+    replayed: 2,
+    hasMore: false,
+  });
+  const delivered = await api.call("POST", `${path}/replay`, {
+    body: { ...range, state: "delivered" },
+  });
   assert.deepEqual(delivered.body, { replayed: 1, hasMore: false });
   for (const [body, message] of [
     [{ from: range.from }, /^to is missing/],
@@ -127,7 +161,11 @@ test("deliveries that have ended are sent again, one or a range; what has not en
     [{ ...range, limit: 1 }, /"limit" is not a field/],
   ] as const) {
     const answer = await api.call("POST", `${path}/replay`, { body });
-    assert.deepEqual([answer.status, message.test(answer.body.message)], [400, true], answer.body.message);
+    assert.deepEqual(
+      [answer.status, message.test(answer.body.message)],
+      [400, true],
+      answer.body.message,
+    );
   }
 });
 
@@ -153,7 +191,9 @@ test("a project chooses its schedule", async (t) => {
   const { api, project } = await stage(t);
   const path = `${project}/webhook-schedule`;
   assert.deepEqual((await api.call("GET", path)).body, { schedule: "standard" });
-  assert.deepEqual((await api.call("PUT", path, { body: { schedule: "short" } })).body, { schedule: "short" });
+  assert.deepEqual((await api.call("PUT", path, { body: { schedule: "short" } })).body, {
+    schedule: "short",
+  });
   assert.deepEqual((await api.call("GET", path)).body, { schedule: "short" });
   for (const body of [{}, { schedule: "never" }, { schedule: "short", more: 1 }]) {
     assert.equal((await api.call("PUT", path, { body })).status, 400);
@@ -176,10 +216,16 @@ test("another project sees and changes nothing of it, and who may only see money
     ["DELETE", `/webhook-secrets/${secret.body.id}`],
   ] as const) {
     assert.equal((await api.call(method, project + path, { token })).status, 404, path);
-    assert.equal((await api.call(method, own + path, { token })).status, 404, `${path} in a project of its own`);
+    assert.equal(
+      (await api.call(method, own + path, { token })).status,
+      404,
+      `${path} in a project of its own`,
+    );
     assert.equal((await api.call(method, project + path, { token: billing })).status, 403, path);
   }
-  assert.deepEqual((await api.call("GET", `${own}/webhook-deliveries`, { token })).body, { items: [] });
+  assert.deepEqual((await api.call("GET", `${own}/webhook-deliveries`, { token })).body, {
+    items: [],
+  });
   const [theirs, ...more] = answers.webhookSecretList.parse(
     (await api.call("GET", `${own}/webhook-secrets`, { token })).body,
   );

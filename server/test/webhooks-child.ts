@@ -1,5 +1,6 @@
-// A platform's webhooks in a process of its own, which kills itself right after a given step. Arguments: the database's URL,
-// the step and how often it comes before, as in `written:3`, and what to do first as JSON (see `ChildTask`).
+// A platform's webhooks in a process of its own, which kills itself right after a given step.
+// Arguments: the database's URL, the step and how often it comes before, as in `written:3`, and
+// what to do first as JSON (see `ChildTask`).
 import { systemClock } from "#lib/clock.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -46,9 +47,15 @@ const webhooks = new Webhooks({
   },
 });
 await webhooks.start();
-const added = (task.add ?? []).map((delivery) => ({ ...delivery, body: Buffer.from("{}"), secret: new Secret("s") }));
+const added = (task.add ?? []).map((delivery) => ({
+  ...delivery,
+  body: Buffer.from("{}"),
+  secret: new Secret("s"),
+}));
 if (added.length > 0) {
   webhooks.outbox.committed(await db.transaction().execute((tx) => webhooks.outbox.add(tx, added)));
 }
-if (task.replay !== undefined) await webhooks.useCases.replay(task.projectId, task.replay, byPlatform);
-if (task.resume !== undefined) await webhooks.useCases.resumeEndpoint(task.projectId, task.resume, byPlatform);
+if (task.replay !== undefined)
+  await webhooks.useCases.replay(task.projectId, task.replay, byPlatform);
+if (task.resume !== undefined)
+  await webhooks.useCases.resumeEndpoint(task.projectId, task.resume, byPlatform);

@@ -1,4 +1,5 @@
-// Webhooks to receivers that are dead or slow: others go on as if they were not there, and nothing is lost.
+// Webhooks to receivers that are dead or slow: others go on as if they were not there, and nothing
+// is lost.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -27,15 +28,24 @@ async function addBacklog(
 ): Promise<void> {
   const batch = 1000;
   for (let from = 0; from < backlogCount; from += batch) {
-    const deliveries = Array.from({ length: batch }, (_, index) => stage.delivery(urlOf(from + index)));
+    const deliveries = Array.from({ length: batch }, (_, index) =>
+      stage.delivery(urlOf(from + index)),
+    );
     await addAll(stage.db, webhooks, deliveries);
   }
 }
 
-/** How long each of `count` deliveries took from its commit until the receiver had it, in the order of their commits. */
+/**
+ * How long each of `count` deliveries took from its commit until the receiver had it, in the order
+ * of their commits.
+ */
 async function timeDeliveries(
   stage: Stage,
-  { webhooks, receiver, count }: { webhooks: Awaited<ReturnType<Stage["open"]>>; receiver: Receiver; count: number },
+  {
+    webhooks,
+    receiver,
+    count,
+  }: { webhooks: Awaited<ReturnType<Stage["open"]>>; receiver: Receiver; count: number },
 ): Promise<number[]> {
   const times: number[] = [];
   for (let index = 0; index < count; index++) {
@@ -48,7 +58,10 @@ async function timeDeliveries(
   return times;
 }
 
-const kinds = drawCases(["dead", "silent", "silent, with as many paths,"], { what: "receivers", max: 1 });
+const kinds = drawCases(["dead", "silent", "silent, with as many paths,"], {
+  what: "receivers",
+  max: 1,
+});
 
 for (const kind of kinds) {
   test(`a receiver that is ${kind} with 10,000 deliveries waiting does not slow others`, async (t) => {
@@ -63,7 +76,9 @@ for (const kind of kinds) {
       const tried = stage.db.selectFrom("webhook_attempts").select("number").limit(1);
       return (await tried.executeTakeFirst()) !== undefined;
     });
-    const times = (await timeDeliveries(stage, { webhooks, receiver: good, count: 100 })).toSorted((a, b) => a - b);
+    const times = (await timeDeliveries(stage, { webhooks, receiver: good, count: 100 })).toSorted(
+      (a, b) => a - b,
+    );
     const median = times[50] ?? 0;
     const nearlyWorst = times[95] ?? 0;
     t.diagnostic(`median ${median.toFixed(1)} ms, 95th of 100 ${nearlyWorst.toFixed(1)} ms`);
@@ -74,10 +89,15 @@ for (const kind of kinds) {
       Array.from({ length: 500 }, () => stage.delivery(`${good.url}/many`)),
     );
     assert.equal(others.length, 500);
-    await until("500 more have arrived", async () => (await countStates(stage.db))["delivered"] === 600);
+    await until(
+      "500 more have arrived",
+      async () => (await countStates(stage.db))["delivered"] === 600,
+    );
     bad.atOnceMax = 0;
     const before = bad.received.length;
-    await until("the bad one is tried still", () => bad.received.length > before, { deadlineMs: 60_000 });
+    await until("the bad one is tried still", () => bad.received.length > before, {
+      deadlineMs: 60_000,
+    });
     assert.ok(bad.atOnceMax <= 1, `${bad.atOnceMax} at a time went to a receiver that fails`);
   });
 }
@@ -123,11 +143,17 @@ test("many receivers share the places, and no more deliveries are under way than
       });
     };
   }
-  const deliveries = receivers.flatMap(({ url }) => Array.from({ length: 30 }, () => stage.delivery(`${url}/hook`)));
+  const deliveries = receivers.flatMap(({ url }) =>
+    Array.from({ length: 30 }, () => stage.delivery(`${url}/hook`)),
+  );
   await addAll(stage.db, webhooks, deliveries);
-  await until("all have arrived", async () => (await countStates(stage.db))["delivered"] === deliveries.length, {
-    deadlineMs: 30_000,
-  });
+  await until(
+    "all have arrived",
+    async () => (await countStates(stage.db))["delivered"] === deliveries.length,
+    {
+      deadlineMs: 30_000,
+    },
+  );
   assert.ok(underMax <= atOnce, `${underMax} were under way`);
   assert.ok(
     receivers.every(({ received }) => received.length === 30),
@@ -143,7 +169,9 @@ test("large bodies that wait are not all held in memory at the same time", async
   const huge = Buffer.alloc(2_000_000, "y");
   const release: (() => void)[] = [];
   receiver.answer = (response) => void release.push(() => response.writeHead(200).end());
-  const deliveries = Array.from({ length: 40 }, () => stage.delivery(`${receiver.url}/hook`, { body }));
+  const deliveries = Array.from({ length: 40 }, () =>
+    stage.delivery(`${receiver.url}/hook`, { body }),
+  );
   await addAll(stage.db, webhooks, deliveries);
   await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`, { body: huge })]);
   await until("some wait for the receiver's answer", () => release.length >= 8);

@@ -1,4 +1,5 @@
-// What the tests of webhooks stand on: a real database, real receivers on this machine, and one or more platforms' webhooks.
+// What the tests of webhooks stand on: a real database, real receivers on this machine, and one or
+// more platforms' webhooks.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
@@ -45,7 +46,11 @@ export type Receiver = {
 };
 
 /** Answers with a status and a text. */
-export function answerWith(status: number, text = "", headers: Record<string, string> = {}): Answer {
+export function answerWith(
+  status: number,
+  text = "",
+  headers: Record<string, string> = {},
+): Answer {
   return (response) => response.writeHead(status, headers).end(text);
 }
 
@@ -60,7 +65,12 @@ export async function startReceiver(t: TestContext): Promise<Receiver> {
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const { url = "", headers } = request;
-      const received = { path: url, headers, body: Buffer.concat(chunks), atMs: systemClock.monotonicMs() };
+      const received = {
+        path: url,
+        headers,
+        body: Buffer.concat(chunks),
+        atMs: systemClock.monotonicMs(),
+      };
       receiver.received.push(received);
       receiver.answer(response, received);
     });

@@ -1,5 +1,5 @@
-// Webhooks of platforms that are killed, that stall, or that work on one database at the same time: every delivery arrives,
-// ends in one state, and nothing is stuck.
+// Webhooks of platforms that are killed, that stall, or that work on one database at the same time:
+// every delivery arrives, ends in one state, and nothing is stuck.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,23 +25,50 @@ import {
 } from "./webhooks-stage.ts";
 
 /** Runs a platform until it kills itself after the step. */
-async function crashAfter(t: TestContext, stage: Stage, step: string, task: ChildTask): Promise<void> {
+async function crashAfter(
+  t: TestContext,
+  stage: Stage,
+  step: string,
+  task: ChildTask,
+): Promise<void> {
   const child = spawn(
     process.execPath,
-    [join(import.meta.dirname, "webhooks-child.ts"), stage.url.reveal(), step, JSON.stringify(task)],
+    [
+      join(import.meta.dirname, "webhooks-child.ts"),
+      stage.url.reveal(),
+      step,
+      JSON.stringify(task),
+    ],
     { stdio: ["ignore", "inherit", "inherit"] },
   );
   t.after(() => child.kill("SIGKILL"));
-  const [, signal] = (await once(child, "exit", { signal: AbortSignal.timeout(120_000) })) as [unknown, unknown];
+  const [, signal] = (await once(child, "exit", { signal: AbortSignal.timeout(120_000) })) as [
+    unknown,
+    unknown,
+  ];
   assert.equal(signal, "SIGKILL", `it should have been killed after ${step}`);
 }
 
 /** Every delivery is delivered with one success, arrived at least once, and nobody holds it. */
-async function assertAllDelivered(db: Db, receiver: Receiver, ids: readonly DeliveryId[]): Promise<void> {
-  await until("all are delivered", async () => (await countStates(db))["delivered"] === ids.length, {
-    deadlineMs: 30_000,
-  });
-  const { rows } = await sql<{ id: DeliveryId; successes: number; isHeld: boolean; attempts: number; rows: number }>`
+async function assertAllDelivered(
+  db: Db,
+  receiver: Receiver,
+  ids: readonly DeliveryId[],
+): Promise<void> {
+  await until(
+    "all are delivered",
+    async () => (await countStates(db))["delivered"] === ids.length,
+    {
+      deadlineMs: 30_000,
+    },
+  );
+  const { rows } = await sql<{
+    id: DeliveryId;
+    successes: number;
+    isHeld: boolean;
+    attempts: number;
+    rows: number;
+  }>`
     select id, lease_holder is not null as "isHeld", attempts,
            (select count(*) from webhook_attempts where delivery_id = id) as rows,
            (select count(*) from webhook_attempts where delivery_id = id and reason is null) as successes
@@ -63,7 +90,10 @@ async function allIds(db: Db): Promise<DeliveryId[]> {
 
 const count = 40;
 
-/** Soon takes over what a platform that was killed held: as long a lease as the platform's that is killed. */
+/**
+ * Soon takes over what a platform that was killed held: as long a lease as the platform's that is
+ * killed.
+ */
 const soon = { leaseMs: 3000 };
 
 const kills = (["added", "claimed", "sent", "written"] as const).flatMap((step) =>
@@ -89,11 +119,17 @@ for (const { step, successor } of drawCases(kills, {
       await stage.makeDue();
       receiver.answer = answerWith(200);
     }
-    await crashAfter(t, stage, step, { projectId, ...(step === "claimed" ? {} : { add: deliveries }) });
+    await crashAfter(t, stage, step, {
+      projectId,
+      ...(step === "claimed" ? {} : { add: deliveries }),
+    });
     const ids = await allIds(db);
     assert.equal(ids.length, count, "what was committed is there");
     assert.notEqual((await countStates(db))["delivered"], count, "the kill came in between");
-    await stage.open({ ...soon, ...(successor === "the same folder" ? { instanceId: "crashing" } : {}) });
+    await stage.open({
+      ...soon,
+      ...(successor === "the same folder" ? { instanceId: "crashing" } : {}),
+    });
     await assertAllDelivered(db, receiver, ids);
   });
 }
@@ -121,8 +157,12 @@ test("a platform that is killed again and again in the midst of its work loses n
     return (await countStates(db))["delivered"] === ids.length;
   });
   await assertAllDelivered(db, receiver, ids);
-  const twice = receiver.received.length - new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size;
-  t.diagnostic(`${receiver.received.length} arrived for ${ids.length} deliveries; ${twice} more than once`);
+  const twice =
+    receiver.received.length -
+    new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size;
+  t.diagnostic(
+    `${receiver.received.length} arrived for ${ids.length} deliveries; ${twice} more than once`,
+  );
 });
 
 test("a platform killed right after a replay, or after an endpoint was resumed, has it done", async (t) => {
@@ -141,7 +181,11 @@ test("a platform killed right after a replay, or after an endpoint was resumed, 
   await deliveryOnce(webhooks, place, ({ state }) => state === "delivered");
 
   const { id: endpointId } = endpointOf(projectId, url);
-  await db.updateTable("webhook_endpoints").set({ paused_at: new Date() }).where("id", "=", endpointId).execute();
+  await db
+    .updateTable("webhook_endpoints")
+    .set({ paused_at: new Date() })
+    .where("id", "=", endpointId)
+    .execute();
   const [waiting] = await addAll(db, webhooks, [stage.delivery(url)]);
   assert.ok(waiting);
   await crashAfter(t, stage, "resumed", { projectId, resume: endpointId });
@@ -199,7 +243,8 @@ test("a lease is extended for as long as a slow receiver takes", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
   const { db, projectId } = stage;
-  // Long enough that a busy machine does not stand still for two thirds of it, after which the other one would send it too.
+  // Long enough that a busy machine does not stand still for two thirds of it, after which the
+  // other one would send it too.
   const leaseMs = 3000;
   const one = await stage.open({ leaseMs });
   await stage.open({ leaseMs });
@@ -208,11 +253,17 @@ test("a lease is extended for as long as a slow receiver takes", async (t) => {
   const [added] = await addAll(db, one, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);
   await until("it was sent", () => answers.length === 1);
-  const first = await db.selectFrom("webhook_deliveries").select("lease_until").executeTakeFirstOrThrow();
+  const first = await db
+    .selectFrom("webhook_deliveries")
+    .select("lease_until")
+    .executeTakeFirstOrThrow();
   await until(
     "the lease was extended again when its first time was over",
     async () => {
-      const row = await db.selectFrom("webhook_deliveries").select("lease_until").executeTakeFirstOrThrow();
+      const row = await db
+        .selectFrom("webhook_deliveries")
+        .select("lease_until")
+        .executeTakeFirstOrThrow();
       return Number(row.lease_until) - Number(first.lease_until) > leaseMs;
     },
     { deadlineMs: 60_000 },

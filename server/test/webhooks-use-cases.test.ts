@@ -1,4 +1,5 @@
-// What a project's people do with webhooks: lists and pages, replays, paused endpoints, secrets; and what is recorded of it.
+// What a project's people do with webhooks: lists and pages, replays, paused endpoints, secrets;
+// and what is recorded of it.
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { test } from "node:test";
@@ -35,8 +36,15 @@ const by: By = { actor: { type: "person", id: "someone", name: "Someone" } };
 const stranger = "p-99999999" as ProjectId;
 
 /** Actions of webhooks that were recorded, oldest first. */
-async function recorded(db: Db): Promise<{ action: string; actor: string; resource: string | null; text: string }[]> {
-  const rows = await db.selectFrom("audit_log").selectAll().where("action", "like", "webhook%").orderBy("id").execute();
+async function recorded(
+  db: Db,
+): Promise<{ action: string; actor: string; resource: string | null; text: string }[]> {
+  const rows = await db
+    .selectFrom("audit_log")
+    .selectAll()
+    .where("action", "like", "webhook%")
+    .orderBy("id")
+    .execute();
   return rows.map((row) => ({
     action: row.action,
     actor: row.actor_type,
@@ -45,7 +53,9 @@ async function recorded(db: Db): Promise<{ action: string; actor: string; resour
   }));
 }
 
-async function allPages<Item>(ask: (nextToken: string | null) => Promise<Page<Item>>): Promise<Item[]> {
+async function allPages<Item>(
+  ask: (nextToken: string | null) => Promise<Page<Item>>,
+): Promise<Item[]> {
   const items: Item[] = [];
   for (let token: string | null = null, pages = 0; pages < 100; pages++) {
     const page = await ask(token);
@@ -68,11 +78,14 @@ test("deliveries are listed newest first, page by page, while new ones come in",
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { db, projectId } = stage;
-  receiver.answer = (response, { path }) => void response.writeHead(path.startsWith("/bad") ? 400 : 200).end();
+  receiver.answer = (response, { path }) =>
+    void response.writeHead(path.startsWith("/bad") ? 400 : 200).end();
   const ids: DeliveryId[] = [];
   for (let count = 0; count < 25; count++) {
     const path = count % 5 === 0 ? "/bad" : "/good";
-    const [added] = await addAll(db, webhooks, [stage.delivery(`${receiver.url}${path}?n=${count}`)]);
+    const [added] = await addAll(db, webhooks, [
+      stage.delivery(`${receiver.url}${path}?n=${count}`),
+    ]);
     ids.push(added?.id as DeliveryId);
   }
   await until("all have ended", async () => (await countStates(db))["pending"] === undefined);
@@ -90,16 +103,28 @@ test("deliveries are listed newest first, page by page, while new ones come in",
     useCases.listDeliveries(projectId, { state: "failed", pageSize: 2, nextToken }),
   );
   assert.equal(failed.length, 5);
-  assert.ok(failed.every(({ state, url, isReplayable }) => state === "failed" && url.includes("/bad") && isReplayable));
+  assert.ok(
+    failed.every(
+      ({ state, url, isReplayable }) => state === "failed" && url.includes("/bad") && isReplayable,
+    ),
+  );
   const { id: endpointId } = endpointOf(projectId, `${receiver.url}/bad`);
-  assert.equal((await useCases.listDeliveries(projectId, { ...firstPage, endpointId })).items.length, 5);
+  assert.equal(
+    (await useCases.listDeliveries(projectId, { ...firstPage, endpointId })).items.length,
+    5,
+  );
   const [one] = failed;
   assert.ok(one);
-  assert.deepEqual((await useCases.listDeliveries(projectId, { ...firstPage, runId: one.runId })).items, [one]);
+  assert.deepEqual(
+    (await useCases.listDeliveries(projectId, { ...firstPage, runId: one.runId })).items,
+    [one],
+  );
   assert.deepEqual((await useCases.listDeliveries(stranger, firstPage)).items, []);
   await assert.rejects(useCases.readDelivery(stranger, one.id), { code: "not_found" });
   await assert.rejects(useCases.replay(stranger, one.id, by), { code: "not_found" });
-  await assert.rejects(useCases.readDelivery(projectId, "x' or 1" as DeliveryId), { code: "not_found" });
+  await assert.rejects(useCases.readDelivery(projectId, "x' or 1" as DeliveryId), {
+    code: "not_found",
+  });
 
   const { nextToken } = await useCases.listDeliveries(projectId, { pageSize: 2, nextToken: null });
   const token = nextToken ?? "";
@@ -112,7 +137,9 @@ test("deliveries are listed newest first, page by page, while new ones come in",
       message: field,
     });
   }
-  await assert.rejects(useCases.listDeliveries(stranger, { ...firstPage, nextToken: token }), { code: "invalid" });
+  await assert.rejects(useCases.listDeliveries(stranger, { ...firstPage, nextToken: token }), {
+    code: "invalid",
+  });
 });
 
 test("a range of failed deliveries is sent again, the others are left alone, and it is recorded", async (t) => {
@@ -137,19 +164,39 @@ test("a range of failed deliveries is sent again, the others are left alone, and
   );
   const now = Date.now();
   const hourMs = 3_600_000;
-  const range = { from: new Date(now - 48 * hourMs), to: new Date(now - 12 * hourMs), state: "failed" } as const;
-  assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 10, hasMore: false });
+  const range = {
+    from: new Date(now - 48 * hourMs),
+    to: new Date(now - 12 * hourMs),
+    state: "failed",
+  } as const;
+  assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), {
+    replayed: 10,
+    hasMore: false,
+  });
   await until("ten more are delivered", async () => (await countStates(db))["delivered"] === 11);
-  assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 0, hasMore: false });
+  assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), {
+    replayed: 0,
+    hasMore: false,
+  });
   const first = bad[0];
   assert.ok(first);
   const { delivery, attempts } = await webhooks.useCases.readDelivery(projectId, first.id);
-  assert.deepEqual([delivery.state, attempts.map(({ statusCode }) => statusCode)], ["delivered", [200, 400]]);
-  const turned = webhooks.useCases.replayRange(projectId, { ...range, from: range.to, to: range.from }, by);
+  assert.deepEqual(
+    [delivery.state, attempts.map(({ statusCode }) => statusCode)],
+    ["delivered", [200, 400]],
+  );
+  const turned = webhooks.useCases.replayRange(
+    projectId,
+    { ...range, from: range.to, to: range.from },
+    by,
+  );
   await assert.rejects(turned, { code: "invalid", message: /from must be/ });
   await db.insertInto("projects").values({ id: stranger, name: "another" }).execute();
   const all = { ...range, from: new Date(0), to: new Date(now + hourMs) };
-  assert.deepEqual(await webhooks.useCases.replayRange(stranger, all, by), { replayed: 0, hasMore: false });
+  assert.deepEqual(await webhooks.useCases.replayRange(stranger, all, by), {
+    replayed: 0,
+    hasMore: false,
+  });
   const entry = (await recorded(db)).find(({ action }) => action === "webhook_deliveries.replay");
   assert.match(entry?.text ?? "", /"count":\{"new":10\}/);
 });
@@ -166,7 +213,9 @@ test("an endpoint that has only failed for five days is paused: all of it waits,
   await deliveryOnce(webhooks, { projectId, id: old.id }, ({ attempts }) => attempts === 1);
   const { id } = endpointOf(projectId, url);
   const failFrom = async (days: number): Promise<void> => {
-    await sql`update webhook_endpoints set failing_since = clock_timestamp() - ${days} * interval '1 day'`.execute(db);
+    await sql`update webhook_endpoints set failing_since = clock_timestamp() - ${days} * interval '1 day'`.execute(
+      db,
+    );
   };
   await failFrom(4.9);
   assert.equal(await pauseDead(pauseParts(stage)), 0);
@@ -201,7 +250,9 @@ test("an endpoint that has only failed for five days is paused: all of it waits,
   await assert.rejects(webhooks.useCases.resumeEndpoint(projectId, id, by), { code: "conflict" });
   await webhooks.useCases.pauseEndpoint(projectId, id, by);
   await assert.rejects(webhooks.useCases.pauseEndpoint(projectId, id, by), { code: "conflict" });
-  const entries = (await recorded(db)).filter(({ action }) => action.startsWith("webhook_endpoints."));
+  const entries = (await recorded(db)).filter(({ action }) =>
+    action.startsWith("webhook_endpoints."),
+  );
   assert.deepEqual(
     entries.map(({ action, actor }) => [action, actor]),
     [
@@ -234,7 +285,9 @@ test("a success in between, or a single failure long ago, pauses nothing", async
   await sendOne();
   assert.equal(await pauseDead(pauseParts(stage)), 0);
   const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items;
-  assert.ok(Date.now() - Number(endpoint?.failingSince) < 60_000 && endpoint?.lastSuccessAt instanceof Date);
+  assert.ok(
+    Date.now() - Number(endpoint?.failingSince) < 60_000 && endpoint?.lastSuccessAt instanceof Date,
+  );
 });
 
 test("endpoints are listed page by page, each once however many deliveries it has", async (t) => {
@@ -243,9 +296,13 @@ test("endpoints are listed page by page, each once however many deliveries it ha
   const webhooks = await stage.open();
   const { db, projectId } = stage;
   // All of one transaction, so that their times are nearly the same.
-  const deliveries = Array.from({ length: 60 }, (_, index) => stage.delivery(`${receiver.url}/${index % 12}?${index}`));
+  const deliveries = Array.from({ length: 60 }, (_, index) =>
+    stage.delivery(`${receiver.url}/${index % 12}?${index}`),
+  );
   await addAll(db, webhooks, deliveries);
-  const listed = await allPages((nextToken) => webhooks.useCases.listEndpoints(projectId, { pageSize: 5, nextToken }));
+  const listed = await allPages((nextToken) =>
+    webhooks.useCases.listEndpoints(projectId, { pageSize: 5, nextToken }),
+  );
   assert.equal(listed.length, 12);
   assert.equal(new Set(listed.map(({ url }) => url)).size, 12);
 });
@@ -257,7 +314,8 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
   const [own, ...others] = await useCases.secrets.list(projectId, by);
   assert.ok(own !== undefined && others.length === 0 && own.expiresAt === null);
   const made = [own];
-  for (let count = 0; count < 4; count++) made.push(await useCases.secrets.create(projectId, 24, by));
+  for (let count = 0; count < 4; count++)
+    made.push(await useCases.secrets.create(projectId, 24, by));
   const listed = await useCases.secrets.list(projectId, by);
   assert.deepEqual(
     listed.map(({ id }) => id),
@@ -280,7 +338,9 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
     listed.map(({ secret }) => secret.reveal()),
     [made[4]?.secret.reveal(), made[3]?.secret.reveal()],
   );
-  await assert.rejects(useCases.secrets.delete(stranger, made[4]?.id ?? "", by), { code: "no_such_project" });
+  await assert.rejects(useCases.secrets.delete(stranger, made[4]?.id ?? "", by), {
+    code: "no_such_project",
+  });
   await assert.rejects(useCases.secrets.delete(projectId, randomUUID(), by), { code: "not_found" });
   await assert.rejects(useCases.secrets.create(stranger, 24, by), { code: "no_such_project" });
   const actions = (await recorded(db)).map(({ action }) => action);
@@ -295,9 +355,13 @@ test("another secret takes the place of the last one, once, however many look; a
   const { db, projectId } = stage;
   const [own] = await useCases.secrets.list(projectId, by);
   await useCases.secrets.delete(projectId, own?.id ?? "", by);
-  const lists = await Promise.all(Array.from({ length: 8 }, () => useCases.secrets.list(projectId, by)));
+  const lists = await Promise.all(
+    Array.from({ length: 8 }, () => useCases.secrets.list(projectId, by)),
+  );
   const [next] = lists[0] ?? [];
-  assert.ok(next !== undefined && next.id !== own?.id && next.secret.reveal() !== own?.secret.reveal());
+  assert.ok(
+    next !== undefined && next.id !== own?.id && next.secret.reveal() !== own?.secret.reveal(),
+  );
   for (const list of lists)
     assert.deepEqual(
       list.map(({ id }) => id),
@@ -313,7 +377,11 @@ test("another secret takes the place of the last one, once, however many look; a
     "one that ends is no reason to have none without an end",
   );
   await db.deleteFrom("webhook_secrets").execute();
-  await db.updateTable("projects").set({ deleted_at: new Date() }).where("id", "=", projectId).execute();
+  await db
+    .updateTable("projects")
+    .set({ deleted_at: new Date() })
+    .where("id", "=", projectId)
+    .execute();
   await assert.rejects(useCases.secrets.list(projectId, by), { code: "no_such_project" });
   assert.deepEqual(await db.selectFrom("webhook_secrets").selectAll().execute(), []);
 });
@@ -321,7 +389,9 @@ test("another secret takes the place of the last one, once, however many look; a
 test("two people who make a secret at once both get one that signs", async (t) => {
   const stage = await webhookStage(t);
   const { useCases } = await stage.open();
-  const made = await Promise.all([1, 2].map(() => useCases.secrets.create(stage.projectId, 24, by)));
+  const made = await Promise.all(
+    [1, 2].map(() => useCases.secrets.create(stage.projectId, 24, by)),
+  );
   const listed = await useCases.secrets.list(stage.projectId, by);
   assert.deepEqual(listed.map(({ id }) => id).toSorted(), made.map(({ id }) => id).toSorted());
 });
@@ -337,8 +407,13 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
     webhooks,
     paths.map((path) => stage.delivery(`${receiver.url}/${path}`)),
   );
-  await until("all have arrived", async () => (await countStates(db))["delivered"] === paths.length);
-  const idOf = Object.fromEntries(paths.map((path, index) => [path, added[index]?.id as DeliveryId]));
+  await until(
+    "all have arrived",
+    async () => (await countStates(db))["delivered"] === paths.length,
+  );
+  const idOf = Object.fromEntries(
+    paths.map((path, index) => [path, added[index]?.id as DeliveryId]),
+  );
   const age = async (path: string, days: number, isPending: boolean): Promise<void> => {
     const at = sql`clock_timestamp() - ${days} * interval '1 day'`;
     await sql`update webhook_deliveries set created_at = ${at}, due_at = ${at},
@@ -383,7 +458,9 @@ test("after a start with a new key the secrets of projects and callers open with
   const first = await stage.open();
   const { secret } = await first.useCases.secrets.create(projectId, 24, by);
   receiver.answer = answerWith(500);
-  await addAll(db, first, [stage.delivery(`${receiver.url}/hook`, { secret: new Secret("the caller's") })]);
+  await addAll(db, first, [
+    stage.delivery(`${receiver.url}/hook`, { secret: new Secret("the caller's") }),
+  ]);
   await until("it was tried", async () => receiver.received.length > 0);
   await first.stop();
 

@@ -1,4 +1,5 @@
-// Webhooks on a real database and real receivers: what arrives, what is tried again, what is written down.
+// Webhooks on a real database and real receivers: what arrives, what is tried again, what is
+// written down.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
@@ -35,7 +36,11 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
   });
   const [added] = await addAll(stage.db, webhooks, [delivery]);
   assert.ok(added);
-  await deliveryOnce(webhooks, { projectId: stage.projectId, id: added.id }, ({ state }) => state === "delivered");
+  await deliveryOnce(
+    webhooks,
+    { projectId: stage.projectId, id: added.id },
+    ({ state }) => state === "delivered",
+  );
   assert.equal(receiver.received.length, 1);
   const [received] = receiver.received;
   assert.ok(received !== undefined && received.body.equals(body));
@@ -45,32 +50,59 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
   assert.equal(headers["slipway-status-code"], "422");
   assert.equal(headers["x-request-id"], delivery.runId);
   assert.equal(headers["webhook-id"], added.id);
-  assert.match(String(headers["webhook-signature"]), /^v1,[A-Za-z0-9+/]{43}=$/, "though nobody has made a secret");
+  assert.match(
+    String(headers["webhook-signature"]),
+    /^v1,[A-Za-z0-9+/]{43}=$/,
+    "though nobody has made a secret",
+  );
   const seconds = Number(headers["x-cerebrium-webhook-timestamp"]);
   const message = { runId: delivery.runId, body };
-  assert.equal(headers["x-cerebrium-webhook-signature"], callerSignature("the caller's", message, seconds));
+  assert.equal(
+    headers["x-cerebrium-webhook-signature"],
+    callerSignature("the caller's", message, seconds),
+  );
 });
 
 test("bodies, content types, paths and secrets of all kinds arrive as they were", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
   const webhooks = await stage.open({ atOnce: 1 });
-  const bodies = [Buffer.alloc(0), randomBytes(1000), Buffer.from('{"a":"\\\\ \\" \'\\u0000"}'), randomBytes(200_000)];
+  const bodies = [
+    Buffer.alloc(0),
+    randomBytes(1000),
+    Buffer.from('{"a":"\\\\ \\" \'\\u0000"}'),
+    randomBytes(200_000),
+  ];
   const types = ['multipart/mixed; boundary="a\\b{},"', "NULL", "text/plain; x='\u00fc'", null];
   const secret = new Secret("two words, 'quoted' \\ {}");
   const deliveries = bodies.map((body, index) =>
-    stage.delivery(`${receiver.url}/%7B'${index}?a=b%5C,{}&c=%22`, { body, secret, contentType: types[index] ?? null }),
+    stage.delivery(`${receiver.url}/%7B'${index}?a=b%5C,{}&c=%22`, {
+      body,
+      secret,
+      contentType: types[index] ?? null,
+    }),
   );
   await addAll(stage.db, webhooks, deliveries);
-  await until("all have arrived", async () => (await countStates(stage.db))["delivered"] === bodies.length);
+  await until(
+    "all have arrived",
+    async () => (await countStates(stage.db))["delivered"] === bodies.length,
+  );
   for (const [index, delivery] of deliveries.entries()) {
-    const received = receiver.received.find(({ headers }) => headers["x-request-id"] === delivery.runId);
-    assert.ok(received !== undefined && received.body.equals(delivery.body ?? Buffer.alloc(1)), `body ${index}`);
+    const received = receiver.received.find(
+      ({ headers }) => headers["x-request-id"] === delivery.runId,
+    );
+    assert.ok(
+      received !== undefined && received.body.equals(delivery.body ?? Buffer.alloc(1)),
+      `body ${index}`,
+    );
     assert.equal(received.headers["content-type"], types[index] ?? "application/json");
     assert.equal(received.path, new URL(delivery.url).pathname + new URL(delivery.url).search);
     const seconds = Number(received.headers["x-cerebrium-webhook-timestamp"]);
     const message = { runId: delivery.runId, body: received.body };
-    assert.equal(received.headers["x-cerebrium-webhook-signature"], callerSignature(secret.reveal(), message, seconds));
+    assert.equal(
+      received.headers["x-cerebrium-webhook-signature"],
+      callerSignature(secret.reveal(), message, seconds),
+    );
   }
 });
 
@@ -78,8 +110,12 @@ test("a plain call's answer is posted in a transaction of its own", async (t) =>
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
-  for (let count = 0; count < 50; count++) webhooks.outbox.post(stage.delivery(`${receiver.url}/hook`));
-  await until("all have arrived and are written", async () => (await countStates(stage.db))["delivered"] === 50);
+  for (let count = 0; count < 50; count++)
+    webhooks.outbox.post(stage.delivery(`${receiver.url}/hook`));
+  await until(
+    "all have arrived and are written",
+    async () => (await countStates(stage.db))["delivered"] === 50,
+  );
   assert.equal(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 50);
   assert.equal(webhooks.outbox.lostCount, 0);
 });
@@ -129,7 +165,8 @@ test("where answers of plain calls fill the memory while they wait to be written
   const webhooks = await stage.open();
   const body = Buffer.alloc(20 * 1024 * 1024);
   // All in one turn of the event loop: nothing is written in between.
-  for (let count = 0; count < 8; count++) webhooks.outbox.post(stage.delivery(`${receiver.url}/${count}`, { body }));
+  for (let count = 0; count < 8; count++)
+    webhooks.outbox.post(stage.delivery(`${receiver.url}/${count}`, { body }));
   await until(
     "three are delivered, the others failed",
     async () => {
@@ -138,7 +175,10 @@ test("where answers of plain calls fill the memory while they wait to be written
     },
     { deadlineMs: 60_000 },
   );
-  const { items } = await webhooks.useCases.listDeliveries(stage.projectId, { ...firstPage, state: "failed" });
+  const { items } = await webhooks.useCases.listDeliveries(stage.projectId, {
+    ...firstPage,
+    state: "failed",
+  });
   assert.match(
     String(items[0]?.reason),
     /20971520 bytes: more than the delivery limit .* or too many long answers arrived at once/,
@@ -149,16 +189,24 @@ test("where answers of plain calls fill the memory while they wait to be written
 test("answers of plain calls that too many wait before are counted and logged", async (t) => {
   const stage = await webhookStage(t);
   const lines: string[] = [];
-  const log = createLog({ level: "warn", pretty: false, to: { write: (line) => void lines.push(line) } });
+  const log = createLog({
+    level: "warn",
+    pretty: false,
+    to: { write: (line) => void lines.push(line) },
+  });
   const webhooks = await stage.open({ log });
   const one = stage.delivery("http://127.0.0.1/", { body: null });
   for (let count = 0; count < 10_005; count++) webhooks.outbox.post({ ...one });
   // The first is being written at once, and does not wait.
   assert.equal(webhooks.outbox.lostCount, 4);
   assert.ok(lines.some((line) => line.includes('"lost":1')));
-  await until("the others are written", async () => (await countStates(stage.db))["failed"] === 10_001, {
-    deadlineMs: 60_000,
-  });
+  await until(
+    "the others are written",
+    async () => (await countStates(stage.db))["failed"] === 10_001,
+    {
+      deadlineMs: 60_000,
+    },
+  );
 });
 
 test("a URL that is none fails its delivery alone", async (t) => {
@@ -175,7 +223,10 @@ test("a URL that is none fails its delivery alone", async (t) => {
   assert.ok(bad && good);
   await deliveryOnce(webhooks, { projectId, id: good.id }, ({ state }) => state === "delivered");
   const { delivery } = await webhooks.useCases.readDelivery(projectId, bad.id);
-  assert.deepEqual([delivery.state, delivery.reason], ["failed", "Its webhookEndpoint is not a URL."]);
+  assert.deepEqual(
+    [delivery.state, delivery.reason],
+    ["failed", "Its webhookEndpoint is not a URL."],
+  );
 });
 
 test("project secrets sign, two of them while one takes over from the other", async (t) => {
@@ -194,7 +245,8 @@ test("project secrets sign, two of them while one takes over from the other", as
   verify(first.secret, onlyFirst);
   const second = await webhooks.useCases.secrets.create(projectId, 1, byPlatform);
   assert.throws(() => verify(second.secret, onlyFirst));
-  const signatures = ({ headers }: typeof onlyFirst): number => String(headers["webhook-signature"]).split(" ").length;
+  const signatures = ({ headers }: typeof onlyFirst): number =>
+    String(headers["webhook-signature"]).split(" ").length;
   const both = await until("both sign", async () => {
     const received = await send();
     return signatures(received) === 2 ? received : null;
@@ -247,14 +299,23 @@ test("a failed delivery is tried again under the same id with a new time, and it
   verify(secret, second);
   const { attempts } = await webhooks.useCases.readDelivery(projectId, added.id);
   assert.deepEqual(
-    attempts.map(({ number, statusCode, reason, answer }) => [number, statusCode, reason, String(answer).slice(0, 6)]),
+    attempts.map(({ number, statusCode, reason, answer }) => [
+      number,
+      statusCode,
+      reason,
+      String(answer).slice(0, 6),
+    ]),
     [
       [2, 200, null, "thanks"],
       [1, 503, "The receiver answered 503.", "busy x"],
     ],
   );
   assert.equal(String(attempts[1]?.answer).length, 1024);
-  assert.ok(attempts.every(({ durationMs, startedAt }) => durationMs >= 0 && Number(startedAt) <= Date.now()));
+  assert.ok(
+    attempts.every(
+      ({ durationMs, startedAt }) => durationMs >= 0 && Number(startedAt) <= Date.now(),
+    ),
+  );
 });
 
 test("what is not answered, refused or redirected says so, and 410 ends the delivery", async (t) => {
@@ -265,7 +326,8 @@ test("what is not answered, refused or redirected says so, and 410 ends the deli
   const webhooks = await stage.open({ timeoutMs: 3000 });
   receiver.answer = (response, { path }) => {
     if (path === "/gone") return void response.writeHead(410).end();
-    if (path === "/moved") return void response.writeHead(307, { Location: `${other.url}/stolen` }).end();
+    if (path === "/moved")
+      return void response.writeHead(307, { Location: `${other.url}/stolen` }).end();
     if (path === "/broken") return void response.socket?.destroy();
     return undefined;
   };
@@ -279,7 +341,9 @@ test("what is not answered, refused or redirected says so, and 410 ends the deli
     urls.map((url) => stage.delivery(url)),
   );
   const results = await Promise.all(
-    added.map(({ id }) => deliveryOnce(webhooks, { projectId: stage.projectId, id }, ({ attempts }) => attempts === 1)),
+    added.map(({ id }) =>
+      deliveryOnce(webhooks, { projectId: stage.projectId, id }, ({ attempts }) => attempts === 1),
+    ),
   );
   const states = results.map(({ state }) => state);
   assert.deepEqual(states, ["failed", "pending", "pending", "pending", "pending"]);
@@ -297,8 +361,10 @@ test("after its last attempt a delivery has failed; a replay begins the schedule
   const { projectId } = stage;
   await webhooks.useCases.setSchedule(projectId, "short", byPlatform);
   assert.equal(await webhooks.useCases.readSchedule(projectId), "short");
-  // The fifth attempt is the second since the replay: without a schedule begun anew there would be none.
-  receiver.answer = (response) => response.writeHead(receiver.received.length < 5 ? 404 : 200).end();
+  // The fifth attempt is the second since the replay: without a schedule begun anew there would be
+  // none.
+  receiver.answer = (response) =>
+    response.writeHead(receiver.received.length < 5 ? 404 : 200).end();
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);
   const place = { projectId, id: added.id };
@@ -333,8 +399,14 @@ test("an answer that is too long is recorded as failed and not sent", async (t) 
   assert.ok(first && second);
   await deliveryOnce(webhooks, { projectId, id: second.id }, ({ state }) => state === "delivered");
   const { delivery } = await webhooks.useCases.readDelivery(projectId, first.id);
-  assert.deepEqual([delivery.state, delivery.attempts, delivery.isReplayable], ["failed", 0, false]);
+  assert.deepEqual(
+    [delivery.state, delivery.attempts, delivery.isReplayable],
+    ["failed", 0, false],
+  );
   assert.match(delivery.reason ?? "", /99000000 bytes/);
-  await assert.rejects(webhooks.useCases.replay(projectId, first.id, byPlatform), { name: "Fault", code: "conflict" });
+  await assert.rejects(webhooks.useCases.replay(projectId, first.id, byPlatform), {
+    name: "Fault",
+    code: "conflict",
+  });
   assert.equal(receiver.received.length, 1);
 });

@@ -1,5 +1,5 @@
-// The app of the proxy benchmark: its route, its replica and an already verified token, in the shapes that the platform's
-// tables give to the proxy.
+// The app of the proxy benchmark: its route, its replica and an already verified token, in the
+// shapes that the platform's tables give to the proxy.
 import { createHash } from "node:crypto";
 import type { Caller } from "@slipway/server/src/accounts/caller.ts";
 import { Authenticator } from "@slipway/server/src/accounts/authenticator.ts";
@@ -61,7 +61,10 @@ export const benchToken = ["header", "payload", "signature"]
   )
   .join(".");
 
-/** The platform's own authenticator with a cached token, as after its first check; it records each use. */
+/**
+ * The platform's own authenticator with a cached token, as after its first check; it records each
+ * use.
+ */
 export function benchTokens(token: string): Authenticator {
   const tokenId = "00000000-0000-4000-8000-000000000003" as TokenId;
   const account = { tokenId, accountId: tokenId, role: null, permissions: null, name: "bench" };

@@ -21,7 +21,10 @@ export type Child = {
   stop(): Promise<void>;
 };
 
-/** How to start a server. `core` null: any. `port`: where it will listen; null: it prints `listening <port>`. */
+/**
+ * How to start a server. `core` null: any. `port`: where it will listen; null: it prints `listening
+ * <port>`.
+ */
 export type ChildOptions = {
   readonly core: number | null;
   readonly port: number | null;
@@ -34,7 +37,8 @@ export async function startChild(
   command: readonly [string, ...string[]],
   { core, port, environment = {} }: ChildOptions,
 ): Promise<Child> {
-  const [program, ...rest] = core === null ? command : (["taskset", "-c", String(core), ...command] as const);
+  const [program, ...rest] =
+    core === null ? command : (["taskset", "-c", String(core), ...command] as const);
   const env = { ...process.env, ...environment };
   const child = spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"], env });
   const pid = child.pid ?? -1;
@@ -51,7 +55,12 @@ export async function startChild(
     }
     await pause();
   }
-  return { pid, port: listening, cpuSeconds: () => cpuSecondsOf(pid), stop: () => stopChild(child) };
+  return {
+    pid,
+    port: listening,
+    cpuSeconds: () => cpuSecondsOf(pid),
+    stop: () => stopChild(child),
+  };
 }
 
 function pause(): Promise<void> {
@@ -78,7 +87,10 @@ async function stopChild(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** CPU seconds of a process and its descendants that are running or were waited for. Reads each process once: it is called in measurements. */
+/**
+ * CPU seconds of a process and its descendants that are running or were waited for. Reads each
+ * process once: it is called in measurements.
+ */
 export function cpuSecondsOf(pid: number): number {
   const stats = new Map<number, Stat>();
   for (const name of readdirSync("/proc")) {
@@ -105,14 +117,18 @@ type Stat = { readonly parent: number; readonly seconds: number; readonly ownSec
 
 function statOf(pid: number): Stat | null {
   try {
-    // After the name, which is in parentheses: state, parent, …; user and system time are fields 14 and 15, those of waited-for
-    // children 16 and 17.
+    // After the name, which is in parentheses: state, parent, …; user and system time are fields 14
+    // and 15, those of waited-for children 16 and 17.
     const fields = readFileSync(`/proc/${pid}/stat`, "latin1")
       .replace(/^.*\) /, "")
       .split(" ");
     const seconds = (...indexes: number[]): number =>
       indexes.reduce((sum, index) => sum + Number(fields[index]), 0) / ticksPerSecond;
-    return { parent: Number(fields[1]), seconds: seconds(11, 12, 13, 14), ownSeconds: seconds(11, 12) };
+    return {
+      parent: Number(fields[1]),
+      seconds: seconds(11, 12, 13, 14),
+      ownSeconds: seconds(11, 12),
+    };
   } catch {
     // It has exited in the meantime.
     return null;

@@ -1,13 +1,17 @@
-// Latency of a call to an app that is scaled to zero, from sending it to the answer, through a whole platform with its
-// sandbox, compared with starting the same Python directly; and of ten such apps at once, compared with ten Pythons at
-// once. The cases take turns, so that other load affects all.
+// Latency of a call to an app that is scaled to zero, from sending it to the answer, through a
+// whole platform with its sandbox, compared with starting the same Python directly; and of ten such
+// apps at once, compared with ten Pythons at once. The cases take turns, so that other load affects
+// all.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import { inContext } from "./in-context.ts";
 import { cpuSecondsOf, endedCpuSecondsOf } from "./child.ts";
@@ -16,7 +20,9 @@ import { cpuSecondsOf, endedCpuSecondsOf } from "./child.ts";
 export type Starts = { readonly ms: number; readonly cpuMs: number };
 
 /** Each round. `many…`: `atOnce` starts. */
-export type ColdStartResult = Readonly<Record<"cold" | "bare" | "manyCold" | "manyBare", readonly Starts[]>>;
+export type ColdStartResult = Readonly<
+  Record<"cold" | "bare" | "manyCold" | "manyBare", readonly Starts[]>
+>;
 
 /** How many apps start at once in the second case. */
 export const atOnce = 10;
@@ -45,7 +51,8 @@ export async function benchColdStart(
     const appIds: string[] = [];
     for (const name of names) {
       const app = await deploy(platform, { name, gitRepo: "bench/cold" });
-      if (app.status !== "success") throw new Error(`the build of ${name} ended with ${app.status}\n${app.log}`);
+      if (app.status !== "success")
+        throw new Error(`the build of ${name} ended with ${app.status}\n${app.log}`);
       appIds.push(app.appId);
     }
     return await runRounds(new Stage(platform, appIds), { rounds: options.rounds, print });
@@ -63,7 +70,9 @@ class Stage {
   constructor(platform: PlatformProcess, appIds: readonly string[]) {
     this.#platform = platform;
     this.#appIds = appIds;
-    const [python = ""] = globSync(join(platform.dataDir, "builds/cache/environments/*/bin/python"));
+    const [python = ""] = globSync(
+      join(platform.dataDir, "builds/cache/environments/*/bin/python"),
+    );
     this.#python = python;
   }
 
@@ -71,7 +80,8 @@ class Stage {
   async #asleep(): Promise<void> {
     const counts = (): Promise<number[]> =>
       Promise.all(this.#appIds.map((appId) => replicaCount(this.#platform, appId)));
-    const areAsleep = async (): Promise<boolean> => (await counts()).every((replicas) => replicas === 0);
+    const areAsleep = async (): Promise<boolean> =>
+      (await counts()).every((replicas) => replicas === 0);
     await until("the apps sleep", areAsleep, { deadlineMs: 60_000 });
   }
 
@@ -84,7 +94,8 @@ class Stage {
     await Promise.all(names.slice(0, count).map((name) => this.#call(name)));
     const tookMs = performance.now() - began;
     const cpuMs = (cpuSecondsOf(this.#platform.pid()) - cpuBefore) * 1000;
-    if (this.#starts.size !== before + count) throw new Error("a replica of the round before answered");
+    if (this.#starts.size !== before + count)
+      throw new Error("a replica of the round before answered");
     return { ms: tookMs, cpuMs };
   }
 
@@ -99,7 +110,10 @@ class Stage {
       if (code !== 0) throw new Error(`${this.#python} ended with ${String(code)}`);
     });
     await Promise.all(starts);
-    return { ms: performance.now() - began, cpuMs: (endedCpuSecondsOf(process.pid) - cpuBefore) * 1000 };
+    return {
+      ms: performance.now() - began,
+      cpuMs: (endedCpuSecondsOf(process.pid) - cpuBefore) * 1000,
+    };
   }
 
   async #call(name: string): Promise<void> {
@@ -112,7 +126,12 @@ class Stage {
 type Run = { readonly rounds: number; readonly print: (line: string) => void };
 
 async function runRounds(stage: Stage, { rounds, print }: Run): Promise<ColdStartResult> {
-  const result: Record<keyof ColdStartResult, Starts[]> = { cold: [], bare: [], manyCold: [], manyBare: [] };
+  const result: Record<keyof ColdStartResult, Starts[]> = {
+    cold: [],
+    bare: [],
+    manyCold: [],
+    manyBare: [],
+  };
   for (let round = 0; round <= rounds; round++) {
     const cold = await stage.cold(1);
     const bare = await stage.bare(1);
@@ -123,7 +142,9 @@ async function runRounds(stage: Stage, { rounds, print }: Run): Promise<ColdStar
     const all = { cold, bare, manyCold, manyBare };
     const names = Object.keys(result) as (keyof ColdStartResult)[];
     for (const name of names) result[name].push(all[name]);
-    const shown = names.map((name) => `${name} ${all[name].ms.toFixed(1)} ms (CPU ${all[name].cpuMs.toFixed(0)} ms)`);
+    const shown = names.map(
+      (name) => `${name} ${all[name].ms.toFixed(1)} ms (CPU ${all[name].cpuMs.toFixed(0)} ms)`,
+    );
     print(`round ${round}: ${shown.join(", ")}`);
   }
   return result;

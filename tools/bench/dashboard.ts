@@ -1,5 +1,6 @@
-// The dashboard in a real browser, on a platform with many runs and a long log: what the first load takes, how soon a page is there
-// with a processor four times slower, and whether long lists and logs scroll without a stop.
+// The dashboard in a real browser, on a platform with many runs and a long log: what the first load
+// takes, how soon a page is there with a processor four times slower, and whether long lists and
+// logs scroll without a stop.
 import { Client } from "pg";
 import type { Page } from "@slipway/server/test/support/browser.ts";
 import { deploy, serveExamples } from "@slipway/server/test/support/examples.ts";
@@ -10,10 +11,19 @@ import { openServer, Stage } from "./async/stage.ts";
 import { inContext } from "./in-context.ts";
 import { machine } from "./report.ts";
 
-export type DashboardOptions = { readonly rounds: number; readonly runs: number; readonly lines: number };
+export type DashboardOptions = {
+  readonly rounds: number;
+  readonly runs: number;
+  readonly lines: number;
+};
 
 /** Milliseconds between frames while something scrolls. */
-type Frames = { readonly count: number; readonly median: number; readonly p95: number; readonly longest: number };
+type Frames = {
+  readonly count: number;
+  readonly median: number;
+  readonly p95: number;
+  readonly longest: number;
+};
 
 export type DashboardResult = DashboardOptions & {
   /** Kilobytes over the wire of the first page, compressed. */
@@ -38,13 +48,19 @@ const pagesOfRuns = 10;
 const logPages = 40;
 
 /** Rejects when a page does not show what it must. */
-export async function benchDashboard(options: DashboardOptions, print: Print): Promise<DashboardResult> {
+export async function benchDashboard(
+  options: DashboardOptions,
+  print: Print,
+): Promise<DashboardResult> {
   const stage = new Stage();
   try {
     const server = await openServer(stage);
     const url = await server.database("dashboard");
     return await inContext(async (t) => {
-      const platform = await startPlatform(t, { SLIPWAY_DATABASE_URL: url, SLIPWAY_GIT_URL: await serveExamples(t) });
+      const platform = await startPlatform(t, {
+        SLIPWAY_DATABASE_URL: url,
+        SLIPWAY_GIT_URL: await serveExamples(t),
+      });
       const { appId, status } = await deploy(platform, { name: "hello", gitPath: "hello" });
       if (status !== "success") throw new Error(`the build ended with ${status}`);
       await fill(url, { ...options, projectId: platform.bootstrap.projectId, appId });
@@ -55,9 +71,13 @@ export async function benchDashboard(options: DashboardOptions, print: Print): P
       await page.shows("hello");
       const app = `${baseUrl}/dashboard/projects/${projectId}/apps/${appId}`;
       const load = await measureLoad(page, app, options.rounds);
-      print(`first load ${load.firstLoadKb.toFixed(0)} kB, there after ${load.interactive.join(", ")} ms`);
+      print(
+        `first load ${load.firstLoadKb.toFixed(0)} kB, there after ${load.interactive.join(", ")} ms`,
+      );
       const runs = await measureRuns(page, `${app}/runs`);
-      print(`runs: frames ${framesText(runs.runsFrames)}; next pages after ${runs.runPages.join(", ")} ms`);
+      print(
+        `runs: frames ${framesText(runs.runsFrames)}; next pages after ${runs.runPages.join(", ")} ms`,
+      );
       const log = await measureLog(page, `${app}/logs`);
       print(
         `log: ${log.linesRead} lines, frames ${framesText(log.logFrames)}, scripts' memory ${log.heapMb.join(" → ")} MB`,
@@ -100,13 +120,17 @@ async function fill(url: string, { projectId, appId, runs, lines }: Filling): Pr
 async function measureLoad(page: Page, address: string, rounds: number) {
   await page.send("Network.setCacheDisabled", { cacheDisabled: true });
   await page.send("Emulation.setCPUThrottlingRate", { rate: slowdown });
-  const { identifier } = (await page.send("Page.addScriptToEvaluateOnNewDocument", { source: watchForPage })) as {
+  const { identifier } = (await page.send("Page.addScriptToEvaluateOnNewDocument", {
+    source: watchForPage,
+  })) as {
     readonly identifier: string;
   };
   const interactive: number[] = [];
   for (let round = 0; round < rounds; round++) {
     await page.goTo(`${address}?round=${round}`);
-    const ms = await until("the page is there", () => evaluate<number | null>(page, "window.thereAt ?? null"));
+    const ms = await until("the page is there", () =>
+      evaluate<number | null>(page, "window.thereAt ?? null"),
+    );
     interactive.push(Math.round(ms));
   }
   const bytes = await evaluate<number>(
@@ -119,7 +143,10 @@ async function measureLoad(page: Page, address: string, rounds: number) {
   return { firstLoadKb: bytes / 1000, interactive };
 }
 
-/** Sets `thereAt` when the app's name is in the page's heading and a task that a click would be has had its turn. */
+/**
+ * Sets `thereAt` when the app's name is in the page's heading and a task that a click would be has
+ * had its turn.
+ */
 const watchForPage = `(() => {
   const look = () => {
     if (document.querySelector("h1")?.textContent !== "hello") return requestAnimationFrame(look);
@@ -159,7 +186,10 @@ async function measureLog(page: Page, address: string) {
   for (let count = 0; count < logPages; count++) {
     const newest = await numberInSight(page);
     all.push(...(await evaluate<number[]>(page, scrolling(log, -240))));
-    await until("older lines are there", async () => (await evaluate<number>(page, `${log}.scrollTop`)) > 0);
+    await until(
+      "older lines are there",
+      async () => (await evaluate<number>(page, `${log}.scrollTop`)) > 0,
+    );
     linesRead += newest - (await numberInSight(page));
   }
   return { logFrames: framesOf(all), linesRead, heapMb: [before, await heapMbOf(page)] as const };
@@ -197,7 +227,8 @@ function scrolling(element: string, px: number): string {
 
 function framesOf(deltas: readonly number[]): Frames {
   const sorted = deltas.toSorted((one, other) => one - other);
-  const at = (share: number): number => Math.round((sorted[Math.floor(share * (sorted.length - 1))] ?? 0) * 10) / 10;
+  const at = (share: number): number =>
+    Math.round((sorted[Math.floor(share * (sorted.length - 1))] ?? 0) * 10) / 10;
   return { count: sorted.length, median: at(0.5), p95: at(0.95), longest: at(1) };
 }
 
@@ -213,8 +244,19 @@ function framesText({ count, median, p95, longest }: Frames): string {
 
 /** The section of the document, in Markdown. */
 export function dashboardSection(result: DashboardResult): string {
-  const { runs, lines, firstLoadKb, interactive, runsFrames, runPages, logFrames, linesRead, heapMb } = result;
-  const middle = (all: readonly number[]): number => all.toSorted((one, other) => one - other)[all.length >> 1] ?? 0;
+  const {
+    runs,
+    lines,
+    firstLoadKb,
+    interactive,
+    runsFrames,
+    runPages,
+    logFrames,
+    linesRead,
+    heapMb,
+  } = result;
+  const middle = (all: readonly number[]): number =>
+    all.toSorted((one, other) => one - other)[all.length >> 1] ?? 0;
   return [
     "## Dashboard",
     "",

@@ -1,4 +1,5 @@
-// Throughput to a container and to a process: the same app on two platforms, one for each driver, with the same load in turn.
+// Throughput to a container and to a process: the same app on two platforms, one for each driver,
+// with the same load in turn.
 import { deploy } from "@slipway/server/test/support/examples.ts";
 import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
@@ -12,7 +13,13 @@ export type CallsResult = Readonly<Record<"container" | "process", readonly Load
 
 const main = 'def run(name: str):\n    return {"hello": name}\n';
 const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
-const fields = { cpu: 1, memory: 0.5, minReplicaCount: 1, maxReplicaCount: 1, replicaConcurrency: 1000 };
+const fields = {
+  cpu: 1,
+  memory: 0.5,
+  minReplicaCount: 1,
+  maxReplicaCount: 1,
+  replicaConcurrency: 1000,
+};
 
 type Options = {
   readonly rounds: number;
@@ -31,9 +38,13 @@ export async function benchCalls(
     await git.createRepo("bench", "calls", { "main.py": main, "slipway.toml": toml });
     const folder = temporaryFolder(t, "load");
     const start = async (settings: Record<string, string>): Promise<PlatformProcess> => {
-      const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
+      const platform = await startBenchPlatform(t, {
+        SLIPWAY_GIT_URL: git.urlTemplate,
+        ...settings,
+      });
       const app = await deploy(platform, { name: "calls", gitRepo: "bench/calls", ...fields });
-      if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
+      if (app.status !== "success")
+        throw new Error(`the build ended with ${app.status}\n${app.log}`);
       return platform;
     };
     const platforms = {
@@ -65,13 +76,19 @@ export async function benchCalls(
 }
 
 /** The section of the document, in Markdown. */
-export function callsSection({ container, process }: CallsResult, given: Options, machine: string): string {
+export function callsSection(
+  { container, process }: CallsResult,
+  given: Options,
+  machine: string,
+): string {
   const row = (what: string, all: readonly Load[]): string => {
     const of = (read: (one: Load) => number): number => median(all.map(read));
     const failures = all.reduce((sum, one) => sum + one.failures, 0);
     return `| ${what} | ${of((one) => one.callsPerSecond).toFixed(0)} | ${of((one) => one.p50Ms).toFixed(1)} ms | ${of((one) => one.p99Ms).toFixed(1)} ms | ${failures} |`;
   };
-  const ratio = median(container.map((one, round) => one.callsPerSecond / (process[round]?.callsPerSecond ?? 1)));
+  const ratio = median(
+    container.map((one, round) => one.callsPerSecond / (process[round]?.callsPerSecond ?? 1)),
+  );
   return [
     "## Calls to a container",
     "",

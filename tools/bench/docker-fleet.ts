@@ -1,5 +1,6 @@
-// Many containers at once: an app that goes from no replica to a hundred and back, through a whole platform, compared with the docker
-// command line that starts and removes as many containers of the same image, a few at a time. Counts what the platform asks the engine.
+// Many containers at once: an app that goes from no replica to a hundred and back, through a whole
+// platform, compared with the docker command line that starts and removes as many containers of the
+// same image, a few at a time. Counts what the platform asks the engine.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
@@ -14,7 +15,11 @@ import { median } from "./report.ts";
 type Turn = { readonly startMs: number; readonly stopMs: number };
 
 /** Of each round. `calls`: requests to the engine for all starts and ends of a round. */
-export type FleetResult = { readonly ours: readonly Turn[]; readonly bare: readonly Turn[]; readonly calls: number[] };
+export type FleetResult = {
+  readonly ours: readonly Turn[];
+  readonly bare: readonly Turn[];
+  readonly calls: number[];
+};
 
 const size = 100;
 /** As many as the platform starts at once. */
@@ -34,13 +39,26 @@ export async function benchFleet(
       engineCalls += sent.toString("latin1").match(/^[A-Z]+ \/\S* HTTP\/1\.1\r$/gm)?.length ?? 0;
     });
     const git = await startGitServer(t);
-    await git.createRepo("bench", "fleet", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
+    await git.createRepo("bench", "fleet", {
+      "main.py": "def run():\n    return 1\n",
+      "slipway.toml": toml,
+    });
     const settings = { ...dockerSettings(`unix://${socketPath}`), SLIPWAY_OVERCOMMIT: "100" };
     const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
     const app = await deploy(platform, { name: "fleet", gitRepo: "bench/fleet", ...fields });
     if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
-    const image = await docker(host, "image", "ls", "--quiet", `--filter=label=slipway.app=${app.appId}`);
-    const result: { ours: Turn[]; bare: Turn[]; calls: number[] } = { ours: [], bare: [], calls: [] };
+    const image = await docker(
+      host,
+      "image",
+      "ls",
+      "--quiet",
+      `--filter=label=slipway.app=${app.appId}`,
+    );
+    const result: { ours: Turn[]; bare: Turn[]; calls: number[] } = {
+      ours: [],
+      bare: [],
+      calls: [],
+    };
     for (let round = 1; round <= rounds; round++) {
       const before = engineCalls;
       const ours = await ourTurn(platform, app.appId);
@@ -51,7 +69,9 @@ export async function benchFleet(
       result.calls.push(calls);
       const text = ({ startMs, stopMs }: Turn): string =>
         `${(startMs / 1000).toFixed(1)} + ${(stopMs / 1000).toFixed(1)} s`;
-      print(`round ${round}: ${text(ours)}, ${calls} engine calls; docker run and rm: ${text(bare)}`);
+      print(
+        `round ${round}: ${text(ours)}, ${calls} engine calls; docker run and rm: ${text(bare)}`,
+      );
     }
     return result;
   });
@@ -60,7 +80,9 @@ export async function benchFleet(
 async function ourTurn(platform: PlatformProcess, appId: string): Promise<Turn> {
   const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
   const isThere = async (): Promise<boolean> => {
-    const listed = (await platform.api("GET", `${path}/containers`)).body as { containerState: string }[];
+    const listed = (await platform.api("GET", `${path}/containers`)).body as {
+      containerState: string;
+    }[];
     return listed.filter(({ containerState }) => containerState === "RUNNING").length === size;
   };
   const isGone = async (): Promise<boolean> => (await replicaCount(platform, appId)) === 0;
@@ -80,13 +102,16 @@ async function bareTurn(host: string, image: string): Promise<Turn> {
   let left = size;
   const starter = async (): Promise<void> => {
     while (left-- > 0) {
-      ids.push(await docker(host, "run", "--detach", "--init", "--memory=250m", "--cpus=0.25", image));
+      ids.push(
+        await docker(host, "run", "--detach", "--init", "--memory=250m", "--cpus=0.25", image),
+      );
     }
   };
   await Promise.all(Array.from({ length: bareAtOnce }, starter));
   const ready = performance.now();
   const remover = async (): Promise<void> => {
-    for (let id = ids.pop(); id !== undefined; id = ids.pop()) await docker(host, "rm", "--force", id);
+    for (let id = ids.pop(); id !== undefined; id = ids.pop())
+      await docker(host, "rm", "--force", id);
   };
   await Promise.all(Array.from({ length: bareAtOnce }, remover));
   return { startMs: ready - began, stopMs: performance.now() - ready };

@@ -1,13 +1,17 @@
-// Cold starts of the Docker driver: a call to an app that is scaled to zero, through a whole platform, compared with a container of
-// the same image that the docker command line starts; and a change of code from the push to its first answer. The cases of a round
-// take turns, so that other load affects all.
+// Cold starts of the Docker driver: a call to an app that is scaled to zero, through a whole
+// platform, compared with a container of the same image that the docker command line starts; and a
+// change of code from the push to its first answer. The cases of a round take turns, so that other
+// load affects all.
 import { execFileSync } from "node:child_process";
 import { request } from "node:http";
 import type { TestContext } from "node:test";
 import { leaveNothing } from "@slipway/server/test/support/docker-platform.ts";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import { inContext } from "./in-context.ts";
 import { median } from "./report.ts";
@@ -26,7 +30,10 @@ export function dockerSettings(host: string): Record<string, string> {
 }
 
 /** A platform that leaves nothing in its engine, if it uses one. */
-export async function startBenchPlatform(t: TestContext, settings: Record<string, string>): Promise<PlatformProcess> {
+export async function startBenchPlatform(
+  t: TestContext,
+  settings: Record<string, string>,
+): Promise<PlatformProcess> {
   const platform = await startPlatform(t, settings);
   const dockerHost = settings["SLIPWAY_DOCKER_HOST"];
   if (dockerHost === undefined) return platform;
@@ -44,11 +51,20 @@ export async function benchDocker(
   return await inContext(async (t) => {
     const git = await startGitServer(t);
     await git.createRepo("bench", "cold", { "main.py": main, "slipway.toml": toml });
-    const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...dockerSettings(options.host) });
+    const platform = await startBenchPlatform(t, {
+      SLIPWAY_GIT_URL: git.urlTemplate,
+      ...dockerSettings(options.host),
+    });
     const app = await deploy(platform, { name, gitRepo: "bench/cold" });
     if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
     const result: Record<keyof DockerResult, number[]> = { cold: [], bare: [] };
-    const image = docker(options.host, "image", "ls", "--quiet", `--filter=label=slipway.app=${app.appId}`);
+    const image = docker(
+      options.host,
+      "image",
+      "ls",
+      "--quiet",
+      `--filter=label=slipway.app=${app.appId}`,
+    );
     for (let round = 0; round <= options.rounds; round++) {
       const cold = await coldCall(platform, app.appId);
       const bare = await bareRun(options.host, image);
@@ -78,7 +94,8 @@ async function bareRun(host: string, image: string): Promise<number> {
   const id = docker(host, "run", "--detach", "--init", "--env=SLIPWAY_LISTEN=0.0.0.0:8000", image);
   const address = docker(host, "inspect", "--format={{.NetworkSettings.IPAddress}}", id);
   while (!(await answers(address))) {
-    if (performance.now() - began > answerWaitMs) throw new Error("the bare container does not answer");
+    if (performance.now() - began > answerWaitMs)
+      throw new Error("the bare container does not answer");
   }
   const tookMs = performance.now() - began;
   docker(host, "rm", "--force", id);
@@ -87,7 +104,13 @@ async function bareRun(host: string, image: string): Promise<number> {
 
 function answers(address: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const asked = request({ host: address, port: 8000, path: "/run", method: "POST", agent: false });
+    const asked = request({
+      host: address,
+      port: 8000,
+      path: "/run",
+      method: "POST",
+      agent: false,
+    });
     asked.on("response", (response) => {
       response.resume();
       response.on("end", () => resolve(response.statusCode === 200));

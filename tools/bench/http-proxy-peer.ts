@@ -1,4 +1,5 @@
-// A peer of the proxy benchmark: the npm package http-proxy with kept-alive connections. Argument: the upstream's port.
+// A peer of the proxy benchmark: the npm package http-proxy with kept-alive connections. Argument:
+// the upstream's port.
 import { Agent, createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
@@ -7,7 +8,10 @@ import type { AddressInfo } from "node:net";
 type HttpProxy = {
   createProxyServer(options: { target: string; xfwd: boolean; agent: Agent }): {
     web(request: IncomingMessage, response: ServerResponse): void;
-    on(event: "error", take: (error: Error, request: IncomingMessage, response: ServerResponse) => void): void;
+    on(
+      event: "error",
+      take: (error: Error, request: IncomingMessage, response: ServerResponse) => void,
+    ): void;
   };
 };
 
@@ -21,5 +25,7 @@ const proxy = httpProxy.createProxyServer({
 });
 proxy.on("error", (_error, _request, response) => response.end());
 const server = createServer((request, response) => proxy.web(request, response));
-server.listen(0, "127.0.0.1", () => console.log(`listening ${(server.address() as AddressInfo).port}`));
+server.listen(0, "127.0.0.1", () =>
+  console.log(`listening ${(server.address() as AddressInfo).port}`),
+);
 process.once("SIGTERM", () => process.exit(0));

@@ -31,15 +31,27 @@ export type LoadOptions = {
 };
 
 /** Runs wrk once. Rejects when it fails. */
-export async function runLoad(asked: Asked, { seconds, connections, core, folder }: LoadOptions): Promise<Load> {
+export async function runLoad(
+  asked: Asked,
+  { seconds, connections, core, folder }: LoadOptions,
+): Promise<Load> {
   const script = join(folder, "calls.lua");
   writeFileSync(script, scriptOf(asked));
   const wrk = ["-t1", `-c${connections}`, `-d${seconds}s`, "--latency", "-s", script, asked.url];
-  const output = await (core === null ? run("wrk", wrk) : run("taskset", ["-c", String(core), "wrk", ...wrk]));
+  const output = await (core === null
+    ? run("wrk", wrk)
+    : run("taskset", ["-c", String(core), "wrk", ...wrk]));
   const [calls, callsPerSecond, p50Us, p99Us, failures] =
     /^measured (.*)$/m.exec(output)?.[1]?.split(" ").map(Number) ?? [];
-  if (calls === undefined || callsPerSecond === undefined) throw new Error(`wrk printed no result:\n${output}`);
-  return { calls, callsPerSecond, p50Ms: (p50Us ?? 0) / 1000, p99Ms: (p99Us ?? 0) / 1000, failures: failures ?? 0 };
+  if (calls === undefined || callsPerSecond === undefined)
+    throw new Error(`wrk printed no result:\n${output}`);
+  return {
+    calls,
+    callsPerSecond,
+    p50Ms: (p50Us ?? 0) / 1000,
+    p99Ms: (p99Us ?? 0) / 1000,
+    failures: failures ?? 0,
+  };
 }
 
 function scriptOf({ token, body, fields }: Asked): string {

@@ -1,8 +1,11 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out`, `docker`,
-// `docker-fleet`, `docker-calls`, `uploads`, `volumes` or `dashboard`: measures, prints, and writes docs/benchmarks.md.
-// Options: --rounds=7 --no-write; for proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for uploads and volumes
-// --files=100000 --megabytes=5000; for dashboard --runs=100000 --lines=1000000; for step and roll-out --rate --seconds=4.
+// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`,
+// `rollback`, `roll-out`, `docker`, `docker-fleet`, `docker-calls`, `uploads`, `volumes` or
+// `dashboard`: measures, prints, and writes docs/benchmarks.md. Options: --rounds=7 --no-write; for
+// proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000
+// --projects=50; for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the
+// process driver without it); for usage --apps=1000; for uploads and volumes --files=100000
+// --megabytes=5000; for dashboard --runs=100000 --lines=1000000; for step and roll-out --rate
+// --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -48,7 +51,11 @@ const print = (line: string): void => console.log(line);
 const rounds = Number(values.rounds);
 
 async function proxy(): Promise<string> {
-  const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections) };
+  const options = {
+    rounds,
+    seconds: Number(values.seconds),
+    connections: Number(values.connections),
+  };
   const result = await benchProxies(options, print);
   for (const { name, peers } of result.scenarios) print(`${name}: ${comparison(peers)}`);
   return proxySection(result, options);
@@ -68,7 +75,11 @@ async function step(): Promise<string> {
 }
 
 async function asyncRuns(): Promise<string> {
-  const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections) };
+  const options = {
+    rounds,
+    seconds: Number(values.seconds),
+    connections: Number(values.connections),
+  };
   const section = asyncSection(await benchAsync(options, print), options);
   print(section);
   return section;
@@ -113,7 +124,12 @@ async function dockerFleet(): Promise<string> {
 
 async function dockerCalls(): Promise<string> {
   const host = values["docker-host"] ?? "unix:///var/run/docker.sock";
-  const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections), host };
+  const options = {
+    rounds,
+    seconds: Number(values.seconds),
+    connections: Number(values.connections),
+    host,
+  };
   const section = callsSection(await benchCalls(options, print), options, machine());
   print(section);
   return section;

@@ -1,5 +1,6 @@
-// The two nginx servers of the proxy benchmark: the upstream, which answers every call at once, and the peer that is compared
-// with our proxy, with keep-alive to the upstream and the header fields that our proxy sends.
+// The two nginx servers of the proxy benchmark: the upstream, which answers every call at once, and
+// the peer that is compared with our proxy, with keep-alive to the upstream and the header fields
+// that our proxy sends.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -14,8 +15,14 @@ export function writeUpstreamConfig(folder: string, port: number): string {
   return write(folder, "upstream", server);
 }
 
-/** Writes the peer's configuration into the folder; returns its path. `path`: the prefix to strip. */
-export function writePeerConfig(folder: string, ports: { port: number; upstreamPort: number }, prefix: string): string {
+/**
+ * Writes the peer's configuration into the folder; returns its path. `path`: the prefix to strip.
+ */
+export function writePeerConfig(
+  folder: string,
+  ports: { port: number; upstreamPort: number },
+  prefix: string,
+): string {
   const server = `upstream replica { server 127.0.0.1:${ports.upstreamPort}; keepalive 256; keepalive_requests 1000000000; }
   server {
     listen 127.0.0.1:${ports.port} backlog=4096;

@@ -1,9 +1,14 @@
-// Calls of an app that are sent at their times, whether earlier ones are answered or not, so that a latency contains all waiting.
+// Calls of an app that are sent at their times, whether earlier ones are answered or not, so that a
+// latency contains all waiting.
 import { Agent, request } from "node:http";
 import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 
 /** A call, in milliseconds since the first was due. `isGood`: the app has answered. */
-export type TimedCall = { readonly dueMs: number; readonly endMs: number; readonly isGood: boolean };
+export type TimedCall = {
+  readonly dueMs: number;
+  readonly endMs: number;
+  readonly isGood: boolean;
+};
 
 const tickMs = 5;
 const callMs = 60_000;
@@ -32,7 +37,9 @@ export class AppCaller {
         const due = Math.floor(((performance.now() - began) * rate) / 1000);
         while (calls.length < due && !isOver(calls.length)) {
           const dueMs = (calls.length * 1000) / rate;
-          calls.push(this.call().then((isGood) => ({ dueMs, endMs: performance.now() - began, isGood })));
+          calls.push(
+            this.call().then((isGood) => ({ dueMs, endMs: performance.now() - began, isGood })),
+          );
         }
         if (!isOver(calls.length)) return;
         clearInterval(timer);
@@ -46,12 +53,19 @@ export class AppCaller {
   call(): Promise<boolean> {
     const { apiUrl, projectId, inferenceToken } = this.#platform.bootstrap;
     return new Promise((resolve) => {
-      const headers = { authorization: `Bearer ${inferenceToken}`, "content-type": "application/json" };
+      const headers = {
+        authorization: `Bearer ${inferenceToken}`,
+        "content-type": "application/json",
+      };
       const url = `${apiUrl}/v4/${projectId}/${this.#name}/run`;
-      const sent = request(url, { method: "POST", agent: this.#agent, headers, timeout: callMs }, (answer) => {
-        answer.resume();
-        answer.on("close", () => resolve(answer.statusCode === 200 && answer.complete));
-      });
+      const sent = request(
+        url,
+        { method: "POST", agent: this.#agent, headers, timeout: callMs },
+        (answer) => {
+          answer.resume();
+          answer.on("close", () => resolve(answer.statusCode === 200 && answer.complete));
+        },
+      );
       sent.on("timeout", () => sent.destroy());
       sent.on("error", () => resolve(false));
       sent.end("{}");

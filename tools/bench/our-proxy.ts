@@ -1,6 +1,7 @@
-// Our proxy as a separate process for the benchmark: the real listener and proxy with authentication, routing, limits and
-// metrics enabled, in front of the benchmark's upstream as its replicas.
-// Arguments: port of the upstream, then the names for the benchmark's app (see `bench-app.ts`).
+// Our proxy as a separate process for the benchmark: the real listener and proxy with
+// authentication, routing, limits and metrics enabled, in front of the benchmark's upstream as its
+// replicas. Arguments: port of the upstream, then the names for the benchmark's app (see
+// `bench-app.ts`).
 import { Proxy } from "@slipway/server/src/proxy/proxy.ts";
 import { createListener } from "@slipway/server/src/proxy/server.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";

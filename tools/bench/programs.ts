@@ -1,5 +1,5 @@
-// Finds the programs that a benchmark needs besides node, and installs them from the distribution's packages where that is
-// allowed.
+// Finds the programs that a benchmark needs besides node, and installs them from the distribution's
+// packages where that is allowed.
 import { spawnSync } from "node:child_process";
 
 /** The path of a program; null: not installed. */
@@ -15,10 +15,19 @@ export function findProgram(name: string): string | null {
 export function installPackages(packages: readonly string[]): string | null {
   if (process.getuid?.() !== 0) return `only root can install ${packages.join(", ")}`;
   if (findProgram("apt-get") === null) return "there is no apt-get here";
-  const options = { encoding: "utf8", env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } } as const;
+  const options = {
+    encoding: "utf8",
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+  } as const;
   spawnSync("apt-get", ["update", "-qq"], options);
-  const installed = spawnSync("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...packages], options);
-  return installed.status === 0 ? null : `apt-get install failed: ${installed.stderr.trim().split("\n").at(-1) ?? ""}`;
+  const installed = spawnSync(
+    "apt-get",
+    ["install", "-y", "-qq", "--no-install-recommends", ...packages],
+    options,
+  );
+  return installed.status === 0
+    ? null
+    : `apt-get install failed: ${installed.stderr.trim().split("\n").at(-1) ?? ""}`;
 }
 
 /** The version line that a program prints. */

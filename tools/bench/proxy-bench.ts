@@ -1,5 +1,5 @@
-// Throughput of our proxy compared with nginx and two proxies for node: the same upstream, the same load, one core each, in
-// interleaved rounds, so that other load on the machine affects all alike.
+// Throughput of our proxy compared with nginx and two proxies for node: the same upstream, the same
+// load, one core each, in interleaved rounds, so that other load on the machine affects all alike.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -20,10 +20,17 @@ export type PeerResult = {
 export type ScenarioResult = { readonly name: string; readonly peers: readonly PeerResult[] };
 
 /** All results, and which peers were left out and why. */
-export type ProxyResult = { readonly scenarios: readonly ScenarioResult[]; readonly skipped: readonly string[] };
+export type ProxyResult = {
+  readonly scenarios: readonly ScenarioResult[];
+  readonly skipped: readonly string[];
+};
 
 /** Duration and number of rounds. */
-export type ProxyBenchOptions = { readonly rounds: number; readonly seconds: number; readonly connections: number };
+export type ProxyBenchOptions = {
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly connections: number;
+};
 
 /** Upstream and load generator share one core; each proxy has the other one for itself. */
 const cores = { load: 0, proxy: 1 } as const;
@@ -36,13 +43,20 @@ const scenarios: readonly Scenario[] = [
     body: JSON.stringify({ prompt: "x".repeat(87) }),
     fields: { "Content-Type": "application/json" },
   },
-  { name: "GET that asks for trailers, so it is not a plain call", body: null, fields: { TE: "trailers" } },
+  {
+    name: "GET that asks for trailers, so it is not a plain call",
+    body: null,
+    fields: { TE: "trailers" },
+  },
 ];
 
 type Scenario = { readonly name: string } & Pick<Asked, "body" | "fields">;
 
 /** Runs the benchmark; prints as it goes. Rejects without wrk or a second core. */
-export async function benchProxies(options: ProxyBenchOptions, print: (line: string) => void): Promise<ProxyResult> {
+export async function benchProxies(
+  options: ProxyBenchOptions,
+  print: (line: string) => void,
+): Promise<ProxyResult> {
   const skipped: string[] = [];
   const missing = ["wrk", "nginx"].filter((name) => findProgram(name) === null);
   if (missing.length > 0) {
@@ -50,11 +64,15 @@ export async function benchProxies(options: ProxyBenchOptions, print: (line: str
     if (why !== null) print(`missing: ${missing.join(", ")} (${why})`);
   }
   if (findProgram("wrk") === null || findProgram("taskset") === null) {
-    throw new Error("this benchmark needs wrk and taskset; install the packages wrk and util-linux");
+    throw new Error(
+      "this benchmark needs wrk and taskset; install the packages wrk and util-linux",
+    );
   }
   const nginx = findProgram("nginx");
   if (nginx === null)
-    throw new Error("this benchmark needs nginx, its upstream and first peer; install the package nginx");
+    throw new Error(
+      "this benchmark needs nginx, its upstream and first peer; install the package nginx",
+    );
   const folder = mkdtempSync(join(tmpdir(), "slipway-bench-"));
   const open: Child[] = [];
   try {
@@ -76,7 +94,8 @@ export async function benchProxies(options: ProxyBenchOptions, print: (line: str
     }
     open.push(...peers.values());
     const results: ScenarioResult[] = [];
-    for (const scenario of scenarios) results.push(await runScenario(scenario, peers, { ...options, folder }, print));
+    for (const scenario of scenarios)
+      results.push(await runScenario(scenario, peers, { ...options, folder }, print));
     return { scenarios: results, skipped };
   } finally {
     for (const child of open.reverse()) await child.stop();
@@ -89,7 +108,8 @@ type Start = () => Promise<Child>;
 function starters(nginx: string, folder: string, upstreamPort: number): [string, Start][] {
   const script = (name: string): Start => {
     const file = join(import.meta.dirname, `${name}.ts`);
-    return () => startChild([process.execPath, file, String(upstreamPort)], { core: cores.proxy, port: null });
+    return () =>
+      startChild([process.execPath, file, String(upstreamPort)], { core: cores.proxy, port: null });
   };
   const startNginx: Start = async () => {
     const port = await freePort();
@@ -116,8 +136,18 @@ async function runScenario(
   print: (line: string) => void,
 ): Promise<ScenarioResult> {
   const load = async (child: Child, forSeconds: number): Promise<Load> => {
-    const asked = { url: `http://127.0.0.1:${child.port}${benchPath}`, token: benchToken, body, fields };
-    const measured = await runLoad(asked, { seconds: forSeconds, connections, core: cores.load, folder });
+    const asked = {
+      url: `http://127.0.0.1:${child.port}${benchPath}`,
+      token: benchToken,
+      body,
+      fields,
+    };
+    const measured = await runLoad(asked, {
+      seconds: forSeconds,
+      connections,
+      core: cores.load,
+      folder,
+    });
     if (measured.failures > 0) print(`  ${measured.failures} of ${measured.calls} calls failed`);
     return measured;
   };

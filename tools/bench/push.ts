@@ -1,7 +1,12 @@
-// Time from a push to the first answer of the new code, for a change of code only: a real git push to a real git server, whose
-// hook calls a whole platform. Calls go on all the time, so that the app is warm and the first new answer is noticed.
+// Time from a push to the first answer of the new code, for a change of code only: a real git push
+// to a real git server, whose hook calls a whole platform. Calls go on all the time, so that the
+// app is warm and the first new answer is noticed.
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { answering, openPushedApp, type PushedApp } from "@slipway/server/test/support/pushed-app.ts";
+import {
+  answering,
+  openPushedApp,
+  type PushedApp,
+} from "@slipway/server/test/support/pushed-app.ts";
 import { startBenchPlatform } from "./docker.ts";
 import { inContext } from "./in-context.ts";
 import { median } from "./report.ts";
@@ -30,13 +35,18 @@ export async function benchPush(
 ): Promise<readonly PushRound[]> {
   return await inContext(async (t) => {
     const server = await startGitServer(t);
-    const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0", ...options.settings };
+    const settings = {
+      SLIPWAY_GIT_URL: server.urlTemplate,
+      SLIPWAY_GIT_POLL_SECONDS: "0",
+      ...options.settings,
+    };
     const platform = await startBenchPlatform(t, settings);
     const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
     await app.clone.commit({ "slipway.toml": toml });
     const rounds: PushRound[] = [];
     for (let round = 0; round <= options.rounds; round++) {
-      const get = async (path: string): Promise<Build> => (await platform.api("GET", path)).body as Build;
+      const get = async (path: string): Promise<Build> =>
+        (await platform.api("GET", path)).body as Build;
       const measured = await runRound(app, `v${round}`, get);
       // The first round makes the environment and warms the caches.
       if (round === 0) continue;
@@ -47,15 +57,24 @@ export async function benchPush(
   });
 }
 
-type Delivery = { readonly buildId: string; readonly receivedAt: string; readonly decidedAt: string };
+type Delivery = {
+  readonly buildId: string;
+  readonly receivedAt: string;
+  readonly decidedAt: string;
+};
 type Build = { readonly startedAt: string; readonly endedAt: string };
 
-async function runRound(app: PushedApp, answer: string, get: (path: string) => Promise<Build>): Promise<PushRound> {
+async function runRound(
+  app: PushedApp,
+  answer: string,
+  get: (path: string) => Promise<Build>,
+): Promise<PushRound> {
   await app.clone.commit({ "main.py": answering(answer) });
   const began = Date.now();
   const pushed = app.clone.git("push", "--quiet", "origin", "HEAD");
   while ((await app.answers()) !== answer) {
-    if (Date.now() - began > 60_000) throw new Error(`the app did not answer ${answer} within a minute`);
+    if (Date.now() - began > 60_000)
+      throw new Error(`the app did not answer ${answer} within a minute`);
   }
   const answered = Date.now();
   await pushed;

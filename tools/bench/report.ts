@@ -1,4 +1,5 @@
-// Formats the results of the proxy and cold start benchmarks as tables, and updates docs/benchmarks.md.
+// Formats the results of the proxy and cold start benchmarks as tables, and updates
+// docs/benchmarks.md.
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { atOnce, type ColdStartResult, type Starts } from "./cold-start.ts";
@@ -24,13 +25,16 @@ export function thousands(number: number): string {
 /** Rounds of one peer that differ by more than this were disturbed by other load on the machine. */
 const spreadMax = 1.5;
 
-/** Compares our proxy with each peer in sentences: by CPU time per call, and by calls per second. */
+/**
+ * Compares our proxy with each peer in sentences: by CPU time per call, and by calls per second.
+ */
 export function comparison(peers: readonly PeerResult[]): string {
   const ours = peers.find(({ name }) => name === "slipway");
   if (ours === undefined) return "";
   const others = peers.filter((peer) => peer !== ours);
   const cpu = (peer: PeerResult): number => median(peer.rounds.map((round) => round.cpuUsPerCall));
-  const calls = (peer: PeerResult): number => median(peer.rounds.map((round) => round.callsPerSecond));
+  const calls = (peer: PeerResult): number =>
+    median(peer.rounds.map((round) => round.callsPerSecond));
   const list = (share: (peer: PeerResult) => number): string =>
     others.map((peer) => `${share(peer).toFixed(2)} × ${peer.name}`).join(", ");
   const byCpu = `By CPU time, Slipway handles ${list((peer) => cpu(peer) / cpu(ours))}`;
@@ -66,7 +70,8 @@ export function proxySection(
       "|---|---|---|---|---|---|",
     );
     for (const { name: peer, rounds: measured } of peers) {
-      const of = (pick: (round: (typeof measured)[number]) => number): number[] => measured.map(pick);
+      const of = (pick: (round: (typeof measured)[number]) => number): number[] =>
+        measured.map(pick);
       const calls = of((round) => round.callsPerSecond);
       const cells = [
         thousands(median(calls)),
@@ -87,7 +92,9 @@ export function proxySection(
 export function coldStartSection({ cold, bare, manyCold, manyBare }: ColdStartResult): string {
   const row = (name: string, starts: readonly Starts[]): string => {
     const times = starts.map(({ ms }) => ms);
-    const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) => ms.toFixed(1));
+    const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) =>
+      ms.toFixed(1),
+    );
     return `| ${name} | ${middle} ms | ${min} – ${max} ms | ${median(starts.map(({ cpuMs }) => cpuMs)).toFixed(0)} ms |`;
   };
   return [
@@ -110,10 +117,15 @@ export function coldStartSection({ cold, bare, manyCold, manyBare }: ColdStartRe
 
 /** The rounds take turns, so each is compared with its own neighbour. */
 function ratio(starts: readonly Starts[], bare: readonly Starts[], field: keyof Starts): string {
-  return median(starts.map((one, round) => one[field] / (bare[round]?.[field] ?? Number.NaN))).toFixed(2);
+  return median(
+    starts.map((one, round) => one[field] / (bare[round]?.[field] ?? Number.NaN)),
+  ).toFixed(2);
 }
 
-/** How much other work the machine had: above its number of cores, times say more about that than about what is measured. */
+/**
+ * How much other work the machine had: above its number of cores, times say more about that than
+ * about what is measured.
+ */
 export function busyness(): string {
   return `Load average at the end: ${(loadavg()[0] ?? 0).toFixed(1)}.`;
 }
@@ -132,11 +144,16 @@ function versions(): string[] {
   const nginx = findProgram("nginx");
   const wrk = findProgram("wrk");
   const packages = ["undici", "http-proxy"].map((name) => {
-    const manifest = readFileSync(new URL(`../../node_modules/${name}/package.json`, import.meta.url), "utf8");
+    const manifest = readFileSync(
+      new URL(`../../node_modules/${name}/package.json`, import.meta.url),
+      "utf8",
+    );
     return `${name} ${(JSON.parse(manifest) as { version: string }).version}`;
   });
   return [
-    ...(nginx === null ? [] : [versionOf(nginx, "-v").replace("nginx version: ", "").replace("/", " ")]),
+    ...(nginx === null
+      ? []
+      : [versionOf(nginx, "-v").replace("nginx version: ", "").replace("/", " ")]),
     ...(wrk === null ? [] : [versionOf(wrk, "-v").replace(/ \[.*/, "")]),
     ...packages,
   ];
@@ -150,5 +167,8 @@ export function writeSection(section: string): void {
   const parts = readFileSync(documentUrl, "utf8").split(/^(?=## )/m);
   const others = parts.map((part) => (part.startsWith(`${heading}\n`) ? section : part));
   const isNew = !parts.some((part) => part.startsWith(`${heading}\n`));
-  writeFileSync(documentUrl, `${[...others, ...(isNew ? [`\n${section}`] : [])].join("").trimEnd()}\n`);
+  writeFileSync(
+    documentUrl,
+    `${[...others, ...(isNew ? [`\n${section}`] : [])].join("").trimEnd()}\n`,
+  );
 }

@@ -1,16 +1,23 @@
-// How long a rollback takes under load: from sending the command to the first answer of the old release, through a whole
-// platform with its sandbox, while callers call all the time. No replica of the old release is left when it is sent.
+// How long a rollback takes under load: from sending the command to the first answer of the old
+// release, through a whole platform with its sandbox, while callers call all the time. No replica
+// of the old release is left when it is sent.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { deploy } from "@slipway/server/test/support/examples.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import { inContext } from "./in-context.ts";
 import { machine, median } from "./report.ts";
 
 export type RollbackResult = {
-  /** Milliseconds of each round: until the command was answered, and until the first answer of the old release. */
+  /**
+   * Milliseconds of each round: until the command was answered, and until the first answer of the
+   * old release.
+   */
   readonly commandMs: readonly number[];
   readonly firstMs: readonly number[];
   /** Of the same Python without the platform, with the same callers at work. */
@@ -36,20 +43,30 @@ export async function benchRollback(
     await git.createRepo("bench", "back", { "main.py": mainOf(1), "slipway.toml": toml });
     const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
     const app = await deploy(platform, { name: "back", gitRepo: "bench/back" });
-    if (app.status !== "success") throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
+    if (app.status !== "success")
+      throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
     await git.push("bench", "back", { "main.py": mainOf(2) });
     const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${app.appId}`;
     await platform.api("POST", `${path}/builds`, {});
-    const isLive = async (): Promise<boolean> => (await get<{ liveRelease: number }>(platform, path)).liveRelease === 2;
+    const isLive = async (): Promise<boolean> =>
+      (await get<{ liveRelease: number }>(platform, path)).liveRelease === 2;
     await until("the second release is live", isLive, { deadlineMs: 60_000 });
     return await runRounds(platform, { path, rounds: options.rounds, print });
   });
 }
 
 /** The section of the document, in Markdown. */
-export function rollbackSection({ commandMs, firstMs, bareMs, callers: callersOf, calls }: RollbackResult): string {
+export function rollbackSection({
+  commandMs,
+  firstMs,
+  bareMs,
+  callers: callersOf,
+  calls,
+}: RollbackResult): string {
   const row = (name: string, times: readonly number[]): string => {
-    const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) => ms.toFixed(1));
+    const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) =>
+      ms.toFixed(1),
+    );
     return `| ${name} | ${middle} ms | ${min} – ${max} ms |`;
   };
   const { length: rounds } = firstMs;
@@ -69,9 +86,16 @@ export function rollbackSection({ commandMs, firstMs, bareMs, callers: callersOf
   ].join("\n");
 }
 
-type Run = { readonly path: string; readonly rounds: number; readonly print: (line: string) => void };
+type Run = {
+  readonly path: string;
+  readonly rounds: number;
+  readonly print: (line: string) => void;
+};
 
-async function runRounds(platform: PlatformProcess, { path, rounds, print }: Run): Promise<RollbackResult> {
+async function runRounds(
+  platform: PlatformProcess,
+  { path, rounds, print }: Run,
+): Promise<RollbackResult> {
   const load = startLoad(platform);
   const commandMs: number[] = [];
   const firstMs: number[] = [];
@@ -101,7 +125,8 @@ async function runRounds(platform: PlatformProcess, { path, rounds, print }: Run
   } finally {
     await load.stop();
   }
-  if (load.failures.length > 0) throw new Error(`${load.failures.length} calls failed, first: ${load.failures[0]}`);
+  if (load.failures.length > 0)
+    throw new Error(`${load.failures.length} calls failed, first: ${load.failures[0]}`);
   return { commandMs, firstMs, bareMs, callers, calls: load.calls() };
 }
 
@@ -124,7 +149,9 @@ type FirstAnswer = { readonly atMs: number; readonly python: string };
 function startLoad(platform: PlatformProcess) {
   const failures: string[] = [];
   let calls = 0;
-  let waiting: { readonly version: number; readonly found: (answer: FirstAnswer) => void } | undefined;
+  let waiting:
+    | { readonly version: number; readonly found: (answer: FirstAnswer) => void }
+    | undefined;
   const ended = new AbortController();
   const call = async (): Promise<void> => {
     while (!ended.signal.aborted) {
@@ -149,7 +176,8 @@ function startLoad(platform: PlatformProcess) {
     failures,
     calls: () => calls,
     /** The next answer of a version. */
-    firstOf: (version: number): Promise<FirstAnswer> => new Promise((found) => (waiting = { version, found })),
+    firstOf: (version: number): Promise<FirstAnswer> =>
+      new Promise((found) => (waiting = { version, found })),
     async stop() {
       ended.abort();
       await Promise.all(all);

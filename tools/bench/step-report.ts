@@ -3,10 +3,15 @@ import { busyness, machine, median } from "./report.ts";
 import { calmMs, stepSettings, type Step, type StepOptions, type StepResult } from "./step.ts";
 
 /** The section of the document, in Markdown. */
-export function stepSection({ steps, reachable }: StepResult, { rate, seconds }: StepOptions): string {
+export function stepSection(
+  { steps, reachable }: StepResult,
+  { rate, seconds }: StepOptions,
+): string {
   const row = (name: string, valueOf: (step: Step) => number, unit: string): string => {
     const values = steps.map(valueOf);
-    const [middle, min, max] = [median(values), Math.min(...values), Math.max(...values)].map((one) => one.toFixed(0));
+    const [middle, min, max] = [median(values), Math.min(...values), Math.max(...values)].map(
+      (one) => one.toFixed(0),
+    );
     return `| ${name} | ${middle}${unit} | ${min} – ${max}${unit} |`;
   };
   const { replicaConcurrency, maxReplicaCount } = stepSettings;

@@ -1,15 +1,23 @@
-// A step from nothing to many calls per second, through a whole platform with its sandbox to an app at zero replicas: how long
-// callers wait, and how many replicas come. Calls are sent at their times, whether earlier ones are answered or not.
+// A step from nothing to many calls per second, through a whole platform with its sandbox to an app
+// at zero replicas: how long callers wait, and how many replicas come. Calls are sent at their
+// times, whether earlier ones are answered or not.
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import { inContext } from "./in-context.ts";
 import { AppCaller } from "./open-loop.ts";
 import { median } from "./report.ts";
 
 /** `rate`: calls per second of the step. */
-export type StepOptions = { readonly rounds: number; readonly rate: number; readonly seconds: number };
+export type StepOptions = {
+  readonly rounds: number;
+  readonly rate: number;
+  readonly seconds: number;
+};
 
 /** One step. Latencies count from the time at which a call is due. */
 export type Step = {
@@ -29,13 +37,20 @@ export type StepResult = { readonly steps: readonly Step[]; readonly reachable: 
 /** A call that takes longer has waited. */
 export const calmMs = 100;
 /** What the app is set to. */
-export const stepSettings = { replicaConcurrency: 20, maxReplicaCount: 4, cooldownPeriodSeconds: 2 } as const;
+export const stepSettings = {
+  replicaConcurrency: 20,
+  maxReplicaCount: 4,
+  cooldownPeriodSeconds: 2,
+} as const;
 const callers = 64;
 const main = `def run():\n    return {"answered": True}\n`;
 const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
 
 /** Runs `rounds` steps of `seconds`; prints as it goes. */
-export async function benchStep(options: StepOptions, print: (line: string) => void): Promise<StepResult> {
+export async function benchStep(
+  options: StepOptions,
+  print: (line: string) => void,
+): Promise<StepResult> {
   return await inContext(async (t) => {
     const git = await startGitServer(t);
     await git.createRepo("bench", "step", { "main.py": main, "slipway.toml": toml });
@@ -43,7 +58,8 @@ export async function benchStep(options: StepOptions, print: (line: string) => v
     const line = { SLIPWAY_LINE_LENGTH: String(options.rate * 10) };
     const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...line });
     const app = await deploy(platform, { name: "step", gitRepo: "bench/step", ...stepSettings });
-    if (app.status !== "success") throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
+    if (app.status !== "success")
+      throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
     const caller = new Caller(platform, app.appId);
     t.after(() => caller.close());
     const steps: Step[] = [];
@@ -72,7 +88,9 @@ class Caller extends AppCaller {
     const replicas = (): Promise<number> => replicaCount(this.#platform, this.#appId);
     await until("the app sleeps", async () => (await replicas()) === 0, { deadlineMs: 60_000 });
     const ended = await this.send(rate, (sent) => sent >= rate * seconds);
-    const latencies = ended.map(({ dueMs, endMs }) => endMs - dueMs).toSorted((left, right) => left - right);
+    const latencies = ended
+      .map(({ dueMs, endMs }) => endMs - dueMs)
+      .toSorted((left, right) => left - right);
     const lastSlow = ended.findLastIndex(({ dueMs, endMs }) => endMs - dueMs > calmMs);
     return {
       firstMs: Math.min(...ended.map(({ endMs }) => endMs)),

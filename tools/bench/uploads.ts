@@ -1,5 +1,6 @@
-// Deployments by upload at their largest: very many small files, and one very large one. Each zip is cut off half-way, the platform is
-// killed, and the upload goes on where it was. Measured: times, and the most memory that the platform's process ever had.
+// Deployments by upload at their largest: very many small files, and one very large one. Each zip
+// is cut off half-way, the platform is killed, and the upload goes on where it was. Measured:
+// times, and the most memory that the platform's process ever had.
 import { createReadStream, createWriteStream, readFileSync, statSync } from "node:fs";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdtemp } from "node:fs/promises";
@@ -9,7 +10,10 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { ZipFile } from "yazl";
 import { startedUpload } from "@slipway/contract/upload-routes.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import { inContext } from "./in-context.ts";
 
@@ -41,12 +45,16 @@ export async function benchUploads(
     const folder = await mkdtemp(join(platform.dataDir, "bench-"));
     const many = async (zip: ZipFile): Promise<void> => {
       for (let index = 0; index < files; index++) {
-        zip.addBuffer(contentOf(index, smallBytes), `data/${index % 1000}/${index}.bin`, { compress: false });
+        zip.addBuffer(contentOf(index, smallBytes), `data/${index % 1000}/${index}.bin`, {
+          compress: false,
+        });
       }
     };
     const large = async (zip: ZipFile): Promise<void> =>
-      zip.addReadStreamLazy("data/large.bin", { compress: false, size: megabytes * 1_000_000 }, (done) =>
-        done(null, Readable.from(chunksOf(megabytes))),
+      zip.addReadStreamLazy(
+        "data/large.bin",
+        { compress: false, size: megabytes * 1_000_000 },
+        (done) => done(null, Readable.from(chunksOf(megabytes))),
       );
     const rows: UploadsRow[] = [];
     for (const [what, fill] of [
@@ -85,10 +93,17 @@ function* chunksOf(megabytes: number): Generator<Buffer, void> {
 
 async function deploy(
   platform: PlatformProcess,
-  { what, zipPath, name }: { readonly what: string; readonly zipPath: string; readonly name: string },
+  {
+    what,
+    zipPath,
+    name,
+  }: { readonly what: string; readonly zipPath: string; readonly name: string },
 ): Promise<UploadsRow> {
   const { projectId } = platform.bootstrap;
-  const started = await platform.api("POST", `/v2/projects/${projectId}/apps`, { name, disableAuth: true });
+  const started = await platform.api("POST", `/v2/projects/${projectId}/apps`, {
+    name,
+    disableAuth: true,
+  });
   if (started.status !== 201) throw new Error(JSON.stringify(started.body));
   const { uploadUrl, buildId } = startedUpload.parse(started.body);
   const key = new URL(uploadUrl).pathname;
@@ -109,7 +124,10 @@ async function deploy(
   const ended = await until(
     `the build of ${what} ends`,
     async () => {
-      const { status, reason } = (await platform.api("GET", build)).body as { status: string; reason: string | null };
+      const { status, reason } = (await platform.api("GET", build)).body as {
+        status: string;
+        reason: string | null;
+      };
       return ["pending", "building", "initializing"].includes(status) ? null : { status, reason };
     },
     { deadlineMs: endWaitMs },
@@ -135,7 +153,10 @@ type Sending = {
 };
 
 async function send({ url, zipPath, from, to, size }: Sending): Promise<void> {
-  const headers = { "content-length": to - from, "content-range": `bytes ${from}-${to - 1}/${size}` };
+  const headers = {
+    "content-length": to - from,
+    "content-range": `bytes ${from}-${to - 1}/${size}`,
+  };
   const sending = request(url, { method: "PUT", headers });
   const answered = new Promise<number>((resolve, reject) => {
     sending.on("response", (response) => {
@@ -148,8 +169,13 @@ async function send({ url, zipPath, from, to, size }: Sending): Promise<void> {
   if (status !== 200) throw new Error(`the upload was answered with ${status}`);
 }
 
-async function progressOf(platform: PlatformProcess, path: string): Promise<{ readonly receivedBytes: number }> {
-  return (await (await fetch(platform.bootstrap.baseUrl + path)).json()) as { receivedBytes: number };
+async function progressOf(
+  platform: PlatformProcess,
+  path: string,
+): Promise<{ readonly receivedBytes: number }> {
+  return (await (await fetch(platform.bootstrap.baseUrl + path)).json()) as {
+    receivedBytes: number;
+  };
 }
 
 /** The most memory that the process has had, in bytes. */

@@ -1,7 +1,11 @@
-// Many small files and one large one through a volume of a whole platform, which is killed in the middle of the large upload and
-// of its download, and goes on: how fast, and how much memory the platform takes at its peak.
+// Many small files and one large one through a volume of a whole platform, which is killed in the
+// middle of the large upload and of its download, and goes on: how fast, and how much memory the
+// platform takes at its peak.
 import { createHash, type Hash } from "node:crypto";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
 import { inContext } from "./in-context.ts";
 import { machine } from "./report.ts";
@@ -13,7 +17,10 @@ export type VolumeResult = VolumeOptions & {
   readonly smallSeconds: number;
   readonly upSeconds: number;
   readonly downSeconds: number;
-  /** The most memory of the platform's process: before, after the small files, and after the large one. */
+  /**
+   * The most memory of the platform's process: before, after the small files, and after the large
+   * one.
+   */
   readonly peaksMb: readonly [number, number, number];
 };
 
@@ -24,7 +31,10 @@ const atOnce = 10;
 const smallBytes = 10_000;
 
 /** Rejects when a file does not come back as it was sent. */
-export async function benchVolumes(options: VolumeOptions, print: (line: string) => void): Promise<VolumeResult> {
+export async function benchVolumes(
+  options: VolumeOptions,
+  print: (line: string) => void,
+): Promise<VolumeResult> {
   return await inContext(async (t) => {
     // Two requests for each file, which one token may not send in so short a time.
     const platform = await startPlatform(t, { SLIPWAY_REQUESTS_PER_MINUTE: "1000000" });
@@ -49,7 +59,13 @@ export async function benchVolumes(options: VolumeOptions, print: (line: string)
     });
     if (sent !== received) throw new Error("the large file came back as another one");
     const afterLarge = Math.max(peakBeforeKill, peakMb(platform));
-    return { ...options, smallSeconds, upSeconds, downSeconds, peaksMb: [idle, afterSmall, afterLarge] };
+    return {
+      ...options,
+      smallSeconds,
+      upSeconds,
+      downSeconds,
+      peaksMb: [idle, afterSmall, afterLarge],
+    };
   });
 }
 
@@ -82,7 +98,11 @@ async function sendSmall(platform: PlatformProcess, files: number): Promise<void
 }
 
 /** Kills the platform after half of the parts, and sends again what was not answered. */
-async function sendLarge(platform: PlatformProcess, bytes: number, kill: () => Promise<void>): Promise<string> {
+async function sendLarge(
+  platform: PlatformProcess,
+  bytes: number,
+  kill: () => Promise<void>,
+): Promise<string> {
   const count = Math.ceil(bytes / partBytes);
   const { upload_id: id, parts } = await begin(platform, "large", count);
   const etags: (string | undefined)[] = Array.from({ length: count });
@@ -102,7 +122,11 @@ async function sendLarge(platform: PlatformProcess, bytes: number, kill: () => P
   return hash.digest("hex");
 }
 
-async function receiveLarge(platform: PlatformProcess, bytes: number, kill: () => Promise<void>): Promise<string> {
+async function receiveLarge(
+  platform: PlatformProcess,
+  bytes: number,
+  kill: () => Promise<void>,
+): Promise<string> {
   const answer = await platform.api("GET", `${volumeOf(platform)}/download?file_path=large`);
   const { url } = answer.body as { readonly url: string };
   const hash = createHash("sha256");
@@ -113,12 +137,18 @@ async function receiveLarge(platform: PlatformProcess, bytes: number, kill: () =
   return hash.digest("hex");
 }
 
-type Receiving = { readonly url: string; readonly from: number; readonly hash: Hash; readonly stopAt: number };
+type Receiving = {
+  readonly url: string;
+  readonly from: number;
+  readonly hash: Hash;
+  readonly stopAt: number;
+};
 
 /** Returns how many bytes there are by then. */
 async function receive({ url, from, hash, stopAt }: Receiving): Promise<number> {
   const response = await fetch(url, { headers: { range: `bytes=${from}-` } });
-  if (response.status !== 206 || response.body === null) throw new Error(`the download answered ${response.status}`);
+  if (response.status !== 206 || response.body === null)
+    throw new Error(`the download answered ${response.status}`);
   let at = from;
   for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
     hash.update(chunk);
@@ -168,7 +198,10 @@ async function begin(
 }
 
 async function put(platform: PlatformProcess, { url }: Part, content: Buffer): Promise<string> {
-  const response = await fetch(here(platform, url), { method: "PUT", body: new Uint8Array(content) });
+  const response = await fetch(here(platform, url), {
+    method: "PUT",
+    body: new Uint8Array(content),
+  });
   const text = await response.text();
   if (response.status !== 200) throw new Error(text);
   return response.headers.get("etag") ?? "";
@@ -176,7 +209,15 @@ async function put(platform: PlatformProcess, { url }: Part, content: Buffer): P
 
 async function complete(
   platform: PlatformProcess,
-  { id, path, etags }: { readonly id: string; readonly path: string; readonly etags: readonly (string | undefined)[] },
+  {
+    id,
+    path,
+    etags,
+  }: {
+    readonly id: string;
+    readonly path: string;
+    readonly etags: readonly (string | undefined)[];
+  },
 ): Promise<void> {
   const parts = etags.map((etag, index) => ({ part_number: index + 1, etag }));
   const body = { upload_id: id, file_path: path, parts };

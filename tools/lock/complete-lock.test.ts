@@ -12,7 +12,10 @@ const lock: LockFile = {
     "node_modules/linter": {
       version: "1.0.0",
       dev: true,
-      optionalDependencies: { "@linter/binding-linux-x64-gnu": "1.0.0", "@linter/binding-linux-arm64-musl": "1.0.0" },
+      optionalDependencies: {
+        "@linter/binding-linux-x64-gnu": "1.0.0",
+        "@linter/binding-linux-arm64-musl": "1.0.0",
+      },
     },
     "node_modules/@linter/binding-linux-x64-gnu": { version: "1.0.0", optional: true },
   },
@@ -39,7 +42,11 @@ test("a completed lock file lacks nothing and names the platform", () => {
 });
 
 test("a package whose name tells no platform is refused by name", () => {
-  const odd = { packages: { "node_modules/a": { version: "1.0.0", optionalDependencies: { "a-extra": "2.0.0" } } } };
+  const odd = {
+    packages: {
+      "node_modules/a": { version: "1.0.0", optionalDependencies: { "a-extra": "2.0.0" } },
+    },
+  };
   assert.throws(() => completeLock(odd), /a-extra@2\.0\.0 is missing/);
 });
 

@@ -68,7 +68,11 @@ export function readChanges(files: Readonly<Record<string, string>>): readonly C
 }
 
 /** The release's section of the changelog. `date`: such as 2026-11-27. */
-export function changelogSection(version: string, date: string, entries: readonly ChangeEntry[]): string {
+export function changelogSection(
+  version: string,
+  date: string,
+  entries: readonly ChangeEntry[],
+): string {
   const lists = Object.entries(changeAreas).map(([area, heading]) => {
     const kinds = changeKinds.map((kind) =>
       list(

@@ -1,7 +1,15 @@
 // A release in a git repository that has the files of the project which hold a version.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -93,7 +101,9 @@ The first version.
   assert.equal(existsSync(join(folder, "changes/charts.md")), false);
   const manifests = manifestPaths.map((path) => manifestOf(folder, path));
   assert.deepEqual(new Set(manifests.flatMap(ownVersions)), new Set(["1000.0.0"]));
-  const locked = lockPaths.flatMap((path) => Object.entries(manifestOf(folder, path).packages ?? {}));
+  const locked = lockPaths.flatMap((path) =>
+    Object.entries(manifestOf(folder, path).packages ?? {}),
+  );
   const ours = locked.filter(([path]) => !path.includes("node_modules/"));
   assert.deepEqual(new Set(ours.flatMap(([, one]) => ownVersions(one))), new Set(["1000.0.0"]));
   for (const path of versionedDocuments) {

@@ -18,15 +18,16 @@ export type Released = { readonly entries: readonly ChangeEntry[]; readonly file
 
 /**
  * Writes the files of a release. Before it has written any, it throws an error that says what to do
- * when a file is not committed, the version is not newer, nothing has changed, or a file of changes/
- * is not as it must be. `date`: such as 2026-11-27.
+ * when a file is not committed, the version is not newer, nothing has changed, or a file of
+ * changes/ is not as it must be. `date`: such as 2026-11-27.
  */
 export function makeRelease(folder: string, version: string, date: string): Released {
   const earlier = (JSON.parse(read(folder, "cli/package.json")) as { version: string }).version;
   if (!isNewer(version, earlier))
     throw new Error(`${version} is not newer than ${earlier}, which cli/package.json has`);
   const status = execFileSync("git", ["status", "--porcelain"], { cwd: folder, encoding: "utf8" });
-  if (status !== "") throw new Error(`Commit or remove what is not committed:\n${status.trimEnd()}`);
+  if (status !== "")
+    throw new Error(`Commit or remove what is not committed:\n${status.trimEnd()}`);
   const files = changeFiles(folder);
   const entries = readChanges(files);
   if (entries.length === 0) throw new Error("changes/ has no files: there is nothing to release");

@@ -16,7 +16,11 @@ test("the version of the project's own packages changes, and no other", () => {
   });
   const lock = {
     name: "slipway-workspace",
-    packages: { "": { name: "slipway-workspace" }, cli: manifest, "node_modules/pg": { version: "0.1.0" } },
+    packages: {
+      "": { name: "slipway-workspace" },
+      cli: manifest,
+      "node_modules/pg": { version: "0.1.0" },
+    },
   };
   assert.deepEqual(JSON.parse(lockWithVersion(JSON.stringify(lock), "0.2.0")), {
     name: "slipway-workspace",
@@ -52,6 +56,8 @@ test("versions are three numbers, compared as numbers", () => {
   }
   assert.equal(isNewer("0.1.0", "0.1.0"), false);
   for (const wrong of ["v0.2.0", "0.2", "0.2.0-rc.1", "0.02.0", "", "next"]) {
-    assert.throws(() => isNewer(wrong, "0.1.0"), { message: /is not a version; write three numbers/ });
+    assert.throws(() => isNewer(wrong, "0.1.0"), {
+      message: /is not a version; write three numbers/,
+    });
   }
 });

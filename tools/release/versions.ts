@@ -30,7 +30,8 @@ export function lockWithVersion(text: string, version: string): string {
 function setVersion(one: Package, version: string): void {
   if (one.version !== undefined) one.version = version;
   for (const name of Object.keys(one.dependencies ?? {})) {
-    if (name.startsWith("@slipway/") && one.dependencies !== undefined) one.dependencies[name] = version;
+    if (name.startsWith("@slipway/") && one.dependencies !== undefined)
+      one.dependencies[name] = version;
   }
 }
 

@@ -1,5 +1,6 @@
-// Lets one process at a time install or build; the others wait and find everything done. The lock is a file with the id of the
-// process that holds it, so that one whose holder was killed is taken over.
+// Lets one process at a time install or build; the others wait and find everything done. The lock
+// is a file with the id of the process that holds it, so that one whose holder was killed is taken
+// over.
 import { closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { adviceFor, SetupRefused } from "./npm.mjs";
@@ -7,7 +8,10 @@ import { adviceFor, SetupRefused } from "./npm.mjs";
 /** The longest time that one installation may take before another one stops waiting for it. */
 const waitMs = 15 * 60_000;
 
-/** Holds the lock during `work`. Throws SetupRefused when another process does not give it back. @param {string} path @param {() => Promise<void>} work */
+/**
+ * Holds the lock during `work`. Throws SetupRefused when another process does not give it back.
+ * @param {string} path @param {() => Promise<void>} work
+ */
 export async function withLock(path, work) {
   await takeLock(path);
   try {
@@ -27,11 +31,14 @@ async function takeLock(path) {
       return;
     } catch (error) {
       if (error.code !== "EEXIST") {
-        throw new SetupRefused(`${error.message}. ${adviceFor(error.code, dirname(path))}`, { cause: error });
+        throw new SetupRefused(`${error.message}. ${adviceFor(error.code, dirname(path))}`, {
+          cause: error,
+        });
       }
     }
     if (isStale(path)) rmSync(path, { force: true });
-    else if (Date.now() > giveUpAt) throw new SetupRefused(`Another setup holds ${path}; remove it if none runs.`);
+    else if (Date.now() > giveUpAt)
+      throw new SetupRefused(`Another setup holds ${path}; remove it if none runs.`);
     else await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }

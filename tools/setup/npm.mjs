@@ -1,5 +1,6 @@
-// Runs npm for setup and for the dashboard's packages, in an environment in which it behaves the same from everywhere. Plain
-// JavaScript without dependencies, because it runs on any Node.js from 20 on and before node_modules exists.
+// Runs npm for setup and for the dashboard's packages, in an environment in which it behaves the
+// same from everywhere. Plain JavaScript without dependencies, because it runs on any Node.js from
+// 20 on and before node_modules exists.
 import { spawn, spawnSync } from "node:child_process";
 import { delimiter } from "node:path";
 
@@ -11,38 +12,62 @@ const errorLinesMax = 12;
 /** A problem that the user can fix; printed without a stack. */
 export class SetupRefused extends Error {}
 
-/** PATH without node_modules/.bin: the installation deletes the Node.js there and must not run on it. */
+/**
+ * PATH without node_modules/.bin: the installation deletes the Node.js there and must not run on
+ * it.
+ */
 function outsidePath() {
   const parts = (process.env.PATH ?? "").split(delimiter);
-  return parts.filter((part) => !part.replaceAll("\\", "/").includes("/node_modules/")).join(delimiter);
+  return parts
+    .filter((part) => !part.replaceAll("\\", "/").includes("/node_modules/"))
+    .join(delimiter);
 }
 
-/** The environment of npm. Warnings are off: an older Node.js gets one for each package that needs a newer one. */
+/**
+ * The environment of npm. Warnings are off: an older Node.js gets one for each package that needs a
+ * newer one.
+ */
 function npmEnvironment() {
   const environment = { ...process.env, PATH: outsidePath(), npm_config_loglevel: "error" };
-  // Variables that the outer `npm start` sets for its scripts would change the behaviour of the inner npm.
+  // Variables that the outer `npm start` sets for its scripts would change the behaviour of the
+  // inner npm.
   for (const name of Object.keys(environment)) {
-    if (/^npm_(lifecycle|package|command|node_execpath|execpath)/.test(name)) delete environment[name];
+    if (/^npm_(lifecycle|package|command|node_execpath|execpath)/.test(name))
+      delete environment[name];
   }
   return environment;
 }
 
 /** Throws SetupRefused when npm is missing or too old. */
 export function checkNpm() {
-  const { stdout, status, error } = spawnSync("npm", ["--version"], { encoding: "utf8", env: npmEnvironment() });
+  const { stdout, status, error } = spawnSync("npm", ["--version"], {
+    encoding: "utf8",
+    env: npmEnvironment(),
+  });
   if (error !== undefined || status !== 0) {
-    throw new SetupRefused("npm is needed but was not found. Install Node.js 20 or newer with npm, then try again.");
+    throw new SetupRefused(
+      "npm is needed but was not found. Install Node.js 20 or newer with npm, then try again.",
+    );
   }
   const version = stdout.trim();
   if (Number.parseInt(version, 10) < npmLeast) {
-    throw new SetupRefused(`npm ${version} is too old; at least ${npmLeast} is needed. Run: npm install -g npm@11`);
+    throw new SetupRefused(
+      `npm ${version} is too old; at least ${npmLeast} is needed. Run: npm install -g npm@11`,
+    );
   }
 }
 
-/** Runs npm and resolves with its exit status and its standard error. @param {string[]} parameters @param {string} folder */
+/**
+ * Runs npm and resolves with its exit status and its standard error. @param {string[]} parameters
+ * @param {string} folder
+ */
 function runNpm(parameters, folder) {
   return new Promise((resolve, reject) => {
-    const child = spawn("npm", parameters, { cwd: folder, env: npmEnvironment(), stdio: ["ignore", "ignore", "pipe"] });
+    const child = spawn("npm", parameters, {
+      cwd: folder,
+      env: npmEnvironment(),
+      stdio: ["ignore", "ignore", "pipe"],
+    });
     const forward = (signal) => child.kill(signal);
     process.on("SIGINT", forward).on("SIGTERM", forward);
     let errors = "";
@@ -54,7 +79,10 @@ function runNpm(parameters, folder) {
   });
 }
 
-/** Suggests a fix for a failed `npm ci`, or for a folder that cannot be written. @param {string} errors @param {string} folder */
+/**
+ * Suggests a fix for a failed `npm ci`, or for a folder that cannot be written. @param {string}
+ * errors @param {string} folder
+ */
 export function adviceFor(errors, folder) {
   if (/EUSAGE/.test(errors)) {
     return "package-lock.json does not fit the package.json files. Who changed them: see CONTRIBUTING.md, Dependencies.";
@@ -65,7 +93,11 @@ export function adviceFor(errors, folder) {
       "check the registry or mirror that npm is set to, then run the same command again."
     );
   }
-  if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network/i.test(errors)) {
+  if (
+    /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network/i.test(
+      errors,
+    )
+  ) {
     return (
       "The package registry could not be reached. Setup needs it once: check the network, set HTTPS_PROXY behind a " +
       "proxy, or name a mirror with `npm config set registry <url>`, then run the same command again."
@@ -78,10 +110,14 @@ export function adviceFor(errors, folder) {
   return "Run the same command again; what is half installed is replaced.";
 }
 
-/** Runs npm in the folder; a failure is thrown with npm's message and a suggestion. @param {string[]} parameters @param {string} folder */
+/**
+ * Runs npm in the folder; a failure is thrown with npm's message and a suggestion. @param
+ * {string[]} parameters @param {string} folder
+ */
 export async function npmOrRefusal(parameters, folder) {
   const { status, signal, errors } = await runNpm(parameters, folder);
-  if (signal !== null) throw new SetupRefused(`Setup was interrupted (${signal}). Run the same command again.`);
+  if (signal !== null)
+    throw new SetupRefused(`Setup was interrupted (${signal}). Run the same command again.`);
   if (status === 0) return;
   const shown = errors.split("\n").slice(0, errorLinesMax).join("\n");
   throw new SetupRefused(`${shown.trimEnd()}\n\nSetup failed. ${adviceFor(errors, folder)}`);

@@ -1,4 +1,5 @@
-// Small test files that run together in one process: which they are, and what the outcome says of each.
+// Small test files that run together in one process: which they are, and what the outcome says of
+// each.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -17,17 +18,24 @@ test("every file runs once: the slow ones first, those that start processes or w
     writeFileSync(join(folder, name), text);
     return name;
   };
-  const small = Array.from({ length: 30 }, (_, index) => source(`small-${index}.test.ts`, "export {};\n"));
+  const small = Array.from({ length: 30 }, (_, index) =>
+    source(`small-${index}.test.ts`, "export {};\n"),
+  );
   const starting = source("starting.test.ts", 'import { spawn } from "node:child_process";\n');
   const waiting = source("waiting.test.ts", "const first = await ahead(async () => 1);\n");
   const files = writeBatches([starting, waiting, ...small], { cwd: folder, folder });
   const batches = files.filter(isBatchFile);
   assert.deepEqual(files, [...batches, starting, waiting]);
-  const run = batches.flatMap((path) => [...readFileSync(path, "utf8").matchAll(/small-\d+\.test\.ts/g)]);
+  const run = batches.flatMap((path) => [
+    ...readFileSync(path, "utf8").matchAll(/small-\d+\.test\.ts/g),
+  ]);
   assert.deepEqual(run.map(([name]) => name).toSorted(), small.toSorted());
   assert.ok(batches.length < small.length / 5);
 
-  const known = [...slowFiles.slice(0, 2), ...platformFiles.filter((file) => !slowFiles.includes(file)).slice(0, 2)];
+  const known = [
+    ...slowFiles.slice(0, 2),
+    ...platformFiles.filter((file) => !slowFiles.includes(file)).slice(0, 2),
+  ];
   assert.deepEqual(writeBatches(known, { cwd: projectDir, folder }), known);
 });
 
@@ -52,7 +60,10 @@ console.log(JSON.stringify({ ok, failed, files: [...durations.keys()].toSorted()
   // A test cannot run tests in its own process.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   writeFileSync(join(folder, "program.mjs"), program);
-  const { stdout } = spawnSync(process.execPath, [join(folder, "program.mjs")], { env, encoding: "utf8" });
+  const { stdout } = spawnSync(process.execPath, [join(folder, "program.mjs")], {
+    env,
+    encoding: "utf8",
+  });
   const outcome = { ok: false, failed: ["bad.test.mjs"], files: ["bad.test.mjs", "good.test.mjs"] };
   assert.deepEqual(JSON.parse(stdout.trim().split("\n").at(-1) ?? ""), outcome, stdout);
 });

@@ -1,5 +1,6 @@
-// Runs several small test files in one process, since most of their time would be loading the same modules again: a file for the
-// runner imports them. Files that start processes, or change their own, run alone.
+// Runs several small test files in one process, since most of their time would be loading the same
+// modules again: a file for the runner imports them. Files that start processes, or change their
+// own, run alone.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -13,7 +14,8 @@ const alone = [
   /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\./,
   // Its tests seem to be in the file that draws them.
   /\bdrawTests\(/,
-  // The others do not wait while such a file is loaded, and the end of their tests is taken for the end of all.
+  // The others do not wait while such a file is loaded, and the end of their tests is taken for the
+  // end of all.
   /^(?:const|let|for|await)\b.*\bawait\b/m,
 ];
 
@@ -22,7 +24,10 @@ export function isBatchFile(path: string): boolean {
   return path.endsWith(".batch.mjs");
 }
 
-/** The files to run instead: the slow ones, the batches, which are written to the folder, and the others that run alone. */
+/**
+ * The files to run instead: the slow ones, the batches, which are written to the folder, and the
+ * others that run alone.
+ */
 export function writeBatches(
   files: readonly string[],
   { cwd, folder }: { readonly cwd: string; readonly folder: string },
@@ -40,7 +45,10 @@ export function writeBatches(
     const path = join(folder, `${index + 1}.batch.mjs`);
     // Neighbours in a folder take about as long: each batch gets some of all.
     const its = small.filter((__, place) => place % count === index);
-    writeFileSync(path, its.map((file) => `import "${pathToFileURL(join(cwd, file)).href}";\n`).join(""));
+    writeFileSync(
+      path,
+      its.map((file) => `import "${pathToFileURL(join(cwd, file)).href}";\n`).join(""),
+    );
     return path;
   });
   return [...slow, ...batches, ...rest.filter(isAlone)];

@@ -1,4 +1,5 @@
-// The database server of a test run: shared by all test files, which clone databases on it and drop them.
+// The database server of a test run: shared by all test files, which clone databases on it and drop
+// them.
 import { Client } from "pg";
 import { startTestServer, type TestServer } from "@slipway/server/test/support/test-server.ts";
 

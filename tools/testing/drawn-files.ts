@@ -1,5 +1,6 @@
-// Groups of test files of which the short form runs some, drawn by a seed: files that prove similar things, such as that the
-// commands of a guide work. Files that are in no group always run. A change is tested with the files of its area beside it.
+// Groups of test files of which the short form runs some, drawn by a seed: files that prove similar
+// things, such as that the commands of a guide work. Files that are in no group always run. A
+// change is tested with the files of its area beside it.
 import { drawSome } from "@slipway/server/test/support/drawn-cases.ts";
 
 /** Files of `server/test`, without `.test.ts`, and how many of them a short run has. */
@@ -15,7 +16,9 @@ const groups: readonly Group[] = [
   {
     what: "guides",
     max: 1,
-    names: words("guide-backup changes-under-load cli-call-refusals guide-tls-proxy guide-web-apps guides-walk"),
+    names: words(
+      "guide-backup changes-under-load cli-call-refusals guide-tls-proxy guide-web-apps guides-walk",
+    ),
   },
   {
     what: "kills under async runs, and kills and long proofs of the audit log",
@@ -79,7 +82,9 @@ const groups: readonly Group[] = [
   {
     what: "people and tokens",
     max: 1,
-    names: words("people-passwords people-platform people-providers people-sign-in people-two-factor tokens-platforms"),
+    names: words(
+      "people-passwords people-platform people-providers people-sign-in people-two-factor tokens-platforms",
+    ),
   },
   {
     what: "processes, locks and restarts",
@@ -101,7 +106,9 @@ const groups: readonly Group[] = [
     what: "rows and chains of the audit log",
     isSmall: true,
     max: 1,
-    names: words("audit-chain audit-chain-at-once audit-chain-retention audit-chain-roles audit-log"),
+    names: words(
+      "audit-chain audit-chain-at-once audit-chain-retention audit-chain-roles audit-log",
+    ),
   },
   {
     what: "people, members and their tokens",
@@ -125,7 +132,9 @@ const groups: readonly Group[] = [
     what: "runs and webhooks",
     isSmall: true,
     max: 1,
-    names: words("lease runs-api runs-api-cancel runs-api-slow-readers runs-keeping webhooks webhooks-api"),
+    names: words(
+      "lease runs-api runs-api-cancel runs-api-slow-readers runs-keeping webhooks webhooks-api",
+    ),
   },
   {
     what: "repositories and sources",

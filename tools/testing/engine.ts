@@ -1,4 +1,5 @@
-// The Docker engine of a test run: started when the first test file asks for it, shared by all files, ended after the last.
+// The Docker engine of a test run: started when the first test file asks for it, shared by all
+// files, ended after the last.
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { createServer } from "node:http";
@@ -6,13 +7,21 @@ import { arch } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { baseImage, type EngineAnswer } from "@slipway/server/test/support/docker-engine.ts";
-import { engineObstacle, runDocker, startEngine, type StartedEngine } from "@slipway/server/test/support/dockerd.ts";
+import {
+  engineObstacle,
+  runDocker,
+  startEngine,
+  type StartedEngine,
+} from "@slipway/server/test/support/dockerd.ts";
 import { projectDir } from "#tidy/tree.ts";
 
 /** Answers test files on a socket. */
 export type EngineService = {
   readonly socketPath: string;
-  /** Ends the engine, if it was started; returns one line for each thing that tests left on it. May be called twice. */
+  /**
+   * Ends the engine, if it was started; returns one line for each thing that tests left on it. May
+   * be called twice.
+   */
   stop(): Promise<string[]>;
 };
 
@@ -43,7 +52,9 @@ export async function startEngineService(
     }
   };
   const server = createServer((_request, response) => {
-    void answer().then((found) => response.setHeader("connection", "close").end(JSON.stringify(found)));
+    void answer().then((found) =>
+      response.setHeader("connection", "close").end(JSON.stringify(found)),
+    );
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   if (isEager) void answer();
@@ -79,7 +90,10 @@ async function start(folder: string): Promise<StartedEngine> {
   }
 }
 
-/** As much of Debian as its image has, and Python: no registry can be asked for the image itself. Made once per checkout. */
+/**
+ * As much of Debian as its image has, and Python: no registry can be asked for the image itself.
+ * Made once per checkout.
+ */
 async function makeBaseImage(): Promise<string> {
   const folder = join(projectDir, "node_modules/.cache/images");
   const file = join(folder, `bookworm-python-${arch()}.tar`);
@@ -91,10 +105,14 @@ async function makeBaseImage(): Promise<string> {
     "--variant=minbase",
     "--include=python3,python3-venv,ca-certificates",
     ...left.map((path) => `--dpkgopt=path-exclude=${path}`),
-    ...(existsSync(certificates) ? [`--customize-hook=copy-in ${certificates} /etc/ssl/certs/`] : []),
+    ...(existsSync(certificates)
+      ? [`--customize-hook=copy-in ${certificates} /etc/ssl/certs/`]
+      : []),
   ];
   const partial = `${file}.${process.pid}.tar`;
-  await promisify(execFile)("mmdebstrap", [...options, "bookworm", partial], { timeout: imageWaitMs });
+  await promisify(execFile)("mmdebstrap", [...options, "bookworm", partial], {
+    timeout: imageWaitMs,
+  });
   renameSync(partial, file);
   return file;
 }

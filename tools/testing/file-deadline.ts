@@ -3,7 +3,8 @@
 
 /** Longer than any file takes in a run that draws cases; the complete forms take hours. */
 const fileMaxMs = 1_200_000;
-const isDrawn = process.env["SLIPWAY_TEST_COMPLETE"] !== "1" && process.env["SLIPWAY_TEST_FAULTS"] !== "full";
+const isDrawn =
+  process.env["SLIPWAY_TEST_COMPLETE"] !== "1" && process.env["SLIPWAY_TEST_FAULTS"] !== "full";
 
 function end(): void {
   const held = process.getActiveResourcesInfo().join(", ");

@@ -1,4 +1,5 @@
-// What a run of tests removes of the machine when it ends, and what it leaves to others; in a network namespace of its own.
+// What a run of tests removes of the machine when it ends, and what it leaves to others; in a
+// network namespace of its own.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -9,8 +10,11 @@ const apart = ["--net", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exe
 const isReady = spawnSync("unshare", [...apart, "nft", "list", "tables"]).status === 0;
 const skip = isReady ? false : "this needs root and nft";
 
-test("rules are removed that nothing uses, and not those of another run's replicas and builds", { skip }, () => {
-  const script = `const { makeRunFolder } = await import(${JSON.stringify(join(import.meta.dirname, "leftovers.ts"))});
+test(
+  "rules are removed that nothing uses, and not those of another run's replicas and builds",
+  { skip },
+  () => {
+    const script = `const { makeRunFolder } = await import(${JSON.stringify(join(import.meta.dirname, "leftovers.ts"))});
 const { execFileSync } = await import("node:child_process");
 const folder = makeRunFolder();
 for (const link of ["slbaaaa0001", "slpt1x224"]) execFileSync("ip", ["link", "add", link, "type", "bridge"]);
@@ -23,8 +27,9 @@ const input = table("aaaa", "gone1") + table("bbbb", "slpt1x224") + table("cccc"
 execFileSync("nft", ["-f", "-"], { input });
 folder.remove();
 process.stdout.write(execFileSync("nft", ["list", "tables"]));`;
-  const node = [process.execPath, "--input-type=module", "-e", script];
-  const run = spawnSync("unshare", [...apart, ...node], { encoding: "utf8" });
-  assert.equal(run.status, 0, run.stderr);
-  assert.equal(run.stdout, "table inet slipway_aaaa\ntable inet slipway_bbbb\n");
-});
+    const node = [process.execPath, "--input-type=module", "-e", script];
+    const run = spawnSync("unshare", [...apart, ...node], { encoding: "utf8" });
+    assert.equal(run.status, 0, run.stderr);
+    assert.equal(run.stdout, "table inet slipway_aaaa\ntable inet slipway_bbbb\n");
+  },
+);

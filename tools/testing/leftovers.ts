@@ -1,5 +1,6 @@
-// Detects what a test run must not leave behind: processes and temporary files. The run has its own temporary folder, named in
-// TMPDIR: everything in it at the end is a leftover, and so is every process that mentions it.
+// Detects what a test run must not leave behind: processes and temporary files. The run has its own
+// temporary folder, named in TMPDIR: everything in it at the end is a leftover, and so is every
+// process that mentions it.
 import { spawnSync } from "node:child_process";
 import {
   chmodSync,
@@ -26,7 +27,10 @@ export type RunFolder = {
   apart(name: string): string;
   /** Names of files and folders that are still in it. */
   filesLeft(): string[];
-  /** Processes whose command line, environment or working directory names it; always empty where there is no /proc. */
+  /**
+   * Processes whose command line, environment or working directory names it; always empty where
+   * there is no /proc.
+   */
   processesLeft(): LeftProcess[];
   remove(): void;
 };
@@ -59,8 +63,8 @@ export function makeRunFolder(): RunFolder {
 }
 
 /**
- * nftables rules for replica networks (see drivers/process/network.ts), in tables per installation. A platform killed by a test
- * does not remove them.
+ * nftables rules for replica networks (see drivers/process/network.ts), in tables per installation.
+ * A platform killed by a test does not remove them.
  */
 function networkTables(): string[] {
   const listed = spawnSync("nft", ["list", "tables"], { encoding: "utf8" }).stdout ?? "";
@@ -68,12 +72,13 @@ function networkTables(): string[] {
 }
 
 /**
- * Keeps a table that replicas use, as processes or containers, or builds on the bridge of an engine: it belongs to a platform, or
- * to another run, that has started in the meantime.
+ * Keeps a table that replicas use, as processes or containers, or builds on the bridge of an
+ * engine: it belongs to a platform, or to another run, that has started in the meantime.
  */
 function removeTable(table: string): void {
   const links = ["slp", "slb"].map((prefix) => table.replace("slipway_", prefix));
-  const limited = spawnSync("nft", ["list", "map", "inet", table, "egress"], { encoding: "utf8" }).stdout ?? "";
+  const limited =
+    spawnSync("nft", ["list", "map", "inet", table, "egress"], { encoding: "utf8" }).stdout ?? "";
   const isUsed = readdirSync("/sys/class/net").some(
     (name) => links.some((link) => name.startsWith(link)) || limited.includes(`"${name}"`),
   );
@@ -94,7 +99,9 @@ function processesNaming(path: string): LeftProcess[] {
   const pids = listProcesses().filter((pid) => !own.has(pid));
   return pids.flatMap((pid) => {
     const command = readProcess(pid, "cmdline").replaceAll("\0", " ").trim();
-    const isNaming = [command, readProcess(pid, "environ"), workingFolder(pid)].some((text) => text.includes(path));
+    const isNaming = [command, readProcess(pid, "environ"), workingFolder(pid)].some((text) =>
+      text.includes(path),
+    );
     // A zombie process has no command line.
     return isNaming && command !== "" ? [{ pid, command: command.slice(0, 200) }] : [];
   });

@@ -1,5 +1,5 @@
-// What suites need from the machine besides Node.js. As root on Debian it is installed; elsewhere the suites that need it skip
-// themselves, and this reports it beforehand.
+// What suites need from the machine besides Node.js. As root on Debian it is installed; elsewhere
+// the suites that need it skip themselves, and this reports it beforehand.
 import { spawnSync } from "node:child_process";
 
 type Need = {
@@ -27,13 +27,21 @@ const needs: readonly Need[] = [
   },
   {
     name: "ip and nft",
-    probe: ["sh", "-c", "PATH=$PATH:/usr/sbin:/sbin; command -v ip && command -v nft && command -v nsenter"],
+    probe: [
+      "sh",
+      "-c",
+      "PATH=$PATH:/usr/sbin:/sbin; command -v ip && command -v nft && command -v nsenter",
+    ],
     packages: ["iproute2", "nftables"],
     use: "suites of networks that replicas have for themselves",
   },
   {
     name: "Chromium",
-    probe: ["sh", "-c", "chromium-headless-shell --version || chromium --version || google-chrome --version"],
+    probe: [
+      "sh",
+      "-c",
+      "chromium-headless-shell --version || chromium --version || google-chrome --version",
+    ],
     packages: ["chromium-headless-shell"],
     use: "suites that look at pages in a browser",
     isDemanded: true,
@@ -61,8 +69,8 @@ const needs: readonly Need[] = [
 const installWaitMs = 300_000;
 
 /**
- * Installs what is missing, if allowed, and prints one line for each thing that it installed or could not install. Returns the
- * names of missing things that a complete run requires.
+ * Installs what is missing, if allowed, and prints one line for each thing that it installed or
+ * could not install. Returns the names of missing things that a complete run requires.
  */
 export function prepareMachine(print: (line: string) => void): string[] {
   const missing = needs.filter((need) => !isThere(need));
@@ -88,7 +96,8 @@ function isThere({ probe: [command = "", ...parameters] }: Need): boolean {
 
 function installObstacle(): string | null {
   if (process.getuid?.() !== 0) return "this user is not root";
-  if (spawnSync("apt-get", ["--version"], { stdio: "ignore" }).status !== 0) return "there is no apt-get";
+  if (spawnSync("apt-get", ["--version"], { stdio: "ignore" }).status !== 0)
+    return "there is no apt-get";
   return null;
 }
 

@@ -1,5 +1,5 @@
-// Runs test files with node's own runner, the slow ones first, and streams their output. Counts and skipped tests are returned,
-// so that they are printed last.
+// Runs test files with node's own runner, the slow ones first, and streams their output. Counts and
+// skipped tests are returned, so that they are printed last.
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { relative } from "node:path";
@@ -12,7 +12,10 @@ import { drawFiles } from "./drawn-files.ts";
 import { isBatchFile, writeBatches } from "./batches.ts";
 import { slowFiles } from "./slow-files.ts";
 
-/** The number of parallel files: one more than cores, because each sometimes waits for processes and the database. */
+/**
+ * The number of parallel files: one more than cores, because each sometimes waits for processes and
+ * the database.
+ */
 const filesAtOnce = availableParallelism() + 1;
 /** A test that takes longer is considered hung. */
 const testWaitMs = 300_000;
@@ -33,8 +36,8 @@ export type Outcome = {
 };
 
 /**
- * Runs the files, which may be patterns. `options` are passed to the node that runs a file. With `isShort` it leaves out some
- * files of each group in `drawn-files.ts`, and prints which.
+ * Runs the files, which may be patterns. `options` are passed to the node that runs a file. With
+ * `isShort` it leaves out some files of each group in `drawn-files.ts`, and prints which.
  */
 export async function runNodeTests(given: {
   readonly patterns: readonly string[];
@@ -54,9 +57,14 @@ export async function runNodeTests(given: {
   const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv };
   const events = run({ files, cwd, signal, ...settings });
   const outcome: Outcome = { ok: false, failed: [], skipped: [], counts: [], durations: new Map() };
-  await pipeline(Readable.from(withoutCounts(events, outcome, cwd)), new SpecReporter(), process.stdout, {
-    end: false,
-  });
+  await pipeline(
+    Readable.from(withoutCounts(events, outcome, cwd)),
+    new SpecReporter(),
+    process.stdout,
+    {
+      end: false,
+    },
+  );
   return outcome;
 }
 
@@ -101,7 +109,8 @@ async function* withoutCounts(
       else {
         const isBatch = isBatchFile(file) && durations.size > 0;
         const name = relative(cwd, file);
-        for (const [one, ms] of isBatch ? durations : [[name, duration_ms] as const]) outcome.durations.set(one, ms);
+        for (const [one, ms] of isBatch ? durations : [[name, duration_ms] as const])
+          outcome.durations.set(one, ms);
         if (!success) outcome.failed.push(...(isBatch && failed.size > 0 ? failed : [name]));
         durations = new Map();
         failed = new Set();

@@ -1,5 +1,5 @@
-// Runs the tests of the Python runtime in separate processes, in parallel with node's tests. Their output is printed when they
-// have ended, so that it is not interleaved with other lines.
+// Runs the tests of the Python runtime in separate processes, in parallel with node's tests. Their
+// output is printed when they have ended, so that it is not interleaved with other lines.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
@@ -9,7 +9,10 @@ const script = "runtimes/python/tests/run.py";
 /** The result; `output` is everything that they printed. */
 export type PythonOutcome = { readonly ok: boolean; readonly output: string };
 
-/** `isComplete`: with every installed Python, instead of the oldest or the newest; at least one is then required. */
+/**
+ * `isComplete`: with every installed Python, instead of the oldest or the newest; at least one is
+ * then required.
+ */
 export async function runPythonTests(given: {
   readonly isComplete: boolean;
   readonly cwd: string;
@@ -17,15 +20,25 @@ export async function runPythonTests(given: {
 }): Promise<PythonOutcome> {
   const { isComplete, cwd, signal } = given;
   // Variables for node's tests are not settings of an app.
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_TEST_")));
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_TEST_")),
+  );
   const parameters = [script, ...(isComplete ? [] : ["--end"])];
   try {
-    const child = spawn("python3", parameters, { cwd, signal, env, stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn("python3", parameters, {
+      cwd,
+      signal,
+      env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
     const [output, [status]] = await Promise.all([
       text(child.stdout),
       once(child, "close") as Promise<[number | null]>,
     ]);
-    const remedy = status === 0 ? "" : `✖ The tests of the Python runtime failed; to repeat them: python3 ${script}\n`;
+    const remedy =
+      status === 0
+        ? ""
+        : `✖ The tests of the Python runtime failed; to repeat them: python3 ${script}\n`;
     return { ok: status === 0, output: `Tests of the Python runtime:\n${output}${remedy}` };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

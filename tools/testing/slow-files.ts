@@ -1,5 +1,5 @@
-// The slowest test files, the slowest first. The runner starts with them, so that none runs alone at the end. The order affects
-// only the duration; a file that is not listed runs after them.
+// The slowest test files, the slowest first. The runner starts with them, so that none runs alone
+// at the end. The order affects only the duration; a file that is not listed runs after them.
 
 /** By path in the project. */
 export const slowFiles: readonly string[] = [

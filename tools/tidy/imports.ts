@@ -1,17 +1,27 @@
-// Rules about imports: the direction between areas, the form of specifiers, the packages that a workspace may use, no
-// re-exports, no cycles (including types).
+// Rules about imports: the direction between areas, the form of specifiers, the packages that a
+// workspace may use, no re-exports, no cycles (including types).
 import { builtinModules } from "node:module";
 import { posix } from "node:path";
 import { importTable, packageOwners, type Area } from "#rules.ts";
 import { isTest, type Finding, type Import, type Source } from "./source.ts";
 
-/** The packages that each workspace (contract, server, cli, tools) declares; `tests` may use both lists. */
+/**
+ * The packages that each workspace (contract, server, cli, tools) declares; `tests` may use both
+ * lists.
+ */
 export type Declared = Readonly<
   Record<string, { readonly source: readonly string[]; readonly tests: readonly string[] }>
 >;
 
-/** The target of a specifier: a file of the project, a package, or an error that says how to write it. */
-type Target = { readonly file: string } | { readonly package: string } | { readonly mistake: string } | null;
+/**
+ * The target of a specifier: a file of the project, a package, or an error that says how to write
+ * it.
+ */
+type Target =
+  | { readonly file: string }
+  | { readonly package: string }
+  | { readonly mistake: string }
+  | null;
 
 /** Every import that violates a rule. */
 export function importFindings(sources: readonly Source[], declared: Declared): Finding[] {
@@ -19,7 +29,8 @@ export function importFindings(sources: readonly Source[], declared: Declared): 
   for (const source of sources) {
     for (const one of source.imports) {
       const what = checkImport(source.path, one, declared);
-      if (what !== null) findings.push({ path: source.path, line: one.line, rule: "imports", what });
+      if (what !== null)
+        findings.push({ path: source.path, line: one.line, rule: "imports", what });
     }
   }
   return [...findings, ...cycleFindings(sources)];
@@ -54,7 +65,8 @@ function checkDirection(path: string, target: string): string | null {
   const to = areaOf(target);
   if (from === null || from === to) return null;
   const allowed: readonly string[] = importTable[from];
-  if (to === null) return `${from} may not import ${target}; let platform.ts hand over what it needs`;
+  if (to === null)
+    return `${from} may not import ${target}; let platform.ts hand over what it needs`;
   if (allowed.includes(to)) return null;
   return `${from} may import ${allowed.join(", ") || "nothing"}, not ${to}; declare an interface in ${from} and let platform.ts connect it`;
 }
@@ -63,8 +75,11 @@ function checkPackage(path: string, name: string, declared: Declared): string | 
   const workspace = path.split("/")[0] ?? "";
   const lists = declared[workspace];
   const usable =
-    isTest(path) || workspace === "tools" || path.startsWith("dashboard/build/") ? lists?.tests : lists?.source;
-  if (usable?.includes(name) !== true) return `${name} is not among the dependencies in ${workspace}/package.json`;
+    isTest(path) || workspace === "tools" || path.startsWith("dashboard/build/")
+      ? lists?.tests
+      : lists?.source;
+  if (usable?.includes(name) !== true)
+    return `${name} is not among the dependencies in ${workspace}/package.json`;
   const owners = packageOwners[name];
   const area = areaOf(path);
   if (owners === undefined || area === null || owners.includes(area) || isTest(path)) return null;
@@ -81,29 +96,38 @@ function resolveSpecifier(path: string, specifier: string): Target {
   if (own?.[1] === "client") return { file: `client/src/${own[2]}` };
   if (own?.[1] === "contract") return { file: `contract/src/${own[2]}` };
   if (own?.[1] === "server") return resolveServer(path, own[2] ?? "");
-  if (own?.[1] === "cli" && (isTest(path) || path.startsWith("tools/"))) return { file: `cli/${own[2]}` };
+  if (own?.[1] === "cli" && (isTest(path) || path.startsWith("tools/")))
+    return { file: `cli/${own[2]}` };
   const parts = specifier.split("/");
   return { package: specifier.startsWith("@") ? parts.slice(0, 2).join("/") : (parts[0] ?? "") };
 }
 
 function relativeMistake(path: string, specifier: string): Target {
   const file = posix.join(posix.dirname(path), specifier);
-  const short = file.replace(/^(server\/src|tools|dashboard\/src)\//, "").replace(/^server\/test\//, "test/");
+  const short = file
+    .replace(/^(server\/src|tools|dashboard\/src)\//, "")
+    .replace(/^server\/test\//, "test/");
   return { mistake: `"${specifier}" leads upward; write "#${short}"` };
 }
 
 function resolveHash(path: string, rest: string): Target {
   const own = /^(?:tools|dashboard\/src)\//.exec(path)?.[0];
-  const file = own !== undefined ? `${own}${rest}` : `server/${rest.startsWith("test/") ? "" : "src/"}${rest}`;
+  const file =
+    own !== undefined ? `${own}${rest}` : `server/${rest.startsWith("test/") ? "" : "src/"}${rest}`;
   const beside = `${posix.dirname(path)}/`;
   // From the parent folder of all areas, # is required.
-  if (!file.startsWith(beside) || beside === "server/src/" || beside === own || isTest(file)) return { file };
-  return { mistake: `"#${rest}" is below this file's own folder; write "./${file.slice(beside.length)}"` };
+  if (!file.startsWith(beside) || beside === "server/src/" || beside === own || isTest(file))
+    return { file };
+  return {
+    mistake: `"#${rest}" is below this file's own folder; write "./${file.slice(beside.length)}"`,
+  };
 }
 
 function resolveServer(path: string, rest: string): Target {
   if (path.startsWith("tools/") || path.startsWith("cli/")) return { file: `server/${rest}` };
-  return { mistake: `"@slipway/server/${rest}" is for tools and cli; write "#${rest.replace(/^src\//, "")}"` };
+  return {
+    mistake: `"@slipway/server/${rest}" is for tools and cli; write "#${rest.replace(/^src\//, "")}"`,
+  };
 }
 
 /** One finding for each import cycle. */
@@ -127,7 +151,10 @@ function cycleFindings(sources: readonly Source[]): Finding[] {
   return findings;
 }
 
-/** The first cycle found by depth-first search from `path`; files in `done` are known to lead to no new one. */
+/**
+ * The first cycle found by depth-first search from `path`; files in `done` are known to lead to no
+ * new one.
+ */
 function findCircle(
   path: string,
   edges: ReadonlyMap<string, string[]>,
@@ -138,7 +165,8 @@ function findCircle(
   if (again !== -1) return [...trail.slice(again), path];
   if (done.has(path)) return null;
   let circle: string[] | null = null;
-  for (const next of edges.get(path) ?? []) circle ??= findCircle(next, edges, done, [...trail, path]);
+  for (const next of edges.get(path) ?? [])
+    circle ??= findCircle(next, edges, done, [...trail, path]);
   done.add(path);
   return circle;
 }

@@ -1,7 +1,15 @@
-// Rules about names: an exported name of the server or the contract is defined once, and no file name or export contains a word
-// that GLOSSARY.md lists as not used.
+// Rules about names: an exported name of the server or the contract is defined once, and no file
+// name or export contains a word that GLOSSARY.md lists as not used.
 import { posix } from "node:path";
-import { exportName, isExported, isTest, lineAt, lineOf, type Finding, type Source } from "./source.ts";
+import {
+  exportName,
+  isExported,
+  isTest,
+  lineAt,
+  lineOf,
+  type Finding,
+  type Source,
+} from "./source.ts";
 
 /** A word that is not used, in lower case, and its replacement. */
 export type UnusedWord = { readonly word: string; readonly instead: string };
@@ -18,7 +26,9 @@ export function nameFindings(sources: readonly Source[], unused: readonly Unused
       if (!isExported(statement)) continue;
       const name = exportName(statement);
       const line = lineOf(tree, statement);
-      findings.push(...unusedWords(name, unused).map((what) => ({ path, line, rule: "names", what })));
+      findings.push(
+        ...unusedWords(name, unused).map((what) => ({ path, line, rule: "names", what })),
+      );
       // The command line is a separate program.
       if (path.startsWith("cli/")) continue;
       const first = firstPaths.get(name);
@@ -51,7 +61,13 @@ export function glossaryFindings(glossary: string): Finding[] {
   for (const row of defined.matchAll(/^\| (\*\*[^|]*) \|/gm)) {
     for (const [, word = ""] of (row[1] ?? "").matchAll(/\*\*([^*]+)\*\*/g)) {
       const line = lineAt(glossary, row.index);
-      if (seen.has(word)) findings.push({ path: "GLOSSARY.md", line, rule: "names", what: `${word} is defined twice` });
+      if (seen.has(word))
+        findings.push({
+          path: "GLOSSARY.md",
+          line,
+          rule: "names",
+          what: `${word} is defined twice`,
+        });
       seen.add(word);
     }
   }
@@ -65,5 +81,7 @@ function unusedWords(name: string, unused: readonly UnusedWord[]): string[] {
     .split("-");
   return unused
     .filter(({ word }) => words.includes(word) || words.includes(`${word}s`))
-    .map(({ word, instead }) => `"${name}" has the word ${word}, which is not used; write ${instead}`);
+    .map(
+      ({ word, instead }) => `"${name}" has the word ${word}, which is not used; write ${instead}`,
+    );
 }

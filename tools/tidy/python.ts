@@ -1,8 +1,12 @@
-// The same rules for the Python runtime and for migrations: sizes of files and functions, and the opening comment.
+// The same rules for the Python runtime and for migrations: sizes of files and functions, and the
+// opening comment.
 import { sizesMax } from "#rules.ts";
 import type { Finding } from "./source.ts";
 
-/** Every Python file or function that is too large, and every Python or SQL file without an opening comment. */
+/**
+ * Every Python file or function that is too large, and every Python or SQL file without an opening
+ * comment.
+ */
 export function scriptFindings(files: Readonly<Record<string, string>>): Finding[] {
   return Object.entries(files).flatMap(([path, text]) => {
     const findings = [...opening(path, text), ...fileSize(path, text)];
@@ -15,7 +19,12 @@ function opening(path: string, text: string): Finding[] {
   if (isPython && text.trim() === "") return [];
   if ((isPython ? /^(#!.*\n)?(# -\*-.*\n)?("""|#) ?\S/ : /^-- \S/).test(text)) return [];
   return [
-    { path, line: 1, rule: "opening", what: `must open with a ${isPython ? "docstring" : "comment"}: what it is for` },
+    {
+      path,
+      line: 1,
+      rule: "opening",
+      what: `must open with a ${isPython ? "docstring" : "comment"}: what it is for`,
+    },
   ];
 }
 
@@ -23,7 +32,11 @@ function fileSize(path: string, text: string): Finding[] {
   const lines = text.trimEnd().split("\n").length;
   if (lines <= sizesMax.fileLines) return [];
   return [
-    { path, rule: "size", what: `has ${lines} lines, at most ${sizesMax.fileLines}; give one of its parts a file` },
+    {
+      path,
+      rule: "size",
+      what: `has ${lines} lines, at most ${sizesMax.fileLines}; give one of its parts a file`,
+    },
   ];
 }
 
@@ -40,7 +53,10 @@ function functionSizes(path: string, text: string): Finding[] {
   });
 }
 
-/** The index of the last line of the function at `first` with `indent` spaces; brackets may close at its own indentation. */
+/**
+ * The index of the last line of the function at `first` with `indent` spaces; brackets may close at
+ * its own indentation.
+ */
 function bodyEnd(lines: readonly string[], first: number, indent: number): number {
   let last = first;
   for (let index = first + 1; index < lines.length; index++) {

@@ -1,5 +1,6 @@
-// Rules about direct access to what should be injected: the clock, timers, randomness, the environment. Each exception has its
-// reason in `rules.ts`, and an exception that is no longer needed is a finding too.
+// Rules about direct access to what should be injected: the clock, timers, randomness, the
+// environment. Each exception has its reason in `rules.ts`, and an exception that is no longer
+// needed is a finding too.
 import type { Node } from "typescript/unstable/ast";
 import {
   isCallExpression,
@@ -11,8 +12,8 @@ import { clockReaders, environmentReaders, type Exception } from "#rules.ts";
 import { isTest, lineOf, walk, type Finding, type Source } from "./source.ts";
 
 /**
- * Calls that read the time or set a timer. AbortSignal.timeout is not among them: it bounds a wait for something outside,
- * which a moved clock would not speed up.
+ * Calls that read the time or set a timer. AbortSignal.timeout is not among them: it bounds a wait
+ * for something outside, which a moved clock would not speed up.
  */
 const clockCalls = new Set([
   "Date.now",
@@ -29,7 +30,10 @@ const clockCalls = new Set([
 const sleepCalls = new Set(["setTimeout", "setInterval"]);
 
 /** The lists of exceptions; tests of the rule pass their own. */
-export type Allowed = { readonly clock: readonly Exception[]; readonly environment: readonly Exception[] };
+export type Allowed = {
+  readonly clock: readonly Exception[];
+  readonly environment: readonly Exception[];
+};
 
 /** Every access to the clock or the environment by a file without an exception. */
 export function reachFindings(
@@ -52,7 +56,10 @@ export function reachFindings(
   return [...findings, ...idleExceptions(sources, allowed, used)];
 }
 
-/** The server and its simulations get everything injected; tools, the command line and tests may access it directly. */
+/**
+ * The server and its simulations get everything injected; tools, the command line and tests may
+ * access it directly.
+ */
 function isOnDuty(path: string): boolean {
   return /^(server\/(src|sim)|contract\/src)\//.test(path) && !isTest(path);
 }
@@ -62,11 +69,13 @@ type Use = { readonly rule: "clock" | "environment"; readonly line: number; read
 function usesIn({ tree, imports }: Source): Use[] {
   const uses: Use[] = [];
   for (const { specifier, line } of imports) {
-    if (specifier.startsWith("node:timers")) uses.push({ rule: "clock", line, what: `${specifier} ${clockAdvice}` });
+    if (specifier.startsWith("node:timers"))
+      uses.push({ rule: "clock", line, what: `${specifier} ${clockAdvice}` });
   }
   walk(tree, (node) => {
     const clock = clockUse(node);
-    if (clock !== null) uses.push({ rule: "clock", line: lineOf(tree, node), what: `${clock} ${clockAdvice}` });
+    if (clock !== null)
+      uses.push({ rule: "clock", line: lineOf(tree, node), what: `${clock} ${clockAdvice}` });
     if (!isPropertyAccessExpression(node)) return;
     if (node.getText(tree) === "Math.random") {
       const what =
@@ -84,7 +93,11 @@ function usesIn({ tree, imports }: Source): Use[] {
 const clockAdvice = "reads the machine's clock; take a Clock of lib/clock.ts instead";
 
 function clockUse(node: Node): string | null {
-  if (isNewExpression(node) && node.expression.getText() === "Date" && (node.arguments?.length ?? 0) === 0)
+  if (
+    isNewExpression(node) &&
+    node.expression.getText() === "Date" &&
+    (node.arguments?.length ?? 0) === 0
+  )
     return "new Date()";
   if (!isCallExpression(node)) return null;
   const called = node.expression.getText();
@@ -99,13 +112,22 @@ function sleepsIn({ path, tree, imports }: Source): Finding[] {
     if (specifier === "node:timers/promises") findings.push({ path, line, rule: "sleep", what });
   }
   walk(tree, (node) => {
-    if (!isCallExpression(node) || !isIdentifier(node.expression) || !sleepCalls.has(node.expression.text)) return;
+    if (
+      !isCallExpression(node) ||
+      !isIdentifier(node.expression) ||
+      !sleepCalls.has(node.expression.text)
+    )
+      return;
     findings.push({ path, line: lineOf(tree, node), rule: "sleep", what });
   });
   return findings;
 }
 
-function idleExceptions(sources: readonly Source[], allowed: Allowed, used: ReadonlySet<string>): Finding[] {
+function idleExceptions(
+  sources: readonly Source[],
+  allowed: Allowed,
+  used: ReadonlySet<string>,
+): Finding[] {
   const findings: Finding[] = [];
   for (const rule of ["clock", "environment"] as const) {
     for (const { path } of allowed[rule]) {

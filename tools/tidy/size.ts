@@ -1,5 +1,6 @@
-// Rules about the shape of a file: its size and that of its functions, its name, its opening comment, a doc comment on every
-// exported function, class, interface and value that means something alone, and one variable a declaration.
+// Rules about the shape of a file: its size and that of its functions, its name, its opening
+// comment, a doc comment on every exported function, class, interface and value that means
+// something alone, and one variable a declaration.
 import { posix } from "node:path";
 import type { Node } from "typescript/unstable/ast";
 import {
@@ -19,7 +20,16 @@ import {
   isVariableStatement,
 } from "typescript/unstable/ast/is";
 import { emptyNames, sizesMax } from "#rules.ts";
-import { exportName, isExported, isTest, lineAt, lineOf, walk, type Finding, type Source } from "./source.ts";
+import {
+  exportName,
+  isExported,
+  isTest,
+  lineAt,
+  lineOf,
+  walk,
+  type Finding,
+  type Source,
+} from "./source.ts";
 
 const functionKinds = [
   isArrowFunction,
@@ -39,7 +49,18 @@ export function shapeFindings(sources: readonly Source[]): Finding[] {
     ...(isTest(source.path) ? [] : undocumentedExports(source)),
     ...(isTest(source.path) || source.path.startsWith("tools/") ? [] : leaningComments(source)),
     ...pairedValues(source),
+    ...wideComments(source),
   ]);
+}
+
+/** The formatter breaks code, but no comments. Directives to other tools have one line. */
+function wideComments({ path, text }: Source): Finding[] {
+  return text.split("\n").flatMap((line, index) => {
+    const isComment = /^ *(?:\/\/|\/\*\*|\*) (?!oxlint-disable|@ts-)/.test(line);
+    if (!isComment || line.length <= sizesMax.columns) return [];
+    const what = `a comment of ${line.length} columns, at most ${sizesMax.columns}`;
+    return [{ path, line: index + 1, rule: "comment", what }];
+  });
 }
 
 /** Doc comments that say only whose, not what: nobody can read them alone. */
@@ -58,7 +79,8 @@ function pairedValues({ path, tree }: Source): Finding[] {
   walk(tree, (node) => {
     const values = valuesPairedIn(node);
     if (values === null || values.some((value) => isSpreadElement(value))) return;
-    const what = "gives several variables their values in one statement; write one statement for each";
+    const what =
+      "gives several variables their values in one statement; write one statement for each";
     findings.push({ path, line: lineOf(tree, node), rule: "pairs", what });
   });
   return findings;
@@ -78,7 +100,11 @@ function fileSize({ path, text }: Source): Finding[] {
   const lines = text.trimEnd().split("\n").length;
   if (lines <= sizesMax.fileLines) return [];
   return [
-    { path, rule: "size", what: `has ${lines} lines, at most ${sizesMax.fileLines}; give one of its parts a file` },
+    {
+      path,
+      rule: "size",
+      what: `has ${lines} lines, at most ${sizesMax.fileLines}; give one of its parts a file`,
+    },
   ];
 }
 
@@ -105,7 +131,13 @@ function isGroupOfTests(node: Node): boolean {
 function fileName(path: string): Finding[] {
   const name = posix.basename(path).replace(/(\.test|\.d)?\.(tsx?|mjs)$/, "");
   if (emptyNames.includes(name)) {
-    return [{ path, rule: "names", what: `"${name}" says nothing about what is inside; name the thing or the act` }];
+    return [
+      {
+        path,
+        rule: "names",
+        what: `"${name}" says nothing about what is inside; name the thing or the act`,
+      },
+    ];
   }
   if (/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) return [];
   return [{ path, rule: "names", what: `"${name}" must be lower case with hyphens` }];
@@ -127,7 +159,12 @@ function opening({ path, text }: Source): Finding[] {
 function undocumentedExports({ path, tree }: Source): Finding[] {
   const findings: Finding[] = [];
   for (const statement of tree.statements) {
-    if (isSelfExplanatory(path, statement) || !isExported(statement) || hasDocComment(statement, tree.text)) continue;
+    if (
+      isSelfExplanatory(path, statement) ||
+      !isExported(statement) ||
+      hasDocComment(statement, tree.text)
+    )
+      continue;
     const what = `export ${exportName(statement)} needs a doc comment: /** what it promises, units, errors */`;
     findings.push({ path, line: lineOf(tree, statement), rule: "docs", what });
   }
@@ -136,7 +173,10 @@ function undocumentedExports({ path, tree }: Source): Finding[] {
 
 /** Types and shapes of the contract are self-explanatory; their fields have their own comments. */
 function isSelfExplanatory(path: string, statement: Node): boolean {
-  return isTypeAliasDeclaration(statement) || (path.startsWith("contract/") && isVariableStatement(statement));
+  return (
+    isTypeAliasDeclaration(statement) ||
+    (path.startsWith("contract/") && isVariableStatement(statement))
+  );
 }
 
 function hasDocComment(statement: Node, text: string): boolean {

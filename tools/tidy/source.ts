@@ -1,5 +1,6 @@
-// Parses source files for the rules: a syntax tree by the TypeScript compiler, and the imports in it. Files are passed as text,
-// so that tests can check a rule on a few lines that never were on disk.
+// Parses source files for the rules: a syntax tree by the TypeScript compiler, and the imports in
+// it. Files are passed as text, so that tests can check a rule on a few lines that never were on
+// disk.
 import { API } from "typescript/unstable/sync";
 import { createVirtualFileSystem } from "typescript/unstable/fs";
 import { SyntaxKind, type Node, type SourceFile } from "typescript/unstable/ast";
@@ -12,10 +13,19 @@ import {
 } from "typescript/unstable/ast/is";
 
 /** A violation of a rule: where, which rule, and how to fix it. */
-export type Finding = { readonly path: string; readonly line?: number; readonly rule: string; readonly what: string };
+export type Finding = {
+  readonly path: string;
+  readonly line?: number;
+  readonly rule: string;
+  readonly what: string;
+};
 
 /** One import, `export … from` or `import()` of a file. */
-export type Import = { readonly specifier: string; readonly line: number; readonly isReexport: boolean };
+export type Import = {
+  readonly specifier: string;
+  readonly line: number;
+  readonly isReexport: boolean;
+};
 
 /** One parsed TypeScript or JavaScript file; `path` is relative to the project, with slashes. */
 export type Source = {
@@ -25,11 +35,20 @@ export type Source = {
   readonly imports: readonly Import[];
 };
 
-/** Parses files given as text by path. Syntax errors are not reported here, because the type check does. */
+/**
+ * Parses files given as text by path. Syntax errors are not reported here, because the type check
+ * does.
+ */
 export function parseSources(files: Readonly<Record<string, string>>): Source[] {
   const onDisk: Record<string, string> = {};
   for (const [path, text] of Object.entries(files)) onDisk[`/${path}`] = text;
-  const compilerOptions = { noLib: true, types: [], noResolve: true, allowJs: true, allowImportingTsExtensions: true };
+  const compilerOptions = {
+    noLib: true,
+    types: [],
+    noResolve: true,
+    allowJs: true,
+    allowImportingTsExtensions: true,
+  };
   onDisk["/tsconfig.json"] = JSON.stringify({ compilerOptions, files: Object.keys(onDisk) });
   const api = new API({ cwd: "/", fs: createVirtualFileSystem(onDisk) });
   try {
@@ -52,7 +71,8 @@ export function lineOf(tree: SourceFile, node: Node): number {
 /** The line (from 1) of a position in a text. */
 export function lineAt(text: string, position: number): number {
   let line = 1;
-  for (let at = text.indexOf("\n"); at !== -1 && at < position; at = text.indexOf("\n", at + 1)) line++;
+  for (let at = text.indexOf("\n"); at !== -1 && at < position; at = text.indexOf("\n", at + 1))
+    line++;
   return line;
 }
 
@@ -70,14 +90,17 @@ export function isExported(statement: Node): boolean {
 
 /** The name that an exported statement declares. */
 export function exportName(statement: Node): string {
-  if (isVariableStatement(statement)) return statement.declarationList.declarations[0]?.name.getText() ?? "";
+  if (isVariableStatement(statement))
+    return statement.declarationList.declarations[0]?.name.getText() ?? "";
   const { name } = statement as { name?: Node };
   return name?.getText() ?? "default";
 }
 
 /** True for tests and test support files. */
 export function isTest(path: string): boolean {
-  return path.endsWith(".test.ts") || path.startsWith("server/test/") || path.startsWith("server/sim/");
+  return (
+    path.endsWith(".test.ts") || path.startsWith("server/test/") || path.startsWith("server/sim/")
+  );
 }
 
 function importsOf(tree: SourceFile): Import[] {
@@ -85,7 +108,11 @@ function importsOf(tree: SourceFile): Import[] {
   walk(tree, (node) => {
     const specifier = specifierOf(node);
     if (specifier === undefined || !isStringLiteral(specifier)) return;
-    found.push({ specifier: specifier.text, line: lineOf(tree, node), isReexport: isExportDeclaration(node) });
+    found.push({
+      specifier: specifier.text,
+      line: lineOf(tree, node),
+      isReexport: isExportDeclaration(node),
+    });
   });
   return found;
 }

@@ -1,4 +1,5 @@
-// Rules about tests: a name is a promise in words, unique in its file; no test is skipped silently, none runs alone (`only`).
+// Rules about tests: a name is a promise in words, unique in its file; no test is skipped silently,
+// none runs alone (`only`).
 import type { Node } from "typescript/unstable/ast";
 import {
   isCallExpression,
@@ -36,7 +37,8 @@ function findingsIn({ path, tree, imports }: Source): Finding[] {
 }
 
 function complaint(called: string, name: string | null, names: ReadonlySet<string>): string | null {
-  if (/\.(only|skip|todo)$/.test(called)) return `${called} must not be committed; a skip is { skip: "the reason" }`;
+  if (/\.(only|skip|todo)$/.test(called))
+    return `${called} must not be committed; a skip is { skip: "the reason" }`;
   if (name === null) return null;
   if (names.has(name)) return `two tests of this file are called "${name}"`;
   if (/^(should|test|works)\b/i.test(name) || name.trim().split(/\s+/).length < 3) {
@@ -47,7 +49,10 @@ function complaint(called: string, name: string | null, names: ReadonlySet<strin
 
 function silentSkip(options: readonly Node[]): string | null {
   const given = options.find(isObjectLiteralExpression);
-  const skip = given?.properties.find((one) => isPropertyAssignment(one) && one.name.getText() === "skip");
-  if (skip === undefined || !isPropertyAssignment(skip) || skip.initializer.getText() !== "true") return null;
+  const skip = given?.properties.find(
+    (one) => isPropertyAssignment(one) && one.name.getText() === "skip",
+  );
+  if (skip === undefined || !isPropertyAssignment(skip) || skip.initializer.getText() !== "true")
+    return null;
   return `skip: true hides a test; write skip: "the reason"`;
 }

@@ -1,4 +1,5 @@
-// Runs all rules on the whole project. `npm run check` prints the findings; `tidy.test.ts` fails if there are any.
+// Runs all rules on the whole project. `npm run check` prints the findings; `tidy.test.ts` fails if
+// there are any.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { generatedFiles } from "#rules.ts";

@@ -1,5 +1,10 @@
-// Verifies the chain of an exported audit log line by line: what must come next, and what a different line means.
-import { keyIdOf, signatureFault, type PublicKeys } from "@slipway/server/src/audit/chain/chain-signature.ts";
+// Verifies the chain of an exported audit log line by line: what must come next, and what a
+// different line means.
+import {
+  keyIdOf,
+  signatureFault,
+  type PublicKeys,
+} from "@slipway/server/src/audit/chain/chain-signature.ts";
 import {
   chainBegin,
   linkHash,
@@ -17,18 +22,31 @@ import { parseLine, type TextLine } from "./export-reader.ts";
 import { broken, type Broken, type Verdict } from "./verdict.ts";
 import type { Survey } from "./verify-survey.ts";
 
-/** A fault whose kind depends on the lines that follow: those of entries and checkpoints with the numbers in `sought`. */
-export type Doubt = { readonly sought: readonly number[]; readonly judge: (rest: Survey) => Broken };
+/**
+ * A fault whose kind depends on the lines that follow: those of entries and checkpoints with the
+ * numbers in `sought`.
+ */
+export type Doubt = {
+  readonly sought: readonly number[];
+  readonly judge: (rest: Survey) => Broken;
+};
 
 /** The fault of a signature: a trouble, and a predicate for the sentence. */
-export async function lineFaultOf(line: SignedLine, project: string | null, keys: PublicKeys | null) {
+export async function lineFaultOf(
+  line: SignedLine,
+  project: string | null,
+  keys: PublicKeys | null,
+) {
   if (keys === null) return null;
   const { jws, ...unsigned } = line;
   const fault = await signatureFault(jws, signedText(unsigned, project), keys);
   if (fault === null) return null;
   if (fault === "unknown key") {
     const key = JSON.stringify(keyIdOf(jws));
-    return { trouble: "signature", what: `is signed with the key ${key}, which is not among the given keys` } as const;
+    return {
+      trouble: "signature",
+      what: `is signed with the key ${key}, which is not among the given keys`,
+    } as const;
   }
   return { trouble: "altered", what: "was altered: its signature does not match" } as const;
 }
@@ -59,7 +77,8 @@ export class ChainCheck {
 
   /** Checks one more line; null: it is valid. */
   async take({ line, text, isEnded }: TextLine): Promise<Doubt | Broken | null> {
-    if (!isEnded) return broken("truncated", line, this.#next, `The file ends within line ${line}.`);
+    if (!isEnded)
+      return broken("truncated", line, this.#next, `The file ends within line ${line}.`);
     const parsed = parseLine(text);
     if (parsed === null) return this.#malformed(line);
     const isStubDue = this.#header.after.number > 0 && this.#stub === null;
@@ -79,12 +98,22 @@ export class ChainCheck {
     }
     if (this.#last.number < through.number) {
       const missing = rangeText(this.#next, through.number);
-      return broken("truncated", at, this.#next, `The file ends with line ${lastLine}: ${missing} missing at its end.`);
+      return broken(
+        "truncated",
+        at,
+        this.#next,
+        `The file ends with line ${lastLine}: ${missing} missing at its end.`,
+      );
     }
     if (this.#last.hash !== through.hash) return this.#writtenAnew(1, through.number);
     if (through.number > after.number && this.#signed !== through.number) {
       const what = `the checkpoint of entry ${through.number} is missing at its end`;
-      return broken("truncated", at, through.number, `The file ends with line ${lastLine}: ${what}.`);
+      return broken(
+        "truncated",
+        at,
+        through.number,
+        `The file ends with line ${lastLine}: ${what}.`,
+      );
     }
     const areSigned = this.#keys !== null;
     const counts = { checkpoints: this.#checkpoints, stub: this.#stub };
@@ -96,7 +125,12 @@ export class ChainCheck {
   }
 
   #malformed(line: number): Broken {
-    return broken("altered", line, null, `Line ${line} is not a valid line of an export: it was altered or inserted.`);
+    return broken(
+      "altered",
+      line,
+      null,
+      `Line ${line} is not a valid line of an export: it was altered or inserted.`,
+    );
   }
 
   async #takeStub(line: number, stub: StubLine, isDue: boolean): Promise<Broken | null> {
@@ -104,9 +138,15 @@ export class ChainCheck {
       return broken("inserted", line, null, `Line ${line} is a stub that does not belong there.`);
     const { after, project } = this.#header;
     const fault = await lineFaultOf(stub, project, this.#keys);
-    if (fault !== null) return broken(fault.trouble, line, null, `Line ${line}, the stub, ${fault.what}.`);
+    if (fault !== null)
+      return broken(fault.trouble, line, null, `Line ${line}, the stub, ${fault.what}.`);
     if (stub.number !== after.number || stub.hash !== after.hash) {
-      return broken("altered", line, null, `Line ${line}, the stub, is not the one that line 1 refers to.`);
+      return broken(
+        "altered",
+        line,
+        null,
+        `Line ${line}, the stub, is not the one that line 1 refers to.`,
+      );
     }
     this.#stub = stub;
     return null;
@@ -115,10 +155,16 @@ export class ChainCheck {
   #noStub(line: number, instead: Exclude<ExportLine, StubLine>): Doubt {
     const number = "number" in instead ? instead.number : 0;
     const judge = ({ stub, entries, checkpoints }: Survey): Broken => {
-      if (stub === null) return broken("missing", line, null, `The stub is missing before line ${line}.`);
+      if (stub === null)
+        return broken("missing", line, null, `The stub is missing before line ${line}.`);
       const again = instead.kind === "entry" ? entries.has(number) : checkpoints.has(number);
       if (again || number === 0)
-        return broken("inserted", line, null, `Line ${line} was inserted before the stub (line ${stub}).`);
+        return broken(
+          "inserted",
+          line,
+          null,
+          `Line ${line} was inserted before the stub (line ${stub}).`,
+        );
       return broken("reordered", line, null, `Line ${line} comes before the stub (line ${stub}).`);
     };
     return { sought: [number], judge };
@@ -139,7 +185,12 @@ export class ChainCheck {
     }
     const what = `entry ${number} (id ${entry.id})`;
     if (number !== next && isSuccessor) {
-      return broken("altered", line, next, `Line ${line}, entry ${next} (id ${entry.id}), was altered: its number.`);
+      return broken(
+        "altered",
+        line,
+        next,
+        `Line ${line}, entry ${next} (id ${entry.id}), was altered: its number.`,
+      );
     }
     if (number > through.number) {
       return broken(
@@ -159,12 +210,19 @@ export class ChainCheck {
               next,
               `Line ${line}, ${what}, was inserted: the true one is line ${entries.get(next)?.line}.`,
             )
-          : broken("altered", line, next, `Line ${line}, ${what}, was altered: its hash does not match.`);
+          : broken(
+              "altered",
+              line,
+              next,
+              `Line ${line}, ${what}, was altered: its hash does not match.`,
+            );
       return { sought: [next], judge };
     }
     const isCopy = hash === this.#last.hash;
     const rival =
-      number === this.#last.number && !isCopy && hashAs({ number: number - 1, hash: this.#hashBefore }) === hash;
+      number === this.#last.number &&
+      !isCopy &&
+      hashAs({ number: number - 1, hash: this.#hashBefore }) === hash;
     return rival ? this.#twins(line, given) : this.#repeated(line, given);
   }
 
@@ -204,8 +262,18 @@ export class ChainCheck {
       const position = entries.get(next)?.line;
       if (position === undefined) return missing(line, next, number);
       if (entries.has(number))
-        return broken("inserted", line, number, `${what}, was inserted: it also appears in its own place.`);
-      return broken("reordered", line, number, `${what}, comes before entry ${next} (line ${position}).`);
+        return broken(
+          "inserted",
+          line,
+          number,
+          `${what}, was inserted: it also appears in its own place.`,
+        );
+      return broken(
+        "reordered",
+        line,
+        number,
+        `${what}, comes before entry ${next} (line ${position}).`,
+      );
     };
     return { sought: [next, number], judge };
   }
@@ -221,11 +289,21 @@ export class ChainCheck {
     if (number < this.#last.number) return this.#lateCheckpoint(line, number);
     if (hash !== this.#last.hash) {
       if (this.#keys !== null) return this.#writtenAnew(line, number);
-      return broken("altered", line, number, `${what} has a different hash than that entry: one of them was altered.`);
+      return broken(
+        "altered",
+        line,
+        number,
+        `${what} has a different hash than that entry: one of them was altered.`,
+      );
     }
     const isPrevious = this.#signed === null ? previous <= signed : previous === signed;
     if (!isPrevious) {
-      return broken("missing", line, previous, `The checkpoint of entry ${previous} is missing before line ${line}.`);
+      return broken(
+        "missing",
+        line,
+        previous,
+        `The checkpoint of entry ${previous} is missing before line ${line}.`,
+      );
     }
     this.#signed = number;
     this.#checkpoints++;
@@ -259,7 +337,12 @@ export class ChainCheck {
       const position = entries.get(next)?.line;
       if (position === undefined) return missing(line, next, number + 1);
       if (checkpoints.has(number)) return broken("inserted", line, number, `${what} was inserted.`);
-      return broken("reordered", line, number, `${what} comes before entry ${next} (line ${position}).`);
+      return broken(
+        "reordered",
+        line,
+        number,
+        `${what} comes before entry ${next} (line ${position}).`,
+      );
     };
     return { sought: [next, number], judge };
   }
@@ -273,7 +356,12 @@ export class ChainCheck {
 }
 
 function missing(line: number, from: number, before: number): Broken {
-  return broken("missing", line, from, `${capital(rangeText(from, before - 1))} missing before line ${line}.`);
+  return broken(
+    "missing",
+    line,
+    from,
+    `${capital(rangeText(from, before - 1))} missing before line ${line}.`,
+  );
 }
 
 function rangeText(from: number, through: number): string {

@@ -1,5 +1,5 @@
-// Reads an exported audit log of any size line by line. A line only counts if it is byte for byte what an export contains;
-// anything else was altered.
+// Reads an exported audit log of any size line by line. A line only counts if it is byte for byte
+// what an export contains; anything else was altered.
 import { isUtf8 } from "node:buffer";
 import { compareNames, type JsonValue } from "@slipway/server/src/audit/chain/canonical.ts";
 import {
@@ -16,8 +16,15 @@ import {
 } from "@slipway/server/src/audit/export/export-format.ts";
 import type { ShownEntry } from "@slipway/server/src/audit/shown-entry.ts";
 
-/** `text` is null when the bytes are not valid text or exceed any line's length. `isEnded`: a line end follows. */
-export type TextLine = { readonly line: number; readonly text: string | null; readonly isEnded: boolean };
+/**
+ * `text` is null when the bytes are not valid text or exceed any line's length. `isEnded`: a line
+ * end follows.
+ */
+export type TextLine = {
+  readonly line: number;
+  readonly text: string | null;
+  readonly isEnded: boolean;
+};
 
 /** The longest entry has some 250,000 bytes. */
 const lineBytesMax = 4_000_000;
@@ -65,7 +72,9 @@ export class LineReader {
 
   #take(isEnded: boolean): TextLine {
     const bytes =
-      this.#begun.length === 1 && this.#begun[0] !== undefined ? this.#begun[0] : Buffer.concat(this.#begun);
+      this.#begun.length === 1 && this.#begun[0] !== undefined
+        ? this.#begun[0]
+        : Buffer.concat(this.#begun);
     const text = this.#begunBytes <= lineBytesMax && isUtf8(bytes) ? bytes.toString("utf8") : null;
     this.#begun = [];
     this.#begunBytes = 0;
@@ -101,7 +110,10 @@ export function parseObject(text: string): Loose | null {
   }
 }
 
-/** Rebuilds a line from the value; null for an unknown kind. Members that do not fit show up as a difference in the text. */
+/**
+ * Rebuilds a line from the value; null for an unknown kind. Members that do not fit show up as a
+ * difference in the text.
+ */
 function rebuild(value: Loose): ExportLine | null {
   switch (value["kind"]) {
     case "slipway-audit-export":
@@ -113,19 +125,25 @@ function rebuild(value: Loose): ExportLine | null {
         ? exportHeader(value as unknown as ExportHeader)
         : null;
     case "stub":
-      return isPosition(value) && typeof value["jws"] === "string" ? stubLine(value as unknown as StubLine) : null;
+      return isPosition(value) && typeof value["jws"] === "string"
+        ? stubLine(value as unknown as StubLine)
+        : null;
     case "checkpoint":
       return isPosition(value) && isCount(value["previous"]) && typeof value["jws"] === "string"
         ? checkpointLine(value as unknown as CheckpointLine)
         : null;
     case "entry":
-      return isPosition(value) && isWhole(value["entry"]) ? rebuildEntry(value as unknown as EntryLine) : null;
+      return isPosition(value) && isWhole(value["entry"])
+        ? rebuildEntry(value as unknown as EntryLine)
+        : null;
     default:
       return null;
   }
 }
 
-/** Members that may be null. A missing one has the same hash as null, but exports always write it. */
+/**
+ * Members that may be null. A missing one has the same hash as null, but exports always write it.
+ */
 const nullable = ["requestId", "address", "userAgent", "changes", "reason"];
 const ofThing = ["id", "name"];
 
@@ -133,18 +151,33 @@ const ofThing = ["id", "name"];
 function isWhole(entry: unknown): boolean {
   if (!isObject(entry) || !nullable.every((name) => name in entry)) return false;
   const { actor, resource } = entry;
-  return [actor, resource].every((thing) => !isObject(thing) || ofThing.every((name) => name in thing));
+  return [actor, resource].every(
+    (thing) => !isObject(thing) || ofThing.every((name) => name in thing),
+  );
 }
 
 function rebuildEntry({ number, hash, entry }: EntryLine): EntryLine {
-  const { id, timestamp, action, actor, outcome, resource, requestId, address, userAgent, changes, reason } = entry;
+  const {
+    id,
+    timestamp,
+    action,
+    actor,
+    outcome,
+    resource,
+    requestId,
+    address,
+    userAgent,
+    changes,
+    reason,
+  } = entry;
   const rebuilt: ShownEntry = {
     id,
     timestamp,
     action,
     actor: { type: actor?.type, id: actor?.id, name: actor?.name },
     outcome,
-    resource: resource === null ? null : { type: resource?.type, id: resource?.id, name: resource?.name },
+    resource:
+      resource === null ? null : { type: resource?.type, id: resource?.id, name: resource?.name },
     requestId,
     address,
     userAgent,

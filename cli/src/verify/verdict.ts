@@ -16,7 +16,9 @@ export type Intact = {
   readonly areSigned: boolean;
 };
 
-/** `line`: the line in the file; `entry`: the number of the affected entry. `message`: a sentence. */
+/**
+ * `line`: the line in the file; `entry`: the number of the affected entry. `message`: a sentence.
+ */
 export type Broken = {
   readonly result: "broken";
   readonly trouble: Trouble;
@@ -31,6 +33,11 @@ export type Unverifiable = { readonly result: "unverifiable"; readonly message: 
 export type Verdict = Intact | Broken | Unverifiable;
 
 /** Creates the verdict for a broken line. */
-export function broken(trouble: Trouble, line: number, entry: number | null, message: string): Broken {
+export function broken(
+  trouble: Trouble,
+  line: number,
+  entry: number | null,
+  message: string,
+): Broken {
   return { result: "broken", trouble, line, entry, message };
 }

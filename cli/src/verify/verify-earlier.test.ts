@@ -1,13 +1,27 @@
 // What the first line of an export and a place of its chain say beside an earlier export.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chainBegin, exportHeader, type ChainPosition } from "@slipway/server/src/audit/export/export-format.ts";
+import {
+  chainBegin,
+  exportHeader,
+  type ChainPosition,
+} from "@slipway/server/src/audit/export/export-format.ts";
 import type { Intact } from "./verdict.ts";
 import { headerFault, positionFault } from "./verify-earlier.ts";
 
-const place = (number: number, digit: string): ChainPosition => ({ number, hash: digit.repeat(64) });
+const place = (number: number, digit: string): ChainPosition => ({
+  number,
+  hash: digit.repeat(64),
+});
 const header = (after: ChainPosition, through: ChainPosition, project: string = "p-1") =>
-  exportHeader({ project, exportedAt: "2026-02-01T00:00:00.000Z", filter: null, after, through, jws: "" });
+  exportHeader({
+    project,
+    exportedAt: "2026-02-01T00:00:00.000Z",
+    filter: null,
+    after,
+    through,
+    jws: "",
+  });
 const earlier: Intact = {
   result: "intact",
   project: "p-1",
@@ -23,7 +37,11 @@ test("a first line fits an earlier export, speaks against it, or leaves nothing 
   for (const fits of [header(chainBegin, place(5, "a")), header(place(3, "c"), place(9, "b"))]) {
     assert.equal(headerFault(fits, earlier), null);
   }
-  assert.equal(headerFault(header(place(5, "a"), place(9, "b")), earlier), null, "the stub is of its last entry");
+  assert.equal(
+    headerFault(header(place(5, "a"), place(9, "b")), earlier),
+    null,
+    "the stub is of its last entry",
+  );
   for (const [given, form] of [
     [header(place(5, "b"), place(9, "b")), { result: "broken", trouble: "altered" }],
     [header(chainBegin, place(4, "b")), { result: "broken", trouble: "truncated" }],
@@ -37,5 +55,9 @@ test("a first line fits an earlier export, speaks against it, or leaves nothing 
 test("a place is another one than the earlier export ended with, or says nothing", () => {
   assert.equal(positionFault(place(5, "a"), 7, earlier), null);
   assert.equal(positionFault(place(4, "b"), 6, earlier), null);
-  assert.partialDeepStrictEqual(positionFault(place(5, "b"), 7, earlier), { trouble: "altered", line: 7, entry: 5 });
+  assert.partialDeepStrictEqual(positionFault(place(5, "b"), 7, earlier), {
+    trouble: "altered",
+    line: 7,
+    entry: 5,
+  });
 });

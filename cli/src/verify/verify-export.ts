@@ -1,5 +1,6 @@
-// Verifies an exported audit log with only the file and the public keys, in one pass and constant memory. Reports the first
-// place where it was altered, or where something is missing, out of order or inserted.
+// Verifies an exported audit log with only the file and the public keys, in one pass and constant
+// memory. Reports the first place where it was altered, or where something is missing, out of order
+// or inserted.
 import type { PublicKeys } from "@slipway/server/src/audit/chain/chain-signature.ts";
 import { exportVersion } from "@slipway/server/src/audit/export/export-format.ts";
 import { ChainCheck, lineFaultOf } from "./chain-check.ts";
@@ -9,8 +10,8 @@ import { headerFault, positionFault } from "./verify-earlier.ts";
 import { surveyRest } from "./verify-survey.ts";
 
 /**
- * `keys`: null skips signatures, and then a complete rewrite of the chain goes unnoticed. `earlier`: a verified export that
- * this one must continue.
+ * `keys`: null skips signatures, and then a complete rewrite of the chain goes unnoticed.
+ * `earlier`: a verified export that this one must continue.
  */
 export async function verifyExport(
   bytes: AsyncIterable<Uint8Array>,
@@ -44,7 +45,9 @@ async function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
   }
   const loose = line?.text === null || line === undefined ? null : parseObject(line.text);
   if (line === undefined || loose?.["kind"] !== "slipway-audit-export") {
-    return unverifiable("The first line of the file is not that of an exported audit log (NDJSON).");
+    return unverifiable(
+      "The first line of the file is not that of an exported audit log (NDJSON).",
+    );
   }
   if (loose["version"] !== exportVersion) {
     return unverifiable(
@@ -52,7 +55,8 @@ async function readHeader(line: TextLine | undefined, keys: PublicKeys | null) {
     );
   }
   const header = parseLine(line.text);
-  if (header?.kind !== "slipway-audit-export") return broken("altered", 1, null, "Line 1, the header, was altered.");
+  if (header?.kind !== "slipway-audit-export")
+    return broken("altered", 1, null, "Line 1, the header, was altered.");
   const fault = await lineFaultOf(header, header.project, keys);
   if (fault !== null) return broken(fault.trouble, 1, null, `Line 1, the header, ${fault.what}.`);
   if (header.filter !== null) {

@@ -1,5 +1,5 @@
-// Scans the lines after a faulty one: whether the expected line comes later distinguishes missing entries from moved or
-// inserted ones.
+// Scans the lines after a faulty one: whether the expected line comes later distinguishes missing
+// entries from moved or inserted ones.
 import type { EntryLine } from "@slipway/server/src/audit/export/export-format.ts";
 import { parseLine, type LineReader } from "./export-reader.ts";
 
@@ -22,8 +22,10 @@ export async function surveyRest(reader: LineReader, sought: readonly number[]):
     if (parsed?.kind === "stub") stub ??= line;
     if (parsed?.kind !== "entry" && parsed?.kind !== "checkpoint") continue;
     if (!sought.includes(parsed.number)) continue;
-    if (parsed.kind === "checkpoint" && !checkpoints.has(parsed.number)) checkpoints.set(parsed.number, line);
-    if (parsed.kind === "entry" && !entries.has(parsed.number)) entries.set(parsed.number, { line, entry: parsed });
+    if (parsed.kind === "checkpoint" && !checkpoints.has(parsed.number))
+      checkpoints.set(parsed.number, line);
+    if (parsed.kind === "entry" && !entries.has(parsed.number))
+      entries.set(parsed.number, { line, entry: parsed });
   }
   return { entries, checkpoints, stub };
 }

@@ -1,4 +1,5 @@
-// The person's own account: with what they sign in, password, two-factor sign-in, and where they are signed in.
+// The person's own account: with what they sign in, password, two-factor sign-in, and where they
+// are signed in.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "#api.ts";
@@ -122,7 +123,9 @@ function EndSession({ id }: { readonly id: string }): ReactNode {
     <Action
       size="compact-xs"
       onAct={async () => {
-        await ask(api.DELETE("/v2/auth/sessions/{session_id}", { params: { path: { session_id: id } } }));
+        await ask(
+          api.DELETE("/v2/auth/sessions/{session_id}", { params: { path: { session_id: id } } }),
+        );
         await again();
       }}
     >

@@ -15,7 +15,9 @@ const loginOf = (code: string) =>
 type Login = Awaited<ReturnType<typeof loginOf>>;
 
 /** The request that a link names, or why there is none. */
-async function namedLogin(code: string): Promise<{ readonly login: Login | null; readonly problem: string }> {
+async function namedLogin(
+  code: string,
+): Promise<{ readonly login: Login | null; readonly problem: string }> {
   if (code === "") return { login: null, problem: "" };
   try {
     return { login: await loginOf(code), problem: "" };
@@ -100,10 +102,22 @@ function CodeForm({
   );
 }
 
-function Request({ login, onEnd }: { readonly login: Login; readonly onEnd: (state: string) => void }): ReactNode {
+function Request({
+  login,
+  onEnd,
+}: {
+  readonly login: Login;
+  readonly onEnd: (state: string) => void;
+}): ReactNode {
   const decide = (decision: "approve" | "deny") => async (): Promise<void> => {
     const path = { user_code: login.userCode };
-    onEnd((await ask(api.POST("/v2/auth/device-logins/{user_code}", { params: { path }, body: { decision } }))).state);
+    onEnd(
+      (
+        await ask(
+          api.POST("/v2/auth/device-logins/{user_code}", { params: { path }, body: { decision } }),
+        )
+      ).state,
+    );
   };
   return (
     <>
@@ -119,8 +133,8 @@ function Request({ login, onEnd }: { readonly login: Login; readonly onEnd: (sta
         ]}
       />
       <p>
-        Approve it only if you have just started this sign-in yourself and the codes match. Approving a stranger&apos;s
-        code lets the stranger in.
+        Approve it only if you have just started this sign-in yourself and the codes match.
+        Approving a stranger&apos;s code lets the stranger in.
       </p>
       <div className="choices">
         <Action variant="filled" onAct={decide("approve")}>

@@ -1,4 +1,5 @@
-// Accepting an invitation, by its link: somebody new chooses a name and a password; somebody known signs in first.
+// Accepting an invitation, by its link: somebody new chooses a name and a password; somebody known
+// signs in first.
 import type { ReactNode } from "react";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useQuery } from "@tanstack/react-query";
@@ -34,7 +35,11 @@ export function InvitationPage(): ReactNode {
       </Narrow>
     );
   }
-  return <Answer of={found}>{(invitation) => <ForWhom secret={secret} invitation={invitation} />}</Answer>;
+  return (
+    <Answer of={found}>
+      {(invitation) => <ForWhom secret={secret} invitation={invitation} />}
+    </Answer>
+  );
 }
 
 function ForWhom({ secret, invitation }: Shown): ReactNode {
@@ -121,7 +126,13 @@ function NewPerson({ secret, invitation }: Shown): ReactNode {
   );
 }
 
-function OtherPerson({ invitation, email }: { readonly invitation: Invitation; readonly email: string }): ReactNode {
+function OtherPerson({
+  invitation,
+  email,
+}: {
+  readonly invitation: Invitation;
+  readonly email: string;
+}): ReactNode {
   return (
     <>
       <Heading>Join {invitation.projectName}</Heading>
@@ -152,7 +163,9 @@ function Accept({ secret, invitation }: Shown): ReactNode {
       <Action
         variant="filled"
         onAct={async () => {
-          const { projectId } = await ask(api.POST("/v2/auth/invitations/accept", { body: { token: secret } }));
+          const { projectId } = await ask(
+            api.POST("/v2/auth/invitations/accept", { body: { token: secret } }),
+          );
           becomes("person");
           await enter(projectId);
         }}

@@ -34,14 +34,24 @@ export function ForgotPage(): ReactNode {
       <FieldForm
         label="Forgot your password?"
         submit="Send link"
-        fields={[{ name: "email", label: "Email", type: "email", autoComplete: "username", required: true }]}
+        fields={[
+          {
+            name: "email",
+            label: "Email",
+            type: "email",
+            autoComplete: "username",
+            required: true,
+          },
+        ]}
         after={
           <p>
             <Link to="/">Back to sign-in</Link>
           </p>
         }
         onSubmit={async ({ email = "" }) => {
-          setMessage((await ask(openApi.POST("/v2/auth/password/forgot", { body: { email } }))).message);
+          setMessage(
+            (await ask(openApi.POST("/v2/auth/password/forgot", { body: { email } }))).message,
+          );
         }}
       />
     </Narrow>

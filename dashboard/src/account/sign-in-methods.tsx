@@ -1,4 +1,5 @@
-// With what a person signs in: their password, and accounts with providers, which they connect and disconnect.
+// With what a person signs in: their password, and accounts with providers, which they connect and
+// disconnect.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "#api.ts";
@@ -11,7 +12,8 @@ import { passwordField, withPassword } from "./two-factor.tsx";
 
 const methodsQuery = {
   queryKey: ["sign-in-methods"],
-  queryFn: ({ signal }: { signal: AbortSignal }) => ask(api.GET("/v2/auth/sign-in-methods", { signal })),
+  queryFn: ({ signal }: { signal: AbortSignal }) =>
+    ask(api.GET("/v2/auth/sign-in-methods", { signal })),
 };
 
 type Provider = Awaited<ReturnType<typeof methodsQuery.queryFn>>["providers"][number];
@@ -44,10 +46,17 @@ export function SignInMethods({ email }: { readonly email: string }): ReactNode 
               })),
             ]}
           />
-          {hasPassword ? null : <p>To set a password, request a link on the sign-in page, as for a forgotten one.</p>}
+          {hasPassword ? null : (
+            <p>To set a password, request a link on the sign-in page, as for a forgotten one.</p>
+          )}
           <div className="narrow">
             {providers.map((provider) => (
-              <Change key={provider.id} provider={provider} hasPassword={hasPassword} email={email} />
+              <Change
+                key={provider.id}
+                provider={provider}
+                hasPassword={hasPassword}
+                email={email}
+              />
             ))}
           </div>
         </>
@@ -56,10 +65,18 @@ export function SignInMethods({ email }: { readonly email: string }): ReactNode 
   );
 }
 
-type ChangeProps = { readonly provider: Provider; readonly hasPassword: boolean; readonly email: string };
+type ChangeProps = {
+  readonly provider: Provider;
+  readonly hasPassword: boolean;
+  readonly email: string;
+};
 
 /** Connects the account, or disconnects it. */
-function Change({ provider: { id, name, connectedAt }, hasPassword, email }: ChangeProps): ReactNode {
+function Change({
+  provider: { id, name, connectedAt },
+  hasPassword,
+  email,
+}: ChangeProps): ReactNode {
   const verb = connectedAt === null ? "Connect" : "Disconnect";
   const fields = hasPassword ? [{ ...passwordField, hint: "", required: true }] : [];
   const before =
@@ -77,7 +94,9 @@ function Change({ provider: { id, name, connectedAt }, hasPassword, email }: Cha
         onSubmit={async ({ password = "" }) => {
           const body = withPassword({ provider: id }, password);
           if (connectedAt === null) {
-            return location.assign((await ask(api.POST("/v2/auth/sign-in-methods/connect", { body }))).url);
+            return location.assign(
+              (await ask(api.POST("/v2/auth/sign-in-methods/connect", { body }))).url,
+            );
           }
           await ask(api.POST("/v2/auth/sign-in-methods/disconnect", { body }));
           await queryClient.invalidateQueries({ queryKey: methodsQuery.queryKey });

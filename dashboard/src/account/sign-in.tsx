@@ -1,5 +1,5 @@
-// Signing in: with a password and, where it is on, a second step; with an identity provider where the platform has one; or
-// with a service account's token, for this tab.
+// Signing in: with a password and, where it is on, a second step; with an identity provider where
+// the platform has one; or with a service account's token, for this tab.
 import { useEffect, useState, type ReactNode } from "react";
 import { Link } from "@tanstack/react-router";
 import { useQuery } from "@tanstack/react-query";
@@ -11,13 +11,18 @@ import { keepSignIn, storeToken } from "#session.ts";
 
 /** Why a provider's visit ended without a sign-in, by the word in the address. */
 const problems: Readonly<Record<string, string>> = {
-  not_invited: "There is no account with the email address from the provider. Ask for an invitation.",
-  address_not_proven: "The provider has not verified your email address, so you cannot sign in with it here.",
-  two_factor_first: "Your account has two-factor sign-in. Sign in with your password and a code instead.",
-  account_taken: "This account already signs somebody else in here, so it was not connected to yours.",
+  not_invited:
+    "There is no account with the email address from the provider. Ask for an invitation.",
+  address_not_proven:
+    "The provider has not verified your email address, so you cannot sign in with it here.",
+  two_factor_first:
+    "Your account has two-factor sign-in. Sign in with your password and a code instead.",
+  account_taken:
+    "This account already signs somebody else in here, so it was not connected to yours.",
   refused: "The provider denied the sign-in.",
   expired: "The sign-in took too long, or was started in another window. Try again.",
-  failed: "The provider could not be reached. Try again; if the problem persists, tell the operator.",
+  failed:
+    "The provider could not be reached. Try again; if the problem persists, tell the operator.",
 };
 
 /** The code of the second step. */
@@ -45,7 +50,8 @@ type Visit = { readonly challenge: string | null; readonly problem: string | nul
 /** What a provider's visit brought back behind the address; it is gone from there afterwards. */
 function takeVisit(): Visit {
   const said = new URLSearchParams(location.hash.slice(1));
-  if (location.hash !== "") history.replaceState(history.state, "", location.pathname + location.search);
+  if (location.hash !== "")
+    history.replaceState(history.state, "", location.pathname + location.search);
   return { challenge: said.get("challenge"), problem: said.get("sign-in-problem") };
 }
 
@@ -58,7 +64,10 @@ function firstVisit(): Visit {
   return visit;
 }
 
-/** Why nothing was connected by the visit that has just ended, if it was to connect an account; said once. */
+/**
+ * Why nothing was connected by the visit that has just ended, if it was to connect an account; said
+ * once.
+ */
 export function useVisitProblem(): string | null {
   const [{ problem }] = useState(firstVisit);
   useEffect(() => {
@@ -88,7 +97,13 @@ export function SignIn({ reason = "", email = "", isForPeople = false }: SignInP
         }
         fields={[
           emailField(email),
-          { name: "password", label: "Password", type: "password", autoComplete: "current-password", required: true },
+          {
+            name: "password",
+            label: "Password",
+            type: "password",
+            autoComplete: "current-password",
+            required: true,
+          },
         ]}
         after={
           <p>
@@ -96,7 +111,9 @@ export function SignIn({ reason = "", email = "", isForPeople = false }: SignInP
           </p>
         }
         onSubmit={async ({ email: typed = "", password = "" }) => {
-          const answer = await ask(openApi.POST("/v2/auth/sign-in", { body: { email: typed, password } }));
+          const answer = await ask(
+            openApi.POST("/v2/auth/sign-in", { body: { email: typed, password } }),
+          );
           isVisitShown = true;
           if ("challenge" in answer) return setChallenge(answer.challenge);
           keepSignIn(answer);
@@ -128,7 +145,12 @@ function SecondStep({ challenge }: { readonly challenge: string }): ReactNode {
       <FieldForm
         label="Second step"
         submit="Continue"
-        before={<p>Your account has two-factor sign-in. Open your authenticator app and enter the code it shows.</p>}
+        before={
+          <p>
+            Your account has two-factor sign-in. Open your authenticator app and enter the code it
+            shows.
+          </p>
+        }
         fields={[{ ...codeField, autoFocus: true }]}
         onSubmit={async ({ code = "" }) => {
           const body = { challenge, code: code.trim() };
@@ -142,7 +164,10 @@ function SecondStep({ challenge }: { readonly challenge: string }): ReactNode {
   );
 }
 
-/** Buttons for the platform's providers, which come back to the page that is open; they appear once it has said which. */
+/**
+ * Buttons for the platform's providers, which come back to the page that is open; they appear once
+ * it has said which.
+ */
 export function ProviderButtons(): ReactNode {
   const { data, error } = useQuery({
     queryKey: ["providers"],
@@ -182,7 +207,14 @@ function TokenForm(): ReactNode {
         submit="Use this token"
         before={<p>It is kept only in this browser tab and forgotten when you close the tab.</p>}
         fields={[
-          { name: "token", label: "Token", type: "password", autoComplete: "off", spellCheck: false, required: true },
+          {
+            name: "token",
+            label: "Token",
+            type: "password",
+            autoComplete: "off",
+            spellCheck: false,
+            required: true,
+          },
         ]}
         onSubmit={async ({ token = "" }) => {
           storeToken(token.trim());

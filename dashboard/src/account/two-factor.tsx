@@ -24,7 +24,10 @@ async function again(): Promise<void> {
 }
 
 /** Who has no password sends none. */
-export function withPassword<Body extends object>(body: Body, password: string): Body & { password?: string } {
+export function withPassword<Body extends object>(
+  body: Body,
+  password: string,
+): Body & { password?: string } {
   return password === "" ? body : { ...body, password };
 }
 
@@ -38,17 +41,26 @@ export function TwoFactor({ isOn }: { readonly isOn: boolean }): ReactNode {
       label="Turn on two-factor sign-in"
       submit="Turn on"
       before={
-        <p>It is off. When it is on, you need a code from an authenticator app as well as your password to sign in.</p>
+        <p>
+          It is off. When it is on, you need a code from an authenticator app as well as your
+          password to sign in.
+        </p>
       }
       fields={[passwordField]}
       onSubmit={async ({ password = "" }) => {
-        setEnrolment(await ask(api.POST("/v2/auth/two-factor", { body: withPassword({}, password) })));
+        setEnrolment(
+          await ask(api.POST("/v2/auth/two-factor", { body: withPassword({}, password) })),
+        );
       }}
     />
   );
 }
 
-function Confirmation({ uri, backupCodes, onDone }: Enrolment & { readonly onDone: () => void }): ReactNode {
+function Confirmation({
+  uri,
+  backupCodes,
+  onDone,
+}: Enrolment & { readonly onDone: () => void }): ReactNode {
   const secret = new URL(uri).searchParams.get("secret") ?? "";
   return (
     <FieldForm
@@ -63,13 +75,23 @@ function Confirmation({ uri, backupCodes, onDone }: Enrolment & { readonly onDon
           <p>
             <a href={uri}>Open in an app on this device</a>
           </p>
-          <p>Store these backup codes separately from the app. Each works once. They are not shown again:</p>
+          <p>
+            Store these backup codes separately from the app. Each works once. They are not shown
+            again:
+          </p>
           <Codes codes={backupCodes} />
         </>
       }
-      fields={[{ ...codeField, hint: "The six digits that the app shows now. This turns on two-factor sign-in." }]}
+      fields={[
+        {
+          ...codeField,
+          hint: "The six digits that the app shows now. This turns on two-factor sign-in.",
+        },
+      ]}
       onSubmit={async ({ code = "" }) => {
-        keepSignIn(await ask(api.POST("/v2/auth/two-factor/confirm", { body: { code: code.trim() } })));
+        keepSignIn(
+          await ask(api.POST("/v2/auth/two-factor/confirm", { body: { code: code.trim() } })),
+        );
         await again();
         onDone();
       }}
@@ -80,9 +102,16 @@ function Confirmation({ uri, backupCodes, onDone }: Enrolment & { readonly onDon
 /** Dark on light in both schemes, as readers of such codes expect it. */
 function QrCode({ text }: { readonly text: string }): ReactNode {
   const { data, size } = encode(text, { border: 2 });
-  const squares = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])));
+  const squares = data.flatMap((row, y) =>
+    row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])),
+  );
   return (
-    <svg className="qr-code" viewBox={`0 0 ${size} ${size}`} role="img" aria-label="Code for an authenticator app">
+    <svg
+      className="qr-code"
+      viewBox={`0 0 ${size} ${size}`}
+      role="img"
+      aria-label="Code for an authenticator app"
+    >
       <rect width={size} height={size} fill="#fff" />
       <path d={squares.join("")} fill="#000" />
     </svg>
@@ -103,7 +132,9 @@ function WhenOn(): ReactNode {
             fields={[passwordField, codeField]}
             onSubmit={async ({ code = "", password = "" }) => {
               const body = withPassword({ code: code.trim() }, password);
-              setCodes((await ask(api.POST("/v2/auth/two-factor/backup-codes", { body }))).backupCodes);
+              setCodes(
+                (await ask(api.POST("/v2/auth/two-factor/backup-codes", { body }))).backupCodes,
+              );
             }}
           />
         ) : (

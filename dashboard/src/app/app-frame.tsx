@@ -1,4 +1,5 @@
-// What surrounds the pages of an app: its name and state, what it waits for, and links to its pages.
+// What surrounds the pages of an app: its name and state, what it waits for, and links to its
+// pages.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useParams } from "@tanstack/react-router";
@@ -74,14 +75,21 @@ function Frame(): ReactNode {
 }
 
 /** Nothing, unless the app serves although its newest build failed. */
-function FailedBuild({ app }: { readonly app: BuiltApp & { readonly latestBuildId: string | null } }): ReactNode {
+function FailedBuild({
+  app,
+}: {
+  readonly app: BuiltApp & { readonly latestBuildId: string | null };
+}): ReactNode {
   const ref = useApp();
   const note = failedBuildNote(app, "");
   if (note === null || app.latestBuildId === null) return null;
   return (
     <p className="attention">
       <Name of={note} />{" "}
-      <Link to="/projects/$project/apps/$app/builds/$build" params={{ ...ref, build: app.latestBuildId }}>
+      <Link
+        to="/projects/$project/apps/$app/builds/$build"
+        params={{ ...ref, build: app.latestBuildId }}
+      >
         See the build
       </Link>
     </p>

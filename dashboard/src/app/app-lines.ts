@@ -35,7 +35,9 @@ function queryOf({ search, run, replica, stream }: LineFilter) {
     ...(search === undefined ? {} : { search }),
     ...(run === undefined ? {} : { runId: run }),
     ...(replica === undefined ? {} : { container: replica }),
-    ...(stream === "stdout" || stream === "stderr" ? { stream: stream as "stdout" | "stderr" } : {}),
+    ...(stream === "stdout" || stream === "stderr"
+      ? { stream: stream as "stdout" | "stderr" }
+      : {}),
   };
 }
 
@@ -43,18 +45,33 @@ function queryOf({ search, run, replica, stream }: LineFilter) {
 export function useAppLines(ref: AppRef, filter: LineFilter): LiveLines {
   const text = new URLSearchParams({ ...queryOf(filter), follow: "true" }).toString();
   const path = `/v2/projects/${encodeURIComponent(ref.project)}/apps/${encodeURIComponent(ref.app)}/logs?${text}`;
-  return useLiveLines({ path, lineOf, earlier: (signal, token) => earlierOf({ ref, filter, token }, signal) });
+  return useLiveLines({
+    path,
+    lineOf,
+    earlier: (signal, token) => earlierOf({ ref, filter, token }, signal),
+  });
 }
 
-type Page = { readonly ref: AppRef; readonly filter: LineFilter; readonly token: string | undefined };
+type Page = {
+  readonly ref: AppRef;
+  readonly filter: LineFilter;
+  readonly token: string | undefined;
+};
 
 async function earlierOf({ ref, filter, token }: Page, signal: AbortSignal): Promise<EarlierLines> {
   const query = { ...queryOf(filter), direction: "backward" as const, pageSize: earlierLines };
   const { logs, nextPageToken } = await ask(
     api.GET("/v2/projects/{project_id}/apps/{app_id}/logs", {
-      params: { path: pathOf(ref), query: token === undefined ? query : { ...query, nextToken: token } },
+      params: {
+        path: pathOf(ref),
+        query: token === undefined ? query : { ...query, nextToken: token },
+      },
       signal,
     }),
   );
-  return { lines: logs.map(lineOf).toReversed(), lastId: logs[0]?.logId ?? "", token: nextPageToken };
+  return {
+    lines: logs.map(lineOf).toReversed(),
+    lastId: logs[0]?.logId ?? "",
+    token: nextPageToken,
+  };
 }

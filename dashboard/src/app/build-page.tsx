@@ -20,8 +20,20 @@ const buildPath = "/v2/projects/{project_id}/apps/{app_id}/builds/{build_id}";
 const paramsOf = (ref: BuildRef) => ({ path: { ...pathOf(ref), build_id: ref.build } });
 
 function lineOf(data: unknown): LogLine {
-  const line = data as { id: string; createdAt: string; log: string; stage: string; stream: string };
-  return { key: line.id, at: line.createdAt, text: line.log, source: line.stage, kind: line.stream };
+  const line = data as {
+    id: string;
+    createdAt: string;
+    log: string;
+    stage: string;
+    stream: string;
+  };
+  return {
+    key: line.id,
+    at: line.createdAt,
+    text: line.log,
+    source: line.stage,
+    kind: line.stream,
+  };
 }
 
 /** The page. */
@@ -62,7 +74,13 @@ export function BuildPage(): ReactNode {
   );
 }
 
-function Changes({ of: ref, isOver }: { readonly of: BuildRef; readonly isOver: boolean }): ReactNode {
+function Changes({
+  of: ref,
+  isOver,
+}: {
+  readonly of: BuildRef;
+  readonly isOver: boolean;
+}): ReactNode {
   const may = useMay(ref.project);
   const navigate = useNavigate();
   if (!isOver) {
@@ -81,7 +99,10 @@ function Changes({ of: ref, isOver }: { readonly of: BuildRef; readonly isOver: 
     <Action
       onAct={async () => {
         const { buildId } = await ask(api.POST(`${buildPath}/rebuild`, { params: paramsOf(ref) }));
-        await navigate({ to: "/projects/$project/apps/$app/builds/$build", params: { ...ref, build: buildId } });
+        await navigate({
+          to: "/projects/$project/apps/$app/builds/$build",
+          params: { ...ref, build: buildId },
+        });
       }}
     >
       Build again
@@ -94,10 +115,13 @@ function BuildLog({ of: ref }: { readonly of: BuildRef }): ReactNode {
   const path = `/v2/projects/${encodeURIComponent(ref.project)}/apps/${encodeURIComponent(ref.app)}/builds/${encodeURIComponent(ref.build)}/logs?follow=true`;
   const { lines, problem } = useLiveLines({ path, lineOf });
   const wanted = search.toLowerCase();
-  const shown = wanted === "" ? lines : lines.filter(({ text }) => text.toLowerCase().includes(wanted));
+  const shown =
+    wanted === "" ? lines : lines.filter(({ text }) => text.toLowerCase().includes(wanted));
   return (
     <>
-      <SearchField found={wanted === "" ? `${lines.length} lines` : `${shown.length} of ${lines.length} lines`} />
+      <SearchField
+        found={wanted === "" ? `${lines.length} lines` : `${shown.length} of ${lines.length} lines`}
+      />
       <p className="error" role="alert">
         {problem}
       </p>

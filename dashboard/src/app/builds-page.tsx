@@ -36,7 +36,15 @@ export function BuildsPage(): ReactNode {
         {(all) => (
           <List
             label="Builds"
-            columns={["Build", "Status", "Cause", "Commit", "Created", { head: "Took", isNumber: true }, "Reason"]}
+            columns={[
+              "Build",
+              "Status",
+              "Cause",
+              "Commit",
+              "Created",
+              { head: "Took", isNumber: true },
+              "Reason",
+            ]}
             empty="No builds yet."
             rows={all.map((build) => ({
               key: build.id,
@@ -69,7 +77,9 @@ export function BuildsPage(): ReactNode {
 /** How long it has taken. */
 export function tookOf({ startedAt, endedAt }: Build): string {
   if (startedAt === null) return "";
-  return durationText((endedAt === null ? Date.now() : Date.parse(endedAt)) - Date.parse(startedAt));
+  return durationText(
+    (endedAt === null ? Date.now() : Date.parse(endedAt)) - Date.parse(startedAt),
+  );
 }
 
 /** The first digits of a commit with the first line of its message. */
@@ -93,8 +103,13 @@ function BuildNow(): ReactNode {
     <Action
       onAct={async () => {
         const params = { path: pathOf(ref) };
-        const { buildId } = await ask(api.POST("/v2/projects/{project_id}/apps/{app_id}/builds", { params, body: {} }));
-        await navigate({ to: "/projects/$project/apps/$app/builds/$build", params: { ...ref, build: buildId } });
+        const { buildId } = await ask(
+          api.POST("/v2/projects/{project_id}/apps/{app_id}/builds", { params, body: {} }),
+        );
+        await navigate({
+          to: "/projects/$project/apps/$app/builds/$build",
+          params: { ...ref, build: buildId },
+        });
       }}
     >
       Build the newest commit

@@ -2,7 +2,14 @@
 import { useState, type ReactNode } from "react";
 import { SegmentedControl } from "@mantine/core";
 import { Copyable } from "#parts/show.tsx";
-import { callText, kinds, languages, type CalledApp, type Kind, type Language } from "./call-texts.ts";
+import {
+  callText,
+  kinds,
+  languages,
+  type CalledApp,
+  type Kind,
+  type Language,
+} from "./call-texts.ts";
 
 /** The text for the chosen kind of call and language. */
 export function Commands(app: CalledApp): ReactNode {
@@ -32,7 +39,9 @@ export function Commands(app: CalledApp): ReactNode {
       />
       <p className="muted">
         {app.isOpen ? "" : "TOKEN is a key for calling apps: see the project's page API keys. "}
-        {kind === "Async" ? "It is answered at once with a run id; the result is then among the runs." : ""}
+        {kind === "Async"
+          ? "It is answered at once with a run id; the result is then among the runs."
+          : ""}
       </p>
     </>
   );

@@ -9,7 +9,11 @@ import { promisify } from "node:util";
 import { callText, kinds, languages } from "./call-texts.ts";
 
 const run = promisify(execFile);
-const programs = { curl: ["bash", "-c"], Python: ["python3", "-c"], JavaScript: [process.execPath, "-e"] } as const;
+const programs = {
+  curl: ["bash", "-c"],
+  Python: ["python3", "-c"],
+  JavaScript: [process.execPath, "-e"],
+} as const;
 
 /** Answers with what it was sent; an async call with a run id. */
 async function startApp(t: TestContext): Promise<string> {
@@ -39,15 +43,22 @@ describe("what calls an app", { concurrency: true }, () => {
           timeout: 60_000,
         });
         // curl shows the whole answer.
-        return stdout.trim().replace(/^\{"run_id":"(.*)"\}$/s, (_, id: string) => JSON.parse(`"${id}"`) as string);
+        return stdout
+          .trim()
+          .replace(/^\{"run_id":"(.*)"\}$/s, (_, id: string) => JSON.parse(`"${id}"`) as string);
       };
       const json = "application/json {}";
       for (const kind of kinds) {
         const query = kind === "Async" ? "?async=true" : "";
         const closed = callText({ kind, language }, { url, isOpen: false, isCustom: false });
-        assert.equal(await answerOf(closed), `POST /v4/p-1/app/run${query} Bearer t0ken ${json}`, closed);
+        assert.equal(
+          await answerOf(closed),
+          `POST /v4/p-1/app/run${query} Bearer t0ken ${json}`,
+          closed,
+        );
         const open = callText({ kind, language }, { url, isOpen: true, isCustom: true });
-        const expected = kind === "Async" ? `POST /v4/p-1/app/${query}  ${json}` : "GET /v4/p-1/app/";
+        const expected =
+          kind === "Async" ? `POST /v4/p-1/app/${query}  ${json}` : "GET /v4/p-1/app/";
         assert.equal(await answerOf(open), expected, open);
       }
     });

@@ -1,5 +1,5 @@
-// What calls an app in a shell, in Python and in JavaScript: whole programs without further packages. Pure; the token is for the reader
-// to put in.
+// What calls an app in a shell, in Python and in JavaScript: whole programs without further
+// packages. Pure; the token is for the reader to put in.
 
 /** How an app can be called. */
 export const kinds = ["Plain", "Streamed", "Async"] as const;
@@ -19,7 +19,12 @@ export type CalledApp = {
   readonly isCustom: boolean;
 };
 
-type Call = { readonly url: string; readonly hasToken: boolean; readonly hasBody: boolean; readonly kind: Kind };
+type Call = {
+  readonly url: string;
+  readonly hasToken: boolean;
+  readonly hasBody: boolean;
+  readonly kind: Kind;
+};
 
 /** The command or program. */
 export function callText(
@@ -32,7 +37,9 @@ export function callText(
     hasBody: !isCustom || kind === "Async",
     kind,
   };
-  const lines = { curl: curlLines, Python: pythonLines, JavaScript: javaScriptLines }[language](call);
+  const lines = { curl: curlLines, Python: pythonLines, JavaScript: javaScriptLines }[language](
+    call,
+  );
   return lines.join("\n");
 }
 
@@ -51,19 +58,32 @@ function pythonLines({ url, hasToken, hasBody, kind }: Call): string[] {
     ...(hasBody ? [`"Content-Type": "application/json"`] : []),
   ];
   return [
-    [...(hasBody || kind === "Async" ? ["json"] : []), ...(hasToken ? ["os"] : []), "urllib.request"]
+    [
+      ...(hasBody || kind === "Async" ? ["json"] : []),
+      ...(hasToken ? ["os"] : []),
+      "urllib.request",
+    ]
       .map((name) => `import ${name}`)
       .join("\n"),
     "",
     "request = urllib.request.Request(",
     `    "${url}",`,
     ...(hasBody ? ["    data=json.dumps({}).encode(),"] : []),
-    ...(headers.length === 0 ? [] : ["    headers={", ...headers.map((header) => `        ${header},`), "    },"]),
+    ...(headers.length === 0
+      ? []
+      : ["    headers={", ...headers.map((header) => `        ${header},`), "    },"]),
     ")",
     "with urllib.request.urlopen(request) as response:",
     ...(kind === "Streamed"
-      ? ["    while chunk := response.read1():", `        print(chunk.decode(), end="", flush=True)`]
-      : [kind === "Async" ? `    print(json.load(response)["run_id"])` : "    print(response.read().decode())"]),
+      ? [
+          "    while chunk := response.read1():",
+          `        print(chunk.decode(), end="", flush=True)`,
+        ]
+      : [
+          kind === "Async"
+            ? `    print(json.load(response)["run_id"])`
+            : "    print(response.read().decode())",
+        ]),
   ];
 }
 
@@ -74,7 +94,9 @@ function javaScriptLines({ url, hasToken, hasBody, kind }: Call): string[] {
   ];
   const options = [
     ...(hasBody ? [`  method: "POST",`] : []),
-    ...(headers.length === 0 ? [] : ["  headers: {", ...headers.map((header) => `    ${header},`), "  },"]),
+    ...(headers.length === 0
+      ? []
+      : ["  headers: {", ...headers.map((header) => `    ${header},`), "  },"]),
     ...(hasBody ? ["  body: JSON.stringify({}),"] : []),
   ];
   return [
@@ -87,6 +109,10 @@ function javaScriptLines({ url, hasToken, hasBody, kind }: Call): string[] {
           "  process.stdout.write(chunk);",
           "}",
         ]
-      : [kind === "Async" ? "console.log((await response.json()).run_id);" : "console.log(await response.text());"]),
+      : [
+          kind === "Async"
+            ? "console.log((await response.json()).run_id);"
+            : "console.log(await response.text());",
+        ]),
   ];
 }

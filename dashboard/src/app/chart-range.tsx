@@ -29,7 +29,9 @@ export function Charts({ of, ranges }: ChartsProps): ReactNode {
           label="Charts of"
           value={chosen}
           data={ranges.map((value) => ({ value, label: names[value] }))}
-          onChange={(event) => void navigate({ to: ".", search: { range: event.currentTarget.value }, replace: true })}
+          onChange={(event) =>
+            void navigate({ to: ".", search: { range: event.currentTarget.value }, replace: true })
+          }
         />
       </div>
       <Suspense fallback={<Waiting />}>

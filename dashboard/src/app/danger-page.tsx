@@ -48,7 +48,10 @@ export function DangerPage(): ReactNode {
               <>
                 <div>
                   <h2>Stop</h2>
-                  <p>It takes no calls until somebody starts it, and its replicas end after the calls they have.</p>
+                  <p>
+                    It takes no calls until somebody starts it, and its replicas end after the calls
+                    they have.
+                  </p>
                 </div>
                 <Action onAct={act("stop")}>Stop the app</Action>
               </>
@@ -63,7 +66,8 @@ export function DangerPage(): ReactNode {
           </section>
           {may("apps.delete") ? (
             <DeleteByName kind="app" name={detail.name} onDelete={remove}>
-              Ends its calls, runs and builds, and removes its releases, logs, secrets and storage of its own.
+              Ends its calls, runs and builds, and removes its releases, logs, secrets and storage
+              of its own.
             </DeleteByName>
           ) : (
             <p className="muted">Your role does not allow you to delete apps.</p>

@@ -1,5 +1,6 @@
-// The project's credentials for git hosts, from the page of an app whose repository may need one. They are read only when somebody
-// opens the list, because each reading is an entry of the audit log.
+// The project's credentials for git hosts, from the page of an app whose repository may need one.
+// They are read only when somebody opens the list, because each reading is an entry of the audit
+// log.
 import { useState, type ReactNode } from "react";
 import { NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -37,13 +38,23 @@ export function GitCredentials({ project, repository }: CredentialsProps): React
       <h2>Credentials</h2>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>Credentials for private repositories</summary>
-        {isOpen ? <Credentials project={project} repository={repository} mayWrite={may("credentials.write")} /> : null}
+        {isOpen ? (
+          <Credentials
+            project={project}
+            repository={repository}
+            mayWrite={may("credentials.write")}
+          />
+        ) : null}
       </details>
     </section>
   );
 }
 
-function Credentials({ project, repository, mayWrite }: CredentialsProps & { readonly mayWrite: boolean }): ReactNode {
+function Credentials({
+  project,
+  repository,
+  mayWrite,
+}: CredentialsProps & { readonly mayWrite: boolean }): ReactNode {
   const [said, setSaid] = useState("");
   const path = { project_id: project };
   const credentials = useQuery({
@@ -60,8 +71,8 @@ function Credentials({ project, repository, mayWrite }: CredentialsProps & { rea
   return (
     <>
       <p className="muted">
-        One for each git host, for all apps of the project. It is encrypted, used only for fetching and for statuses of
-        commits, and never shown again.
+        One for each git host, for all apps of the project. It is encrypted, used only for fetching
+        and for statuses of commits, and never shown again.
       </p>
       <Answer of={credentials}>
         {(all) => (
@@ -74,14 +85,22 @@ function Credentials({ project, repository, mayWrite }: CredentialsProps & { rea
               cells: [
                 <Name key="host" of={host} isStrong />,
                 kinds[kind],
-                username === null ? <span className="muted">usual</span> : <Name key="username" of={username} />,
+                username === null ? (
+                  <span className="muted">usual</span>
+                ) : (
+                  <Name key="username" of={username} />
+                ),
                 <Time key="changed" at={updatedAt} />,
                 mayWrite ? (
                   <Confirm
                     key="remove"
                     what="Remove"
                     to={`the credential of ${host}`}
-                    onAct={async () => changed(await ask(api.DELETE(onePath, { params: { path: { ...path, host } } })))}
+                    onAct={async () =>
+                      changed(
+                        await ask(api.DELETE(onePath, { params: { path: { ...path, host } } })),
+                      )
+                    }
                   />
                 ) : null,
               ],
@@ -148,7 +167,13 @@ function SetCredential({ host: known, onSet }: SetProps): ReactNode {
   );
 }
 
-function Secret({ kind, onKind }: { readonly kind: Kind; readonly onKind: (kind: Kind) => void }): ReactNode {
+function Secret({
+  kind,
+  onKind,
+}: {
+  readonly kind: Kind;
+  readonly onKind: (kind: Kind) => void;
+}): ReactNode {
   return (
     <>
       <NativeSelect
@@ -160,7 +185,9 @@ function Secret({ kind, onKind }: { readonly kind: Kind; readonly onKind: (kind:
       <TextInput
         name="username"
         label="User name"
-        description={kind === "token" ? "Where the host asks for one; usually x-access-token." : "Usually git."}
+        description={
+          kind === "token" ? "Where the host asks for one; usually x-access-token." : "Usually git."
+        }
         autoComplete="off"
         spellCheck={false}
       />

@@ -1,4 +1,5 @@
-// The pushes of an app, newest first, each with its verdict, the reason, and what the git host was told; they can be processed again.
+// The pushes of an app, newest first, each with its verdict, the reason, and what the git host was
+// told; they can be processed again.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
@@ -47,7 +48,10 @@ export function Deliveries(): ReactNode {
               cells: [
                 <Time key="received" at={one.receivedAt} />,
                 one.replayOf === null ? (one.host ?? "asked") : "replayed",
-                <Name key="ref" of={one.ref?.replace(/^refs\/(?:heads|tags)\//, "") ?? one.event} />,
+                <Name
+                  key="ref"
+                  of={one.ref?.replace(/^refs\/(?:heads|tags)\//, "") ?? one.event}
+                />,
                 <Commit key="commit" of={one} />,
                 <Verdict key="verdict" of={one} />,
                 <Reason key="reason" of={one} />,
@@ -75,7 +79,11 @@ function Verdict({ of: { verdict, buildId } }: { readonly of: Delivery }): React
   );
 }
 
-function Reason({ of: { reason, commitStatus, commitStatusFailure: failure } }: { readonly of: Delivery }): ReactNode {
+function Reason({
+  of: { reason, commitStatus, commitStatusFailure: failure },
+}: {
+  readonly of: Delivery;
+}): ReactNode {
   return (
     <span className="note">
       <Name of={reason} />

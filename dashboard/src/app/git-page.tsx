@@ -1,4 +1,5 @@
-// How pushes reach an app: its hook address with the steps at each git host, and the deliveries with what became of them.
+// How pushes reach an app: its hook address with the steps at each git host, and the deliveries
+// with what became of them.
 import { useState, type ReactNode } from "react";
 import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -8,7 +9,14 @@ import { Action } from "#parts/form.tsx";
 import { Once } from "#parts/once.tsx";
 import { Answer, Copyable, Facts, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
-import { appQuery, pathOf, queryClient, slowRefreshMs, type AppDetail, type AppRef } from "#queries.ts";
+import {
+  appQuery,
+  pathOf,
+  queryClient,
+  slowRefreshMs,
+  type AppDetail,
+  type AppRef,
+} from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { GitCredentials } from "./git-credentials.tsx";
 import { Deliveries } from "./git-deliveries.tsx";
@@ -106,7 +114,9 @@ function deploysOf({
       </>
     );
   }
-  return settings["gitAutoDeploy"]?.value === false ? "nothing: gitAutoDeploy is false" : "each push to the branch";
+  return settings["gitAutoDeploy"]?.value === false
+    ? "nothing: gitAutoDeploy is false"
+    : "each push to the branch";
 }
 
 /** The address; null: the app has none. */
@@ -131,7 +141,8 @@ function Hook({ mayChange }: { readonly mayChange: boolean }): ReactNode {
         found === null ? (
           <>
             <p className="muted">
-              Pushes are found by asking the git host from time to time. With a hook it tells of each at once.
+              Pushes are found by asking the git host from time to time. With a hook it tells of
+              each at once.
             </p>
             {mayChange ? <Action onAct={make}>Make a hook address</Action> : null}
           </>
@@ -146,7 +157,10 @@ function Hook({ mayChange }: { readonly mayChange: boolean }): ReactNode {
             <Facts
               of={[
                 ["Made", <Time key="made" at={found.createdAt} />],
-                ["New secret", found.rotatedAt === null ? "never" : <Time key="rotated" at={found.rotatedAt} />],
+                [
+                  "New secret",
+                  found.rotatedAt === null ? "never" : <Time key="rotated" at={found.rotatedAt} />,
+                ],
                 [
                   "Last delivery",
                   found.lastDeliveryAt === null ? (
@@ -181,7 +195,9 @@ function Steps(): ReactNode {
         label="Set it up at"
         value={host}
         data={hostNames}
-        onChange={(event) => setHost(hostNames.find((one) => one === event.currentTarget.value) ?? "GitHub")}
+        onChange={(event) =>
+          setHost(hostNames.find((one) => one === event.currentTarget.value) ?? "GitHub")
+        }
       />
       <ol className="steps">
         {hosts[host].map((step) => (

@@ -1,4 +1,5 @@
-// What an app prints: its latest lines, then each line as it comes, by text, run, replica and stream.
+// What an app prints: its latest lines, then each line as it comes, by text, run, replica and
+// stream.
 import type { ReactNode } from "react";
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -22,7 +23,11 @@ export function LogsPage(): ReactNode {
         app={ref}
         filter={filter}
         label="Log"
-        empty={Object.keys(filter).length === 0 ? "Nothing printed yet." : "No line fits; new ones appear here."}
+        empty={
+          Object.keys(filter).length === 0
+            ? "Nothing printed yet."
+            : "No line fits; new ones appear here."
+        }
       />
     </>
   );
@@ -33,7 +38,10 @@ function Filters({ filter }: { readonly filter: LineFilter }): ReactNode {
   const navigate = useNavigate();
   const replicas = useQuery(replicasQuery(ref));
   const known = replicas.data?.map(({ containerId }) => containerId) ?? [];
-  const chosen = filter.replica === undefined || known.includes(filter.replica) ? known : [filter.replica, ...known];
+  const chosen =
+    filter.replica === undefined || known.includes(filter.replica)
+      ? known
+      : [filter.replica, ...known];
   const change = (more: LineFilter): void => {
     const all = Object.entries({ ...filter, ...more }).filter(([, value]) => value !== "");
     void navigate({ to: ".", search: Object.fromEntries(all), replace: true });
@@ -67,7 +75,10 @@ function Filters({ filter }: { readonly filter: LineFilter }): ReactNode {
       <NativeSelect
         label="Replica"
         value={filter.replica ?? ""}
-        data={[{ value: "", label: "all" }, ...chosen.map((id) => ({ value: id, label: shortId(id) }))]}
+        data={[
+          { value: "", label: "all" },
+          ...chosen.map((id) => ({ value: id, label: shortId(id) })),
+        ]}
         onChange={(event) => change({ replica: event.currentTarget.value })}
       />
       <NativeSelect

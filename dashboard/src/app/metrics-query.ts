@@ -12,7 +12,10 @@ const lengthsMs = { hour: hourMs, day: 24 * hourMs, week: 7 * 24 * hourMs } as c
 const metricsOf = (ref: AppRef, range: Range, signal: AbortSignal) =>
   ask(
     api.GET("/v2/projects/{project_id}/apps/{app_id}/resource-metrics", {
-      params: { path: pathOf(ref), query: { start: new Date(Date.now() - lengthsMs[range]).toISOString() } },
+      params: {
+        path: pathOf(ref),
+        query: { start: new Date(Date.now() - lengthsMs[range]).toISOString() },
+      },
       signal,
     }),
   );

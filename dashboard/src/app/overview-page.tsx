@@ -1,4 +1,5 @@
-// An app at a glance: its address, commands that call it, a panel that tries it, and what it is made of.
+// An app at a glance: its address, commands that call it, a panel that tries it, and what it is
+// made of.
 import { lazy, Suspense, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -12,8 +13,16 @@ import { Charts } from "./chart-range.tsx";
 const TryIt = lazy(async () => ({ default: (await import("./try-it.tsx")).TryIt }));
 
 /** For people, such as `1 core, 2 GB, 4 GPUs`. */
-function hardwareOf({ cpu, memory, gpuCount }: Pick<AppDetail, "cpu" | "memory" | "gpuCount">): string {
-  return [counted(cpu, "core"), `${memory} GB`, ...(gpuCount === "0" ? [] : [counted(gpuCount, "GPU")])].join(", ");
+function hardwareOf({
+  cpu,
+  memory,
+  gpuCount,
+}: Pick<AppDetail, "cpu" | "memory" | "gpuCount">): string {
+  return [
+    counted(cpu, "core"),
+    `${memory} GB`,
+    ...(gpuCount === "0" ? [] : [counted(gpuCount, "GPU")]),
+  ].join(", ");
 }
 
 function PageLink({ of: { pageUrl } }: { readonly of: Pick<AppDetail, "pageUrl"> }): ReactNode {
@@ -55,7 +64,9 @@ export function OverviewPage(): ReactNode {
               <section>
                 <h2>Try it</h2>
                 {detail.liveRelease === null ? (
-                  <p className="muted">There is no release yet. It can be called once a build has succeeded.</p>
+                  <p className="muted">
+                    There is no release yet. It can be called once a build has succeeded.
+                  </p>
                 ) : (
                   <Suspense fallback={<Waiting />}>
                     <TryIt
@@ -114,19 +125,30 @@ function Now(): ReactNode {
   const builds = useQuery(buildsQuery(ref));
   const replicas = useQuery(replicasQuery(ref));
   const latest = builds.data?.[0];
-  const running = replicas.data?.filter(({ containerState }) => containerState === "RUNNING").length;
+  const running = replicas.data?.filter(
+    ({ containerState }) => containerState === "RUNNING",
+  ).length;
   return (
     <Facts
       of={[
-        ["Release", typeof app.data?.liveRelease === "number" ? `v${app.data.liveRelease}` : "none"],
-        ["Replicas", replicas.data === undefined ? "" : `${running} ready of ${replicas.data.length}`],
+        [
+          "Release",
+          typeof app.data?.liveRelease === "number" ? `v${app.data.liveRelease}` : "none",
+        ],
+        [
+          "Replicas",
+          replicas.data === undefined ? "" : `${running} ready of ${replicas.data.length}`,
+        ],
         [
           "Latest build",
           latest === undefined ? (
             "none"
           ) : (
             <span key="build">
-              <Link to="/projects/$project/apps/$app/builds/$build" params={{ ...ref, build: latest.id }}>
+              <Link
+                to="/projects/$project/apps/$app/builds/$build"
+                params={{ ...ref, build: latest.id }}
+              >
                 #{latest.number}
               </Link>{" "}
               <State of={latest.status} /> <Name of={latest.reason ?? ""} />

@@ -30,13 +30,18 @@ export function CompareReleases({ releases }: { readonly releases: readonly Know
   const live = releases.find(({ state }) => state === "live");
   const to = chosen(search.to, releases) ?? newest.number;
   const from =
-    chosen(search.from, releases) ?? (live !== undefined && live.number !== to ? live.number : before.number);
+    chosen(search.from, releases) ??
+    (live !== undefined && live.number !== to ? live.number : before.number);
   const choices = releases.map(({ number, state }) => ({
     value: String(number),
     label: `v${number}, ${state.replaceAll("_", " ")}`,
   }));
   const choose = (change: { from?: string; to?: string }): void => {
-    void navigate({ to: ".", search: { from: String(from), to: String(to), ...change }, replace: true });
+    void navigate({
+      to: ".",
+      search: { from: String(from), to: String(to), ...change },
+      replace: true,
+    });
   };
   return (
     <section>
@@ -69,7 +74,10 @@ function Differences({ from, to }: { readonly from: number; readonly to: number 
   const both = useQuery({
     queryKey: ["release-settings", ref, from, to],
     queryFn: async ({ signal }) => {
-      const [one, other] = await Promise.all([releaseOf(ref, from, signal), releaseOf(ref, to, signal)]);
+      const [one, other] = await Promise.all([
+        releaseOf(ref, from, signal),
+        releaseOf(ref, to, signal),
+      ]);
       return differencesOf(one.settings, other.settings);
     },
     // The settings of a release never change.
@@ -84,7 +92,11 @@ function Differences({ from, to }: { readonly from: number; readonly to: number 
           empty={from === to ? "It is the same release." : "They have the same settings."}
           rows={differences.map(({ name, from: one, to: other }) => ({
             key: name,
-            cells: [<code key="name">{name}</code>, <Name key="from" of={one} />, <Name key="to" of={other} />],
+            cells: [
+              <code key="name">{name}</code>,
+              <Name key="from" of={one} />,
+              <Name key="to" of={other} />,
+            ],
           }))}
         />
       )}

@@ -1,4 +1,5 @@
-// The releases of an app with their share of the calls, a roll-out that is under way, and the way back to an earlier one.
+// The releases of an app with their share of the calls, a roll-out that is under way, and the way
+// back to an earlier one.
 import type { ReactNode } from "react";
 import { Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -17,7 +18,11 @@ import { CompareReleases } from "./release-compare.tsx";
 const rollOutPath = "/v2/projects/{project_id}/apps/{app_id}/rollout";
 
 async function changed(): Promise<void> {
-  await Promise.all(["releases", "app", "rollout"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
+  await Promise.all(
+    ["releases", "app", "rollout"].map((name) =>
+      queryClient.invalidateQueries({ queryKey: [name] }),
+    ),
+  );
 }
 
 type Served = {
@@ -81,7 +86,10 @@ export function ReleasesPage(): ReactNode {
                   <span key="end" className="note">
                     <Name of={release.endReason ?? ""} />
                   </span>,
-                  release.isStartable && release.state !== "live" && release.state !== "rolling_out" && mayChange ? (
+                  release.isStartable &&
+                  release.state !== "live" &&
+                  release.state !== "rolling_out" &&
+                  mayChange ? (
                     <RollBack key="back" to={release.number} />
                   ) : null,
                 ],
@@ -95,7 +103,10 @@ export function ReleasesPage(): ReactNode {
   );
 }
 
-/** The share that it is to get; while another release still serves for it, also the share that it gets now. */
+/**
+ * The share that it is to get; while another release still serves for it, also the share that it
+ * gets now.
+ */
 function trafficText({ trafficPercent, currentPercent }: Served): string {
   if (currentPercent === null || currentPercent === trafficPercent) return `${trafficPercent} %`;
   return `${currentPercent} % now, to be ${trafficPercent} %`;
@@ -104,13 +115,21 @@ function trafficText({ trafficPercent, currentPercent }: Served): string {
 /** How the calls are divided now, while several releases serve. */
 function Traffic({ of }: { readonly of: readonly Served[] }): ReactNode {
   const serving = of
-    .map(({ number, trafficPercent, currentPercent }) => ({ number, percent: currentPercent ?? trafficPercent }))
+    .map(({ number, trafficPercent, currentPercent }) => ({
+      number,
+      percent: currentPercent ?? trafficPercent,
+    }))
     .filter(({ percent }) => percent > 0);
   if (serving.length < 2) return null;
   return (
     <Progress.Root size="xl" className="traffic" role="group" aria-label="Shares of the calls">
       {serving.map(({ number, percent }, at) => (
-        <Progress.Section key={number} value={percent} color={at === 0 ? "indigo" : "gray.7"} aria-label={`v${number}`}>
+        <Progress.Section
+          key={number}
+          value={percent}
+          color={at === 0 ? "indigo" : "gray.7"}
+          aria-label={`v${number}`}
+        >
           <Progress.Label>
             v{number}: {percent} %
           </Progress.Label>
@@ -172,7 +191,9 @@ function RollOut(): ReactNode {
   if (data === undefined || data === null) return null;
   if (data.state !== "running" && data.state !== "paused") return <Ended of={data} />;
   const steps =
-    data.state === "running" ? (["pause", "finish", "cancel"] as const) : (["resume", "finish", "cancel"] as const);
+    data.state === "running"
+      ? (["pause", "finish", "cancel"] as const)
+      : (["resume", "finish", "cancel"] as const);
   return (
     <section aria-label="Roll-out">
       <h2>
@@ -190,7 +211,14 @@ function RollOut(): ReactNode {
           ],
           ["Began", <Time key="began" at={data.startedAt} />],
           ["Takes", durationText(data.durationSeconds * 1000)],
-          ["Next step", data.nextStepAt === null ? "when it is resumed" : <Time key="next" at={data.nextStepAt} />],
+          [
+            "Next step",
+            data.nextStepAt === null ? (
+              "when it is resumed"
+            ) : (
+              <Time key="next" at={data.nextStepAt} />
+            ),
+          ],
         ]}
       />
       {mayChange ? (
@@ -212,7 +240,11 @@ function RollOut(): ReactNode {
   );
 }
 
-type EndedRollOut = { readonly release: number; readonly reason: string | null; readonly endedAt: string | null };
+type EndedRollOut = {
+  readonly release: number;
+  readonly reason: string | null;
+  readonly endedAt: string | null;
+};
 
 /** Said only of one that was rolled back, because that needs somebody. */
 function Ended({ of: { release, reason, endedAt } }: { readonly of: EndedRollOut }): ReactNode {

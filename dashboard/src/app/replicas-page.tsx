@@ -1,4 +1,5 @@
-// The replicas that run now and what they use, why others have ended, and charts of what there was before.
+// The replicas that run now and what they use, why others have ended, and charts of what there was
+// before.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -134,7 +135,9 @@ function Ended(): ReactNode {
             one.startedFor === "trial" ? "a build's trial" : "calls",
             releaseOf.get(one.buildId) ?? "",
             <Time key="ended" at={one.endedAt} />,
-            one.startedAt === null ? "–" : durationText(Date.parse(one.endedAt) - Date.parse(one.startedAt)),
+            one.startedAt === null
+              ? "–"
+              : durationText(Date.parse(one.endedAt) - Date.parse(one.startedAt)),
             one.reason === null ? (
               ""
             ) : (
@@ -142,7 +145,12 @@ function Ended(): ReactNode {
                 <Name of={one.reason} />
               </span>
             ),
-            <Link key="log" to="/projects/$project/apps/$app/logs" params={ref} search={{ replica: one.containerId }}>
+            <Link
+              key="log"
+              to="/projects/$project/apps/$app/logs"
+              params={ref}
+              search={{ replica: one.containerId }}
+            >
               Log
             </Link>,
           ],

@@ -1,4 +1,5 @@
-// One run in a dialog: where its time went, what is known of it, its lines of the log, its result, and what can be done with it.
+// One run in a dialog: where its time went, what is known of it, its lines of the log, its result,
+// and what can be done with it.
 import { useState, type ReactNode } from "react";
 import { Modal } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -24,16 +25,29 @@ type Run = Awaited<ReturnType<typeof runOf>>["item"];
 const lengthMax = 100_000;
 
 /** The dialog. */
-export function RunDetails({ id, onClose }: { readonly id: string; readonly onClose: () => void }): ReactNode {
+export function RunDetails({
+  id,
+  onClose,
+}: {
+  readonly id: string;
+  readonly onClose: () => void;
+}): ReactNode {
   const ref = useApp();
   const mayReadLogs = useMay(ref.project)("logs.read");
   const run = useQuery({
     queryKey: ["runs", "one", ref, id],
     queryFn: ({ signal }) => runOf(ref, id, signal),
-    refetchInterval: ({ state }) => (typeof state.data?.item.endedAt === "string" ? false : refreshMs),
+    refetchInterval: ({ state }) =>
+      typeof state.data?.item.endedAt === "string" ? false : refreshMs,
   });
   return (
-    <Modal opened onClose={onClose} title={`Run ${id}`} size="xl" closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal
+      opened
+      onClose={onClose}
+      title={`Run ${id}`}
+      size="xl"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
       <Answer of={run}>
         {({ item }) => (
           <>
@@ -44,7 +58,8 @@ export function RunDetails({ id, onClose }: { readonly id: string; readonly onCl
             <RunTimeline run={item} />
             {item.attempts > 1 ? (
               <p className="muted">
-                These are the times of attempt {item.attempts}; what earlier ones took is part of the waiting.
+                These are the times of attempt {item.attempts}; what earlier ones took is part of
+                the waiting.
               </p>
             ) : null}
             <Facts isWide of={factsOf(ref, item)} />
@@ -84,8 +99,12 @@ function factsOf(ref: AppRef, run: Run): (readonly [string, ReactNode])[] {
     ["Created", <Time key="created" at={run.createdAt} />],
     ["Started", <Time key="started" at={run.startedAt} />],
     ["Ended", <Time key="ended" at={run.endedAt} />],
-    ...(run.webhookEndpoint === null ? [] : [["Webhook", <Name key="webhook" of={run.webhookEndpoint} />] as const]),
-    ...(run.redrivenAs === null ? [] : [["Run again as", <Again key="again" id={run.redrivenAs} />] as const]),
+    ...(run.webhookEndpoint === null
+      ? []
+      : [["Webhook", <Name key="webhook" of={run.webhookEndpoint} />] as const]),
+    ...(run.redrivenAs === null
+      ? []
+      : [["Run again as", <Again key="again" id={run.redrivenAs} />] as const]),
   ];
 }
 
@@ -114,7 +133,12 @@ function Log({ id }: { readonly id: string }): ReactNode {
           Its log alone
         </Link>
       </div>
-      <AppLog app={ref} filter={{ run: id }} label="Log of the run" empty="Nothing printed, or it is no longer kept." />
+      <AppLog
+        app={ref}
+        filter={{ run: id }}
+        label="Log of the run"
+        empty="Nothing printed, or it is no longer kept."
+      />
     </section>
   );
 }
@@ -158,7 +182,9 @@ function Result({ id }: { readonly id: string }): ReactNode {
   const result = useQuery({
     queryKey: ["result", ref, id],
     queryFn: ({ signal }) =>
-      ask(api.GET(`${runPath}/result`, { params: paramsOf(ref, id), parseAs: "text", signal })) as Promise<string>,
+      ask(
+        api.GET(`${runPath}/result`, { params: paramsOf(ref, id), parseAs: "text", signal }),
+      ) as Promise<string>,
     enabled: isWanted,
     staleTime: Infinity,
   });

@@ -36,7 +36,11 @@ export function phasesOf(run: TimedRun): readonly Phase[] {
 }
 
 /** How long, at the end of the time in line, the replica that took the run was starting. */
-function startingOf({ containerQueueTimeMs, queueProxyWaitEndedAt, containerStartedAt }: TimedRun): number {
+function startingOf({
+  containerQueueTimeMs,
+  queueProxyWaitEndedAt,
+  containerStartedAt,
+}: TimedRun): number {
   if (queueProxyWaitEndedAt === null || containerStartedAt === null) return 0;
   const sinceStartMs = Date.parse(queueProxyWaitEndedAt) - Date.parse(containerStartedAt);
   // It ran before the run got into the line.

@@ -4,7 +4,10 @@ import { durationText } from "#parts/show.tsx";
 import { phasesOf, type TimedRun } from "./run-phases.ts";
 
 type TimelineProps = {
-  readonly run: TimedRun & { readonly totalResponseTimeMs: number; readonly endedAt: string | null };
+  readonly run: TimedRun & {
+    readonly totalResponseTimeMs: number;
+    readonly endedAt: string | null;
+  };
 };
 
 /** The bars, each with what it stands for and how long it took. */

@@ -15,7 +15,12 @@ import { pathOf, refreshMs, runsChanged, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { kindOf, RunDetails } from "./run-details.tsx";
 
-type Filter = { readonly status?: string; readonly only?: string; readonly page?: string; readonly run?: string };
+type Filter = {
+  readonly status?: string;
+  readonly only?: string;
+  readonly page?: string;
+  readonly run?: string;
+};
 
 const runsQuery = (ref: AppRef, { status, only, page }: Filter) => {
   const known = runStates.find((one) => one === status);
@@ -28,7 +33,12 @@ const runsQuery = (ref: AppRef, { status, only, page }: Filter) => {
   return {
     queryKey: ["runs", ref.project, ref.app, query],
     queryFn: ({ signal }: { signal: AbortSignal }) =>
-      ask(api.GET("/v2/projects/{project_id}/apps/{app_id}/runs", { params: { path: pathOf(ref), query }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/runs", {
+          params: { path: pathOf(ref), query },
+          signal,
+        }),
+      ),
     // Older pages do not change much, and whoever reads them wants them to stay.
     refetchInterval: page === undefined ? refreshMs : (false as const),
   };
@@ -62,12 +72,20 @@ export function RunsPage(): ReactNode {
           </>
         )}
       </Answer>
-      {filter.run === undefined ? null : <RunDetails id={filter.run} onClose={() => goTo({ page: filter.page })} />}
+      {filter.run === undefined ? null : (
+        <RunDetails id={filter.run} onClose={() => goTo({ page: filter.page })} />
+      )}
     </>
   );
 }
 
-function Filters({ filter, goTo }: { readonly filter: Filter; readonly goTo: (change: Filter) => void }): ReactNode {
+function Filters({
+  filter,
+  goTo,
+}: {
+  readonly filter: Filter;
+  readonly goTo: (change: Filter) => void;
+}): ReactNode {
   return (
     <div className="filters">
       <NativeSelect
@@ -110,7 +128,9 @@ function RedriveAll(): ReactNode {
   return (
     <Action
       onAct={async () => {
-        await ask(api.POST("/v2/projects/{project_id}/apps/{app_id}/dead-runs/redrive", { params }));
+        await ask(
+          api.POST("/v2/projects/{project_id}/apps/{app_id}/dead-runs/redrive", { params }),
+        );
         await runsChanged();
       }}
     >
@@ -119,7 +139,13 @@ function RedriveAll(): ReactNode {
   );
 }
 
-function Runs({ items, filter }: { readonly items: readonly Run[]; readonly filter: Filter }): ReactNode {
+function Runs({
+  items,
+  filter,
+}: {
+  readonly items: readonly Run[];
+  readonly filter: Filter;
+}): ReactNode {
   const ref = useApp();
   return (
     <List
@@ -136,12 +162,19 @@ function Runs({ items, filter }: { readonly items: readonly Run[]; readonly filt
         "Reason",
       ]}
       empty={
-        filter.status === undefined && filter.only === undefined ? "Nobody has called the app yet." : "No runs fit."
+        filter.status === undefined && filter.only === undefined
+          ? "Nobody has called the app yet."
+          : "No runs fit."
       }
       rows={items.map((run) => ({
         key: run.id,
         cells: [
-          <Link key="id" to="/projects/$project/apps/$app/runs" params={ref} search={{ ...filter, run: run.id }}>
+          <Link
+            key="id"
+            to="/projects/$project/apps/$app/runs"
+            params={ref}
+            search={{ ...filter, run: run.id }}
+          >
             <Short id={run.id} />
           </Link>,
           <State key="state" of={run.status} />,

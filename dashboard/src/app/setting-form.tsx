@@ -113,9 +113,16 @@ function Input({ name, field, text, onText }: InputProps): ReactNode {
   const choices = choicesOf(field);
   if (choices !== null) {
     const data =
-      field?.kind === "choice" && field.default === null ? [{ value: "", label: "default" }, ...choices] : [...choices];
+      field?.kind === "choice" && field.default === null
+        ? [{ value: "", label: "default" }, ...choices]
+        : [...choices];
     return (
-      <NativeSelect label={name} value={text} data={data} onChange={(event) => onText(event.currentTarget.value)} />
+      <NativeSelect
+        label={name}
+        value={text}
+        data={data}
+        onChange={(event) => onText(event.currentTarget.value)}
+      />
     );
   }
   return (
@@ -126,7 +133,9 @@ function Input({ name, field, text, onText }: InputProps): ReactNode {
       autoComplete="off"
       spellCheck={false}
       placeholder={field?.kind === "text" ? undefined : "empty for the default"}
-      description={field?.kind === "list" || field?.kind === "integers" ? "Separated by commas." : undefined}
+      description={
+        field?.kind === "list" || field?.kind === "integers" ? "Separated by commas." : undefined
+      }
       onChange={(event) => onText(event.currentTarget.value)}
     />
   );

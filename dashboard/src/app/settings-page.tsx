@@ -1,5 +1,5 @@
-// Every setting of an app with its value and its origin. A changed one is first tried without effect, so that the page says what
-// the change takes before it is made.
+// Every setting of an app with its value and its origin. A changed one is first tried without
+// effect, so that the page says what the change takes before it is made.
 import { useState, type ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -125,7 +125,9 @@ const last = ["partialUpload", "cliVersion", "name"];
 function wanted(settings: Readonly<Record<string, Setting>>, search: string): [string, Setting][] {
   const text = search.toLowerCase();
   const found = Object.entries(settings).filter(
-    ([name]) => name.toLowerCase().includes(text) || fieldOf(name)?.about.toLowerCase().includes(text) === true,
+    ([name]) =>
+      name.toLowerCase().includes(text) ||
+      fieldOf(name)?.about.toLowerCase().includes(text) === true,
   );
   return found.toSorted(([one], [other]) => rankOf(one) - rankOf(other));
 }
@@ -153,7 +155,9 @@ function Value({ of: { value, pending } }: { readonly of: Setting }): ReactNode 
   return (
     <div className="setting">
       <span className="mono">{valueText(value)}</span>
-      {pending === undefined ? null : <p className="attention">{valueText(pending)} is on its way</p>}
+      {pending === undefined ? null : (
+        <p className="attention">{valueText(pending)} is on its way</p>
+      )}
     </div>
   );
 }

@@ -1,5 +1,5 @@
-// Calls the app from the browser, with a token that is for calling apps, and shows the answer while it comes in. What the app
-// answers is shown as text only.
+// Calls the app from the browser, with a token that is for calling apps, and shows the answer while
+// it comes in. What the app answers is shown as text only.
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
@@ -80,11 +80,22 @@ export function TryIt({ app, endpoint, isOpen, isCustom }: TryItProps): ReactNod
   );
 }
 
-function Inputs({ isCustom, needsToken }: { readonly isCustom: boolean; readonly needsToken: boolean }): ReactNode {
+function Inputs({
+  isCustom,
+  needsToken,
+}: {
+  readonly isCustom: boolean;
+  readonly needsToken: boolean;
+}): ReactNode {
   return (
     <>
       <div className="row">
-        <NativeSelect name="method" label="Method" data={methods} defaultValue={isCustom ? "GET" : "POST"} />
+        <NativeSelect
+          name="method"
+          label="Method"
+          data={methods}
+          defaultValue={isCustom ? "GET" : "POST"}
+        />
         <TextInput
           name="path"
           label="Path and query"
@@ -125,7 +136,11 @@ function Shown({ app, result }: { readonly app: AppRef; readonly result: Result 
         {result.runId === null ? null : (
           <>
             {", run "}
-            <Link to="/projects/$project/apps/$app/logs" params={app} search={{ run: result.runId }}>
+            <Link
+              to="/projects/$project/apps/$app/logs"
+              params={app}
+              search={{ run: result.runId }}
+            >
               {shortId(result.runId)}
             </Link>
           </>
@@ -150,17 +165,27 @@ async function callKeyOf(project: string): Promise<CallKey | null> {
       staleTime: Infinity,
     });
     const found = keys.find(({ apiKey }) => apiKey !== null);
-    return found === undefined || found.apiKey === null ? null : { token: found.apiKey, name: found.name };
+    return found === undefined || found.apiKey === null
+      ? null
+      : { token: found.apiKey, name: found.name };
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) return null;
     throw error;
   }
 }
 
-type AppCall = { readonly url: string; readonly method: string; readonly body: string; readonly token: string };
+type AppCall = {
+  readonly url: string;
+  readonly method: string;
+  readonly body: string;
+  readonly token: string;
+};
 type Watcher = { readonly signal: AbortSignal; readonly onResult: (result: Result) => void };
 
-async function callApp({ url, method, body, token }: AppCall, { signal, onResult }: Watcher): Promise<void> {
+async function callApp(
+  { url, method, body, token }: AppCall,
+  { signal, onResult }: Watcher,
+): Promise<void> {
   const began = performance.now();
   const headers = {
     ...(token === "" ? {} : { authorization: `Bearer ${token}` }),
@@ -173,17 +198,29 @@ async function callApp({ url, method, body, token }: AppCall, { signal, onResult
   };
   try {
     const sent = method === "GET" || body === "" ? {} : { body };
-    const response = await fetch(url, { method, headers, ...sent, signal, cache: "no-store", credentials: "omit" });
+    const response = await fetch(url, {
+      method,
+      headers,
+      ...sent,
+      signal,
+      cache: "no-store",
+      credentials: "omit",
+    });
     show({ status: `Status ${response.status}`, runId: response.headers.get("x-request-id") });
     if (response.body !== null) await readText(response.body, (text) => show({ text }));
     show({ isOver: true });
   } catch (error) {
-    const why = signal.aborted ? "Stopped" : `Broken off: ${error instanceof Error ? error.message : String(error)}`;
+    const why = signal.aborted
+      ? "Stopped"
+      : `Broken off: ${error instanceof Error ? error.message : String(error)}`;
     show({ status: `${result.status}. ${why}`, isOver: true });
   }
 }
 
-async function readText(body: ReadableStream<Uint8Array>, onText: (text: string) => void): Promise<void> {
+async function readText(
+  body: ReadableStream<Uint8Array>,
+  onText: (text: string) => void,
+): Promise<void> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const chunk of chunksOf(body)) {

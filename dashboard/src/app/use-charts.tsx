@@ -1,5 +1,5 @@
-// What an app's replicas have used, how many there were, and how calls went, over the last hour, day or week. In a file of its own,
-// because the charts are large.
+// What an app's replicas have used, how many there were, and how calls went, over the last hour,
+// day or week. In a file of its own, because the charts are large.
 import type { ReactNode } from "react";
 import { LineChart } from "@mantine/charts";
 import "@mantine/charts/styles.css";
@@ -46,9 +46,15 @@ export function UseCharts({ app, range, of }: ChartsProps): ReactNode {
     <Answer of={metrics}>
       {(all) => {
         const wanted: Kinds = kinds[of];
-        const shown = wanted.filter(([kind]) => all[kind].series.some(({ data }) => data.some((one) => one !== null)));
+        const shown = wanted.filter(([kind]) =>
+          all[kind].series.some(({ data }) => data.some((one) => one !== null)),
+        );
         if (shown.length === 0) {
-          return <div className="empty">Nothing was measured in the last {range}. It is measured once a minute.</div>;
+          return (
+            <div className="empty">
+              Nothing was measured in the last {range}. It is measured once a minute.
+            </div>
+          );
         }
         return (
           <div className="charts">
@@ -72,12 +78,17 @@ type ChartProps = {
 function Chart({ title, chart: { timestamps, series }, format, range }: ChartProps): ReactNode {
   const isByReplica = title.endsWith("by replica");
   const near: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  const time = new Intl.DateTimeFormat(undefined, range === "week" ? { ...near, weekday: "short" } : near);
+  const time = new Intl.DateTimeFormat(
+    undefined,
+    range === "week" ? { ...near, weekday: "short" } : near,
+  );
   const data = timestamps.map((at, index) => ({
     at: time.format(new Date(at)),
     ...Object.fromEntries(series.map(({ name, data: points }) => [name, numberOf(points[index])])),
   }));
-  const isSparse = series.every(({ data: points }) => points.filter((point) => point !== null).length <= sparseMax);
+  const isSparse = series.every(
+    ({ data: points }) => points.filter((point) => point !== null).length <= sparseMax,
+  );
   return (
     <section>
       <div className="legend">
@@ -95,7 +106,10 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
         h={150}
         data={data}
         dataKey="at"
-        series={series.map(({ name }, at) => ({ name, color: colors[at % colors.length] ?? "indigo.6" }))}
+        series={series.map(({ name }, at) => ({
+          name,
+          color: colors[at % colors.length] ?? "indigo.6",
+        }))}
         valueFormatter={format}
         // A point without neighbours would be no line; few of them are to be seen, too.
         dotProps={{ r: isSparse ? 3 : 1.5, strokeWidth: 1 }}

@@ -1,5 +1,5 @@
-// The branches of the repository that is typed, asked of its git host once the typing pauses. They are an offer: whatever the host
-// answers, a branch can be typed.
+// The branches of the repository that is typed, asked of its git host once the typing pauses. They
+// are an offer: whatever the host answers, a branch can be typed.
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask, messageOf } from "#api.ts";
@@ -20,7 +20,9 @@ export function useBranches(project: string, typed: string): Branches {
     queryKey: ["branches", project, gitRepo],
     queryFn: ({ signal }) => {
       const params = { path: { project_id: project }, query: { gitRepo } };
-      return ask(api.GET("/v2/projects/{project_id}/git-repositories/branches", { params, signal }));
+      return ask(
+        api.GET("/v2/projects/{project_id}/git-repositories/branches", { params, signal }),
+      );
     },
     enabled: isAsked,
     retry: false,
@@ -30,7 +32,8 @@ export function useBranches(project: string, typed: string): Branches {
   const waiting = (note: string): Branches => ({ offer: { values: [], note }, problem: "" });
   if (!isAsked || gitRepo !== typed) return waiting("");
   if (isFetching) return waiting("Asking its git host for the branches …");
-  if (data === undefined) return { ...waiting(""), problem: error === null ? "" : messageOf(error) };
+  if (data === undefined)
+    return { ...waiting(""), problem: error === null ? "" : messageOf(error) };
   const { branches, defaultBranch, hasMore } = data;
   const count = `${hasMore ? "More than " : ""}${branches.length} ${branches.length === 1 ? "branch" : "branches"}`;
   const preset = defaultBranch === null ? "" : `; the default one is ${defaultBranch}`;

@@ -1,5 +1,6 @@
-// A new app from a repository, with all settings that the API takes. What the contract does not allow is said before anything is
-// sent, and what the platform refuses beside the field that it names.
+// A new app from a repository, with all settings that the API takes. What the contract does not
+// allow is said before anything is sent, and what the platform refuses beside the field that it
+// names.
 import { useMemo, useState, type ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -12,7 +13,11 @@ import { OtherWays } from "#project/first-app.tsx";
 import { useBranches, type Branches } from "./branches.ts";
 import { PriceLine } from "./price-line.tsx";
 import { useRepositories } from "./repositories.ts";
-import { FileSettings, useRepositorySettings, type RepositorySettings } from "./repository-settings.tsx";
+import {
+  FileSettings,
+  useRepositorySettings,
+  type RepositorySettings,
+} from "./repository-settings.tsx";
 import { readRepositoryAddress, suggestedName } from "./repository-address.ts";
 import { ComputeField, fieldId, SettingField, type SettingsForm } from "./setting-fields.tsx";
 import { bodyOf, fieldOfMessage, problemOf, type Texts } from "./setting-values.ts";
@@ -27,15 +32,33 @@ const groups: readonly (readonly [string, readonly FieldName[]])[] = [
   [
     "Scaling and calls",
     [
-      ...(["replicaConcurrency", "cooldownPeriodSeconds", "scalingMetric", "scalingTarget", "scalingBuffer"] as const),
-      ...(["evaluationIntervalSeconds", "loadBalancingAlgorithm", "responseGracePeriodSeconds", "retries"] as const),
+      ...([
+        "replicaConcurrency",
+        "cooldownPeriodSeconds",
+        "scalingMetric",
+        "scalingTarget",
+        "scalingBuffer",
+      ] as const),
+      ...([
+        "evaluationIntervalSeconds",
+        "loadBalancingAlgorithm",
+        "responseGracePeriodSeconds",
+        "retries",
+      ] as const),
       ...(["deploymentInitializationTimeout", "rollOutDurationSeconds"] as const),
     ],
   ],
   [
     "Build and start",
     [
-      ...(["pythonVersion", "useUv", "runtime", "entrypoint", "port", "healthcheckEndpoint"] as const),
+      ...([
+        "pythonVersion",
+        "useUv",
+        "runtime",
+        "entrypoint",
+        "port",
+        "healthcheckEndpoint",
+      ] as const),
       ...([
         "readycheckEndpoint",
         "keepPathPrefix",
@@ -91,7 +114,9 @@ export function NewAppPage(): ReactNode {
           </aside>
         </div>
       ) : (
-        <p className="muted">Your role does not allow you to create apps. Ask an owner or an admin of the project.</p>
+        <p className="muted">
+          Your role does not allow you to create apps. Ask an owner or an admin of the project.
+        </p>
       )}
     </>
   );
@@ -114,13 +139,21 @@ type Draft = {
 /** What is typed, from the address on. */
 function useDraft(): Draft {
   const { repo = "", branch = "", path = "", name = "" } = useSearch({ strict: false });
-  const [texts, setTexts] = useState<Texts>({ gitRepo: repo, gitBranch: branch, gitPath: path, name });
+  const [texts, setTexts] = useState<Texts>({
+    gitRepo: repo,
+    gitBranch: branch,
+    gitPath: path,
+    name,
+  });
   const [refusals, setRefusals] = useState<Texts>({});
   const [isChecked, setChecked] = useState(false);
   const [isNameOwn, setNameOwn] = useState(name !== "");
   const [variables, setVariables] = useState<readonly Variable[]>([]);
   const tomlText = texts.config_toml ?? "";
-  const toml = useMemo(() => (tomlText.trim() === "" ? null : readTomlSettings(tomlText)), [tomlText]);
+  const toml = useMemo(
+    () => (tomlText.trim() === "" ? null : readTomlSettings(tomlText)),
+    [tomlText],
+  );
   const isNameInToml = toml?.settings.some((one) => one.name === "name") === true;
   const change = (field: FieldName, text: string): void => {
     if (field === "name") setNameOwn(text !== "");
@@ -169,13 +202,16 @@ function useSending(project: string, { form, variables, wrong, check, refuse }: 
     const params = { path: { project_id: project } };
     // The table of fields says which value a name takes, and both sides check it.
     const body = bodyOf(form.texts) as { gitRepo: string };
-    const made = created ?? (await ask(api.POST("/v2/projects/{project_id}/apps/git", { params, body })));
+    const made =
+      created ?? (await ask(api.POST("/v2/projects/{project_id}/apps/git", { params, body })));
     setCreated(made);
     const { appId, buildId } = made;
     const secrets = secretsOf(variables);
     if (Object.keys(secrets).length > 0) {
       const of = { path: { project_id: project, app_id: appId } };
-      await ask(api.PATCH("/v2/projects/{project_id}/apps/{app_id}/secrets", { params: of, body: secrets }));
+      await ask(
+        api.PATCH("/v2/projects/{project_id}/apps/{app_id}/secrets", { params: of, body: secrets }),
+      );
     }
     const to = "/projects/$project/apps/$app/builds/$build";
     await navigate({ to, params: { project, app: appId, build: buildId } });
@@ -205,11 +241,18 @@ function NewApp({ project }: { readonly project: string }): ReactNode {
   const { error, isWaiting, created, submit } = useSending(project, draft);
   const { toml, isNameInToml, variables, setVariables } = draft;
   const branches = useBranches(project, draft.form.texts.gitRepo ?? "");
-  const { folders, file } = useRepositorySettings(project, draft.form, branches.offer.values.length > 0);
+  const { folders, file } = useRepositorySettings(
+    project,
+    draft.form,
+    branches.offer.values.length > 0,
+  );
   const inherited = inheritedOf([
     ["TOML file", toml],
     // A name in the repository is read too late: the app has one before its first build.
-    [file?.name ?? "", file && { ...file, settings: file.settings.filter(({ name }) => name !== "name") }],
+    [
+      file?.name ?? "",
+      file && { ...file, settings: file.settings.filter(({ name }) => name !== "name") },
+    ],
   ]);
   const form = { ...draft.form, inherited };
   return (
@@ -269,10 +312,13 @@ function MoreSettings({ form, toml }: MoreProps): ReactNode {
         </details>
       ))}
       <details className="more">
-        <summary>Settings from a TOML file {(form.texts.config_toml ?? "") === "" ? null : <b>set</b>}</summary>
+        <summary>
+          Settings from a TOML file {(form.texts.config_toml ?? "") === "" ? null : <b>set</b>}
+        </summary>
         <p className="muted">
-          A <code>slipway.toml</code> or <code>cerebrium.toml</code> in the folder of the repository has its effect by
-          itself, where nothing is set here. Dependencies and build commands can only come from such a file.
+          A <code>slipway.toml</code> or <code>cerebrium.toml</code> in the folder of the repository
+          has its effect by itself, where nothing is set here. Dependencies and build commands can
+          only come from such a file.
         </p>
         <TomlBox form={form} content={toml} />
       </details>
@@ -280,15 +326,24 @@ function MoreSettings({ form, toml }: MoreProps): ReactNode {
   );
 }
 
-/** A pasted address of a folder fills three fields, and the name follows until somebody types one. */
+/**
+ * A pasted address of a folder fills three fields, and the name follows until somebody types one.
+ */
 function withText(
   before: Texts,
-  { field, text, isNameOwn }: { readonly field: FieldName; readonly text: string; readonly isNameOwn: boolean },
+  {
+    field,
+    text,
+    isNameOwn,
+  }: { readonly field: FieldName; readonly text: string; readonly isNameOwn: boolean },
 ): Texts {
   const read = field === "gitRepo" ? readRepositoryAddress(text) : { [field]: text };
   const next: Texts = { ...before, ...read };
   if (isNameOwn || (field !== "gitRepo" && field !== "gitPath")) return next;
-  return { ...next, name: suggestedName({ gitRepo: next.gitRepo ?? "", gitPath: next.gitPath ?? "" }) };
+  return {
+    ...next,
+    name: suggestedName({ gitRepo: next.gitRepo ?? "", gitPath: next.gitPath ?? "" }),
+  };
 }
 
 type SourceProps = Pick<RepositorySettings, "folders"> & {
@@ -345,14 +400,24 @@ function Hardware({ form }: { readonly form: SettingsForm }): ReactNode {
         {isOnCpu ? null : <SettingField form={form} name="gpuCount" />}
         <SettingField form={form} name="cpu" hint="Cores of a replica." />
         <SettingField form={form} name="memory" hint="GB of a replica." />
-        <SettingField form={form} name="minReplicaCount" hint="How many always run; 0 scales to zero." />
+        <SettingField
+          form={form}
+          name="minReplicaCount"
+          hint="How many always run; 0 scales to zero."
+        />
         <SettingField form={form} name="maxReplicaCount" hint="How many run at most." />
       </div>
     </>
   );
 }
 
-function Count({ form, of }: { readonly form: SettingsForm; readonly of: readonly FieldName[] }): ReactNode {
+function Count({
+  form,
+  of,
+}: {
+  readonly form: SettingsForm;
+  readonly of: readonly FieldName[];
+}): ReactNode {
   const count = of.filter((name) => (form.texts[name] ?? "") !== "").length;
   return count === 0 ? null : <b>{count} set</b>;
 }

@@ -57,8 +57,10 @@ export function PriceLine({ form, files }: PriceLineProps): ReactNode {
         <strong>{rangeText(price.min, price.max)}</strong> per hour and replica, while it runs.
       </p>
       <p className="muted">
-        {counted(replicasMin, "replica")} to {counted(Math.max(replicasMin, replicasMax), "replica")}:{" "}
-        {rangeText(price.min * replicasMin, price.max * Math.max(replicasMin, replicasMax))} per hour.{" "}
+        {counted(replicasMin, "replica")} to{" "}
+        {counted(Math.max(replicasMin, replicasMax), "replica")}:{" "}
+        {rangeText(price.min * replicasMin, price.max * Math.max(replicasMin, replicasMax))} per
+        hour.{" "}
         {isProtected ? "These are prices of the tier interruptible; protected costs more. " : ""}
         Before coupons.
       </p>

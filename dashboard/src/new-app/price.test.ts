@@ -15,7 +15,10 @@ test("the price of an hour adds up cores, memory and GPUs, of which CPU has none
   const near = (given: number | undefined, expected: number): void =>
     assert.ok(Math.abs((given ?? 0) - expected) < 1e-9);
   near(hourlyPrice(hardware, { ...wanted, gpuCount: 5 })?.max, (2 * 0.0001 + 4 * 0.00001) * 3600);
-  near(hourlyPrice(hardware, { ...wanted, compute: ["TURING_T4"] })?.max, (0.001 + 2 * 0.0001 + 4 * 0.00001) * 3600);
+  near(
+    hourlyPrice(hardware, { ...wanted, compute: ["TURING_T4"] })?.max,
+    (0.001 + 2 * 0.0001 + 4 * 0.00001) * 3600,
+  );
 });
 
 test("several places or compute types give a range, and what is nowhere has no price", () => {

@@ -5,7 +5,11 @@ export type PricedHardware = {
   readonly compute: string;
   readonly provider: string | null;
   readonly region: string | null;
-  readonly price: { readonly gpuSecond: number; readonly cpuSecond: number; readonly memoryGbSecond: number };
+  readonly price: {
+    readonly gpuSecond: number;
+    readonly cpuSecond: number;
+    readonly memoryGbSecond: number;
+  };
 };
 
 /** What a replica asks for. */
@@ -20,16 +24,27 @@ export type Wanted = {
 
 const secondsPerHour = 3_600;
 
-/** The lowest and the highest price of an hour of one replica; null: the platform has none of the compute types there. */
-export function hourlyPrice(hardware: readonly PricedHardware[], wanted: Wanted): { min: number; max: number } | null {
+/**
+ * The lowest and the highest price of an hour of one replica; null: the platform has none of the
+ * compute types there.
+ */
+export function hourlyPrice(
+  hardware: readonly PricedHardware[],
+  wanted: Wanted,
+): { min: number; max: number } | null {
   const prices = hardware
     .filter(
       ({ compute, provider, region }) =>
-        wanted.compute.includes(compute) && isSame(provider, wanted.provider) && isSame(region, wanted.region),
+        wanted.compute.includes(compute) &&
+        isSame(provider, wanted.provider) &&
+        isSame(region, wanted.region),
     )
     .map(({ compute, price }) => {
       const gpus = compute === "CPU" ? 0 : Math.max(wanted.gpuCount, 1);
-      const perSecond = gpus * price.gpuSecond + wanted.cpu * price.cpuSecond + wanted.memoryGb * price.memoryGbSecond;
+      const perSecond =
+        gpus * price.gpuSecond +
+        wanted.cpu * price.cpuSecond +
+        wanted.memoryGb * price.memoryGbSecond;
       return perSecond * secondsPerHour;
     });
   return prices.length === 0 ? null : { min: Math.min(...prices), max: Math.max(...prices) };
@@ -40,7 +55,11 @@ function isSame(there: string | null, wanted: string | null): boolean {
   return there === null || wanted === null || wanted === "global" || there === wanted;
 }
 
-const money = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", maximumSignificantDigits: 3 });
+const money = new Intl.NumberFormat(undefined, {
+  style: "currency",
+  currency: "USD",
+  maximumSignificantDigits: 3,
+});
 
 /** An amount of US dollars, with as many digits as say something. */
 export function moneyText(amount: number): string {

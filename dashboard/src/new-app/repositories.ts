@@ -1,5 +1,5 @@
-// The repositories that the project can deploy from: those of its apps, and those that its tokens for git hosts can see. They are an
-// offer: any address can be typed.
+// The repositories that the project can deploy from: those of its apps, and those that its tokens
+// for git hosts can see. They are an offer: any address can be typed.
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask, messageOf } from "#api.ts";
@@ -12,7 +12,10 @@ export function useRepositories(project: string, typed: string): Offer {
   const { data: all, error } = useQuery(repositoriesQuery(project, ""));
   const search = searchOf(text);
   const hasMore = all?.hosts.some((host) => host.hasMore) === true;
-  const found = useQuery({ ...repositoriesQuery(project, search), enabled: hasMore && search !== "" });
+  const found = useQuery({
+    ...repositoriesQuery(project, search),
+    enabled: hasMore && search !== "",
+  });
   if (all === undefined) return { values: [], note: error === null ? "" : messageOf(error) };
   const values = [...new Set([...all.items, ...(found.data?.items ?? [])])];
   const notes = all.hosts.flatMap(({ host, hasMore: isPart, problem }) => {
@@ -21,9 +24,13 @@ export function useRepositories(project: string, typed: string): Offer {
   });
   if (found.error !== null) notes.push(messageOf(found.error));
   if (all.hosts.length === 0)
-    notes.push("To choose from those of GitHub, GitLab, Gitea or Forgejo, set a token for the host under Credentials.");
+    notes.push(
+      "To choose from those of GitHub, GitLab, Gitea or Forgejo, set a token for the host under Credentials.",
+    );
   else if (notes.length === 0)
-    notes.push(values.length === 1 ? "There is 1 to choose." : `There are ${values.length} to choose from.`);
+    notes.push(
+      values.length === 1 ? "There is 1 to choose." : `There are ${values.length} to choose from.`,
+    );
   return { values, note: notes.join(" ") };
 }
 

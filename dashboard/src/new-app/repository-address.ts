@@ -1,12 +1,25 @@
-// Reads the address of a repository, or of a folder in it, as somebody copies it from the page of a git host. Pure; whether the
-// repository is allowed is decided by the platform.
+// Reads the address of a repository, or of a folder in it, as somebody copies it from the page of a
+// git host. Pure; whether the repository is allowed is decided by the platform.
 
-/** What the address says; the branch is the first part after `tree`, so that one with a slash has to be set by hand. */
-export type RepositoryAddress = { readonly gitRepo: string; readonly gitBranch?: string; readonly gitPath?: string };
+/**
+ * What the address says; the branch is the first part after `tree`, so that one with a slash has to
+ * be set by hand.
+ */
+export type RepositoryAddress = {
+  readonly gitRepo: string;
+  readonly gitBranch?: string;
+  readonly gitPath?: string;
+};
 
 /** Addresses of folders at GitLab and at GitHub; `sourceForms`: at Forgejo and at Bitbucket. */
-const folderForms = [/^(.+?)\/-\/(?:tree|blob)\/([^/]+)\/?(.*)$/, /^(.+?)\/(?:tree|blob)\/([^/]+)\/?(.*)$/];
-const sourceForms = [/^([^/]+\/[^/]+)\/src\/branch\/([^/]+)\/?(.*)$/, /^([^/]+\/[^/]+)\/src\/([^/]+)\/?(.*)$/];
+const folderForms = [
+  /^(.+?)\/-\/(?:tree|blob)\/([^/]+)\/?(.*)$/,
+  /^(.+?)\/(?:tree|blob)\/([^/]+)\/?(.*)$/,
+];
+const sourceForms = [
+  /^([^/]+\/[^/]+)\/src\/branch\/([^/]+)\/?(.*)$/,
+  /^([^/]+\/[^/]+)\/src\/([^/]+)\/?(.*)$/,
+];
 
 /** Everything that is no address of a page is left as it is. */
 export function readRepositoryAddress(typed: string): RepositoryAddress {
@@ -17,7 +30,11 @@ export function readRepositoryAddress(typed: string): RepositoryAddress {
     const [whole, repository = "", branch = "", path = ""] = form.exec(rest) ?? [];
     if (whole === undefined) continue;
     const gitPath = decoded(path).replace(/\/+$/, "");
-    return { gitRepo: origin + repository, gitBranch: decoded(branch), ...(gitPath === "" ? {} : { gitPath }) };
+    return {
+      gitRepo: origin + repository,
+      gitBranch: decoded(branch),
+      ...(gitPath === "" ? {} : { gitPath }),
+    };
   }
   return { gitRepo: origin + rest.replace(/\/+$/, "") };
 }

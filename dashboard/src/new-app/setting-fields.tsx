@@ -1,5 +1,5 @@
-// Inputs of settings, made from the contract's table of fields: what each one is for, its default, and what is wrong with what is
-// typed, beside it.
+// Inputs of settings, made from the contract's table of fields: what each one is for, its default,
+// and what is wrong with what is typed, beside it.
 import { useState, type ReactNode } from "react";
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -22,7 +22,10 @@ export type SettingsForm = {
   readonly inherited?: Texts;
 };
 
-/** Values to choose from, while others can be typed; `note` says how they were found, and is read out when it changes. */
+/**
+ * Values to choose from, while others can be typed; `note` says how they were found, and is read
+ * out when it changes.
+ */
 export type Offer = { readonly values: readonly string[]; readonly note: string };
 
 /** The keys that a phone shows. */
@@ -72,7 +75,8 @@ export function SettingField({
   const row = rowOf(name);
   const text = form.texts[name] ?? "";
   const isMissing = isRequired && text === "" && form.isChecked;
-  const said = form.refusals[name] ?? (wasLeft || form.isChecked ? problemIn(form, name) : undefined);
+  const said =
+    form.refusals[name] ?? (wasLeft || form.isChecked ? problemIn(form, name) : undefined);
   const shared = {
     id: fieldId(name),
     label,
@@ -80,11 +84,14 @@ export function SettingField({
     description: hint ?? row.about,
     error: said ?? (isMissing ? `${label} is missing.` : undefined),
     onBlur: () => setLeft(true),
-    onChange: ({ currentTarget: { value } }: { currentTarget: { value: string } }) => form.change(name, value),
+    onChange: ({ currentTarget: { value } }: { currentTarget: { value: string } }) =>
+      form.change(name, value),
   };
   const choices = choicesOf(row);
   if (choices !== null) {
-    return <NativeSelect {...shared} data={[{ value: "", label: otherwise(form, name) }, ...choices]} />;
+    return (
+      <NativeSelect {...shared} data={[{ value: "", label: otherwise(form, name) }, ...choices]} />
+    );
   }
   const input = (
     <TextInput
@@ -131,7 +138,8 @@ export function ComputeField({ form }: { readonly form: SettingsForm }): ReactNo
     const next = type === "" ? chosen.toSpliced(at, 1) : chosen.with(at, type);
     form.change("compute", [...new Set(next)].join(", "));
   };
-  const add = (type: string): void => form.change("compute", [...new Set([...chosen, type])].join(", "));
+  const add = (type: string): void =>
+    form.change("compute", [...new Set([...chosen, type])].join(", "));
   const groups = (taken: readonly string[]) => [
     { group: "On this platform", items: here.filter((type) => !taken.includes(type)) },
     { group: "Not on this platform", items: elsewhere.filter((type) => !taken.includes(type)) },
@@ -147,7 +155,9 @@ export function ComputeField({ form }: { readonly form: SettingsForm }): ReactNo
         error={problemIn(form, "compute")}
         value={first ?? ""}
         data={[{ value: "", label: otherwise(form, "compute") }, ...groups(chosen.slice(1))]}
-        onChange={({ currentTarget: { value } }) => (first === undefined ? add(value) : choose(0, value))}
+        onChange={({ currentTarget: { value } }) =>
+          first === undefined ? add(value) : choose(0, value)
+        }
       />
       {chosen.slice(1).map((type, at) => (
         <NativeSelect

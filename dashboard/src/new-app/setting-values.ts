@@ -13,7 +13,8 @@ export function rowOf(name: FieldName): Field {
 /** The text as the API takes it. */
 export function valueOf(name: FieldName, text: string): unknown {
   const { kind } = rowOf(name);
-  if (kind === "number" || kind === "integer") return Number.isFinite(Number(text)) ? Number(text) : text;
+  if (kind === "number" || kind === "integer")
+    return Number.isFinite(Number(text)) ? Number(text) : text;
   if (kind === "boolean") return booleanOf(text);
   // A list with one element is split into words as in a shell.
   if (name === "entrypoint") return [text];

@@ -20,7 +20,9 @@ export function SettingsList({ label, content, overrideOf }: SettingsListProps):
       <div role="status">
         {problem === "" ? null : <p className="error">{problem}</p>}
         {unknown.length === 0 ? null : (
-          <p className="attention">Unknown and without effect: {unknown.map(shortText).join(", ")}.</p>
+          <p className="attention">
+            Unknown and without effect: {unknown.map(shortText).join(", ")}.
+          </p>
         )}
       </div>
       {settings.length === 0 ? null : (
@@ -79,11 +81,18 @@ function shortText(text: string): string {
 function valueText({ name, value }: TomlSetting): string {
   if (name !== null && "isSecret" in rowOf(name)) return "(secret)";
   if (typeof value === "string") return shortText(value);
-  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return shortText(value.join(", "));
-  return shortText(JSON.stringify(value, (_key, one: unknown) => (typeof one === "bigint" ? String(one) : one)) ?? "");
+  if (Array.isArray(value) && value.every((one) => typeof one === "string"))
+    return shortText(value.join(", "));
+  return shortText(
+    JSON.stringify(value, (_key, one: unknown) => (typeof one === "bigint" ? String(one) : one)) ??
+      "",
+  );
 }
 
-/** What counts of the files where nothing is typed, by field; the first file that sets it. Without those that a build refuses. */
+/**
+ * What counts of the files where nothing is typed, by field; the first file that sets it. Without
+ * those that a build refuses.
+ */
 export function inheritedOf(files: readonly (readonly [string, TomlContent | null])[]): Texts {
   const all = files.flatMap(([file, content]) =>
     (content?.settings ?? []).flatMap((setting) =>

@@ -1,4 +1,5 @@
-// A TOML file that is sent with the request: pasted as text, with a list of what it sets and what counts instead.
+// A TOML file that is sent with the request: pasted as text, with a list of what it sets and what
+// counts instead.
 import type { ReactNode } from "react";
 import { Textarea } from "@mantine/core";
 import type { SettingsForm } from "./setting-fields.tsx";
@@ -27,7 +28,9 @@ export function TomlBox({ form, content }: TomlBoxProps): ReactNode {
         <SettingsList
           label="Settings of the TOML file"
           content={content}
-          overrideOf={(name) => (name !== null && (form.texts[name] ?? "") !== "" ? "overridden above" : "")}
+          overrideOf={(name) =>
+            name !== null && (form.texts[name] ?? "") !== "" ? "overridden above" : ""
+          }
         />
       )}
     </>

@@ -11,7 +11,12 @@ test("a file's settings are named by field, those that are not allowed say so, a
   assert.equal(problem, "");
   assert.deepEqual(unknown, ["other", "deployment.nme"]);
   assert.deepEqual(
-    settings.map(({ path, name, value, problem: why }) => [path, name, typeof value === "object" ? "…" : value, why]),
+    settings.map(({ path, name, value, problem: why }) => [
+      path,
+      name,
+      typeof value === "object" ? "…" : value,
+      why,
+    ]),
     [
       ["deployment.name", "name", "hello", ""],
       ["deployment.python_version", "pythonVersion", 3.12, ""],
@@ -37,5 +42,8 @@ test("what is no TOML, or sets nothing, says why", () => {
   assert.match(readTomlSettings("[cerebrium\n").problem, /^Not valid TOML at line 1: .+\.$/);
   assert.match(readTomlSettings("a = 1").problem, /no table cerebrium/);
   assert.equal(readTomlSettings("cerebrium = 5").settings.length, 0);
-  assert.match(readTomlSettings(`${"a = [".repeat(1)}${"[".repeat(2000)}`).problem, /^Not valid TOML/);
+  assert.match(
+    readTomlSettings(`${"a = [".repeat(1)}${"[".repeat(2000)}`).problem,
+    /^Not valid TOML/,
+  );
 });

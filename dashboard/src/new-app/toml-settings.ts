@@ -1,4 +1,5 @@
-// What a TOML file sets, as the new-app page shows it before the platform reads the file. Pure; loaded when somebody pastes one.
+// What a TOML file sets, as the new-app page shows it before the platform reads the file. Pure;
+// loaded when somebody pastes one.
 import { parse, TomlError } from "smol-toml";
 import { fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { problemOfValue, rowOf } from "./setting-values.ts";
@@ -19,7 +20,8 @@ export type TomlContent = {
   readonly problem: string;
 };
 
-const others = /^(?:deployment\.(?:pre_build_commands|shell_commands)|dependencies\.(?:pip|apt|conda|paths))$/;
+const others =
+  /^(?:deployment\.(?:pre_build_commands|shell_commands)|dependencies\.(?:pip|apt|conda|paths))$/;
 /** For uploads only, or without a value of their own. */
 const silent = /^(?:deployment\.(?:include|exclude)|runtime\.cortex)$/;
 const tables = new Set([
@@ -45,25 +47,35 @@ export function readTomlSettings(text: string): TomlContent {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const [reason = ""] = error.message.replace(/^Invalid TOML document: /, "").split("\n");
-    return { settings: [], unknown: [], problem: `Not valid TOML at line ${error.line}: ${reason}.` };
+    return {
+      settings: [],
+      unknown: [],
+      problem: `Not valid TOML at line ${error.line}: ${reason}.`,
+    };
   }
   const settings: TomlSetting[] = [];
   const unknown = Object.keys(root).filter((key) => key !== "cerebrium" && key !== "slipway");
   const read = (path: string, value: unknown): void => {
     const name = namesByPath.get(path);
-    if (path === "runtime.custom") settings.push({ path, name: "runtime", value: "custom", problem: "" });
-    if (name !== undefined) settings.push({ path, name, value, problem: problemOfToml(name, value) });
+    if (path === "runtime.custom")
+      settings.push({ path, name: "runtime", value: "custom", problem: "" });
+    if (name !== undefined)
+      settings.push({ path, name, value, problem: problemOfToml(name, value) });
     else if (others.test(path)) settings.push({ path, name: null, value, problem: "" });
     else if (tables.has(path) && isTable(value)) enter(path, value);
     else if (!silent.test(path)) unknown.push(path);
   };
   const enter = (prefix: string, table: Readonly<Record<string, unknown>>): void => {
-    for (const [key, value] of Object.entries(table)) read(prefix === "" ? key : `${prefix}.${key}`, value);
+    for (const [key, value] of Object.entries(table))
+      read(prefix === "" ? key : `${prefix}.${key}`, value);
   };
   const { cerebrium, slipway } = root;
   if (isTable(cerebrium)) enter("", cerebrium);
   if (isTable(slipway)) enter("slipway", slipway);
-  const problem = isTable(cerebrium) || isTable(slipway) ? "" : "It has no table cerebrium, so that it sets nothing.";
+  const problem =
+    isTable(cerebrium) || isTable(slipway)
+      ? ""
+      : "It has no table cerebrium, so that it sets nothing.";
   return { settings: settings.slice(0, shownMax), unknown: unknown.slice(0, shownMax), problem };
 }
 
@@ -75,5 +87,7 @@ function problemOfToml(name: FieldName, value: unknown): string {
 }
 
 function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
+  return (
+    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
+  );
 }

@@ -1,5 +1,5 @@
-// The environment variables of an app that is to be created: they are stored as its secrets. Lines of a file called .env can be
-// pasted into the first field.
+// The environment variables of an app that is to be created: they are stored as its secrets. Lines
+// of a file called .env can be pasted into the first field.
 import type { ReactNode } from "react";
 import { Button, TextInput } from "@mantine/core";
 import { fieldSchema } from "@slipway/contract/field.ts";
@@ -22,17 +22,24 @@ export function variablesProblem(all: readonly Variable[]): string {
 
 /** As the API takes them. */
 export function secretsOf(all: readonly Variable[]): Record<string, string> {
-  return Object.fromEntries(all.filter(({ name }) => name !== "").map(({ name, value }) => [name, value]));
+  return Object.fromEntries(
+    all.filter(({ name }) => name !== "").map(({ name, value }) => [name, value]),
+  );
 }
 
-type VariablesProps = { readonly all: readonly Variable[]; readonly onChange: (all: readonly Variable[]) => void };
+type VariablesProps = {
+  readonly all: readonly Variable[];
+  readonly onChange: (all: readonly Variable[]) => void;
+};
 
 /** One row for each, and an empty one. */
 export function Variables({ all, onChange }: VariablesProps): ReactNode {
   const rows = [...all, { name: "", value: "" }];
   const set = (at: number, change: Partial<Variable>): void =>
     onChange(
-      rows.map((row, index) => (index === at ? { ...row, ...change } : row)).slice(0, Math.max(all.length, at + 1)),
+      rows
+        .map((row, index) => (index === at ? { ...row, ...change } : row))
+        .slice(0, Math.max(all.length, at + 1)),
     );
   const problem = variablesProblem(all);
   return (

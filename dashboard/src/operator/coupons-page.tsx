@@ -24,7 +24,8 @@ export function CouponsPage(): ReactNode {
   const goTo = useGoToPage();
   const coupons = useQuery({
     queryKey: ["coupons", page],
-    queryFn: ({ signal }) => ask(api.GET(couponsPath, { params: { query: { nextToken: page } }, signal })),
+    queryFn: ({ signal }) =>
+      ask(api.GET(couponsPath, { params: { query: { nextToken: page } }, signal })),
     placeholderData: (before) => before,
   });
   useTitle("Coupons", "Operator");
@@ -54,10 +55,18 @@ export function CouponsPage(): ReactNode {
                   <code key="code">{coupon.code}</code>,
                   <bdi key="name">{coupon.name}</bdi>,
                   discountText(coupon),
-                  coupon.frequency_duration === null ? coupon.frequency : `${coupon.frequency_duration} months`,
-                  coupon.max_uses === null ? String(coupon.uses) : `${coupon.uses} of ${coupon.max_uses}`,
+                  coupon.frequency_duration === null
+                    ? coupon.frequency
+                    : `${coupon.frequency_duration} months`,
+                  coupon.max_uses === null
+                    ? String(coupon.uses)
+                    : `${coupon.uses} of ${coupon.max_uses}`,
                   coupon.plans?.join(", ") ?? "all",
-                  coupon.expiration_at === null ? "–" : <Time key="until" at={coupon.expiration_at} />,
+                  coupon.expiration_at === null ? (
+                    "–"
+                  ) : (
+                    <Time key="until" at={coupon.expiration_at} />
+                  ),
                   <State key="state" of={stateOf(coupon)} />,
                   coupon.ended_at === null ? (
                     <Confirm
@@ -66,7 +75,11 @@ export function CouponsPage(): ReactNode {
                       to={coupon.code}
                       note="Nobody can apply it any more; projects that have applied it keep it."
                       onAct={async () => {
-                        await ask(api.DELETE(`${couponsPath}/{code}`, { params: { path: { code: coupon.code } } }));
+                        await ask(
+                          api.DELETE(`${couponsPath}/{code}`, {
+                            params: { path: { code: coupon.code } },
+                          }),
+                        );
                         await changed();
                       }}
                     />
@@ -89,17 +102,37 @@ type Discount = {
   readonly percentage_rate: number | null;
 };
 
-function discountText({ amount_cents: cents, amount_currency: currency, percentage_rate: rate }: Discount): string {
+function discountText({
+  amount_cents: cents,
+  amount_currency: currency,
+  percentage_rate: rate,
+}: Discount): string {
   return cents === null ? `${rate} %` : `${(cents / 100).toFixed(2)} ${currency}`;
 }
 
-function stateOf(coupon: { readonly ended_at: string | null; readonly expiration_at: string | null }): string {
+function stateOf(coupon: {
+  readonly ended_at: string | null;
+  readonly expiration_at: string | null;
+}): string {
   if (coupon.ended_at !== null) return "ended";
-  return coupon.expiration_at !== null && Date.parse(coupon.expiration_at) < Date.now() ? "expired" : "active";
+  return coupon.expiration_at !== null && Date.parse(coupon.expiration_at) < Date.now()
+    ? "expired"
+    : "active";
 }
 
-function field(name: keyof typeof couponFields, label: string, more: Partial<FormField> = {}): FormField {
-  return { name, label, hint: couponFields[name].about, autoComplete: "off", spellCheck: false, ...more };
+function field(
+  name: keyof typeof couponFields,
+  label: string,
+  more: Partial<FormField> = {},
+): FormField {
+  return {
+    name,
+    label,
+    hint: couponFields[name].about,
+    autoComplete: "off",
+    spellCheck: false,
+    ...more,
+  };
 }
 
 function NewCoupon(): ReactNode {
@@ -146,7 +179,9 @@ function NewCoupon(): ReactNode {
                 field("amount_currency", "Currency", { required: true, defaultValue: "USD" }),
               ]
             : [field("percentage_rate", "Percent", { required: true })]),
-          ...(frequency === "recurring" ? [field("frequency_duration", "Months", { required: true })] : []),
+          ...(frequency === "recurring"
+            ? [field("frequency_duration", "Months", { required: true })]
+            : []),
           field("max_uses", "Uses at most"),
           field("expiration_at", "Expires", { placeholder: "2027-01-31T12:00:00Z" }),
           field("plans", "Plans", { hint: `${couponFields.plans.about} Separated by commas.` }),

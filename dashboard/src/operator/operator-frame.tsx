@@ -1,4 +1,5 @@
-// What surrounds the operator's pages. They are for an operator's token; the platform refuses everybody else.
+// What surrounds the operator's pages. They are for an operator's token; the platform refuses
+// everybody else.
 import type { ReactNode } from "react";
 import { Outlet } from "@tanstack/react-router";
 import { Tabs } from "#parts/tabs.tsx";
@@ -21,15 +22,19 @@ function Frame(): ReactNode {
       <>
         <h1>For operators</h1>
         <p>
-          These pages need an operator&apos;s token, such as <code>operatorToken</code> in <code>bootstrap.json</code>.
-          Sign out, and sign in with it under “Use a service account token”.
+          These pages need an operator&apos;s token, such as <code>operatorToken</code> in{" "}
+          <code>bootstrap.json</code>. Sign out, and sign in with it under “Use a service account
+          token”.
         </p>
       </>
     );
   }
   return (
     <>
-      <Tabs label="Operator" of={operatorPages.map(([name, to]) => ({ name, to, isWhole: name === "Projects" }))} />
+      <Tabs
+        label="Operator"
+        of={operatorPages.map(([name, to]) => ({ name, to, isWhole: name === "Projects" }))}
+      />
       <Outlet />
     </>
   );

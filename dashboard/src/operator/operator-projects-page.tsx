@@ -28,7 +28,8 @@ export function OperatorProjectsPage(): ReactNode {
   const [chosen, setChosen] = useState<Project | null>(null);
   const projects = useQuery({
     queryKey: ["operator projects", search, page],
-    queryFn: ({ signal }) => ask(api.GET(projectsPath, { params: { query: { search, nextToken: page } }, signal })),
+    queryFn: ({ signal }) =>
+      ask(api.GET(projectsPath, { params: { query: { search, nextToken: page } }, signal })),
     placeholderData: (before) => before,
   });
   useTitle("Projects", "Operator");
@@ -57,7 +58,8 @@ export function OperatorProjectsPage(): ReactNode {
                   </Link>,
                   <code key="id">{project.id}</code>,
                   <span key="plan">
-                    {project.plan} {project.is_default_plan ? <span className="muted">by default</span> : null}
+                    {project.plan}{" "}
+                    {project.is_default_plan ? <span className="muted">by default</span> : null}
                   </span>,
                   <Time key="created" at={project.created_at} />,
                   <Button
@@ -81,11 +83,18 @@ export function OperatorProjectsPage(): ReactNode {
   );
 }
 
-function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly onClose: () => void }): ReactNode {
+function Plan({
+  of: { id, name },
+  onClose,
+}: {
+  readonly of: Project;
+  readonly onClose: () => void;
+}): ReactNode {
   const path = { project_id: id };
   const plan = useQuery({
     queryKey: ["plan", id],
-    queryFn: ({ signal }) => ask(api.GET("/v2/projects/{project_id}/plan", { params: { path }, signal })),
+    queryFn: ({ signal }) =>
+      ask(api.GET("/v2/projects/{project_id}/plan", { params: { path }, signal })),
   });
   const all = useQuery({
     queryKey: ["plans"],
@@ -93,7 +102,12 @@ function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly on
   });
   const limit = (used: number, max: number | null): string => `${used} of ${max ?? "any number"}`;
   return (
-    <Modal opened onClose={onClose} title={<bdi>{`Plan of ${name}`}</bdi>} closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal
+      opened
+      onClose={onClose}
+      title={<bdi>{`Plan of ${name}`}</bdi>}
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
       <Answer of={plan}>
         {({ plan: current, limits, used, monthly_credit_cents: credit, ...days }) => (
           <>
@@ -129,9 +143,16 @@ function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly on
               }
               fields={[]}
               onSubmit={async ({ plan: wanted = "" }) => {
-                await ask(api.PATCH(`${projectsPath}/{project_id}`, { params: { path }, body: { plan: wanted } }));
+                await ask(
+                  api.PATCH(`${projectsPath}/{project_id}`, {
+                    params: { path },
+                    body: { plan: wanted },
+                  }),
+                );
                 await Promise.all(
-                  ["plan", "operator projects"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })),
+                  ["plan", "operator projects"].map((key) =>
+                    queryClient.invalidateQueries({ queryKey: [key] }),
+                  ),
                 );
               }}
             />

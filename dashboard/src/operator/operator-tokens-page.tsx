@@ -98,7 +98,11 @@ function NewToken({ onToken }: { readonly onToken: (token: string) => void }): R
   );
 }
 
-type ChangesProps = { readonly id: string; readonly name: string; readonly onToken: (token: string) => void };
+type ChangesProps = {
+  readonly id: string;
+  readonly name: string;
+  readonly onToken: (token: string) => void;
+};
 
 function Changes({ id, name, onToken }: ChangesProps): ReactNode {
   const params = { path: { token_id: id } };
@@ -109,7 +113,9 @@ function Changes({ id, name, onToken }: ChangesProps): ReactNode {
         to={name}
         note="A new token is issued; the one before stays valid for a day."
         onAct={async () => {
-          onToken((await ask(api.POST(`${tokensPath}/{token_id}/rotate`, { params, body: {} }))).token);
+          onToken(
+            (await ask(api.POST(`${tokensPath}/{token_id}/rotate`, { params, body: {} }))).token,
+          );
           await changed();
         }}
       />

@@ -1,4 +1,5 @@
-// Help for people who cannot sign in: a link to set a new password, and turning off their second step.
+// Help for people who cannot sign in: a link to set a new password, and turning off their second
+// step.
 import { useState, type ReactNode } from "react";
 import { Checkbox } from "@mantine/core";
 import { api, ask } from "#api.ts";
@@ -30,11 +31,16 @@ export function PeoplePage(): ReactNode {
 }
 
 function Password(): ReactNode {
-  const [link, setLink] = useState<{ readonly url: string; readonly expiresAt: string } | null>(null);
+  const [link, setLink] = useState<{ readonly url: string; readonly expiresAt: string } | null>(
+    null,
+  );
   return (
     <section>
       <h2>A new password</h2>
-      <p>Makes a link with which the person sets a new password. It works once: pass it on on a way that you trust.</p>
+      <p>
+        Makes a link with which the person sets a new password. It works once: pass it on on a way
+        that you trust.
+      </p>
       {link === null ? null : (
         <Once label="the link" text={link.url}>
           The link, until <Time at={link.expiresAt} />. It is shown only now: copy it.
@@ -60,8 +66,8 @@ function TwoFactor(): ReactNode {
     <section>
       <h2>Sign-in without the second step</h2>
       <p>
-        For people who have lost their authenticator app and their backup codes. Be sure that it is really them: this
-        turns off their two-factor sign-in and ends their sessions.
+        For people who have lost their authenticator app and their backup codes. Be sure that it is
+        really them: this turns off their two-factor sign-in and ends their sessions.
       </p>
       <p role="status">{done}</p>
       <FieldForm
@@ -79,7 +85,10 @@ function TwoFactor(): ReactNode {
         }
         onSubmit={async ({ email: to = "" }) => {
           setDone("");
-          setDone((await ask(api.POST("/v2/operator/two-factor-resets", { body: { email: to } }))).message);
+          setDone(
+            (await ask(api.POST("/v2/operator/two-factor-resets", { body: { email: to } })))
+              .message,
+          );
           setSure(false);
         }}
       />

@@ -1,4 +1,5 @@
-// The platform itself: whether it takes calls and runs, its version and driver, what is announced, and how full its pools are.
+// The platform itself: whether it takes calls and runs, its version and driver, what is announced,
+// and how full its pools are.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -121,7 +122,12 @@ function Pools({ all }: { readonly all: readonly Pool[] }): ReactNode {
           pool.tier,
           String(pool.replicas),
           <Use key="cores" used={pool.cores - pool.freeCores} of={pool.cores} unit="" />,
-          <Use key="memory" used={pool.memoryGb - pool.freeMemoryGb} of={pool.memoryGb} unit=" GB" />,
+          <Use
+            key="memory"
+            used={pool.memoryGb - pool.freeMemoryGb}
+            of={pool.memoryGb}
+            unit=" GB"
+          />,
           <Gpus key="gpus" all={pool.gpus} />,
           <Apps key="apps" all={pool.apps} />,
         ],
@@ -130,7 +136,15 @@ function Pools({ all }: { readonly all: readonly Pool[] }): ReactNode {
   );
 }
 
-function Use({ used, of, unit }: { readonly used: number; readonly of: number; readonly unit: string }): ReactNode {
+function Use({
+  used,
+  of,
+  unit,
+}: {
+  readonly used: number;
+  readonly of: number;
+  readonly unit: string;
+}): ReactNode {
   return (
     <span className="use">
       <span>

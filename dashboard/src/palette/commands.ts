@@ -1,5 +1,5 @@
-// What the command palette offers: the pages of the app and the project that are open, the project's apps, all projects, and
-// what can be done from everywhere.
+// What the command palette offers: the pages of the app and the project that are open, the
+// project's apps, all projects, and what can be done from everywhere.
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
@@ -66,7 +66,14 @@ export function usePlaces(): readonly Command[] {
     ...ofPlatform,
     { key: "home", name: "Projects", note: "page", run: () => navigate({ to: "/" }) },
     ...(asker === "person"
-      ? [{ key: "account", name: "Your account", note: "page", run: () => navigate({ to: "/account" }) }]
+      ? [
+          {
+            key: "account",
+            name: "Your account",
+            note: "page",
+            run: () => navigate({ to: "/account" }),
+          },
+        ]
       : []),
   ];
 }
@@ -93,7 +100,12 @@ function useActions(): readonly Command[] {
   return [
     ...(project !== "" && may("apps.create") ? [create] : []),
     ...(asker === "person" ? [createProject] : []),
-    { key: "scheme", name: `Show in ${scheme} colours`, note: "action", run: () => setColorScheme(scheme) },
+    {
+      key: "scheme",
+      name: `Show in ${scheme} colours`,
+      note: "action",
+      run: () => setColorScheme(scheme),
+    },
     {
       key: "sign out",
       name: "Sign out",
@@ -110,7 +122,8 @@ function useActions(): readonly Command[] {
 function useNames(): readonly Command[] {
   const { project = "" } = useParams({ strict: false });
   const navigate = useNavigate();
-  const apps = useQuery({ ...appsQuery(project), refetchInterval: false, enabled: project !== "" }).data ?? [];
+  const apps =
+    useQuery({ ...appsQuery(project), refetchInterval: false, enabled: project !== "" }).data ?? [];
   const projects = useQuery(projectsQuery).data ?? [];
   return [
     ...apps.map(({ id, name }) => ({

@@ -3,7 +3,10 @@
 const startScore = 4;
 const wordScore = 3;
 const insideScore = 2;
-/** The largest score of letters that only come in the same order; they are further apart, the less they score. */
+/**
+ * The largest score of letters that only come in the same order; they are further apart, the less
+ * they score.
+ */
 const scatteredScore = 1;
 
 /** The sum over the typed words; null: one of them does not fit at all. More is better. */
@@ -21,8 +24,15 @@ export function matchScore(typed: string, text: string): number | null {
   return sum;
 }
 
-/** The items that fit, best first; equally good ones, and all while nothing is typed, in their order. */
-export function matching<Item>(typed: string, items: readonly Item[], textOf: (item: Item) => string): Item[] {
+/**
+ * The items that fit, best first; equally good ones, and all while nothing is typed, in their
+ * order.
+ */
+export function matching<Item>(
+  typed: string,
+  items: readonly Item[],
+  textOf: (item: Item) => string,
+): Item[] {
   return items
     .flatMap((item) => {
       const score = matchScore(typed, textOf(item));

@@ -1,6 +1,14 @@
-// The command palette: what is typed narrows the list, arrows choose, Enter does it. A native dialog keeps the focus inside and
-// returns it to where it was; loaded when it is first opened.
-import { useEffect, useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+// The command palette: what is typed narrows the list, arrows choose, Enter does it. A native
+// dialog keeps the focus inside and returns it to where it was; loaded when it is first opened.
+import {
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
 import { messageOf } from "#api.ts";
 import { useCommands, type Command } from "./commands.ts";
 import { matching } from "./match.ts";

@@ -1,5 +1,5 @@
-// Opens the command palette, by a button and by keys, and goes to pages by "g" and a letter. The palette itself is loaded when it
-// is first wanted.
+// Opens the command palette, by a button and by keys, and goes to pages by "g" and a letter. The
+// palette itself is loaded when it is first wanted.
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { ActionIcon } from "@mantine/core";
 import { useNavigate, useParams } from "@tanstack/react-router";
@@ -8,7 +8,9 @@ import { usePlaces } from "./commands.ts";
 import { areSingleKeysOn, isForOthers, pageKeys } from "./shortcuts.ts";
 
 const Palette = lazy(async () => ({ default: (await import("./palette.tsx")).Palette }));
-const ShortcutList = lazy(async () => ({ default: (await import("./shortcut-list.tsx")).ShortcutList }));
+const ShortcutList = lazy(async () => ({
+  default: (await import("./shortcut-list.tsx")).ShortcutList,
+}));
 
 /** So long after "g" a letter names a page. */
 const secondKeyMs = 1_500;
@@ -60,7 +62,12 @@ function useKeys(setOpen: (open: "palette" | "shortcuts") => void): void {
     return isNew || event.key === "/" || event.key === "?";
   };
   onKey.current = (event) => {
-    if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+    if (
+      (event.ctrlKey || event.metaKey) &&
+      !event.altKey &&
+      !event.shiftKey &&
+      event.key.toLowerCase() === "k"
+    ) {
       if (document.querySelector("dialog[open], [role=dialog]") === null) setOpen("palette");
       return true;
     }

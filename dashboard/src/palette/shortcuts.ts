@@ -1,4 +1,5 @@
-// The keys that work everywhere: which page a key after "g" opens, and whether keys without Ctrl are wanted at all.
+// The keys that work everywhere: which page a key after "g" opens, and whether keys without Ctrl
+// are wanted at all.
 
 /** Pages of a project and of an app by the key after "g"; the names are those of the tabs. */
 export const pageKeys: Readonly<Record<string, string>> = {
@@ -18,7 +19,9 @@ export const pageKeys: Readonly<Record<string, string>> = {
 
 const offKey = "slipway.single-keys";
 
-/** False: somebody switched keys without Ctrl off, because a voice or another program types them. */
+/**
+ * False: somebody switched keys without Ctrl off, because a voice or another program types them.
+ */
 export function areSingleKeysOn(): boolean {
   return localStorage.getItem(offKey) !== "off";
 }
@@ -32,5 +35,8 @@ export function setSingleKeys(areOn: boolean): void {
 /** True when what is typed goes into a field, or a dialog is open. */
 export function isForOthers({ target, isComposing }: KeyboardEvent): boolean {
   if (isComposing || document.querySelector("dialog[open], [role=dialog]") !== null) return true;
-  return target instanceof HTMLElement && (target.isContentEditable || target.matches("input, textarea, select"));
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || target.matches("input, textarea, select"))
+  );
 }

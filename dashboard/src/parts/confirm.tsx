@@ -19,7 +19,12 @@ export function Confirm({ what, to, note, onAct }: ConfirmProps): ReactNode {
   const { error, isWaiting, run } = useRun();
   if (!isAsked) {
     return (
-      <button type="button" className="as-link" aria-label={`${what} ${to}`} onClick={() => setAsked(true)}>
+      <button
+        type="button"
+        className="as-link"
+        aria-label={`${what} ${to}`}
+        onClick={() => setAsked(true)}
+      >
         {what}
       </button>
     );

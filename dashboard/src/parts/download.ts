@@ -11,7 +11,9 @@ export function saveFrom(href: string, name = ""): void {
 
 /** Saves what whoever is signed in is answered at `path`, whole. Rejects with `ApiError`. */
 export async function saveAnswer(path: string, name: string): Promise<void> {
-  const response = await fetchSignedIn(new Request(new URL(path, location.origin), { cache: "no-store" }));
+  const response = await fetchSignedIn(
+    new Request(new URL(path, location.origin), { cache: "no-store" }),
+  );
   if (!response.ok) throw await refusalOf(response);
   const href = URL.createObjectURL(await response.blob());
   saveFrom(href, name);

@@ -1,5 +1,5 @@
-// Forms: each field with its label and its hint, a button that waits, and an error that is read out; and buttons that do
-// something by themselves.
+// Forms: each field with its label and its hint, a button that waits, and an error that is read
+// out; and buttons that do something by themselves.
 import { useRef, useState, type ReactNode } from "react";
 import { Button, TextInput, type ButtonProps } from "@mantine/core";
 import { messageOf } from "#api.ts";
@@ -38,7 +38,15 @@ type FormProps = {
 };
 
 /** A form. */
-export function FieldForm({ label, fields, submit, onSubmit, before, more, after }: FormProps): ReactNode {
+export function FieldForm({
+  label,
+  fields,
+  submit,
+  onSubmit,
+  before,
+  more,
+  after,
+}: FormProps): ReactNode {
   const element = useRef<HTMLFormElement>(null);
   const { error, isWaiting, run } = useRun();
   const send = async (): Promise<void> => {
@@ -84,7 +92,9 @@ export function textsOf(form: HTMLFormElement): Readonly<Record<string, string>>
 
 /** Most often it is the password that was mistyped. */
 function focusOn(form: HTMLFormElement): void {
-  const open = [...form.querySelectorAll("input")].filter((input) => !input.readOnly && input.type !== "hidden");
+  const open = [...form.querySelectorAll("input")].filter(
+    (input) => !input.readOnly && input.type !== "hidden",
+  );
   (open.find(({ type }) => type === "password") ?? open[0])?.focus();
 }
 
@@ -100,7 +110,13 @@ export function Action({ children, label, onAct, ...props }: ActionProps): React
   const { error, isWaiting, run } = useRun();
   return (
     <div className="action">
-      <Button variant="default" {...props} aria-label={label} aria-disabled={isWaiting} onClick={() => void run(onAct)}>
+      <Button
+        variant="default"
+        {...props}
+        aria-label={label}
+        aria-disabled={isWaiting}
+        onClick={() => void run(onAct)}
+      >
         {children}
       </Button>
       <p className="error" role="alert">

@@ -2,10 +2,18 @@
 import { Fragment, type ReactNode } from "react";
 
 /** A column: its head, whether its cells are numbers, and what the head means, shown on hover. */
-export type Column = { readonly head: string; readonly isNumber?: boolean; readonly about?: string };
+export type Column = {
+  readonly head: string;
+  readonly isNumber?: boolean;
+  readonly about?: string;
+};
 
 /** `below`: what is open below the row, over its whole width. */
-export type Row = { readonly key: string; readonly cells: readonly ReactNode[]; readonly below?: ReactNode };
+export type Row = {
+  readonly key: string;
+  readonly cells: readonly ReactNode[];
+  readonly below?: ReactNode;
+};
 
 type ListProps = {
   readonly label: string;
@@ -29,7 +37,8 @@ export function List({ label, columns, rows, isMatrix = false, empty }: ListProp
   const all = columns.map((column) => (typeof column === "string" ? { head: column } : column));
   const hasActions = all.some(({ head }) => head === "");
   const hasCards = !isMatrix && (hasActions || all.length > columnsOfPhone);
-  const classOf = (at: number): string | undefined => (all[at]?.isNumber === true ? "number" : undefined);
+  const classOf = (at: number): string | undefined =>
+    all[at]?.isNumber === true ? "number" : undefined;
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
       <table aria-label={label} className={hasCards ? "cards" : undefined}>

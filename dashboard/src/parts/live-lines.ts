@@ -1,5 +1,6 @@
-// Lines that arrive by server-sent events, shown in batches: a log can bring thousands a second. Older ones are read when somebody
-// scrolls up to them, however many there are; a page keeps a bounded number.
+// Lines that arrive by server-sent events, shown in batches: a log can bring thousands a second.
+// Older ones are read when somebody scrolls up to them, however many there are; a page keeps a
+// bounded number.
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ApiError } from "@slipway/client/client.ts";
 import { whenBack } from "#connection.ts";
@@ -20,7 +21,10 @@ export type EarlierLines = {
 
 type State = {
   readonly lines: readonly LogLine[];
-  /** So many lines more are before the first one than when the page was opened; negative: so many were dropped there. */
+  /**
+   * So many lines more are before the first one than when the page was opened; negative: so many
+   * were dropped there.
+   */
   readonly added: number;
   /** The token of the lines before these. */
   readonly token: string | undefined;
@@ -33,7 +37,9 @@ type State = {
 
 /** The lines, and what gets others. */
 export type LiveLines = State & {
-  /** Reads the page of lines before these; does nothing while one is read, or where there is none. */
+  /**
+   * Reads the page of lines before these; does nothing while one is read, or where there is none.
+   */
   readonly onOlder: () => void;
   /** Begins anew with the newest lines. */
   readonly onNewest: () => void;
@@ -46,14 +52,26 @@ type Wish = {
   readonly earlier?: (signal: AbortSignal, token?: string) => Promise<EarlierLines>;
 };
 
-const none: State = { lines: [], added: 0, token: undefined, isCut: false, problem: "", end: undefined };
+const none: State = {
+  lines: [],
+  added: 0,
+  token: undefined,
+  isCut: false,
+  problem: "",
+  end: undefined,
+};
 
 /** The lines and those that have come. */
 function withNewer(state: State, more: readonly LogLine[]): State {
   if (state.isCut) return state;
   const all = [...state.lines, ...more];
   const dropped = Math.max(0, all.length - linesMax);
-  return { ...state, lines: all.slice(dropped), added: state.added - dropped, ...(dropped > 0 ? droppedFirst : {}) };
+  return {
+    ...state,
+    lines: all.slice(dropped),
+    added: state.added - dropped,
+    ...(dropped > 0 ? droppedFirst : {}),
+  };
 }
 
 /** What was dropped at the beginning is not read again: its page is not known any more. */
@@ -63,7 +81,13 @@ const droppedFirst = { token: undefined };
 function withOlder(state: State, { lines, token }: EarlierLines): State {
   const all = [...lines, ...state.lines];
   const isCut = state.isCut || all.length > linesMax;
-  return { ...state, lines: all.slice(0, linesMax), added: state.added + lines.length, token, isCut };
+  return {
+    ...state,
+    lines: all.slice(0, linesMax),
+    added: state.added + lines.length,
+    token,
+    isCut,
+  };
 }
 
 /** Follows `path` as long as the page is open; begins anew when it changes. */
@@ -123,9 +147,16 @@ export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
   return { ...state, onOlder, onNewest };
 }
 
-/** Reads the page of lines before the first one, one page at a time; `of`: what is forgotten when it changes. */
+/**
+ * Reads the page of lines before the first one, one page at a time; `of`: what is forgotten when it
+ * changes.
+ */
 function useOlder(
-  { earlier, token, of }: Pick<Wish, "earlier"> & { readonly token: string | undefined; readonly of: string },
+  {
+    earlier,
+    token,
+    of,
+  }: Pick<Wish, "earlier"> & { readonly token: string | undefined; readonly of: string },
   change: (next: (before: State) => State) => void,
 ): () => void {
   const reading = useRef<AbortController | null>(null);
@@ -141,7 +172,9 @@ function useOlder(
     const current = new AbortController();
     reading.current = current;
     earlier(current.signal, token)
-      .then((older) => change((before) => (current.signal.aborted ? before : withOlder(before, older))))
+      .then((older) =>
+        change((before) => (current.signal.aborted ? before : withOlder(before, older))),
+      )
       .catch((error: unknown) => {
         if (!current.signal.aborted) change((before) => ({ ...before, problem: messageOf(error) }));
       })

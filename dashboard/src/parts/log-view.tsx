@@ -1,5 +1,5 @@
-// Lines of a log: only those in sight are in the page, the end is followed until somebody scrolls up, and what lines contain is
-// shown as text, without the codes that colour terminals.
+// Lines of a log: only those in sight are in the page, the end is followed until somebody scrolls
+// up, and what lines contain is shown as text, without the codes that colour terminals.
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -16,7 +16,10 @@ export type LogLine = {
   readonly kind: string;
 };
 
-/** A page keeps so many lines: older ones of a page that is open for long are dropped, newer ones for whoever reads far back. */
+/**
+ * A page keeps so many lines: older ones of a page that is open for long are dropped, newer ones
+ * for whoever reads far back.
+ */
 export const linesMax = 20_000;
 
 const rowPx = 20;
@@ -37,7 +40,10 @@ type LogViewProps = {
   readonly lines: readonly LogLine[];
   readonly label: string;
   readonly empty: ReactNode;
-  /** Grows with each line that is added before the first one, and shrinks with those that are dropped there. */
+  /**
+   * Grows with each line that is added before the first one, and shrinks with those that are
+   * dropped there.
+   */
   readonly added?: number;
   /** The newest lines are missing. */
   readonly isCut?: boolean;

@@ -1,4 +1,5 @@
-// What the platform gives out a single time, such as a new token: shown until the page is left, and read out.
+// What the platform gives out a single time, such as a new token: shown until the page is left, and
+// read out.
 import type { ReactNode } from "react";
 import { Copyable } from "./show.tsx";
 

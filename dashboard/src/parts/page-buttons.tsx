@@ -17,7 +17,12 @@ type PageButtonsProps = {
 };
 
 /** Back to the first page, and on to the next. */
-export function PageButtons({ page, nextToken, goTo, names = ["Newest", "Older"] }: PageButtonsProps): ReactNode {
+export function PageButtons({
+  page,
+  nextToken,
+  goTo,
+  names = ["Newest", "Older"],
+}: PageButtonsProps): ReactNode {
   return (
     <div className="pages">
       {page === undefined ? null : (

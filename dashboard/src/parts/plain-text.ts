@@ -1,5 +1,5 @@
-// Text that others named, made fit to be shown: without the codes that colour terminals, and without characters that hide or turn
-// around what is near them.
+// Text that others named, made fit to be shown: without the codes that colour terminals, and
+// without characters that hide or turn around what is near them.
 
 /** Codes for terminals: colours, titles, links. */
 const terminalCodes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;

@@ -3,7 +3,13 @@ import { useState, type ReactNode } from "react";
 import { CopyIcon } from "./show.tsx";
 
 /** `name`: what it is, for readers of the screen. */
-export function SecretValue({ name, value }: { readonly name: string; readonly value: string }): ReactNode {
+export function SecretValue({
+  name,
+  value,
+}: {
+  readonly name: string;
+  readonly value: string;
+}): ReactNode {
   const [isShown, setShown] = useState(false);
   return (
     <span className="secret">

@@ -1,5 +1,5 @@
-// Secrets of a project or an app: hidden until somebody asks for one. The API takes the whole map, so that a change is made to what
-// is there at that moment, not to what the page read long ago.
+// Secrets of a project or an app: hidden until somebody asks for one. The API takes the whole map,
+// so that a change is made to what is there at that moment, not to what the page read long ago.
 import { useState, type ReactNode } from "react";
 import { Checkbox, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -25,7 +25,14 @@ type SecretsProps = {
 };
 
 /** The list, and a form to set one. */
-export function Secrets({ queryKey, read, replace, mayWrite, about, restart }: SecretsProps): ReactNode {
+export function Secrets({
+  queryKey,
+  read,
+  replace,
+  mayWrite,
+  about,
+  restart,
+}: SecretsProps): ReactNode {
   const secrets = useQuery({
     queryKey,
     queryFn: ({ signal }) => read(signal),
@@ -65,7 +72,9 @@ export function Secrets({ queryKey, read, replace, mayWrite, about, restart }: S
                     what="Remove"
                     to={name}
                     onAct={() =>
-                      change((now) => Object.fromEntries(Object.entries(now).filter(([one]) => one !== name)))
+                      change((now) =>
+                        Object.fromEntries(Object.entries(now).filter(([one]) => one !== name)),
+                      )
                     }
                   />
                 ) : null,
@@ -133,10 +142,19 @@ function SetSecret({ set, restart }: SetSecretProps): ReactNode {
   );
 }
 
-/** Hidden while it is typed; but a field that hides what is in it can hold no key or certificate of several lines. */
+/**
+ * Hidden while it is typed; but a field that hides what is in it can hold no key or certificate of
+ * several lines.
+ */
 function Value(): ReactNode {
   const [isLong, setLong] = useState(false);
-  const attributes = { name: "value", label: "Value", autoComplete: "off", spellCheck: false, required: true };
+  const attributes = {
+    name: "value",
+    label: "Value",
+    autoComplete: "off",
+    spellCheck: false,
+    required: true,
+  };
   return (
     <>
       {isLong ? (

@@ -1,4 +1,5 @@
-// What can be chosen for a setting instead of typing it. Used by the forms of new apps and of single settings.
+// What can be chosen for a setting instead of typing it. Used by the forms of new apps and of
+// single settings.
 import type { Field } from "@slipway/contract/field.ts";
 
 /** The values to choose from; null: the value is typed. */

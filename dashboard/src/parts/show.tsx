@@ -1,4 +1,5 @@
-// Small parts of all pages: headings, states, times, names with values, and what is shown while an answer is awaited.
+// Small parts of all pages: headings, states, times, names with values, and what is shown while an
+// answer is awaited.
 import { useEffect, useRef, type ReactNode } from "react";
 import { ActionIcon, Alert, CopyButton, Loader, Tooltip } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
@@ -13,7 +14,10 @@ export function useTitle(...names: readonly string[]): void {
   }, [title]);
 }
 
-/** The heading of a view that took the place of another one; it gets the focus, so that it is read out. */
+/**
+ * The heading of a view that took the place of another one; it gets the focus, so that it is read
+ * out.
+ */
 export function Heading({ children }: { readonly children: ReactNode }): ReactNode {
   const element = useRef<HTMLHeadingElement>(null);
   useEffect(() => element.current?.focus(), []);
@@ -129,7 +133,13 @@ export function shortId(id: string): string {
 }
 
 /** An id in its short form, or a commit in that of git; whole on hover. */
-export function Short({ id, isCommit = false }: { readonly id: string; readonly isCommit?: boolean }): ReactNode {
+export function Short({
+  id,
+  isCommit = false,
+}: {
+  readonly id: string;
+  readonly isCommit?: boolean;
+}): ReactNode {
   return (
     <code title={id} className="id">
       {isCommit ? id.slice(0, shortLength) : shortId(id)}
@@ -155,7 +165,13 @@ export function Icon({ name }: { readonly name: keyof typeof icons }): ReactNode
 }
 
 /** A text that can be copied with one click. */
-export function Copyable({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
+export function Copyable({
+  text,
+  label,
+}: {
+  readonly text: string;
+  readonly label: string;
+}): ReactNode {
   return (
     <div className="copyable">
       <pre tabIndex={0} aria-label={label}>
@@ -167,7 +183,13 @@ export function Copyable({ text, label }: { readonly text: string; readonly labe
 }
 
 /** A button that copies. */
-export function CopyIcon({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
+export function CopyIcon({
+  text,
+  label,
+}: {
+  readonly text: string;
+  readonly label: string;
+}): ReactNode {
   return (
     <CopyButton value={text}>
       {({ copied, copy }) => (
@@ -181,7 +203,10 @@ export function CopyIcon({ text, label }: { readonly text: string; readonly labe
   );
 }
 
-/** The answer of a query once it is there; until then that it is awaited, or why it failed. A lost connection is said at the top. */
+/**
+ * The answer of a query once it is there; until then that it is awaited, or why it failed. A lost
+ * connection is said at the top.
+ */
 export function Answer<Data>({
   of,
   children,

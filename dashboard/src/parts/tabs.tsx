@@ -6,7 +6,13 @@ import { Link, useLocation, type LinkProps } from "@tanstack/react-router";
 export type Tab = LinkProps & { readonly name: string; readonly isWhole?: boolean };
 
 /** Links to pages that belong together. */
-export function Tabs({ label, of }: { readonly label: string; readonly of: readonly Tab[] }): ReactNode {
+export function Tabs({
+  label,
+  of,
+}: {
+  readonly label: string;
+  readonly of: readonly Tab[];
+}): ReactNode {
   const row = useRef<HTMLElement>(null);
   const path = useLocation({ select: ({ pathname }) => pathname });
   useEffect(() => {
@@ -36,7 +42,10 @@ export function Tabs({ label, of }: { readonly label: string; readonly of: reado
   );
 }
 
-/** Brings the page that is open in sight. Not by scrolling to it, which would move the whole page, too. */
+/**
+ * Brings the page that is open in sight. Not by scrolling to it, which would move the whole page,
+ * too.
+ */
 function showOpen(tabs: HTMLElement): void {
   const open = tabs.querySelector('[aria-current="page"]');
   if (open === null) return;

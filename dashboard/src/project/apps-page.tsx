@@ -1,4 +1,5 @@
-// The apps of a project: first what needs somebody, then the rest by name. A project without apps says how to make one.
+// The apps of a project: first what needs somebody, then the rest by name. A project without apps
+// says how to make one.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
@@ -51,11 +52,19 @@ export function AppsPage(): ReactNode {
 /** Said only when it is used up. */
 function SpentBudget({ project }: { readonly project: string }): ReactNode {
   const { data: budget } = useQuery(budgetQuery({ project, app: undefined }));
-  if (budget === undefined || budget === null || budget.spent_cents < budget.amount_cents) return null;
-  const { spent_cents: spent, amount_cents: amount, currency, month, stopped_at: stoppedAt } = budget;
+  if (budget === undefined || budget === null || budget.spent_cents < budget.amount_cents)
+    return null;
+  const {
+    spent_cents: spent,
+    amount_cents: amount,
+    currency,
+    month,
+    stopped_at: stoppedAt,
+  } = budget;
   return (
     <p className="attention">
-      {centsText(spent, currency)} of the budget of {centsText(amount, currency)} are spent in {month}
+      {centsText(spent, currency)} of the budget of {centsText(amount, currency)} are spent in{" "}
+      {month}
       {stoppedAt === null ? ". " : ": calls are refused. "}
       <Link to="/projects/$project/billing" params={{ project }}>
         See the budget
@@ -82,7 +91,13 @@ function noteOf(app: App): string {
   return notes.filter((note) => note !== null).join(" ");
 }
 
-function Apps({ project, all }: { readonly project: string; readonly all: readonly App[] }): ReactNode {
+function Apps({
+  project,
+  all,
+}: {
+  readonly project: string;
+  readonly all: readonly App[];
+}): ReactNode {
   const sorted = [...all].sort((a, b) => urgency(a) - urgency(b) || a.name.localeCompare(b.name));
   const urgent = sorted.filter((app) => urgency(app) < 3);
   const others = sorted.slice(urgent.length);
@@ -123,13 +138,19 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
   const numbers: readonly Column[] = [
     { head: "Replicas", isNumber: true },
     { head: "Calls, last hour", isNumber: true },
-    { head: "Errors (5xx)", isNumber: true, about: "Calls with status 500 or above, or cut off, in the last hour" },
+    {
+      head: "Errors (5xx)",
+      isNumber: true,
+      about: "Calls with status 500 or above, or cut off, in the last hour",
+    },
     ...(costOf === null ? [] : [{ head: "Cost today", isNumber: true }]),
   ];
   return (
     <List
       label={label}
-      columns={last === "Why" ? ["App", "State", last, ...numbers] : ["App", "State", ...numbers, last]}
+      columns={
+        last === "Why" ? ["App", "State", last, ...numbers] : ["App", "State", ...numbers, last]
+      }
       rows={apps.map((app) => ({
         key: app.id,
         cells: [
@@ -162,7 +183,10 @@ function why(app: App): ReactNode {
   );
 }
 
-/** What each app has cost today (UTC), as a text; null: whoever looks may not see it, or nothing has cost anything. */
+/**
+ * What each app has cost today (UTC), as a text; null: whoever looks may not see it, or nothing has
+ * cost anything.
+ */
 function useCosts(project: string): ((app: string) => string) | null {
   const mayRead = useMay(project)("billing.read");
   const { data } = useQuery({
@@ -170,13 +194,17 @@ function useCosts(project: string): ((app: string) => string) | null {
     queryFn: ({ signal }) => {
       const query = { from: new Date().toISOString().slice(0, 10), group_by: "app" as const };
       return ask(
-        api.GET("/v2/projects/{project_id}/usage", { params: { path: { project_id: project }, query }, signal }),
+        api.GET("/v2/projects/{project_id}/usage", {
+          params: { path: { project_id: project }, query },
+          signal,
+        }),
       );
     },
     enabled: mayRead,
     refetchInterval: slowRefreshMs * 4,
   });
-  if (!mayRead || data === undefined || data.items.every(({ cost_micros: micros }) => micros === 0)) return null;
+  if (!mayRead || data === undefined || data.items.every(({ cost_micros: micros }) => micros === 0))
+    return null;
   return (app) => {
     const used = data.items.find(({ app_id: id }) => id === app);
     return used === undefined ? "–" : moneyText(used.cost_micros, data.currency);

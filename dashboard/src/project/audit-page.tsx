@@ -1,4 +1,5 @@
-// The audit log of a project, newest first, by action, outcome and actor. The filter and the page are in the address.
+// The audit log of a project, newest first, by action, outcome and actor. The filter and the page
+// are in the address.
 import type { ReactNode } from "react";
 import { Button, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -9,7 +10,12 @@ import { List } from "#parts/list.tsx";
 import { PageButtons } from "#parts/page-buttons.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 
-type Filter = { readonly action?: string; readonly outcome?: string; readonly actor?: string; readonly page?: string };
+type Filter = {
+  readonly action?: string;
+  readonly outcome?: string;
+  readonly actor?: string;
+  readonly page?: string;
+};
 
 const pageSize = 50;
 
@@ -17,7 +23,9 @@ function queryOf({ action, outcome, actor, page }: Filter) {
   return {
     limit: pageSize,
     ...(action === undefined ? {} : { action }),
-    ...(outcome === "success" || outcome === "failure" ? { outcome: outcome as "success" | "failure" } : {}),
+    ...(outcome === "success" || outcome === "failure"
+      ? { outcome: outcome as "success" | "failure" }
+      : {}),
     ...(actor === undefined ? {} : { actor }),
     ...(page === undefined ? {} : { nextToken: page }),
   };
@@ -54,7 +62,11 @@ export function AuditPage(): ReactNode {
         {({ logs, nextPageToken, retentionDays }) => (
           <>
             <Entries entries={logs} project={project} />
-            <PageButtons page={filter.page} nextToken={nextPageToken} goTo={(page) => goTo({ page })} />
+            <PageButtons
+              page={filter.page}
+              nextToken={nextPageToken}
+              goTo={(page) => goTo({ page })}
+            />
             <p className="muted">Entries are kept for {retentionDays} days.</p>
           </>
         )}
@@ -63,7 +75,13 @@ export function AuditPage(): ReactNode {
   );
 }
 
-function Filters({ filter, goTo }: { readonly filter: Filter; readonly goTo: (change: Filter) => void }): ReactNode {
+function Filters({
+  filter,
+  goTo,
+}: {
+  readonly filter: Filter;
+  readonly goTo: (change: Filter) => void;
+}): ReactNode {
   return (
     <div className="filters">
       <NativeSelect
@@ -87,7 +105,13 @@ function Filters({ filter, goTo }: { readonly filter: Filter; readonly goTo: (ch
   );
 }
 
-function Entries({ entries, project }: { readonly entries: readonly Entry[]; readonly project: string }): ReactNode {
+function Entries({
+  entries,
+  project,
+}: {
+  readonly entries: readonly Entry[];
+  readonly project: string;
+}): ReactNode {
   return (
     <List
       label="Audit log"
@@ -104,11 +128,18 @@ function Entries({ entries, project }: { readonly entries: readonly Entry[]; rea
           entry.actor.id === null ? (
             (entry.actor.name ?? entry.actor.type)
           ) : (
-            <Link key="actor" to="/projects/$project/audit" params={{ project }} search={{ actor: entry.actor.id }}>
+            <Link
+              key="actor"
+              to="/projects/$project/audit"
+              params={{ project }}
+              search={{ actor: entry.actor.id }}
+            >
               {entry.actor.name ?? entry.actor.type}
             </Link>
           ),
-          entry.resource === null ? "" : `${entry.resource.type} ${entry.resource.name ?? entry.resource.id ?? ""}`,
+          entry.resource === null
+            ? ""
+            : `${entry.resource.type} ${entry.resource.name ?? entry.resource.id ?? ""}`,
           entry.address ?? "",
           <Details key="details" of={entry} />,
         ],
@@ -118,7 +149,9 @@ function Entries({ entries, project }: { readonly entries: readonly Entry[]; rea
 }
 
 function aboutOf(action: string): string | undefined {
-  return Object.hasOwn(actionTable, action) ? actionTable[action as keyof typeof actionTable] : undefined;
+  return Object.hasOwn(actionTable, action)
+    ? actionTable[action as keyof typeof actionTable]
+    : undefined;
 }
 
 function Details({ of: { reason, changes } }: { readonly of: Entry }): ReactNode {

@@ -1,4 +1,5 @@
-// What a project pays and may use: its plan with its limits, its budgets, its coupons and its statements.
+// What a project pays and may use: its plan with its limits, its budgets, its coupons and its
+// statements.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
@@ -38,7 +39,9 @@ export function BillingPage(): ReactNode {
       {mayWrite ? (
         <ApplyCoupon project={project} />
       ) : (
-        <p className="muted">Your role does not allow you to set budgets and to apply coupons. Ask an owner.</p>
+        <p className="muted">
+          Your role does not allow you to set budgets and to apply coupons. Ask an owner.
+        </p>
       )}
       <h2>Statements</h2>
       <Statements project={project} />
@@ -57,7 +60,12 @@ function useCurrency(project: string): string | undefined {
   const { data } = useQuery({
     queryKey: ["cost", project],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/cost", { params: { path: { project_id: project } }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/cost", {
+          params: { path: { project_id: project } },
+          signal,
+        }),
+      ),
   });
   return data?.summary.currency;
 }
@@ -67,7 +75,12 @@ function Plan({ project }: OfProject): ReactNode {
   const plan = useQuery({
     queryKey: ["plan", project],
     queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/plan", { params: { path: { project_id: project } }, signal })),
+      ask(
+        api.GET("/v2/projects/{project_id}/plan", {
+          params: { path: { project_id: project } },
+          signal,
+        }),
+      ),
     refetchInterval: slowRefreshMs,
   });
   return (
@@ -77,7 +90,10 @@ function Plan({ project }: OfProject): ReactNode {
           <Facts
             of={[
               ["Plan", <Name key="plan" of={name} isStrong />],
-              ["Monthly credit", currency === undefined ? "" : centsText(rest.monthly_credit_cents, currency)],
+              [
+                "Monthly credit",
+                currency === undefined ? "" : centsText(rest.monthly_credit_cents, currency),
+              ],
               ["Coupons", couponsTaken[rest.coupons]],
               ["Logs are kept", `${rest.log_retention_days} days`],
               [
@@ -89,7 +105,11 @@ function Plan({ project }: OfProject): ReactNode {
           />
           <List
             label="Limits of the plan"
-            columns={["Limit", { head: "Used", isNumber: true }, { head: "At most", isNumber: true }]}
+            columns={[
+              "Limit",
+              { head: "Used", isNumber: true },
+              { head: "At most", isNumber: true },
+            ]}
             rows={(["apps", "replicas", "gpus"] as const).map((what) => ({
               key: what,
               cells: [

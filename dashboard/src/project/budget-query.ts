@@ -13,7 +13,10 @@ async function budgetOf({ project, app }: BudgetPlace, signal: AbortSignal) {
   return app === undefined
     ? await askIfThere(api.GET("/v2/projects/{project_id}/budget", { params: { path }, signal }))
     : await askIfThere(
-        api.GET("/v2/projects/{project_id}/apps/{app_id}/budget", { params: { path: appPath }, signal }),
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/budget", {
+          params: { path: appPath },
+          signal,
+        }),
       );
 }
 

@@ -1,4 +1,5 @@
-// The budgets of the whole project and of each of its apps in one table: how much is spent, and a form to set each.
+// The budgets of the whole project and of each of its apps in one table: how much is spent, and a
+// form to set each.
 import { useState, type ReactNode } from "react";
 import { Button, Checkbox, Progress } from "@mantine/core";
 import { useQueries, useQuery } from "@tanstack/react-query";
@@ -17,7 +18,9 @@ import { budgetQuery, type Budget, type BudgetPlace } from "./budget-query.ts";
 
 const projectPath = "/v2/projects/{project_id}/budget";
 const appPath = "/v2/projects/{project_id}/apps/{app_id}/budget";
-/** Each row asks for its own budget, so that not all apps of a large project are asked for at once. */
+/**
+ * Each row asks for its own budget, so that not all apps of a large project are asked for at once.
+ */
 const shownMore = 20;
 
 async function changed(): Promise<void> {
@@ -44,12 +47,18 @@ function useCosts(project: string) {
 /** The table. `app` in the address: the row that is open at first. */
 export function Budgets({ project }: { readonly project: string }): ReactNode {
   const may = useMay(project);
-  const apps = useQuery({ ...appsQuery(project), enabled: may("apps.read"), refetchInterval: slowRefreshMs });
+  const apps = useQuery({
+    ...appsQuery(project),
+    enabled: may("apps.read"),
+    refetchInterval: slowRefreshMs,
+  });
   const costs = useCosts(project);
   const [shown, setShown] = useState(shownMore);
   const spent = new Map(costs.data?.items.map((item) => [item.app_id ?? "", item.cost_micros]));
   // Who may not read apps still sees those that cost something.
-  const known = may("apps.read") ? (apps.data ?? []).map(({ id }) => id) : [...spent.keys()].filter((id) => id !== "");
+  const known = may("apps.read")
+    ? (apps.data ?? []).map(({ id }) => id)
+    : [...spent.keys()].filter((id) => id !== "");
   const all = known.toSorted((one, other) => (spent.get(other) ?? 0) - (spent.get(one) ?? 0));
   return (
     <Answer of={costs}>
@@ -100,7 +109,11 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
     return {
       key,
       cells: [
-        place.app === undefined ? <strong key="name">The whole project</strong> : <Name key="name" of={name} />,
+        place.app === undefined ? (
+          <strong key="name">The whole project</strong>
+        ) : (
+          <Name key="name" of={name} />
+        ),
         answer?.isError === true ? messageOf(answer.error) : amountText(budget),
         <Spent key="spent" cents={cents} budget={budget ?? null} currency={currency} />,
         <div key="actions" className="row">
@@ -108,7 +121,9 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
             <Button
               variant="default"
               size="compact-xs"
-              aria-label={mayWrite ? `${verb} the budget of ${name}` : `Details of the budget of ${name}`}
+              aria-label={
+                mayWrite ? `${verb} the budget of ${name}` : `Details of the budget of ${name}`
+              }
               onClick={() => setOpen(key)}
             >
               {verb}
@@ -119,13 +134,20 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
           ) : null}
         </div>,
       ],
-      below: isOpen ? <Opened {...{ place, budget, mayWrite }} onClose={() => setOpen(null)} /> : undefined,
+      below: isOpen ? (
+        <Opened {...{ place, budget, mayWrite }} onClose={() => setOpen(null)} />
+      ) : undefined,
     };
   });
   return (
     <List
       label="Budgets"
-      columns={["Budget of", { head: "Budget", isNumber: true }, { head: "Spent this month", isNumber: true }, ""]}
+      columns={[
+        "Budget of",
+        { head: "Budget", isNumber: true },
+        { head: "Spent this month", isNumber: true },
+        "",
+      ]}
       rows={rows}
     />
   );
@@ -133,16 +155,28 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
 
 function amountText(budget: Budget | null | undefined): ReactNode {
   if (budget === undefined) return "…";
-  return budget === null ? <span className="muted">none</span> : centsText(budget.amount_cents, budget.currency);
+  return budget === null ? (
+    <span className="muted">none</span>
+  ) : (
+    centsText(budget.amount_cents, budget.currency)
+  );
 }
 
-type SpentProps = { readonly cents: number; readonly budget: Budget | null; readonly currency: string };
+type SpentProps = {
+  readonly cents: number;
+  readonly budget: Budget | null;
+  readonly currency: string;
+};
 
 function Spent({ cents, budget, currency }: SpentProps): ReactNode {
   const text = centsText(cents, currency);
   if (budget === null) return text;
   const share = `${text} (${percentOf(budget)} %)`;
-  return budget.spent_cents < budget.amount_cents ? share : <strong className="attention">{share}</strong>;
+  return budget.spent_cents < budget.amount_cents ? (
+    share
+  ) : (
+    <strong className="attention">{share}</strong>
+  );
 }
 
 function percentOf({ spent_cents: spent, amount_cents: amount }: Budget): number {
@@ -169,8 +203,8 @@ function Shown({ of }: { readonly of: Budget }): ReactNode {
     <>
       <div className="quota">
         <span>
-          <strong>{centsText(of.spent_cents, of.currency)}</strong> of {centsText(of.amount_cents, of.currency)} spent
-          in {of.month} ({percent} %)
+          <strong>{centsText(of.spent_cents, of.currency)}</strong> of{" "}
+          {centsText(of.amount_cents, of.currency)} spent in {of.month} ({percent} %)
         </span>
         <Progress
           value={Math.min(100, percent)}
@@ -181,14 +215,22 @@ function Shown({ of }: { readonly of: Budget }): ReactNode {
       </div>
       {of.stopped_at === null ? null : (
         <p className="attention">
-          It was used up <Time at={of.stopped_at} />: calls are refused until the month is over, or the budget is raised
-          or removed.
+          It was used up <Time at={of.stopped_at} />: calls are refused until the month is over, or
+          the budget is raised or removed.
         </p>
       )}
       <Facts
         of={[
-          ["Warns at", of.warn_percent.length === 0 ? "never" : of.warn_percent.map((one) => `${one} %`).join(", ")],
-          ["Warned", of.warned_percent === null ? "not in this month" : `at ${of.warned_percent} %`],
+          [
+            "Warns at",
+            of.warn_percent.length === 0
+              ? "never"
+              : of.warn_percent.map((one) => `${one} %`).join(", "),
+          ],
+          [
+            "Warned",
+            of.warned_percent === null ? "not in this month" : `at ${of.warned_percent} %`,
+          ],
           ["When reached", of.stop ? "calls are refused and replicas end" : "nothing is stopped"],
           ["Webhook", of.webhook_url === null ? "none" : <Name key="url" of={of.webhook_url} />],
           ["Changed", <Time key="changed" at={of.updated_at} />],
@@ -210,7 +252,11 @@ function Opened({ place, budget, mayWrite, onClose }: OpenedProps): ReactNode {
   const [isChanging, setChanging] = useState(mayWrite);
   return (
     <div className="narrow">
-      {budget === null ? <p className="muted">No budget is set: costs are not limited.</p> : <Shown of={budget} />}
+      {budget === null ? (
+        <p className="muted">No budget is set: costs are not limited.</p>
+      ) : (
+        <Shown of={budget} />
+      )}
       {isChanging ? (
         <BudgetForm
           budget={budget}
@@ -244,7 +290,8 @@ function BudgetForm({ budget, set, onClose }: BudgetFormProps): ReactNode {
       fields={[
         {
           name: "amount",
-          label: budget === null ? "Amount for a month" : `Amount for a month, in ${budget.currency}`,
+          label:
+            budget === null ? "Amount for a month" : `Amount for a month, in ${budget.currency}`,
           hint: "Before coupons; months are those of UTC.",
           type: "number",
           min: 0.01,
@@ -300,5 +347,7 @@ function BudgetForm({ budget, set, onClose }: BudgetFormProps): ReactNode {
 /** What is no number stays as it is, so that the refusal names it. */
 function percentsOf(text: string): number[] {
   const parts = text.split(/[\s,;%]+/).filter((part) => part !== "");
-  return parts.map((part) => (Number.isNaN(Number(part)) ? (part as unknown as number) : Number(part)));
+  return parts.map((part) =>
+    Number.isNaN(Number(part)) ? (part as unknown as number) : Number(part),
+  );
 }

@@ -1,4 +1,5 @@
-// The cost of each day as bars. In a file of its own, because the charts are large and seldom looked at.
+// The cost of each day as bars. In a file of its own, because the charts are large and seldom
+// looked at.
 import type { ReactNode } from "react";
 import { BarChart } from "@mantine/charts";
 import "@mantine/charts/styles.css";
@@ -10,7 +11,11 @@ type CostChartProps = {
 
 /** The chart. */
 export function CostChart({ days, currency }: CostChartProps): ReactNode {
-  const money = new Intl.NumberFormat(undefined, { style: "currency", currency, maximumFractionDigits: 4 });
+  const money = new Intl.NumberFormat(undefined, {
+    style: "currency",
+    currency,
+    maximumFractionDigits: 4,
+  });
   return (
     <div className="chart" role="img" aria-label="Cost of each day">
       <BarChart

@@ -15,14 +15,22 @@ const couponsPath = "/v2/projects/{project_id}/billing/coupons";
 export function Coupons({ project }: { readonly project: string }): ReactNode {
   const coupons = useQuery({
     queryKey: ["coupons", project],
-    queryFn: ({ signal }) => ask(api.GET(couponsPath, { params: { path: { project_id: project } }, signal })),
+    queryFn: ({ signal }) =>
+      ask(api.GET(couponsPath, { params: { path: { project_id: project } }, signal })),
   });
   return (
     <Answer of={coupons}>
       {({ items }) => (
         <List
           label="Coupons"
-          columns={["Name", "Code", "State", "Applied", "Expires", { head: "Left", isNumber: true }]}
+          columns={[
+            "Name",
+            "Code",
+            "State",
+            "Applied",
+            "Expires",
+            { head: "Left", isNumber: true },
+          ]}
           empty="No coupon is applied."
           rows={items.map((coupon) => ({
             key: `${coupon.code} ${coupon.applied_at}`,
@@ -33,7 +41,11 @@ export function Coupons({ project }: { readonly project: string }): ReactNode {
               </code>,
               <State key="state" of={coupon.status} />,
               <Time key="applied" at={coupon.applied_at} />,
-              coupon.expiration_at === undefined ? "never" : <Time key="expires" at={coupon.expiration_at} />,
+              coupon.expiration_at === undefined ? (
+                "never"
+              ) : (
+                <Time key="expires" at={coupon.expiration_at} />
+              ),
               coupon.percentage_rate === undefined
                 ? centsText(coupon.amount_cents_balance, coupon.amount_currency)
                 : `${coupon.percentage_rate} %`,
@@ -54,12 +66,24 @@ export function ApplyCoupon({ project }: { readonly project: string }): ReactNod
         key={round}
         label="Apply a coupon"
         submit="Apply coupon"
-        fields={[{ name: "code", label: "Coupon code", autoComplete: "off", spellCheck: false, required: true }]}
+        fields={[
+          {
+            name: "code",
+            label: "Coupon code",
+            autoComplete: "off",
+            spellCheck: false,
+            required: true,
+          },
+        ]}
         onSubmit={async ({ code = "" }) => {
           const params = { path: { project_id: project } };
-          await ask(api.POST(`${couponsPath}/apply`, { params, body: { coupon_code: code.trim() } }));
+          await ask(
+            api.POST(`${couponsPath}/apply`, { params, body: { coupon_code: code.trim() } }),
+          );
           setRound(round + 1);
-          await Promise.all(["coupons", "cost"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
+          await Promise.all(
+            ["coupons", "cost"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })),
+          );
         }}
       />
     </div>

@@ -1,4 +1,5 @@
-// The deliveries to the webhooks of a project, newest first, by state, endpoint and run; and replaying many of them.
+// The deliveries to the webhooks of a project, newest first, by state, endpoint and run; and
+// replaying many of them.
 import { useState, type ReactNode } from "react";
 import { Button, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -30,7 +31,12 @@ function queryOf({ state, endpoint, run, page }: WebhookFilter) {
 }
 
 const deliveriesOf = (project: string, filter: WebhookFilter, signal: AbortSignal) =>
-  ask(api.GET(deliveriesPath, { params: { path: { project_id: project }, query: queryOf(filter) }, signal }));
+  ask(
+    api.GET(deliveriesPath, {
+      params: { path: { project_id: project }, query: queryOf(filter) },
+      signal,
+    }),
+  );
 
 type Delivery = Awaited<ReturnType<typeof deliveriesOf>>["items"][number];
 
@@ -46,7 +52,10 @@ export function Deliveries({ project }: { readonly project: string }): ReactNode
     refetchInterval: filter.page === undefined ? refreshMs : false,
   });
   const goTo = (change: WebhookFilter): void => {
-    void navigate({ to: ".", search: { ...filter, page: undefined, delivery: undefined, ...change } });
+    void navigate({
+      to: ".",
+      search: { ...filter, page: undefined, delivery: undefined, ...change },
+    });
   };
   return (
     <>
@@ -78,16 +87,25 @@ export function Deliveries({ project }: { readonly project: string }): ReactNode
       </Answer>
       {may("webhooks.write") ? <ReplayMany project={project} endpoint={filter.endpoint} /> : null}
       {filter.delivery === undefined ? null : (
-        <DeliveryDetails project={project} id={filter.delivery} onClose={() => goTo({ page: filter.page })} />
+        <DeliveryDetails
+          project={project}
+          id={filter.delivery}
+          onClose={() => goTo({ page: filter.page })}
+        />
       )}
     </>
   );
 }
 
-type RowsProps = { readonly project: string; readonly items: readonly Delivery[]; readonly filter: WebhookFilter };
+type RowsProps = {
+  readonly project: string;
+  readonly items: readonly Delivery[];
+  readonly filter: WebhookFilter;
+};
 
 function Rows({ project, items, filter }: RowsProps): ReactNode {
-  const isFiltered = filter.state !== undefined || filter.endpoint !== undefined || filter.run !== undefined;
+  const isFiltered =
+    filter.state !== undefined || filter.endpoint !== undefined || filter.run !== undefined;
   return (
     <List
       label="Deliveries"
@@ -106,7 +124,12 @@ function Rows({ project, items, filter }: RowsProps): ReactNode {
       rows={items.map((one) => ({
         key: one.id,
         cells: [
-          <Link key="id" to="/projects/$project/webhooks" params={{ project }} search={{ ...filter, delivery: one.id }}>
+          <Link
+            key="id"
+            to="/projects/$project/webhooks"
+            params={{ project }}
+            search={{ ...filter, delivery: one.id }}
+          >
             <Short id={one.id} />
           </Link>,
           <State key="state" of={one.state} />,
@@ -153,8 +176,18 @@ function ReplayMany({ project, endpoint }: ReplayProps): ReactNode {
           </p>
         }
         fields={[
-          { name: "from", label: "Created from", defaultValue: fieldTime(Date.now() - dayMs), ...timeField },
-          { name: "to", label: "Created before", defaultValue: fieldTime(Date.now() + 60_000), ...timeField },
+          {
+            name: "from",
+            label: "Created from",
+            defaultValue: fieldTime(Date.now() - dayMs),
+            ...timeField,
+          },
+          {
+            name: "to",
+            label: "Created before",
+            defaultValue: fieldTime(Date.now() + 60_000),
+            ...timeField,
+          },
         ]}
         more={<NativeSelect name="state" label="Which" data={["failed", "delivered"]} />}
         after={<p role="status">{said}</p>}
@@ -167,7 +200,9 @@ function ReplayMany({ project, endpoint }: ReplayProps): ReactNode {
             ...(endpoint === undefined ? {} : { endpointId: endpoint }),
           };
           const params = { path: { project_id: project } };
-          const { replayed, hasMore } = await ask(api.POST(`${deliveriesPath}/replay`, { params, body }));
+          const { replayed, hasMore } = await ask(
+            api.POST(`${deliveriesPath}/replay`, { params, body }),
+          );
           setSaid(`${replayed} replayed.${hasMore ? " There are more: replay again." : ""}`);
           await webhooksChanged();
         }}

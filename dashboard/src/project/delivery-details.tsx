@@ -17,7 +17,9 @@ import { webhooksChanged } from "./webhook-queries.ts";
 const deliveryPath = "/v2/projects/{project_id}/webhook-deliveries/{delivery_id}";
 
 const deliveryOf = (project: string, id: string, signal?: AbortSignal) =>
-  ask(api.GET(deliveryPath, { params: { path: { project_id: project, delivery_id: id } }, signal }));
+  ask(
+    api.GET(deliveryPath, { params: { path: { project_id: project, delivery_id: id } }, signal }),
+  );
 
 type Delivery = Awaited<ReturnType<typeof deliveryOf>>;
 type DetailsProps = { readonly project: string; readonly id: string; readonly onClose: () => void };
@@ -27,10 +29,17 @@ export function DeliveryDetails({ project, id, onClose }: DetailsProps): ReactNo
   const delivery = useQuery({
     queryKey: ["webhooks", "one", project, id],
     queryFn: ({ signal }) => deliveryOf(project, id, signal),
-    refetchInterval: ({ state }) => (typeof state.data?.item.endedAt === "string" ? false : refreshMs),
+    refetchInterval: ({ state }) =>
+      typeof state.data?.item.endedAt === "string" ? false : refreshMs,
   });
   return (
-    <Modal opened onClose={onClose} title={`Delivery ${id}`} size="xl" closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal
+      opened
+      onClose={onClose}
+      title={`Delivery ${id}`}
+      size="xl"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
       <Answer of={delivery}>
         {({ item, attempts }) => (
           <>
@@ -63,7 +72,12 @@ export function DeliveryDetails({ project, id, onClose }: DetailsProps): ReactNo
                       –
                     </span>
                   ) : (
-                    <pre key="answer" className="short-answer" tabIndex={0} aria-label={`Answer ${one.number}`}>
+                    <pre
+                      key="answer"
+                      className="short-answer"
+                      tabIndex={0}
+                      aria-label={`Answer ${one.number}`}
+                    >
                       {shownAnswer(one.answer)}
                     </pre>
                   ),
@@ -98,17 +112,27 @@ function factsOf(project: string, item: Delivery["item"]): (readonly [string, Re
         {item.runId} of {appName(item.appId, project)}
       </Link>,
     ],
-    ["Delivers", `status ${item.statusCode}, ${item.contentType ?? "no content type"}, ${sizeText(item.bodyBytes)}`],
+    [
+      "Delivers",
+      `status ${item.statusCode}, ${item.contentType ?? "no content type"}, ${sizeText(item.bodyBytes)}`,
+    ],
     ["Created", <Time key="created" at={item.createdAt} />],
     ["Next attempt", <Time key="due" at={item.dueAt} />],
     ["Ended", <Time key="ended" at={item.endedAt} />],
   ];
 }
 
-function Replay({ project, item }: { readonly project: string; readonly item: Delivery["item"] }): ReactNode {
+function Replay({
+  project,
+  item,
+}: {
+  readonly project: string;
+  readonly item: Delivery["item"];
+}): ReactNode {
   const mayWrite = useMay(project)("webhooks.write");
   if (item.endedAt === null || !mayWrite) return null;
-  if (!item.isReplayable) return <p className="muted">What it delivers is no longer kept: it cannot be replayed.</p>;
+  if (!item.isReplayable)
+    return <p className="muted">What it delivers is no longer kept: it cannot be replayed.</p>;
   return (
     <Action
       onAct={async () => {

@@ -1,4 +1,5 @@
-// Said of a project without apps: three ways to its first one, with commands that can be copied as they are.
+// Said of a project without apps: three ways to its first one, with commands that can be copied as
+// they are.
 import { useState, type ReactNode } from "react";
 import { TextInput } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
@@ -24,7 +25,9 @@ export function FirstApp({ project }: { readonly project: string }): ReactNode {
           <OtherWays project={project} />
         </div>
       ) : (
-        <p className="muted">Your role does not allow you to create apps. Ask an owner or an admin of the project.</p>
+        <p className="muted">
+          Your role does not allow you to create apps. Ask an owner or an admin of the project.
+        </p>
       )}
     </>
   );
@@ -38,15 +41,21 @@ export function OtherWays({ project }: { readonly project: string }): ReactNode 
       <section>
         <h2>From a folder, with the command line</h2>
         <p>Sends the files of the folder; no repository is needed.</p>
-        <Copyable label="commands to deploy a folder" text={`${first}slipway init\nslipway deploy`} />
+        <Copyable
+          label="commands to deploy a folder"
+          text={`${first}slipway init\nslipway deploy`}
+        />
       </section>
       <section>
         <h2>Try an example</h2>
         <p>
-          <code>slipway init</code> in an empty folder writes a <code>main.py</code> whose function is already an
-          endpoint. Or start one of the examples that come with Slipway:
+          <code>slipway init</code> in an empty folder writes a <code>main.py</code> whose function
+          is already an endpoint. Or start one of the examples that come with Slipway:
         </p>
-        <Copyable label="command to deploy an example" text={`${first}slipway deploy examples/hello`} />
+        <Copyable
+          label="command to deploy an example"
+          text={`${first}slipway deploy examples/hello`}
+        />
       </section>
     </>
   );
@@ -88,7 +97,12 @@ function FromRepository({ project }: { readonly project: string }): ReactNode {
       ]}
       more={
         isFolder ? (
-          <TextInput name="gitPath" label="Folder in the repository" autoComplete="off" spellCheck={false} />
+          <TextInput
+            name="gitPath"
+            label="Folder in the repository"
+            autoComplete="off"
+            spellCheck={false}
+          />
         ) : (
           <button type="button" className="as-link" onClick={() => setFolder(true)}>
             The app is in a folder of the repository

@@ -1,5 +1,5 @@
-// One folder of the persistent storage: the way to it, what is in it page by page, and uploads into it. The folder and the page are
-// in the address.
+// One folder of the persistent storage: the way to it, what is in it page by page, and uploads into
+// it. The folder and the page are in the address.
 import { useState, type ReactNode } from "react";
 import { Button, FileButton, Modal } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -24,20 +24,28 @@ const pageSize = 200;
 /** So many names are looked through for files that an upload would replace. */
 const namesMax = 10_000;
 
-const filesOf = (place: Place, page: { after?: string | undefined; pageSize: number }, signal?: AbortSignal) => {
+const filesOf = (
+  place: Place,
+  page: { after?: string | undefined; pageSize: number },
+  signal?: AbortSignal,
+) => {
   const { after, pageSize: size } = page;
   const query = {
     pageSize: size,
     ...(place.dir === "" ? {} : { dir: place.dir }),
     ...(after === undefined ? {} : { after }),
   };
-  return ask(api.GET(`${volumePath}/ls`, { params: { path: volumeOf(place.project), query }, signal }));
+  return ask(
+    api.GET(`${volumePath}/ls`, { params: { path: volumeOf(place.project), query }, signal }),
+  );
 };
 
 type Entry = Awaited<ReturnType<typeof filesOf>>[number];
 
 async function changed(): Promise<void> {
-  await Promise.all(["files", "volumes"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
+  await Promise.all(
+    ["files", "volumes"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })),
+  );
 }
 
 /** The path of something in the folder. */
@@ -114,7 +122,11 @@ function Trail({ project, dir }: Place): ReactNode {
   );
 }
 
-function Files({ project, dir, entries }: Place & { readonly entries: readonly Entry[] }): ReactNode {
+function Files({
+  project,
+  dir,
+  entries,
+}: Place & { readonly entries: readonly Entry[] }): ReactNode {
   const mayWrite = useMay(project)("volumes.write");
   return (
     <List
@@ -131,7 +143,12 @@ function Files({ project, dir, entries }: Place & { readonly entries: readonly E
           key: entry.name,
           cells: [
             entry.is_folder ? (
-              <Link key="name" to="/projects/$project/volumes" params={{ project }} search={{ dir: path }}>
+              <Link
+                key="name"
+                to="/projects/$project/volumes"
+                params={{ project }}
+                search={{ dir: path }}
+              >
                 <Name of={`${entry.name}/`} isStrong />
               </Link>
             ) : (
@@ -140,7 +157,9 @@ function Files({ project, dir, entries }: Place & { readonly entries: readonly E
             entry.is_folder ? "" : sizeText(entry.size_bytes),
             <Time key="changed" at={entry.last_modified} />,
             entry.is_folder ? null : <Download key="download" project={project} path={path} />,
-            mayWrite ? <Remove key="remove" project={project} path={path} isFolder={entry.is_folder} /> : null,
+            mayWrite ? (
+              <Remove key="remove" project={project} path={path} isFolder={entry.is_folder} />
+            ) : null,
           ],
         };
       })}
@@ -148,7 +167,13 @@ function Files({ project, dir, entries }: Place & { readonly entries: readonly E
   );
 }
 
-function Download({ project, path }: { readonly project: string; readonly path: string }): ReactNode {
+function Download({
+  project,
+  path,
+}: {
+  readonly project: string;
+  readonly path: string;
+}): ReactNode {
   const { error, isWaiting, run } = useRun();
   const download = async (): Promise<void> => {
     const params = { path: volumeOf(project), query: { file_path: path } };
@@ -181,7 +206,10 @@ function Remove({ project, path, isFolder }: RemoveProps): ReactNode {
       to={path}
       note={isFolder ? "With all that is in it." : undefined}
       onAct={async () => {
-        const params = { path: volumeOf(project), query: { file_path: isFolder ? `${path}/` : path } };
+        const params = {
+          path: volumeOf(project),
+          query: { file_path: isFolder ? `${path}/` : path },
+        };
         await ask(api.DELETE(`${volumePath}/rm`, { params }));
         await changed();
       }}
@@ -189,7 +217,11 @@ function Remove({ project, path, isFolder }: RemoveProps): ReactNode {
   );
 }
 
-type Doubt = { readonly files: readonly File[]; readonly there: readonly File[]; readonly dir: string };
+type Doubt = {
+  readonly files: readonly File[];
+  readonly there: readonly File[];
+  readonly dir: string;
+};
 
 /** Asks before it replaces files that are there. */
 function Upload({ project, dir }: Place): ReactNode {
@@ -201,7 +233,11 @@ function Upload({ project, dir }: Place): ReactNode {
     uploads.add(files, to === "" ? "" : `${to}/`);
   };
   const choose = async (files: readonly File[]): Promise<void> => {
-    setProblem(files.length > filesMax ? `At most ${filesMax} files at once; ${files.length} were chosen.` : "");
+    setProblem(
+      files.length > filesMax
+        ? `At most ${filesMax} files at once; ${files.length} were chosen.`
+        : "",
+    );
     if (files.length === 0 || files.length > filesMax) return;
     // A folder that is not there yet holds nothing; what else is wrong, the upload itself says.
     const entries = await filesOf({ project, dir }, { pageSize: namesMax }).catch(() => []);
@@ -213,7 +249,11 @@ function Upload({ project, dir }: Place): ReactNode {
   return (
     <>
       <div className="choices">
-        <FileButton multiple onChange={(files) => void choose(files)} inputProps={{ "aria-label": "Files to upload" }}>
+        <FileButton
+          multiple
+          onChange={(files) => void choose(files)}
+          inputProps={{ "aria-label": "Files to upload" }}
+        >
           {(props) => <Button {...props}>Upload files</Button>}
         </FileButton>
       </div>
@@ -237,7 +277,12 @@ const namesShownMax = 10;
 function Replacing({ of: { files, there, dir }, send, onClose }: ReplacingProps): ReactNode {
   const others = files.filter((file) => !there.includes(file));
   return (
-    <Modal opened onClose={onClose} title="Replace what is there?" closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal
+      opened
+      onClose={onClose}
+      title="Replace what is there?"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
       <p>These are in the folder already:</p>
       <ul>
         {there.slice(0, namesShownMax).map(({ name }) => (

@@ -1,4 +1,5 @@
-// The open invitations to a project, a form to invite somebody, and the link of a new invitation, which is shown once.
+// The open invitations to a project, a form to invite somebody, and the link of a new invitation,
+// which is shown once.
 import { useState, type ReactNode } from "react";
 import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -54,7 +55,12 @@ export function Invitations({ project }: { readonly project: string }): ReactNod
                 <Name key="by" of={one.invitedBy ?? "–"} />,
                 <Time key="created" at={one.createdAt} />,
                 <Time key="expires" at={one.expiresAt} />,
-                <Confirm key="withdraw" what="Withdraw" to={one.email} onAct={() => withdraw(one.id)} />,
+                <Confirm
+                  key="withdraw"
+                  what="Withdraw"
+                  to={one.email}
+                  onAct={() => withdraw(one.id)}
+                />,
               ],
             }))}
           />
@@ -90,7 +96,9 @@ function Invite({ project, onMade }: InviteProps): ReactNode {
         key={round}
         label="Invite somebody"
         submit="Invite"
-        fields={[{ name: "email", label: "Email", type: "email", autoComplete: "off", required: true }]}
+        fields={[
+          { name: "email", label: "Email", type: "email", autoComplete: "off", required: true },
+        ]}
         more={
           <NativeSelect
             name="role"
@@ -103,7 +111,9 @@ function Invite({ project, onMade }: InviteProps): ReactNode {
         onSubmit={async ({ email = "", role: chosen }) => {
           const role = grantable.find((one) => one === chosen) ?? "member";
           const params = { path: { project_id: project } };
-          onMade(await ask(api.POST(invitationsPath, { params, body: { email: email.trim(), role } })));
+          onMade(
+            await ask(api.POST(invitationsPath, { params, body: { email: email.trim(), role } })),
+          );
           setRound(round + 1);
           await changed();
         }}

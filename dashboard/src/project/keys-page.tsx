@@ -1,4 +1,5 @@
-// The tokens of a project: service accounts for the management API, and keys for calling apps. A token is shown once.
+// The tokens of a project: service accounts for the management API, and keys for calling apps. A
+// token is shown once.
 import { useState, type ReactNode } from "react";
 import { NativeSelect } from "@mantine/core";
 import { useParams } from "@tanstack/react-router";
@@ -14,7 +15,9 @@ const accountsPath = "/v2/projects/{project_id}/service-accounts";
 const keysPath = "/v2/projects/{project_id}/api-keys";
 
 async function changed(): Promise<void> {
-  await Promise.all(["accounts", "keys"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
+  await Promise.all(
+    ["accounts", "keys"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })),
+  );
 }
 
 /** The page. */
@@ -68,7 +71,10 @@ function Accounts({ project, mayWrite, onToken }: Tokens): ReactNode {
       }}
       rotate={async (id, body: Rotation) => {
         const params = paramsOf(id);
-        onToken((await ask(api.POST(`${accountsPath}/{service_account_id}/rotate`, { params, body }))).token);
+        onToken(
+          (await ask(api.POST(`${accountsPath}/{service_account_id}/rotate`, { params, body })))
+            .token,
+        );
         await changed();
       }}
     />
@@ -99,7 +105,13 @@ function Keys({ project, mayWrite, onToken }: Tokens): ReactNode {
   );
 }
 
-const nameField = { name: "name", label: "Name", autoComplete: "off", required: true, maxLength: 100 } as const;
+const nameField = {
+  name: "name",
+  label: "Name",
+  autoComplete: "off",
+  required: true,
+  maxLength: 100,
+} as const;
 
 function NewAccount({ project, onToken }: Tokens): ReactNode {
   const grantable = useGrantable(project);
@@ -124,7 +136,10 @@ function NewAccount({ project, onToken }: Tokens): ReactNode {
         onSubmit={async ({ name = "", role: chosen, days = "" }) => {
           const role = grantable.find((one) => one === chosen) ?? "member";
           const body = { name, role, ...expiryOf(days) };
-          onToken((await ask(api.POST(accountsPath, { params: { path: { project_id: project } }, body }))).token);
+          onToken(
+            (await ask(api.POST(accountsPath, { params: { path: { project_id: project } }, body })))
+              .token,
+          );
           await changed();
         }}
       />
@@ -142,7 +157,11 @@ function NewKey({ project, onToken }: Tokens): ReactNode {
         fields={[nameField]}
         more={
           <>
-            <NativeSelect name="days" label="Expires" data={[{ value: "", label: "in ten years" }, ...expiries]} />
+            <NativeSelect
+              name="days"
+              label="Expires"
+              data={[{ value: "", label: "in ten years" }, ...expiries]}
+            />
             <NativeSelect
               name="readable"
               label="Readable"
@@ -153,7 +172,10 @@ function NewKey({ project, onToken }: Tokens): ReactNode {
         }
         onSubmit={async ({ name = "", days = "", readable }) => {
           const body = { name, readable: readable === "yes", ...expiryOf(days) };
-          onToken((await ask(api.POST(keysPath, { params: { path: { project_id: project } }, body }))).token);
+          onToken(
+            (await ask(api.POST(keysPath, { params: { path: { project_id: project } }, body })))
+              .token,
+          );
           await changed();
         }}
       />

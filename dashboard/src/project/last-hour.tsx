@@ -1,5 +1,6 @@
-// How an app was called in the last hour, in the list of apps: a line with the number of calls, and the number of errors. Asked only
-// for apps that are in sight, so that a long list does not ask for all of them at once.
+// How an app was called in the last hour, in the list of apps: a line with the number of calls, and
+// the number of errors. Asked only for apps that are in sight, so that a long list does not ask for
+// all of them at once.
 import { useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -35,7 +36,12 @@ export function ErrorsOfHour({ app }: { readonly app: AppRef }): ReactNode {
       {count === null || count === 0 ? (
         count
       ) : (
-        <Link className="bad" to="/projects/$project/apps/$app/runs" params={app} search={{ status: "failure" }}>
+        <Link
+          className="bad"
+          to="/projects/$project/apps/$app/runs"
+          params={app}
+          search={{ status: "failure" }}
+        >
           {count}
         </Link>
       )}
@@ -43,7 +49,10 @@ export function ErrorsOfHour({ app }: { readonly app: AppRef }): ReactNode {
   );
 }
 
-type Hour = { readonly element: RefObject<HTMLSpanElement | null>; readonly metrics: Metrics | undefined };
+type Hour = {
+  readonly element: RefObject<HTMLSpanElement | null>;
+  readonly metrics: Metrics | undefined;
+};
 
 function useHour(app: AppRef): Hour {
   const element = useRef<HTMLSpanElement>(null);
@@ -82,7 +91,12 @@ function Sparkline({ points }: { readonly points: readonly number[] }): ReactNod
   const at = (point: number, index: number): string =>
     `${((index * width) / Math.max(1, points.length - 1)).toFixed(1)},${(height - 1 - (point / max) * (height - 2)).toFixed(1)}`;
   return (
-    <svg className="sparkline" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+    <svg
+      className="sparkline"
+      viewBox={`0 0 ${width} ${height}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       <polyline points={points.map(at).join(" ")} />
     </svg>
   );

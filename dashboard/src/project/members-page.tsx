@@ -1,4 +1,5 @@
-// The members of a project with their roles, the invitations that are open, and what each role may do.
+// The members of a project with their roles, the invitations that are open, and what each role may
+// do.
 import { Fragment, useState, type ReactNode } from "react";
 import { Button, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -24,7 +25,9 @@ type Member = Awaited<ReturnType<typeof membersOf>>[number];
 
 /** Whoever changes their own role may do something else from now on. */
 async function changed(): Promise<void> {
-  await Promise.all(["members", "project", "me"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
+  await Promise.all(
+    ["members", "project", "me"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })),
+  );
 }
 
 /** The page. */
@@ -55,7 +58,12 @@ export function MembersPage(): ReactNode {
                   {member.personId === me ? <span className="muted">you</span> : null}
                 </Fragment>,
                 <Name key="email" of={member.email} />,
-                <RoleOf key={`role ${member.role}`} project={project} member={member} isMe={member.personId === me} />,
+                <RoleOf
+                  key={`role ${member.role}`}
+                  project={project}
+                  member={member}
+                  isMe={member.personId === me}
+                />,
                 <Time key="joined" at={member.createdAt} />,
                 member.personId === me ? (
                   <Leave key="leave" project={project} />
@@ -71,7 +79,8 @@ export function MembersPage(): ReactNode {
         <Invitations project={project} />
       ) : (
         <p className="muted">
-          Your role does not allow you to invite people or to change roles. Ask an owner or an admin of the project.
+          Your role does not allow you to invite people or to change roles. Ask an owner or an admin
+          of the project.
         </p>
       )}
       <h2>What each role may do</h2>
@@ -88,7 +97,8 @@ function RoleOf({ project, member, isMe }: OneMember & { readonly isMe: boolean 
   const [chosen, setChosen] = useState<Role>(member.role);
   if (!mayWrite) return member.role;
   // Somebody who may do more than the reader is not theirs to change.
-  if (!grantable.includes(member.role)) return <span title="Your role may do less.">{member.role}</span>;
+  if (!grantable.includes(member.role))
+    return <span title="Your role may do less.">{member.role}</span>;
   const save = async (): Promise<void> => {
     const params = { path: { project_id: project, person_id: member.personId } };
     await ask(api.PATCH(`${membersPath}/{person_id}`, { params, body: { role: chosen } }));
@@ -101,7 +111,9 @@ function RoleOf({ project, member, isMe }: OneMember & { readonly isMe: boolean 
         aria-label={`Role of ${member.name}`}
         value={chosen}
         data={[...grantable]}
-        onChange={({ currentTarget: { value } }) => setChosen(grantable.find((role) => role === value) ?? member.role)}
+        onChange={({ currentTarget: { value } }) =>
+          setChosen(grantable.find((role) => role === value) ?? member.role)
+        }
       />
       {chosen === member.role ? null : (
         <>
@@ -146,7 +158,9 @@ function Leave({ project }: { readonly project: string }): ReactNode {
         // The first page leads to the only project.
         queryClient.removeQueries({ queryKey: ["projects"] });
         await navigate({ to: "/" });
-        await Promise.all(["projects", "me"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
+        await Promise.all(
+          ["projects", "me"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })),
+        );
       }}
     />
   );

@@ -14,12 +14,15 @@ export function NewProjectPage(): ReactNode {
     <section className="narrow">
       <h1>New project</h1>
       <p className="muted">
-        Apps, members, secrets, storage and bills belong to a project. You become its owner, and can invite others.
+        Apps, members, secrets, storage and bills belong to a project. You become its owner, and can
+        invite others.
       </p>
       <FieldForm
         label="New project"
         submit="Create the project"
-        fields={[{ name: "name", label: "Name", autoComplete: "off", required: true, autoFocus: true }]}
+        fields={[
+          { name: "name", label: "Name", autoComplete: "off", required: true, autoFocus: true },
+        ]}
         onSubmit={async ({ name = "" }) => {
           const { id } = await ask(api.POST("/v2/projects", { body: { name } }));
           await projectsChanged();

@@ -1,7 +1,13 @@
 // What each role of a project may do, from the table that the platform decides by.
 import type { ReactNode } from "react";
 import { rolePermissions } from "@slipway/contract/role-permissions.ts";
-import { choosablePermissions, permissionTable, roles, type Permission, type Role } from "@slipway/contract/words.ts";
+import {
+  choosablePermissions,
+  permissionTable,
+  roles,
+  type Permission,
+  type Role,
+} from "@slipway/contract/words.ts";
 import { List } from "#parts/list.tsx";
 import { Icon } from "#parts/show.tsx";
 
@@ -25,7 +31,13 @@ export function RoleTable(): ReactNode {
   );
 }
 
-function Has({ role, permission }: { readonly role: Role; readonly permission: Permission }): ReactNode {
+function Has({
+  role,
+  permission,
+}: {
+  readonly role: Role;
+  readonly permission: Permission;
+}): ReactNode {
   return rolePermissions[role].has(permission) ? (
     <>
       <Icon name="done" />

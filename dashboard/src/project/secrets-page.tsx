@@ -22,7 +22,8 @@ export function SecretsPage(): ReactNode {
         queryKey={["secrets", project]}
         read={(signal) => ask(api.GET(secretsPath, { params: { path }, signal }))}
         replace={async (body, restart) =>
-          (await ask(api.PATCH(secretsPath, { params: { path, query: { restart } }, body }))).message
+          (await ask(api.PATCH(secretsPath, { params: { path, query: { restart } }, body })))
+            .message
         }
         mayWrite={mayWrite}
         about="The replicas of all apps see them as environment variables when they start. Secrets of an app override them."

@@ -66,8 +66,8 @@ export function SettingsPage(): ReactNode {
             </section>
             {may("projects.delete") ? (
               <DeleteByName kind="project" name={name} onDelete={remove}>
-                Deletes its apps, members, invitations, tokens, secrets and git credentials; its audit log, usage and
-                statements are kept.
+                Deletes its apps, members, invitations, tokens, secrets and git credentials; its
+                audit log, usage and statements are kept.
               </DeleteByName>
             ) : (
               <p className="muted">Your role does not allow you to delete the project.</p>

@@ -1,4 +1,5 @@
-// The statements of a project, one for each month; the one that is chosen, with its lines. Which one is in the address.
+// The statements of a project, one for each month; the one that is chosen, with its lines. Which
+// one is in the address.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
@@ -14,7 +15,12 @@ import { appName } from "./app-name.ts";
 const statementsPath = "/v2/projects/{project_id}/billing/statements";
 
 const statementOf = (project: string, month: string, signal: AbortSignal) =>
-  ask(api.GET(`${statementsPath}/{month}`, { params: { path: { project_id: project, month } }, signal }));
+  ask(
+    api.GET(`${statementsPath}/{month}`, {
+      params: { path: { project_id: project, month } },
+      signal,
+    }),
+  );
 
 type Statement = Awaited<ReturnType<typeof statementOf>>;
 
@@ -23,7 +29,8 @@ export function Statements({ project }: { readonly project: string }): ReactNode
   const search = useSearch({ strict: false });
   const statements = useQuery({
     queryKey: ["statements", project],
-    queryFn: ({ signal }) => ask(api.GET(statementsPath, { params: { path: { project_id: project } }, signal })),
+    queryFn: ({ signal }) =>
+      ask(api.GET(statementsPath, { params: { path: { project_id: project } }, signal })),
   });
   return (
     <>
@@ -35,7 +42,10 @@ export function Statements({ project }: { readonly project: string }): ReactNode
               "Month",
               "State",
               "Closed",
-              ...["Usage", "Discounts", "Corrections", "Total"].map((head) => ({ head, isNumber: true })),
+              ...["Usage", "Discounts", "Corrections", "Total"].map((head) => ({
+                head,
+                isNumber: true,
+              })),
             ]}
             empty="No statement yet: the first month with usage has one."
             rows={items.map((one) => ({
@@ -53,8 +63,8 @@ export function Statements({ project }: { readonly project: string }): ReactNode
                 </Link>,
                 <State key="state" of={one.status} />,
                 <Time key="closed" at={one.closed_at} />,
-                ...[one.usage_micros, 0 - one.discounts_micros, one.corrections_micros].map((micros) =>
-                  moneyText(micros, one.currency),
+                ...[one.usage_micros, 0 - one.discounts_micros, one.corrections_micros].map(
+                  (micros) => moneyText(micros, one.currency),
                 ),
                 <strong key="total">{moneyText(one.total_micros, one.currency)}</strong>,
               ],
@@ -97,7 +107,13 @@ function One({ project, month }: { readonly project: string; readonly month: str
   );
 }
 
-function Lines({ project, of: { lines, currency } }: { readonly project: string; readonly of: Statement }): ReactNode {
+function Lines({
+  project,
+  of: { lines, currency },
+}: {
+  readonly project: string;
+  readonly of: Statement;
+}): ReactNode {
   return (
     <List
       label="Lines of the statement"
@@ -105,7 +121,10 @@ function Lines({ project, of: { lines, currency } }: { readonly project: string;
         "App",
         "What",
         "Compute",
-        ...["Time", "GPUs", "Cores", "Memory", "Builds", "Cost"].map((head) => ({ head, isNumber: true })),
+        ...["Time", "GPUs", "Cores", "Memory", "Builds", "Cost"].map((head) => ({
+          head,
+          isNumber: true,
+        })),
       ]}
       empty="Nothing was used."
       rows={lines.map((line) => ({
@@ -152,7 +171,10 @@ function Sums({ of }: { readonly of: Statement }): ReactNode {
         })),
         {
           key: "total",
-          cells: [<strong key="name">Total</strong>, <strong key="total">{money(of.total_micros)}</strong>],
+          cells: [
+            <strong key="name">Total</strong>,
+            <strong key="total">{money(of.total_micros)}</strong>,
+          ],
         },
       ]}
     />

@@ -1,5 +1,5 @@
-// A list of service accounts or of keys for calling apps, with what can be done with each: a new token in place of the present one,
-// and an end to all of them.
+// A list of service accounts or of keys for calling apps, with what can be done with each: a new
+// token in place of the present one, and an end to all of them.
 import { useState, type ReactNode } from "react";
 import { Modal, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -31,7 +31,9 @@ const dayMs = 86_400_000;
 
 /** The time in so many days, as the API takes it; empty: left to the API. */
 export function expiryOf(days: string): { expires_at?: string } {
-  return days === "" ? {} : { expires_at: new Date(Date.now() + Number(days) * dayMs).toISOString() };
+  return days === ""
+    ? {}
+    : { expires_at: new Date(Date.now() + Number(days) * dayMs).toISOString() };
 }
 
 /** The body of a rotation. */
@@ -61,10 +63,20 @@ export function TokenList<One extends Account>(props: TokenListProps<One>): Reac
   const [rotated, setRotated] = useState<string | null>(null);
   const actionsOf = (one: One): ReactNode => (
     <div className="row">
-      <button type="button" className="as-link" aria-label={`Rotate ${one.name}`} onClick={() => setRotated(one.id)}>
+      <button
+        type="button"
+        className="as-link"
+        aria-label={`Rotate ${one.name}`}
+        onClick={() => setRotated(one.id)}
+      >
         Rotate
       </button>
-      <Confirm what="Revoke" to={one.name} note="Whoever uses it is refused at once." onAct={() => revoke(one.id)} />
+      <Confirm
+        what="Revoke"
+        to={one.name}
+        note="Whoever uses it is refused at once."
+        onAct={() => revoke(one.id)}
+      />
     </div>
   );
   return (
@@ -122,7 +134,12 @@ function StateOf({ of: { state, tokens } }: { readonly of: Account }): ReactNode
       {previous === undefined ? null : (
         <span className="note">
           The previous token is valid, too
-          {previous.expires_at === null ? "" : <>, until {new Date(previous.expires_at).toLocaleString()}</>}.
+          {previous.expires_at === null ? (
+            ""
+          ) : (
+            <>, until {new Date(previous.expires_at).toLocaleString()}</>
+          )}
+          .
         </span>
       )}
     </>
@@ -176,7 +193,9 @@ function Rotate({ of: { name }, rotate, onClose }: RotateProps): ReactNode {
             />
           </>
         }
-        onSubmit={({ overlap, days = "" }) => rotate({ overlap_seconds: Number(overlap), ...expiryOf(days) })}
+        onSubmit={({ overlap, days = "" }) =>
+          rotate({ overlap_seconds: Number(overlap), ...expiryOf(days) })
+        }
       />
     </Modal>
   );

@@ -1,4 +1,5 @@
-// What is being sent: progress of all, the files that are under way or failed, and asking before the page is left.
+// What is being sent: progress of all, the files that are under way or failed, and asking before
+// the page is left.
 import type { ReactNode } from "react";
 import { Button, Modal, Progress } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
@@ -48,13 +49,21 @@ export function UploadList({ uploads, all }: UploadListProps): ReactNode {
       <Progress value={percentOf(sent, size, isBusy)} aria-label="Uploaded" size="sm" />
       <List
         label="Uploads"
-        columns={["File", { head: "Size", isNumber: true }, { head: "Sent", isNumber: true }, "State", ""]}
+        columns={[
+          "File",
+          { head: "Size", isNumber: true },
+          { head: "Sent", isNumber: true },
+          "State",
+          "",
+        ]}
         rows={shown.map((one) => ({
           key: String(one.id),
           cells: [
             <Name key="path" of={one.path} />,
             sizeText(one.size),
-            one.state === "failed" ? "–" : `${percentOf(one.sent, one.size, one.state !== "done")} %`,
+            one.state === "failed"
+              ? "–"
+              : `${percentOf(one.sent, one.size, one.state !== "done")} %`,
             <StateOf key="state" of={one} />,
             one.state === "waiting" || one.state === "sending" ? (
               <button
@@ -87,7 +96,13 @@ function percentOf(sent: number, size: number, isBusy: boolean): number {
   return Math.floor((100 * sent) / size);
 }
 
-const kinds = { waiting: "wait", sending: "wait", done: "good", failed: "bad", cancelled: "muted" } as const;
+const kinds = {
+  waiting: "wait",
+  sending: "wait",
+  done: "good",
+  failed: "bad",
+  cancelled: "muted",
+} as const;
 
 function StateOf({ of: { state, reason } }: { readonly of: Upload }): ReactNode {
   return (
@@ -113,7 +128,12 @@ function Leaving({ uploads }: { readonly uploads: Uploads }): ReactNode {
   });
   if (status !== "blocked") return null;
   return (
-    <Modal opened onClose={reset} title="Files are being uploaded" closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal
+      opened
+      onClose={reset}
+      title="Files are being uploaded"
+      closeButtonProps={{ "aria-label": "Close" }}
+    >
       <p>They are cancelled when you leave this page.</p>
       <div className="choices">
         <Button color="red" onClick={proceed}>

@@ -1,4 +1,5 @@
-// The files that this page sends to the persistent storage, one or two at a time, in the order in which they were chosen.
+// The files that this page sends to the persistent storage, one or two at a time, in the order in
+// which they were chosen.
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { messageOf } from "#api.ts";
 import { sendFile } from "./volume-upload.ts";
@@ -46,12 +47,21 @@ export class Uploads {
     return this.#all.some(isOpen);
   }
 
-  /** Sends them into the folder, which is empty or ends with a slash; forgets those that are done. */
+  /**
+   * Sends them into the folder, which is empty or ends with a slash; forgets those that are done.
+   */
   add(files: readonly File[], folder: string): void {
     const added = files.map((file): Upload => {
       const id = ++this.#lastId;
       this.#files.set(id, file);
-      return { id, path: folder + file.name, size: file.size, sent: 0, state: "waiting", reason: "" };
+      return {
+        id,
+        path: folder + file.name,
+        size: file.size,
+        sent: 0,
+        state: "waiting",
+        reason: "",
+      };
     });
     this.#show([...this.#all.filter(isOpen), ...added]);
     this.#next();
@@ -93,7 +103,9 @@ export class Uploads {
       this.#onDone();
     } catch (error) {
       const reason = messageOf(error);
-      this.#change(id, (one) => (one.state === "cancelled" ? one : { ...one, state: "failed", reason }));
+      this.#change(id, (one) =>
+        one.state === "cancelled" ? one : { ...one, state: "failed", reason },
+      );
     } finally {
       this.#ends.delete(id);
       this.#files.delete(id);
@@ -116,7 +128,10 @@ function isOpen({ state }: Upload): boolean {
 }
 
 /** The uploads of the page; those that are not done are cancelled when it is left. */
-export function useUploads(project: string, onDone: () => void): readonly [Uploads, readonly Upload[]] {
+export function useUploads(
+  project: string,
+  onDone: () => void,
+): readonly [Uploads, readonly Upload[]] {
   const done = useRef(onDone);
   useEffect(() => {
     done.current = onDone;

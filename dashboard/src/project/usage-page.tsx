@@ -54,11 +54,16 @@ export function UsagePage(): ReactNode {
       <Answer of={days}>
         {({ items, currency }) =>
           items.length === 0 ? (
-            <div className="empty">Nothing was used in the last {shownDays} days. Figures lag by about a minute.</div>
+            <div className="empty">
+              Nothing was used in the last {shownDays} days. Figures lag by about a minute.
+            </div>
           ) : (
             <Suspense fallback={<Waiting />}>
               <CostChart
-                days={items.map(({ day = "", cost_micros: micros }) => ({ day, cost: micros / 1e6 }))}
+                days={items.map(({ day = "", cost_micros: micros }) => ({
+                  day,
+                  cost: micros / 1e6,
+                }))}
                 currency={currency}
               />
             </Suspense>
@@ -71,7 +76,12 @@ export function UsagePage(): ReactNode {
 }
 
 const costOf = (project: string, signal: AbortSignal) =>
-  ask(api.GET("/v2/projects/{project_id}/cost", { params: { path: { project_id: project } }, signal }));
+  ask(
+    api.GET("/v2/projects/{project_id}/cost", {
+      params: { path: { project_id: project } },
+      signal,
+    }),
+  );
 
 function Cost({ project }: { readonly project: string }): ReactNode {
   const cost = useQuery({
@@ -88,7 +98,10 @@ function Cost({ project }: { readonly project: string }): ReactNode {
             of={[
               ["Month", summary.month],
               ["Discounts", money(summary.discounts_micros)],
-              ["To pay so far", <strong key="total">{money(summary.combined_cost_after_discounts_micros)}</strong>],
+              [
+                "To pay so far",
+                <strong key="total">{money(summary.combined_cost_after_discounts_micros)}</strong>,
+              ],
             ]}
           />
         );
@@ -114,7 +127,9 @@ function Groups({ project }: { readonly project: string }): ReactNode {
           label="Group"
           value={group}
           data={Object.entries(groups).map(([value, label]) => ({ value, label }))}
-          onChange={(event) => void navigate({ to: ".", search: { by: event.currentTarget.value } })}
+          onChange={(event) =>
+            void navigate({ to: ".", search: { by: event.currentTarget.value } })
+          }
         />
       </div>
       <Answer of={usage}>
@@ -123,7 +138,10 @@ function Groups({ project }: { readonly project: string }): ReactNode {
             label={groups[group]}
             columns={[
               group === "app" ? "App" : "Compute",
-              ...["Replicas", "GPUs", "Cores", "Builds", "Cost"].map((head) => ({ head, isNumber: true })),
+              ...["Replicas", "GPUs", "Cores", "Builds", "Cost"].map((head) => ({
+                head,
+                isNumber: true,
+              })),
             ]}
             empty="Nothing was used."
             rows={items.map((item) => ({
@@ -155,7 +173,10 @@ type Group = {
   readonly pool?: string;
 };
 
-function groupName({ app_id: app, compute, compute_tier: tier, pool }: Group, project: string): string {
+function groupName(
+  { app_id: app, compute, compute_tier: tier, pool }: Group,
+  project: string,
+): string {
   if (app !== undefined) return appName(app, project);
   return [compute, tier, pool].filter((part) => part !== undefined && part !== "").join(", ");
 }

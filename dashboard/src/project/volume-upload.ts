@@ -1,5 +1,5 @@
-// Sends one file to the persistent storage: in parts, some at once, each again when the connection breaks. It is in its place only
-// when all have arrived.
+// Sends one file to the persistent storage: in parts, some at once, each again when the connection
+// breaks. It is in its place only when all have arrived.
 import { ApiError } from "@slipway/client/client.ts";
 import { partBytes, partsMax } from "@slipway/contract/volume-routes.ts";
 import { api, ask } from "#api.ts";
@@ -12,7 +12,9 @@ export function volumeOf(project: string): { project_id: string; volume_id: stri
   return { project_id: project, volume_id: "default" };
 }
 
-/** An address of the platform as the page may call it: the policy allows only the page's own origin. */
+/**
+ * An address of the platform as the page may call it: the policy allows only the page's own origin.
+ */
 export function ownAddress(url: string): string {
   const { pathname, search } = new URL(url, location.origin);
   return pathname + search;
@@ -32,10 +34,13 @@ type Sending = {
   readonly onSent: (bytes: number) => void;
 };
 
-/** Sends it. Rejects with `ApiError` when it is refused, and as `signal` says when it was cancelled. */
+/**
+ * Sends it. Rejects with `ApiError` when it is refused, and as `signal` says when it was cancelled.
+ */
 export async function sendFile({ project, path, file, signal, onSent }: Sending): Promise<void> {
   const count = Math.ceil(file.size / partBytes);
-  if (count > partsMax) throw new ApiError(400, `The file is too large: at most ${partsMax * partBytes} bytes.`, null);
+  if (count > partsMax)
+    throw new ApiError(400, `The file is too large: at most ${partsMax * partBytes} bytes.`, null);
   const params = { path: volumeOf(project) };
   const body = { file_path: path, part_count: count };
   const begun = await ask(api.POST(`${volumePath}/cp/initialize`, { params, body, signal }));
@@ -52,7 +57,11 @@ export async function sendFile({ project, path, file, signal, onSent }: Sending)
         sent.set(number, bytes);
         onSent(sent.values().reduce((sum, one) => sum + one, 0));
       };
-      const given = { url: ownAddress(url), blob: file.slice(first, first + partBytes), signal: either };
+      const given = {
+        url: ownAddress(url),
+        blob: file.slice(first, first + partBytes),
+        signal: either,
+      };
       etags.set(number, await sendPart(given, onPart));
     }
   };
@@ -64,7 +73,9 @@ export async function sendFile({ project, path, file, signal, onSent }: Sending)
     await Promise.allSettled(senders);
     throw error;
   }
-  const parts = [...etags].sort(([a], [b]) => a - b).map(([number, etag]) => ({ part_number: number, etag }));
+  const parts = [...etags]
+    .sort(([a], [b]) => a - b)
+    .map(([number, etag]) => ({ part_number: number, etag }));
   const all = { upload_id: begun.upload_id, file_path: path, parts };
   await ask(api.POST(`${volumePath}/cp/complete`, { params, body: all, signal }));
 }
@@ -102,7 +113,13 @@ function putOnce({ url, blob, signal }: Part, onSent: (bytes: number) => void): 
         onSent(blob.size);
         resolve(answer.etag);
       } else {
-        reject(new ApiError(request.status, answer.message ?? `The platform answered ${request.status}.`, answer));
+        reject(
+          new ApiError(
+            request.status,
+            answer.message ?? `The platform answered ${request.status}.`,
+            answer,
+          ),
+        );
       }
     };
     request.open("PUT", url);

@@ -1,4 +1,5 @@
-// The persistent storage of a project: its size, its folders page by page, and files to upload, download and remove.
+// The persistent storage of a project: its size, its folders page by page, and files to upload,
+// download and remove.
 import type { ReactNode } from "react";
 import { Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -12,7 +13,12 @@ import { FolderView } from "./folder-view.tsx";
 import { volumeOf, volumePath } from "./volume-upload.ts";
 
 const volumesOf = (project: string, signal: AbortSignal) =>
-  ask(api.GET("/v2/projects/{project_id}/volumes", { params: { path: { project_id: project } }, signal }));
+  ask(
+    api.GET("/v2/projects/{project_id}/volumes", {
+      params: { path: { project_id: project } },
+      signal,
+    }),
+  );
 
 type Volume = Awaited<ReturnType<typeof volumesOf>>[number];
 
@@ -40,7 +46,10 @@ type SizeProps = { readonly project: string; readonly volume: Volume };
 
 function Size({ project, volume: { mountPath, sizeGb, usedBytes } }: SizeProps): ReactNode {
   const mayWrite = useMay(project)("volumes.write");
-  const percent = sizeGb === null || usedBytes === null ? null : Math.min(100, (100 * usedBytes) / (sizeGb * 1e9));
+  const percent =
+    sizeGb === null || usedBytes === null
+      ? null
+      : Math.min(100, (100 * usedBytes) / (sizeGb * 1e9));
   return (
     <>
       <p className="muted">
@@ -52,7 +61,12 @@ function Size({ project, volume: { mountPath, sizeGb, usedBytes } }: SizeProps):
           {sizeGb === null ? " used; limited only by the disk" : ` used of ${sizeGb} GB`}
         </span>
         {percent === null ? null : (
-          <Progress value={percent} color={percent > 90 ? "red" : "indigo"} size="sm" aria-label="Used" />
+          <Progress
+            value={percent}
+            color={percent > 90 ? "red" : "indigo"}
+            size="sm"
+            aria-label="Used"
+          />
         )}
         {mayWrite ? (
           <details>
@@ -76,7 +90,9 @@ function Size({ project, volume: { mountPath, sizeGb, usedBytes } }: SizeProps):
               ]}
               onSubmit={async ({ size }) => {
                 const body = { newSizeGb: Number(size) };
-                await ask(api.PATCH(`${volumePath}/resize`, { params: { path: volumeOf(project) }, body }));
+                await ask(
+                  api.PATCH(`${volumePath}/resize`, { params: { path: volumeOf(project) }, body }),
+                );
                 await queryClient.invalidateQueries({ queryKey: ["volumes"] });
               }}
             />

@@ -14,7 +14,9 @@ export type WebhookFilter = {
   readonly delivery?: string;
 };
 
-/** Asks for what is shown of webhooks again, but for the secrets: each reading of them is recorded. */
+/**
+ * Asks for what is shown of webhooks again, but for the secrets: each reading of them is recorded.
+ */
 export async function webhooksChanged(): Promise<void> {
   await queryClient.invalidateQueries({ queryKey: ["webhooks"] });
 }

@@ -24,7 +24,8 @@ export function WebhookSecrets({ project }: { readonly project: string }): React
   const [made, setMade] = useState<string | null>(null);
   const secrets = useQuery({
     queryKey: ["webhook-secrets", project],
-    queryFn: ({ signal }) => ask(api.GET(secretsPath, { params: { path: { project_id: project } }, signal })),
+    queryFn: ({ signal }) =>
+      ask(api.GET(secretsPath, { params: { path: { project_id: project } }, signal })),
     // Each reading is an entry of the audit log, so that it is not repeated by itself.
     staleTime: Infinity,
     refetchOnWindowFocus: false,

@@ -1,5 +1,6 @@
-// The webhooks of a project: the URLs that deliveries go to and their health, the deliveries, what signs them, and how often they
-// are tried again. Filters, pages and the open delivery are in the address.
+// The webhooks of a project: the URLs that deliveries go to and their health, the deliveries, what
+// signs them, and how often they are tried again. Filters, pages and the open delivery are in the
+// address.
 import type { ReactNode } from "react";
 import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -120,7 +121,12 @@ function Pause({ project, endpoint }: OfProject & { readonly endpoint: Endpoint 
   };
   if (!mayWrite) return null;
   return endpoint.pausedAt === null ? (
-    <Confirm what="Pause" to={endpoint.url} note="Deliveries wait until it is resumed." onAct={act("pause")} />
+    <Confirm
+      what="Pause"
+      to={endpoint.url}
+      note="Deliveries wait until it is resumed."
+      onAct={act("pause")}
+    />
   ) : (
     <Action size="compact-xs" label={`Resume ${endpoint.url}`} onAct={act("resume")}>
       Resume
@@ -156,7 +162,9 @@ function Schedule({ project }: OfProject): ReactNode {
               value={now}
               aria-disabled={isWaiting}
               data={Object.entries(schedules).map(([value, label]) => ({ value, label }))}
-              onChange={({ currentTarget: { value } }) => void run(() => set(value === "short" ? "short" : "standard"))}
+              onChange={({ currentTarget: { value } }) =>
+                void run(() => set(value === "short" ? "short" : "standard"))
+              }
             />
             <p className="error" role="alert">
               {error}

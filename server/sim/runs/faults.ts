@@ -1,5 +1,6 @@
-// What the simulation breaks on purpose, to see that a promise is found broken then: guards are taken out of statements on
-// their way to the database, or statements are answered before they are carried out.
+// What the simulation breaks on purpose, to see that a promise is found broken then: guards are
+// taken out of statements on their way to the database, or statements are answered before they are
+// carried out.
 
 /** A guard that is missing. */
 export type Mutation =
@@ -10,7 +11,10 @@ export type Mutation =
   | "answers are acknowledged before their ends are stored"
   | "runs are accepted before they are stored";
 
-/** What becomes of a statement. `instead`: it is answered so, and not carried out; `early`: and carried out later. */
+/**
+ * What becomes of a statement. `instead`: it is answered so, and not carried out; `early`: and
+ * carried out later.
+ */
 export type Treatment = {
   readonly text: string;
   readonly instead?: readonly Row[];
@@ -34,7 +38,12 @@ export function treat(mutation: Mutation | null, statement: Treated): Treatment 
     case null:
       return { text };
     case "starts that came to nothing give their numbers back":
-      return { text: text.replace("attempt = given.attempt", "attempt = given.attempt, starts = given.attempt") };
+      return {
+        text: text.replace(
+          "attempt = given.attempt",
+          "attempt = given.attempt, starts = given.attempt",
+        ),
+      };
     case "the epoch guard is taken out":
       return { text: withoutGuard(text) };
     case "lost runs are not taken over":
@@ -52,7 +61,8 @@ export function treat(mutation: Mutation | null, statement: Treated): Treatment 
 export function claimsOf(text: string, parameters: readonly unknown[]): [string, number][] | null {
   if (!text.includes("as given (id, epoch")) return null;
   const [ids, epochs] = parameters.filter((one) => Array.isArray(one));
-  if (ids === undefined || epochs === undefined) throw new Error(`a statement has another form now: ${text}`);
+  if (ids === undefined || epochs === undefined)
+    throw new Error(`a statement has another form now: ${text}`);
   return ids.map((id, index) => [String(id), Number(epochs[index])]);
 }
 
@@ -69,7 +79,10 @@ function withoutGuard(text: string): string {
 }
 
 function isTakingOver(text: string): boolean {
-  return text.includes("with lost as") || (text.includes("with free as") && text.includes("(state = 'running')"));
+  return (
+    text.includes("with lost as") ||
+    (text.includes("with free as") && text.includes("(state = 'running')"))
+  );
 }
 
 function isStart(text: string): boolean {

@@ -1,6 +1,7 @@
-// Where every statement of the simulated platforms waits until the seed lets it through: to the database, and its answer
-// back. One at a time is carried out, so that a seed gives the same order again. A connection may break before or after a
-// statement was carried out, and a platform may be killed at any of these moments.
+// Where every statement of the simulated platforms waits until the seed lets it through: to the
+// database, and its answer back. One at a time is carried out, so that a seed gives the same order
+// again. A connection may break before or after a statement was carried out, and a platform may be
+// killed at any of these moments.
 import { Kysely, PostgresDialect, type PostgresPool } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import type { Db } from "#store/database.ts";
@@ -14,7 +15,9 @@ export type GateOptions = {
   readonly database: SimDatabase;
   readonly seeded: Seeded;
   readonly mutation: Mutation | null;
-  /** After each statement or transaction that may have changed a run, before anybody hears of it. */
+  /**
+   * After each statement or transaction that may have changed a run, before anybody hears of it.
+   */
   readonly afterEach: () => Promise<void>;
   /** A notification of a transaction that is committed. */
   readonly onNotify: (channel: string, payload: string) => void;
@@ -65,7 +68,9 @@ export class Gate {
       return connection;
     });
     // Of a connection only `query` with a text and `release` are used.
-    return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as unknown as PostgresPool }) });
+    return new Kysely<Tables>({
+      dialect: new PostgresDialect({ pool: pool as unknown as PostgresPool }),
+    });
   }
 
   /** True when something waits to be carried out or to be heard of. */
@@ -86,7 +91,9 @@ export class Gate {
   #add({ connection, text, parameters }: Sent): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     const tell = (answer: Answer): void =>
-      connection.owner.enter(() => ("result" in answer ? resolve(answer.result) : reject(answer.error)));
+      connection.owner.enter(() =>
+        "result" in answer ? resolve(answer.result) : reject(answer.error),
+      );
     if (connection.owner.isDead) return promise;
     if (connection.isBroken) {
       tell({ error: new ConnectionBroken("the connection is broken") });
@@ -106,7 +113,13 @@ export class Gate {
     };
     const rows = treatment.instead ?? treatment.early;
     if (rows !== undefined) {
-      tell({ result: { command: text === "commit" ? "COMMIT" : "UPDATE", rowCount: rows.length, rows: [...rows] } });
+      tell({
+        result: {
+          command: text === "commit" ? "COMMIT" : "UPDATE",
+          rowCount: rows.length,
+          rows: [...rows],
+        },
+      });
       statement.tell = undefined;
     }
     if (treatment.instead === undefined) {
@@ -129,7 +142,10 @@ export class Gate {
     return true;
   }
 
-  /** As the server sees the end of a process: what it had sent may still be carried out, nothing comes after it. */
+  /**
+   * As the server sees the end of a process: what it had sent may still be carried out, nothing
+   * comes after it.
+   */
   async drop(owner: Owner): Promise<void> {
     const { seeded, database } = this.#options;
     for (const statement of Array.from(this.#statements)) {
@@ -172,7 +188,10 @@ export class Gate {
     }
     this.carriedOut++;
     connection.note(statement.text, statement.parameters);
-    statement.running = answerOf(connection, connection.carryOut(statement, this.#options.database.timeMs));
+    statement.running = answerOf(
+      connection,
+      connection.carryOut(statement, this.#options.database.timeMs),
+    );
     await this.#watch(statement);
     await this.#lookAtBlocked();
     if (breaks && statement.phase === "answered") await this.#break(statement);
@@ -193,14 +212,21 @@ export class Gate {
     }
     statement.phase = "answered";
     statement.answer = answer;
-    const notifications = connection.ended(statement.text, statement.parameters, "result" in answer);
+    const notifications = connection.ended(
+      statement.text,
+      statement.parameters,
+      "result" in answer,
+    );
     if (!connection.isInTransaction && mayHaveChanged(statement.text, answer)) await afterEach();
     for (const [channel, payload] of notifications) onNotify(channel, payload);
     if (!connection.isInTransaction) connection.forget();
     if (statement.tell === undefined) await this.#removeBehind(statement);
   }
 
-  async #answerOrBlocked(running: Promise<Answer>, isBlocked: () => Promise<boolean>): Promise<Answer | "blocked"> {
+  async #answerOrBlocked(
+    running: Promise<Answer>,
+    isBlocked: () => Promise<boolean>,
+  ): Promise<Answer | "blocked"> {
     for (;;) {
       const waiting = new AbortController();
       const late = systemClock.sleep(blockedLookMs, waiting.signal).then(
@@ -263,13 +289,18 @@ export class Gate {
   }
 }
 
-/** Rows that come in no promised order come in that of their ids here, so that a seed can be repeated. */
+/**
+ * Rows that come in no promised order come in that of their ids here, so that a seed can be
+ * repeated.
+ */
 function inOrder(result: Result): Result {
   const idOf = (row: unknown): string => {
     const { id, runId } = row as { readonly id?: string; readonly runId?: string };
     return id ?? runId ?? "";
   };
-  result.rows.sort((left, right) => (idOf(left) < idOf(right) ? -1 : Number(idOf(left) > idOf(right))));
+  result.rows.sort((left, right) =>
+    idOf(left) < idOf(right) ? -1 : Number(idOf(left) > idOf(right)),
+  );
   return result;
 }
 
@@ -283,7 +314,8 @@ async function answerOf({ client }: SimConnection, running: Promise<unknown>): P
   try {
     return { result: inOrder((await running) as Result) };
   } catch (error) {
-    // The server sends an error before it lets go of the statement's locks, and answers the next statement after that.
+    // The server sends an error before it lets go of the statement's locks, and answers the next
+    // statement after that.
     await client.query("").catch(() => undefined);
     return { error: error instanceof Error ? error : new Error(String(error)) };
   }

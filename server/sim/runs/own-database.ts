@@ -6,7 +6,9 @@ import { SimDatabase } from "./sim-database.ts";
 const name = "simulation";
 
 /** Nothing of it is left once `use` has ended. */
-export async function withSimDatabase(use: (database: SimDatabase) => Promise<void>): Promise<void> {
+export async function withSimDatabase(
+  use: (database: SimDatabase) => Promise<void>,
+): Promise<void> {
   const server = await startTestServer();
   try {
     const url = await cloneDatabase(server.url, { name, template: templateName });

@@ -1,5 +1,5 @@
-// In place of `HeldRuns`: the same questions to the simulated replicas, which take a while, and whose answers get lost with
-// the process that asked.
+// In place of `HeldRuns`: the same questions to the simulated replicas, which take a while, and
+// whose answers get lost with the process that asked.
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { HeldId } from "#runs/held-id.ts";
@@ -24,7 +24,10 @@ const gatherMs = 200;
 const stopMs = 5_000;
 
 /** One for a process. */
-export class PlayedHeldRuns implements Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close"> {
+export class PlayedHeldRuns implements Pick<
+  HeldRuns,
+  "attach" | "acknowledge" | "cancel" | "close"
+> {
   readonly #options: PlayedHeldRunsOptions;
   /** How to leave the replicas that are waited for. */
   readonly #waiting = new Set<() => void>();
@@ -36,7 +39,10 @@ export class PlayedHeldRuns implements Pick<HeldRuns, "attach" | "acknowledge" |
   attach(
     address: Address,
     heldId: HeldId,
-    { signal, waitMs }: { readonly signal: AbortSignal; readonly bytesMax: number; readonly waitMs: number },
+    {
+      signal,
+      waitMs,
+    }: { readonly signal: AbortSignal; readonly bytesMax: number; readonly waitMs: number },
   ): Promise<Attached> {
     const { clock, seeded, replicas, enter, onHeard, onLost } = this.#options;
     return new Promise((resolve) => {
@@ -57,7 +63,11 @@ export class PlayedHeldRuns implements Pick<HeldRuns, "attach" | "acknowledge" |
         const { status, body } = answer;
         end({ kind: "answered", status, contentType: "text/plain", body, bodyBytes: body.length });
       };
-      signal.addEventListener("abort", () => lost("nobody waits for the replica's answer any more"), { once: true });
+      signal.addEventListener(
+        "abort",
+        () => lost("nobody waits for the replica's answer any more"),
+        { once: true },
+      );
       clock.after(waitMs, () => lost("the replica did not answer in time"));
       clock.after(seeded.integer(1, 50), () => {
         if (isDone) return;
@@ -78,7 +88,12 @@ export class PlayedHeldRuns implements Pick<HeldRuns, "attach" | "acknowledge" |
     clock.after(seeded.integer(1, gatherMs), () => {
       const replica = replicas.at(address);
       const known = replica?.held.get(heldId);
-      if (replica === undefined || known === undefined || (!known.isOver && known.listeners.size > 0)) return;
+      if (
+        replica === undefined ||
+        known === undefined ||
+        (!known.isOver && known.listeners.size > 0)
+      )
+        return;
       replica.held.delete(heldId);
       replicas.end(known, null);
     });

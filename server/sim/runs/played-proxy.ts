@@ -1,5 +1,5 @@
-// In place of the proxy: runs wait a while in a line, get a place on some replica, are asked about, and are sent in the same
-// moment in which that is allowed. What goes wrong on the way is drawn.
+// In place of the proxy: runs wait a while in a line, get a place on some replica, are asked about,
+// and are sent in the same moment in which that is allowed. What goes wrong on the way is drawn.
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
@@ -72,7 +72,12 @@ class PlayedCall implements RunHandle {
   #isOver = false;
   #wasSent = false;
 
-  constructor(request: RunRequest, watcher: RunWatcher, options: PlayedProxyOptions, onOver: () => void) {
+  constructor(
+    request: RunRequest,
+    watcher: RunWatcher,
+    options: PlayedProxyOptions,
+    onOver: () => void,
+  ) {
     this.#request = request;
     this.#watcher = watcher;
     this.#options = options;
@@ -116,9 +121,12 @@ class PlayedCall implements RunHandle {
   #send(replica: SimReplica): void {
     const { replicas, name, enter, onHeard, clock, appOf } = this.#options;
     this.#wasSent = true;
-    this.#cancelTimer = clock.after(appOf(this.#request.appId).graceMs, () => this.#fail("call_timeout"));
+    this.#cancelTimer = clock.after(appOf(this.#request.appId).graceMs, () =>
+      this.#fail("call_timeout"),
+    );
     const call = replicas.begin(replica, { ...idsOf(this.#request), sender: name });
-    if (call === null) return this.#answered({ status: interruptedStatus, body: Buffer.from("withdrawn") });
+    if (call === null)
+      return this.#answered({ status: interruptedStatus, body: Buffer.from("withdrawn") });
     this.#leave = replicas.listen(call, (answer) =>
       enter(() => {
         onHeard(call);
@@ -130,12 +138,30 @@ class PlayedCall implements RunHandle {
   #answered(answer: AppAnswer | null): void {
     if (answer === null) return this.#fail("replica_failed");
     const { status, body } = answer;
-    this.#end({ kind: "answered", status, contentType: "text/plain", body, bodyBytes: body.length });
+    this.#end({
+      kind: "answered",
+      status,
+      contentType: "text/plain",
+      body,
+      bodyBytes: body.length,
+    });
   }
 
-  #fail(code: "line_full" | "start_failed" | "line_timeout" | "internal" | "replica_failed" | "call_timeout"): void {
+  #fail(
+    code:
+      | "line_full"
+      | "start_failed"
+      | "line_timeout"
+      | "internal"
+      | "replica_failed"
+      | "call_timeout",
+  ): void {
     this.#options.onFault(this.#request.runId, code);
-    this.#end({ kind: "failed", fault: new Fault(code, `It ended with ${code}.`), wasSent: this.#wasSent });
+    this.#end({
+      kind: "failed",
+      fault: new Fault(code, `It ended with ${code}.`),
+      wasSent: this.#wasSent,
+    });
   }
 
   #end(ending: RunEnding): void {

@@ -1,5 +1,6 @@
-// The apps' replicas in the simulation, with what the cortex runtime does for held runs. Whoever calls them is not asked
-// whether he may: what a replica began is what the promises of the runs are measured by.
+// The apps' replicas in the simulation, with what the cortex runtime does for held runs. Whoever
+// calls them is not asked whether he may: what a replica began is what the promises of the runs are
+// measured by.
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
@@ -107,8 +108,14 @@ export class Replicas {
     return this.calls.filter((one) => one.runId === runId);
   }
 
-  /** A call arrives; null: it was cancelled before. A held run that is known is not begun again, but attached to. */
-  begin(replica: SimReplica, of: Pick<ReplicaCall, "runId" | "heldId" | "sender">): ReplicaCall | null {
+  /**
+   * A call arrives; null: it was cancelled before. A held run that is known is not begun again, but
+   * attached to.
+   */
+  begin(
+    replica: SimReplica,
+    of: Pick<ReplicaCall, "runId" | "heldId" | "sender">,
+  ): ReplicaCall | null {
     const { heldId } = of;
     if (replica.withdrawn.delete(heldId)) return null;
     const known = replica.held.get(heldId);
@@ -119,8 +126,8 @@ export class Replicas {
   }
 
   /**
-   * Tells how the call ends, or has ended; null: without an answer. Returns how to hear no more of it: the function of a
-   * held run goes on then, any other ends.
+   * Tells how the call ends, or has ended; null: without an answer. Returns how to hear no more of
+   * it: the function of a held run goes on then, any other ends.
    */
   listen(call: ReplicaCall, onEnd: (answer: AppAnswer | null) => void): () => void {
     if (call.isOver) {
@@ -163,7 +170,10 @@ export class Replicas {
   #new(replica: SimReplica, of: Pick<ReplicaCall, "runId" | "heldId" | "sender">): ReplicaCall {
     const seeded = this.#seeded;
     const number = this.calls.length + 1;
-    const durationMs = seeded.chance(0.15) && !this.isCalm ? seeded.integer(4_000, 25_000) : seeded.integer(1, 3_000);
+    const durationMs =
+      seeded.chance(0.15) && !this.isCalm
+        ? seeded.integer(4_000, 25_000)
+        : seeded.integer(1, 3_000);
     const status = this.isCalm || seeded.chance(0.6) ? 200 : seeded.pick([404, 429, 500, 503]);
     const isBroken = !this.isCalm && seeded.chance(0.08);
     const answer = isBroken ? null : { status, body: Buffer.from(`answer ${number}`) };

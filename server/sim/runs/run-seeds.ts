@@ -1,5 +1,6 @@
-// Runs seeds of the simulation on a database of its own: `node server/sim/runs/run-seeds.ts <first> [count] [events]`.
-// Stops at the first seed that breaks a promise, and prints what happened to the run then.
+// Runs seeds of the simulation on a database of its own: `node server/sim/runs/run-seeds.ts <first>
+// [count] [events]`. Stops at the first seed that breaks a promise, and prints what happened to the
+// run then.
 import { Violation } from "./ledger.ts";
 import { withSimDatabase } from "./own-database.ts";
 import type { SimDatabase } from "./sim-database.ts";
@@ -14,7 +15,9 @@ async function runSeeds(database: SimDatabase): Promise<void> {
       process.stdout.write(`seed ${seed}: ${JSON.stringify(report)}\n`);
     } catch (error) {
       if (!(error instanceof Violation)) throw error;
-      process.stdout.write(`seed ${seed} with ${events} events breaks a promise:\n${error.message}\n`);
+      process.stdout.write(
+        `seed ${seed} with ${events} events breaks a promise:\n${error.message}\n`,
+      );
       process.exitCode = 1;
       return;
     }

@@ -11,7 +11,10 @@ export type RoutedApp = SimApp & { readonly route: AppRoute };
 /** Whose all apps are. */
 export const projectId = "p-00000001" as ProjectId;
 
-/** An app with a live release; what decides how many runs are taken, and how long they may take, is drawn. */
+/**
+ * An app with a live release; what decides how many runs are taken, and how long they may take, is
+ * drawn.
+ */
 export function newApp(seeded: Seeded, keepsAnswers: boolean): RoutedApp {
   const appName = keepsAnswers ? "cortex" : "custom";
   const appId = `${projectId}-${appName}` as AppId;

@@ -1,5 +1,5 @@
-// Connections of the simulated platforms to the database: what each knows of its transaction, and how many a process has.
-// Whatever is asked on one goes through the gate.
+// Connections of the simulated platforms to the database: what each knows of its transaction, and
+// how many a process has. Whatever is asked on one goes through the gate.
 import type { PostgresQueryResult } from "kysely";
 import type { Client } from "pg";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -119,12 +119,19 @@ export class SimConnection {
     this.#pool.closed(this.owner.isDead);
   }
 
-  /** At the database's time `nowMs`. Prepared, since planning takes most of the time; its plan does not depend on the parameters. */
+  /**
+   * At the database's time `nowMs`. Prepared, since planning takes most of the time; its plan does
+   * not depend on the parameters.
+   */
   carryOut({ text, parameters }: Omit<Sent, "connection">, nowMs: number): Promise<unknown> {
     // A transaction that has failed takes nothing but its end.
     if (!transactionEnds.has(text) && this.#toldMs !== nowMs) {
       this.#toldMs = nowMs;
-      const told = this.client.query({ name: "time", text: setTime, values: [String(VirtualClock.beginMs + nowMs)] });
+      const told = this.client.query({
+        name: "time",
+        text: setTime,
+        values: [String(VirtualClock.beginMs + nowMs)],
+      });
       told.catch(() => undefined);
     }
     // What was set within a transaction goes back with it.

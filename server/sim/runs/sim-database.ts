@@ -1,5 +1,6 @@
-// A real database whose clock the simulation moves, and that keeps every state a run was ever in. The schema `sim` stands
-// before all others on the search path, so that each `clock_timestamp()` and `lease_clock()` of the product's statements is the simulation's.
+// A real database whose clock the simulation moves, and that keeps every state a run was ever in.
+// The schema `sim` stands before all others on the search path, so that each `clock_timestamp()`
+// and `lease_clock()` of the product's statements is the simulation's.
 import { Client, Pool, type QueryResult } from "pg";
 import type { RunState } from "@slipway/contract/words.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
@@ -103,7 +104,10 @@ const look = `
          (select json_agg(id) from public.runs left join public.run_requests on run_id = id
            where (run_id is null) <> (state in ('success', 'cancelled'))) as miskept`;
 
-/** A deadlock is found by the one that closes the circle, at once; plans do not depend on how often they were used. */
+/**
+ * A deadlock is found by the one that closes the circle, at once; plans do not depend on how often
+ * they were used.
+ */
 const options =
   "-c search_path=sim,pg_catalog,public -c deadlock_timeout=1ms -c plan_cache_mode=force_generic_plan -c sim.ms=0";
 
@@ -134,7 +138,10 @@ export class SimDatabase {
     return database;
   }
 
-  /** Nothing of an earlier seed is left: each table that was written to is as if it had just been made. */
+  /**
+   * Nothing of an earlier seed is left: each table that was written to is as if it had just been
+   * made.
+   */
   async reset(): Promise<void> {
     const written = (await this.#written()).filter((table) => !this.#stock.has(table));
     // The audit log lets nothing be removed: its triggers are off for this.
@@ -146,10 +153,18 @@ export class SimDatabase {
   timeMs = 0;
 
   async look(): Promise<Look> {
-    const { rows } = await this.#pool.query<{ [Name in keyof Look]: Look[Name] | null }>({ name: "look", text: look });
+    const { rows } = await this.#pool.query<{ [Name in keyof Look]: Look[Name] | null }>({
+      name: "look",
+      text: look,
+    });
     const found = rows[0];
     const { changes, counts, misdelivered, miskept } = found ?? {};
-    return { changes: changes ?? [], counts: counts ?? {}, misdelivered: misdelivered ?? [], miskept: miskept ?? [] };
+    return {
+      changes: changes ?? [],
+      counts: counts ?? {},
+      misdelivered: misdelivered ?? [],
+      miskept: miskept ?? [],
+    };
   }
 
   async result(runId: RunId): Promise<KeptResult | undefined> {
@@ -165,7 +180,10 @@ export class SimDatabase {
     return await this.#pool.query(text, [...parameters]);
   }
 
-  /** True when the statement under way on this connection waits for another one's lock, and neither ends in a deadlock. */
+  /**
+   * True when the statement under way on this connection waits for another one's lock, and neither
+   * ends in a deadlock.
+   */
   async isBlocked(client: Client): Promise<boolean> {
     const text = `
       with recursive blocking (pid) as (
@@ -190,7 +208,10 @@ export class SimDatabase {
     await this.#pool.query("select pg_catalog.pg_cancel_backend($1)", [backendOf(client)]);
   }
 
-  /** Sees to it that there are connections to take: opening one takes real time, which must not decide any order. */
+  /**
+   * Sees to it that there are connections to take: opening one takes real time, which must not
+   * decide any order.
+   */
   async stock(): Promise<void> {
     while (this.#free.length < stockMin) {
       const client = new Client(this.#config);
@@ -204,7 +225,8 @@ export class SimDatabase {
   /** A connection for a simulated platform. */
   take(): Client {
     const client = this.#free.pop();
-    if (client === undefined) throw new Error("more connections were opened at once than are in stock");
+    if (client === undefined)
+      throw new Error("more connections were opened at once than are in stock");
     return client;
   }
 

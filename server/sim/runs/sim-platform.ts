@@ -1,6 +1,7 @@
-// One process of the platform in the simulation: real `Runs` and a real useCases on a database whose every statement goes through
-// the gate, with a played proxy. It can be killed between any two things that happen to it, and can stand still: then all
-// that comes to it waits, while what it had sent to the database is carried out.
+// One process of the platform in the simulation: real `Runs` and a real useCases on a database
+// whose every statement goes through the gate, with a played proxy. It can be killed between any
+// two things that happen to it, and can stand still: then all that comes to it waits, while what it
+// had sent to the database is carried out.
 import type { Clock } from "#lib/clock.ts";
 import { requestCancel } from "#deploy/receive.ts";
 import { silentLog, type Log } from "#lib/log.ts";
@@ -204,7 +205,9 @@ function logTo(onBug: (message: string, error: unknown) => void): Log {
     const { err } = context;
     const { cause } = err instanceof Error ? err : {};
     // Statements that the world holds back come too late.
-    const isOurs = [err, cause].some((one) => one instanceof ConnectionBroken || one instanceof DeadlineExceeded);
+    const isOurs = [err, cause].some(
+      (one) => one instanceof ConnectionBroken || one instanceof DeadlineExceeded,
+    );
     if (!isOurs) onBug(message, err);
   };
   return Object.assign(log, { error });

@@ -1,5 +1,6 @@
-// Async runs in a simulated world over a real database, seed by seed. A failing seed is printed with what happened to the
-// run; repeat it, or run as many as wanted, with `node server/sim/runs/run-seeds.ts <first> [count]`.
+// Async runs in a simulated world over a real database, seed by seed. A failing seed is printed
+// with what happened to the run; repeat it, or run as many as wanted, with `node
+// server/sim/runs/run-seeds.ts <first> [count]`.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { countOf, drawCases } from "#test/support/drawn-cases.ts";
@@ -14,7 +15,9 @@ import { runWorld } from "./world.ts";
 
 const events = 40;
 const knownSeeds = 5;
-/** A handful, so that the tests of all parts end in time on any machine; `series.ts` runs thousands. */
+/**
+ * A handful, so that the tests of all parts end in time on any machine; `series.ts` runs thousands.
+ */
 const newSeeds = countOf({ what: "new seeds", complete: 3, short: 1 });
 
 async function simDatabase(t: WithAfter): Promise<SimDatabase> {
@@ -40,8 +43,14 @@ test("known seeds break no promise, and all that may happen happens in them", as
   const database = await simDatabase(t);
   const total = new Map<string, number>();
   for (let seed = 1; seed <= knownSeeds; seed++) {
-    const { digest: _, timeout: _rare, refused: _seldom, ...usual } = await runWorld({ database, seed, events });
-    for (const [name, count] of Object.entries(usual)) total.set(name, (total.get(name) ?? 0) + count);
+    const {
+      digest: _,
+      timeout: _rare,
+      refused: _seldom,
+      ...usual
+    } = await runWorld({ database, seed, events });
+    for (const [name, count] of Object.entries(usual))
+      total.set(name, (total.get(name) ?? 0) + count);
   }
   for (const [name, count] of total) assert.ok(count > 0, `${name}: none`);
 });
@@ -55,7 +64,9 @@ test("seeds that nobody has tried break no promise", async (t) => {
     try {
       await runWorld({ database, ...drawn });
     } catch (error) {
-      throw new Error(`seed ${seed}: node server/sim/runs/run-seeds.ts ${seed} 1 ${drawn.events}`, { cause: error });
+      throw new Error(`seed ${seed}: node server/sim/runs/run-seeds.ts ${seed} 1 ${drawn.events}`, {
+        cause: error,
+      });
     }
   }
 });
@@ -70,12 +81,27 @@ test("a seed happens in the same way again, whatever happened before it", async 
 
 describe("a broken guard is noticed", () => {
   const mutations: readonly { mutation: Mutation; message: RegExp }[] = [
-    { mutation: "starts that came to nothing give their numbers back", message: /has start \d+ for the second time/ },
-    { mutation: "the epoch guard is taken out", message: /was written by .* with epoch \d+, but .* holds/ },
+    {
+      mutation: "starts that came to nothing give their numbers back",
+      message: /has start \d+ for the second time/,
+    },
+    {
+      mutation: "the epoch guard is taken out",
+      message: /was written by .* with epoch \d+, but .* holds/,
+    },
     { mutation: "lost runs are not taken over", message: /is stuck/ },
-    { mutation: "starts are written after sending", message: /was begun by a replica while it was written down as/ },
-    { mutation: "answers are acknowledged before their ends are stored", message: /was acknowledged before/ },
-    { mutation: "runs are accepted before they are stored", message: /was accepted, and is not stored/ },
+    {
+      mutation: "starts are written after sending",
+      message: /was begun by a replica while it was written down as/,
+    },
+    {
+      mutation: "answers are acknowledged before their ends are stored",
+      message: /was acknowledged before/,
+    },
+    {
+      mutation: "runs are accepted before they are stored",
+      message: /was accepted, and is not stored/,
+    },
   ];
   for (const { mutation, message } of drawCases(mutations, { what: "broken guards", max: 2 })) {
     test(`the simulation fails when ${mutation}`, async (t) => {

@@ -1,5 +1,6 @@
-// The simulated world of async runs: platforms over one real database, replicas, callers, and everything that goes wrong,
-// all drawn from one seed; and the promises, checked after everything that the database did.
+// The simulated world of async runs: platforms over one real database, replicas, callers, and
+// everything that goes wrong, all drawn from one seed; and the promises, checked after everything
+// that the database did.
 import { formatAddress } from "#drivers/address.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
 import { platformActor } from "#audit/record.ts";
@@ -73,7 +74,10 @@ class World {
   #runs = 0;
   #begun = 0;
   #isQuiet = false;
-  /** What is to be done between two steps: nothing of it may happen while a statement is carried out. */
+  /**
+   * What is to be done between two steps: nothing of it may happen while a statement is carried
+   * out.
+   */
   readonly #next: (() => Promise<void>)[] = [];
   readonly #appOf = new Map<RunId, RoutedApp>();
   readonly #keys = new Map<string, RunId>();
@@ -106,7 +110,14 @@ class World {
     for (const { state } of this.#ledger.runs.values()) if (isFinal(state)) ended[state]++;
     const { carriedOut: statements, broken: brokenConnections } = this.#gate;
     const { takenOver } = this.#ledger;
-    return { ...this.#counts, ...ended, takenOver, statements, brokenConnections, digest: this.#ledger.digest() };
+    return {
+      ...this.#counts,
+      ...ended,
+      takenOver,
+      statements,
+      brokenConnections,
+      digest: this.#ledger.digest(),
+    };
   }
 
   /** Nothing of it goes on, however it has ended. */
@@ -120,13 +131,15 @@ class World {
     const seeded = this.#seeded;
     await this.#database.stock();
     for (const keepsAnswers of [true, false]) await this.#addApp(keepsAnswers);
-    for (let number = 1; number <= seeded.integer(2, 3); number++) this.#startPlatform(`instance-${number}`);
+    for (let number = 1; number <= seeded.integer(2, 3); number++)
+      this.#startPlatform(`instance-${number}`);
     this.#gate.breakChance = seeded.pick([0, 0.01, 0.04]);
     for (let event = 0; event < events;) {
       await this.#database.stock();
       const draw = seeded.next();
       if (draw < 0.86 && this.#gate.isBusy) await this.#letThrough();
-      else if (draw < 0.93) await this.#advance(seeded.integer(1, seeded.chance(0.1) ? 2_000 : 200));
+      else if (draw < 0.93)
+        await this.#advance(seeded.integer(1, seeded.chance(0.1) ? 2_000 : 200));
       else {
         event++;
         await this.#happen();
@@ -228,7 +241,9 @@ class World {
     if (appId === undefined) return;
     this.#ledger.cancelAsked(runId);
     this.#ledger.tell(runId, "somebody wants it to be cancelled");
-    const asked = this.#seeded.pick(able).useCases.cancel({ projectId, appId, runId }, { actor: platformActor });
+    const asked = this.#seeded
+      .pick(able)
+      .useCases.cancel({ projectId, appId, runId }, { actor: platformActor });
     asked.catch((error: unknown) => {
       if (error instanceof Fault && error.code === "conflict") return;
       // A broken connection: the caller gets a 500 and may try again.
@@ -255,7 +270,8 @@ class World {
         onFault: (runId, code) => ledger.told(name, runId, `It ended with ${code}.`),
         onAcknowledged: (call) => ledger.acknowledged(name, call),
       },
-      onBug: (message, error) => ledger.expect(false, null, `${name} logged: ${message}: ${textOf(error)}`),
+      onBug: (message, error) =>
+        ledger.expect(false, null, `${name} logged: ${message}: ${textOf(error)}`),
     });
     this.#platforms.push(platform);
     // A start that fails ends the process, and whoever watches it starts it again.
@@ -268,7 +284,10 @@ class World {
     const isClean = platform.isDead;
     await platform.kill();
     if (this.#isQuiet || isClean) this.#startPlatform(platform.instanceId);
-    else this.#clock.after(this.#seeded.integer(0, 8_000), () => this.#startPlatform(platform.instanceId));
+    else
+      this.#clock.after(this.#seeded.integer(0, 8_000), () =>
+        this.#startPlatform(platform.instanceId),
+      );
   }
 
   async #kill(): Promise<void> {
@@ -291,7 +310,9 @@ class World {
     this.#counts.stalls++;
     const platform = this.#seeded.pick(able);
     platform.stall();
-    this.#clock.after(this.#seeded.integer(100, 12_000), () => this.#next.push(() => platform.wake(settled)));
+    this.#clock.after(this.#seeded.integer(100, 12_000), () =>
+      this.#next.push(() => platform.wake(settled)),
+    );
   }
 
   #setDatabaseClock(): void {
@@ -347,9 +368,10 @@ class World {
   }
 
   async #recordStop({ ready }: SimReplica): Promise<void> {
-    await this.#database.query("update public.replicas set state = 'stopped', stopped_at = now() where id = $1", [
-      ready.replicaId,
-    ]);
+    await this.#database.query(
+      "update public.replicas set state = 'stopped', stopped_at = now() where id = $1",
+      [ready.replicaId],
+    );
   }
 
   // The end.
@@ -369,8 +391,16 @@ class World {
     }
     for (let passedMs = 0; passedMs < afterglowMs; passedMs += 1_000) await this.#pass(1_000);
     for (const { name, proxy } of this.#platforms) {
-      this.#ledger.expect(proxy.openCount === 0, null, `${proxy.openCount} calls of ${name} are never over`);
-      this.#ledger.expect(proxy.holds === 0, null, `${name} holds ${proxy.holds} replicas for ever`);
+      this.#ledger.expect(
+        proxy.openCount === 0,
+        null,
+        `${proxy.openCount} calls of ${name} are never over`,
+      );
+      this.#ledger.expect(
+        proxy.holds === 0,
+        null,
+        `${name} holds ${proxy.holds} replicas for ever`,
+      );
     }
     this.#ledger.check();
     await this.#stopAll();
@@ -378,7 +408,8 @@ class World {
 
   async #stopAll(): Promise<void> {
     const stopping = new Set(this.#platforms);
-    for (const platform of this.#platforms) void platform.stop().then(() => stopping.delete(platform));
+    for (const platform of this.#platforms)
+      void platform.stop().then(() => stopping.delete(platform));
     for (let passedMs = 0; stopping.size > 0; passedMs += 100) {
       const names = [...stopping].map(({ name }) => name).join(", ");
       this.#ledger.expect(passedMs < 30_000, null, `${names} cannot be stopped`);

@@ -1,5 +1,6 @@
-// `node server/sim/scheduler/compare.ts`: plays every load to our scheduler, to Knative's rule and to the perfect line, prints the
-// table, and writes it to docs/benchmarks.md and the curves to docs/guides/scaling-curves.svg. With --no-write it only prints.
+// `node server/sim/scheduler/compare.ts`: plays every load to our scheduler, to Knative's rule and
+// to the perfect line, prints the table, and writes it to docs/benchmarks.md and the curves to
+// docs/guides/scaling-curves.svg. With --no-write it only prints.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";

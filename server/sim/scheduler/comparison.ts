@@ -8,7 +8,10 @@ import { perfectLine } from "./perfect-line.ts";
 import { play, type Played } from "./play.ts";
 
 /** What a contender made of a load. */
-export type Result = Pick<Played, "waitedSeconds" | "waitP99Ms" | "replicaSeconds" | "changes" | "curve">;
+export type Result = Pick<
+  Played,
+  "waitedSeconds" | "waitP99Ms" | "replicaSeconds" | "changes" | "curve"
+>;
 
 /** One load. `slipway` is set to Knative's target; `defaults` is an app that sets nothing. */
 export type Compared = {

@@ -1,4 +1,5 @@
-// What scales in the comparison, and the app that it scales: one release, no failures, a fixed time to start.
+// What scales in the comparison, and the app that it scales: one release, no failures, a fixed time
+// to start.
 import type { AppId } from "#lib/ids.ts";
 import type { ModelProxy } from "#test/support/model-proxy.ts";
 

@@ -73,7 +73,10 @@ export class Crowd {
       ({ state, endOrder, reason }) =>
         state === "stopped" && endOrder?.kind === "reclaimed" && reason !== reclaimedReason,
     );
-    return untold && `replica ${untold.replicaId} was reclaimed, and is said to have ended because: ${untold.reason}`;
+    return (
+      untold &&
+      `replica ${untold.replicaId} was reclaimed, and is said to have ended because: ${untold.reason}`
+    );
   }
 
   /** Nobody waits for what nobody has, and no protected replica for an interruptible one. */

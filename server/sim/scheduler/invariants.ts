@@ -1,4 +1,5 @@
-// What must hold in the simulated world: at every moment, when a replica is ended, and once everything has come to rest.
+// What must hold in the simulated world: at every moment, when a replica is ended, and once
+// everything has come to rest.
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import type { FakeDriver, FakeReplica } from "#test/support/fake-driver.ts";
@@ -23,9 +24,15 @@ export type Observed = {
   readonly crowd: Crowd | null;
   /** A person has stopped the app. */
   isStopped(appId: AppId): boolean;
-  /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
+  /**
+   * For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond`
+   * is false.
+   */
   beyondMs(isBeyond: boolean): number;
-  /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
+  /**
+   * For how long calls of the app have been waiting without any replica that takes calls; 0 when
+   * `isUnserved` is false.
+   */
   unservedMs(appId: AppId, isUnserved: boolean): number;
 };
 
@@ -34,7 +41,10 @@ export class Violation extends Error {
   override readonly name = "Violation";
 }
 
-/** Calls learn that no replica comes at the latest when a start has taken all its time, after one that failed. */
+/**
+ * Calls learn that no replica comes at the latest when a start has taken all its time, after one
+ * that failed.
+ */
 const waitMsMax = 150_000;
 const noticeMs = 30_000;
 /** A limit that was lowered, and a replica that comes from a trial, are seen at the next look. */
@@ -59,22 +69,46 @@ export function checkNow(world: Observed): void {
     );
     // At a limit calls wait for as long as the replicas of other apps are busy.
     const isUnserved =
-      world.replicasMax === null && world.crowd === null && isWaiting && view.ready(appId).length === 0;
+      world.replicasMax === null &&
+      world.crowd === null &&
+      isWaiting &&
+      view.ready(appId).length === 0;
     const unservedMs = world.unservedMs(appId, isUnserved);
-    expect(world, unservedMs <= waitMsMax, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
+    expect(
+      world,
+      unservedMs <= waitMsMax,
+      `calls of ${appId} wait for ${unservedMs} ms and no replica came`,
+    );
     const stopped = world.isStopped(appId) ? view.ready(appId)[0] : undefined;
-    expect(world, stopped === undefined, `calls of ${appId} go to ${stopped?.replicaId}, although it is stopped`);
-    const isStrange = (releaseId: ReleaseId): boolean => !world.served.has(releaseId) || refusedReleaseId === releaseId;
+    expect(
+      world,
+      stopped === undefined,
+      `calls of ${appId} go to ${stopped?.replicaId}, although it is stopped`,
+    );
+    const isStrange = (releaseId: ReleaseId): boolean =>
+      !world.served.has(releaseId) || refusedReleaseId === releaseId;
     const strange = view.ready(appId).find((ready) => isStrange(ready.releaseId));
-    expect(world, strange === undefined, `calls of ${appId} go to a release that is not to get any`);
+    expect(
+      world,
+      strange === undefined,
+      `calls of ${appId} go to a release that is not to get any`,
+    );
     const shares = view.shares(appId) ?? [];
     const sum = shares.reduce((all, { weight }) => all + weight, 0);
-    expect(world, shares.length === 0 || Math.abs(sum - 1) < 1e-6, `the shares of ${appId} sum to ${sum}`);
+    expect(
+      world,
+      shares.length === 0 || Math.abs(sum - 1) < 1e-6,
+      `the shares of ${appId} sum to ${sum}`,
+    );
   }
 }
 
 /** When a replica is asked to end, ends by itself, or is ended by force. */
-export function checkStop(world: Observed, replica: FakeReplica, how: "asked" | "exit" | "forced"): void {
+export function checkStop(
+  world: Observed,
+  replica: FakeReplica,
+  how: "asked" | "exit" | "forced",
+): void {
   const { replicaId } = replica.spec;
   expect(world, world.rows.rows.has(replicaId), `replica ${replicaId} has no row`);
   // A crash is nobody's order.
@@ -82,11 +116,19 @@ export function checkStop(world: Observed, replica: FakeReplica, how: "asked" | 
   const busy = world.platform.isAlive ? world.platform.proxy.running(replicaId) : 0;
   if (busy === 0) return;
   const drainingAt = world.rows.rows.get(replicaId)?.drainingAt ?? null;
-  expect(world, drainingAt !== null, `replica ${replicaId} was ended (${how}) without being drained`);
+  expect(
+    world,
+    drainingAt !== null,
+    `replica ${replicaId} was ended (${how}) without being drained`,
+  );
   const drainedMs = world.clock.now() - (drainingAt ?? 0);
   const graceMs = replica.spec.graceSeconds * 1000;
   const msMin = how === "asked" ? graceMs - Math.min(noticeMs, graceMs / 4) : graceMs;
-  expect(world, drainedMs >= msMin, `replica ${replicaId} with ${busy} calls was ended (${how}) after ${drainedMs} ms`);
+  expect(
+    world,
+    drainedMs >= msMin,
+    `replica ${replicaId} with ${busy} calls was ended (${how}) after ${drainedMs} ms`,
+  );
 }
 
 /** Without calls and faults for long: each app has its minimum, and rows and replicas agree. */
@@ -107,14 +149,29 @@ export function checkAtRest(world: Observed): void {
   for (const { appId, live, restarts = 0 } of world.routes) {
     const ofApp = alive.filter((row) => row.appId === appId);
     const outdated = ofApp.find((row) => row.restarts !== restarts);
-    expect(world, outdated === undefined, `replica ${outdated?.replicaId} has outlived a restart of its app`);
+    expect(
+      world,
+      outdated === undefined,
+      `replica ${outdated?.replicaId} has outlived a restart of its app`,
+    );
     const min = live?.settings.minReplicaCount ?? 0;
     if (world.replicasMax !== null || world.crowd !== null) continue;
     const isAtLeast =
-      ofApp.length === min && ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
-    const found = ofApp.map((row) => `${row.replicaId} ${row.state} of ${row.releaseId}`).join(", ");
-    expect(world, isAtLeast, `${appId} should rest at ${min} replicas of ${live?.releaseId}, but has [${found}]`);
-    expect(world, world.platform.proxy.demandOf(appId).waiting === 0, `a call of ${appId} waits at rest`);
+      ofApp.length === min &&
+      ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
+    const found = ofApp
+      .map((row) => `${row.replicaId} ${row.state} of ${row.releaseId}`)
+      .join(", ");
+    expect(
+      world,
+      isAtLeast,
+      `${appId} should rest at ${min} replicas of ${live?.releaseId}, but has [${found}]`,
+    );
+    expect(
+      world,
+      world.platform.proxy.demandOf(appId).waiting === 0,
+      `a call of ${appId} waits at rest`,
+    );
   }
   checkLimitAtRest(world, alive.length);
   const crowded = world.crowd?.violationAtRest(world);
@@ -129,7 +186,10 @@ export function checkAtRest(world: Observed): void {
   expect(world, world.driver.remains() === 0, "records of ended replicas were not forgotten");
 }
 
-/** Replicas that start or serve are within the project's limit, but for a moment, and for those that start. */
+/**
+ * Replicas that start or serve are within the project's limit, but for a moment, and for those that
+ * start.
+ */
 function checkLimit(world: Observed): void {
   const { replicasMax } = world;
   if (replicasMax === null) return;
@@ -147,15 +207,24 @@ function checkLimitAtRest(world: Observed, alive: number): void {
   const { replicasMax, routes, platform } = world;
   if (replicasMax === null) return;
   const min = routes.reduce((sum, { live }) => sum + (live?.settings.minReplicaCount ?? 0), 0);
-  expect(world, alive === Math.min(min, replicasMax), `${alive} replicas at rest of ${min}, where ${replicasMax} may`);
+  expect(
+    world,
+    alive === Math.min(min, replicasMax),
+    `${alive} replicas at rest of ${min}, where ${replicasMax} may`,
+  );
   if (min >= replicasMax) return;
   const waiting = routes.find(({ appId }) => platform.proxy.demandOf(appId).waiting > 0);
-  expect(world, waiting === undefined, `a call of ${waiting?.appId} waits at rest although there is a place`);
+  expect(
+    world,
+    waiting === undefined,
+    `a call of ${waiting?.appId} waits at rest although there is a place`,
+  );
 }
 
 /**
- * Replicas that start or serve never exceed the maximum of their release, but for a quarter, at least one, while those from
- * before a restart of the app are replaced; those being drained do not count.
+ * Replicas that start or serve never exceed the maximum of their release, but for a quarter, at
+ * least one, while those from before a restart of the app are replaced; those being drained do not
+ * count.
  */
 function checkCounts(world: Observed): void {
   const restarts = new Map(world.routes.map((route) => [route.appId, route.restarts ?? 0]));
@@ -171,14 +240,24 @@ function checkCounts(world: Observed): void {
     const release = [...world.rows.releases.values()].find((one) => one.releaseId === releaseId);
     const max = release?.settings.maxReplicaCount ?? 0;
     const surge = outdated > 0 ? Math.max(1, Math.floor(max / 4)) : 0;
-    expect(world, all <= max + surge, `${all} replicas of ${releaseId}, at most ${max + surge} allowed`);
-    expect(world, all - outdated <= max, `${all - outdated} new replicas of ${releaseId}, at most ${max} allowed`);
+    expect(
+      world,
+      all <= max + surge,
+      `${all} replicas of ${releaseId}, at most ${max + surge} allowed`,
+    );
+    expect(
+      world,
+      all - outdated <= max,
+      `${all - outdated} new replicas of ${releaseId}, at most ${max} allowed`,
+    );
   }
 }
 
 function expect(world: Observed, holds: boolean, what: string): void {
   if (holds) return;
-  throw new Violation(`${what} (${(world.clock.now() - VirtualClock.beginMs) / 1000} s after the beginning)`);
+  throw new Violation(
+    `${what} (${(world.clock.now() - VirtualClock.beginMs) / 1000} s after the beginning)`,
+  );
 }
 
 function sameMembers(left: readonly string[], right: readonly string[]): boolean {

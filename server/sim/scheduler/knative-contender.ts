@@ -1,11 +1,17 @@
-// Knative's contender: its rule, with replicas that take calls the moment they have started and one line for all of them,
-// which is the best that its activator does.
+// Knative's contender: its rule, with replicas that take calls the moment they have started and one
+// line for all of them, which is the best that its activator does.
 import type { ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { ModelProxy } from "#test/support/model-proxy.ts";
 import type { VirtualClock } from "#test/support/virtual-clock.ts";
 import { callsPerReplica, coldMs, lineLengthMax, loadAppId, type Contender } from "./contender.ts";
-import { knativeBegin, knativeDefaults, knativeTick, KnativeWindow, type KnativeSettings } from "./knative.ts";
+import {
+  knativeBegin,
+  knativeDefaults,
+  knativeTick,
+  KnativeWindow,
+  type KnativeSettings,
+} from "./knative.ts";
 
 type Pod = ReadyReplica & { readonly order: number; state: "starting" | "ready" | "draining" };
 
@@ -91,11 +97,16 @@ export class KnativeContender implements Contender {
     const kept = this.#kept();
     const readyCount = kept.filter(({ state }) => state === "ready").length;
     const means = { stable: this.#stable.mean, panic: this.#panic.mean };
-    const { desired, state } = knativeTick(this.#settings, this.#state, { now, ...means, readyCount });
+    const { desired, state } = knativeTick(this.#settings, this.#state, {
+      now,
+      ...means,
+      readyCount,
+    });
     this.#state = state;
     for (let count = kept.length; count < desired; count++) this.#start();
     const running = ({ replicaId }: Pod): number => this.proxy.running(replicaId);
-    // Kubernetes ends those first that are not ready, then the youngest; here those with the fewest calls, as with us.
+    // Kubernetes ends those first that are not ready, then the youngest; here those with the fewest
+    // calls, as with us.
     const first = kept.toSorted(
       (left, right) =>
         Number(left.state === "ready") - Number(right.state === "ready") ||
@@ -135,11 +146,16 @@ export class KnativeContender implements Contender {
 
   #forgetDrained(): void {
     const before = this.#pods.length;
-    this.#pods = this.#pods.filter(({ state, replicaId }) => state !== "draining" || this.proxy.running(replicaId) > 0);
+    this.#pods = this.#pods.filter(
+      ({ state, replicaId }) => state !== "draining" || this.proxy.running(replicaId) > 0,
+    );
     if (this.#pods.length < before) this.#show();
   }
 
   #show(): void {
-    this.#view.put(loadAppId, { ready: this.#pods.filter(({ state }) => state === "ready"), failure: undefined });
+    this.#view.put(loadAppId, {
+      ready: this.#pods.filter(({ state }) => state === "ready"),
+      failure: undefined,
+    });
   }
 }

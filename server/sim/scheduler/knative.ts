@@ -1,4 +1,5 @@
-// The rule of Knative's autoscaler (KPA), with its defaults: pure. Written from its published algorithm, for comparison only.
+// The rule of Knative's autoscaler (KPA), with its defaults: pure. Written from its published
+// algorithm, for comparison only.
 
 /** Settings, with the names of its config map. Times in seconds. */
 export type KnativeSettings = {
@@ -48,13 +49,21 @@ export const knativeBegin: KnativeState = {
 export function knativeTick(
   settings: KnativeSettings,
   state: KnativeState,
-  given: { readonly now: number; readonly stable: number; readonly panic: number; readonly readyCount: number },
+  given: {
+    readonly now: number;
+    readonly stable: number;
+    readonly panic: number;
+    readonly readyCount: number;
+  },
 ): { readonly desired: number; readonly state: KnativeState } {
   const { now } = given;
   const target = settings.callsPerReplica * settings.targetUtilization;
   const ready = Math.max(1, given.readyCount);
   const within = (count: number): number =>
-    Math.min(Math.max(count, Math.floor(ready / settings.scaleDownMax)), Math.ceil(settings.scaleUpMax * ready));
+    Math.min(
+      Math.max(count, Math.floor(ready / settings.scaleDownMax)),
+      Math.ceil(settings.scaleUpMax * ready),
+    );
   const stable = within(Math.ceil(given.stable / target));
   const panic = within(Math.ceil(given.panic / target));
   const isOver = Math.ceil(given.panic / target) / ready >= settings.panicThreshold;
@@ -66,19 +75,27 @@ export function knativeTick(
   }
   if (panicSince !== null) panicReplicasMax = Math.max(panicReplicasMax, stable, panic);
   const raw = panicSince === null ? stable : panicReplicasMax;
-  const spare = given.readyCount * settings.callsPerReplica - settings.targetBurstCapacity - given.panic;
+  const spare =
+    given.readyCount * settings.callsPerReplica - settings.targetBurstCapacity - given.panic;
   const bufferSince = spare < 0 ? (state.bufferSince ?? now) : null;
   const isIdle = raw === 0 && given.readyCount > 0;
   const inactiveSince = isIdle ? (state.inactiveSince ?? now) : null;
-  const isWaitOver = (since: number | null): boolean => since !== null && now - since >= settings.scaleToZeroGrace;
-  const mayGo = inactiveSince !== null && inactiveSince < now && (isWaitOver(inactiveSince) || isWaitOver(bufferSince));
+  const isWaitOver = (since: number | null): boolean =>
+    since !== null && now - since >= settings.scaleToZeroGrace;
+  const mayGo =
+    inactiveSince !== null &&
+    inactiveSince < now &&
+    (isWaitOver(inactiveSince) || isWaitOver(bufferSince));
   return {
     desired: isIdle && !mayGo ? 1 : raw,
     state: { panicSince, panicReplicasMax, inactiveSince, bufferSince },
   };
 }
 
-/** Means over the last seconds, of totals that are added second by second; a window that is not full yet is shorter. */
+/**
+ * Means over the last seconds, of totals that are added second by second; a window that is not full
+ * yet is shorter.
+ */
 export class KnativeWindow {
   readonly #seconds: number;
   #values: number[] = [];

@@ -1,4 +1,5 @@
-// The loads that scaling is compared under: an hour of calls each, drawn from a seed, so that every contender gets the same.
+// The loads that scaling is compared under: an hour of calls each, drawn from a seed, so that every
+// contender gets the same.
 import { Seeded } from "#test/support/seeded.ts";
 
 /** One call of a load. */
@@ -13,22 +14,34 @@ export type LoadShape = {
 
 /** How long each load lasts. */
 export const hourSeconds = 3600;
-/** Mean time that a call takes, drawn from an exponential distribution of at most ten times that. */
+/**
+ * Mean time that a call takes, drawn from an exponential distribution of at most ten times that.
+ */
 const meanMs = 1000;
 const durationMsMax = 10 * meanMs;
 /** Of the drawing by thinning: no load is above it. */
 const rateMax = 200;
 
 /** Between two seconds: from one rate to the other. */
-function line(second: number, [fromSecond, from]: readonly number[], [toSecond, to]: readonly number[]): number {
+function line(
+  second: number,
+  [fromSecond, from]: readonly number[],
+  [toSecond, to]: readonly number[],
+): number {
   const share = (second - (fromSecond ?? 0)) / ((toSecond ?? 1) - (fromSecond ?? 0));
   return (from ?? 0) + share * ((to ?? 0) - (from ?? 0));
 }
 
-/** Pseudo-random levels of the noisy load: each holds for 20 s and is between 10 and 70, now and then three times that. */
+/**
+ * Pseudo-random levels of the noisy load: each holds for 20 s and is between 10 and 70, now and
+ * then three times that.
+ */
 const levels = ((): readonly number[] => {
   const seeded = new Seeded(7);
-  return Array.from({ length: hourSeconds / 20 + 1 }, () => seeded.integer(10, 70) * (seeded.chance(0.05) ? 3 : 1));
+  return Array.from(
+    { length: hourSeconds / 20 + 1 },
+    () => seeded.integer(10, 70) * (seeded.chance(0.05) ? 3 : 1),
+  );
 })();
 
 /** All loads. */
@@ -70,7 +83,10 @@ export function callsOf({ callsPerSecond }: LoadShape, seed: number): readonly L
   const gapMs = (): number => -Math.log(1 - seeded.next()) * (1000 / rateMax);
   for (let atMs = gapMs(); atMs < hourSeconds * 1000; atMs += gapMs()) {
     if (seeded.next() * rateMax >= callsPerSecond(atMs / 1000)) continue;
-    calls.push({ atMs, durationMs: Math.min(durationMsMax, -Math.log(1 - seeded.next()) * meanMs) });
+    calls.push({
+      atMs,
+      durationMs: Math.min(durationMsMax, -Math.log(1 - seeded.next()) * meanMs),
+    });
   }
   return calls;
 }

@@ -1,4 +1,5 @@
-// Rows of replicas in memory, with the same rules as the table: which states a change may leave, one row an id.
+// Rows of replicas in memory, with the same rules as the table: which states a change may leave,
+// one row an id.
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type {
   AliveRow,
@@ -37,7 +38,8 @@ export class MemoryRows implements ReplicaRows {
   readonly #scaling = new Map<AppId, StoredScaling>();
 
   insert(row: NewReplicaRow): Promise<void> {
-    if (this.rows.has(row.replicaId)) return Promise.reject(new Error(`row ${row.replicaId} exists`));
+    if (this.rows.has(row.replicaId))
+      return Promise.reject(new Error(`row ${row.replicaId} exists`));
     const made: MemoryRow = {
       ...row,
       state: "starting",
@@ -59,18 +61,28 @@ export class MemoryRows implements ReplicaRows {
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
     const row = this.rows.get(replicaId);
     const isAllowed =
-      change.kind === "started" ? row?.state === "starting" : canMove(row?.state ?? "stopped", change.kind);
+      change.kind === "started"
+        ? row?.state === "starting"
+        : canMove(row?.state ?? "stopped", change.kind);
     if (row === undefined || !isAllowed) return Promise.resolve();
     const before = row.state;
     if (change.kind !== "started") row.state = change.kind;
     if (change.kind !== "stopped") row.lastKnownAt = Math.max(row.lastKnownAt, change.at);
     if (change.kind === "started") row.startedAt ??= change.at;
-    if (change.kind === "started" || change.kind === "ready") row.address = change.address ?? row.address;
+    if (change.kind === "started" || change.kind === "ready")
+      row.address = change.address ?? row.address;
     if (change.kind === "ready") row.readyAt = change.at;
     if (change.kind === "draining")
-      Object.assign(row, { drainingAt: change.at, endOrder: change.order, graceEndsAt: change.graceEndsAt });
+      Object.assign(row, {
+        drainingAt: change.at,
+        endOrder: change.order,
+        graceEndsAt: change.graceEndsAt,
+      });
     if (change.kind === "stopped")
-      Object.assign(row, { stoppedAt: Math.max(change.at, row.startedAt ?? change.at), reason: change.reason });
+      Object.assign(row, {
+        stoppedAt: Math.max(change.at, row.startedAt ?? change.at),
+        reason: change.reason,
+      });
     if (row.state !== before) this.onMove(row, before);
     return Promise.resolve();
   }
@@ -78,13 +90,15 @@ export class MemoryRows implements ReplicaRows {
   seen(heartbeats: readonly Heartbeat[]): Promise<void> {
     for (const { replicaId, at } of heartbeats) {
       const row = this.rows.get(replicaId);
-      if (row !== undefined && row.stoppedAt === null) row.lastKnownAt = Math.max(row.lastKnownAt, at);
+      if (row !== undefined && row.stoppedAt === null)
+        row.lastKnownAt = Math.max(row.lastKnownAt, at);
     }
     return Promise.resolve();
   }
 
   alive({ instanceId, name }: Backend): Promise<readonly AliveRow[]> {
-    const isOwn = ({ backend }: MemoryRow): boolean => backend.instanceId === instanceId && backend.name === name;
+    const isOwn = ({ backend }: MemoryRow): boolean =>
+      backend.instanceId === instanceId && backend.name === name;
     return Promise.resolve(this.#alive([...this.rows.values()].filter(isOwn)));
   }
 

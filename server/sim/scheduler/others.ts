@@ -1,4 +1,5 @@
-// What belongs to another platform: a replica on the same ground that no row tells of, and a row whose replica runs elsewhere.
+// What belongs to another platform: a replica on the same ground that no row tells of, and a row
+// whose replica runs elsewhere.
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
@@ -10,14 +11,24 @@ const besideUs = "beside-us" as ReplicaId;
 const elsewhere = "elsewhere" as ReplicaId;
 
 /** Adds both. */
-export function addOthers({ rows, driver }: { readonly rows: MemoryRows; readonly driver: FakeDriver }): void {
+export function addOthers({
+  rows,
+  driver,
+}: {
+  readonly rows: MemoryRows;
+  readonly driver: FakeDriver;
+}): void {
   const ids = {
     projectId: "p-0000000f" as ProjectId,
     appId: "p-0000000f-other" as AppId,
     releaseId: "release-of-another" as ReleaseId,
     buildId: "build-of-another" as BuildId,
   };
-  const release: StoredRelease = { ...ids, settings: settingsWith({ minReplicaCount: 1 }), artifact: { kind: "fake" } };
+  const release: StoredRelease = {
+    ...ids,
+    settings: settingsWith({ minReplicaCount: 1 }),
+    artifact: { kind: "fake" },
+  };
   const at = VirtualClock.beginMs;
   const row: MemoryRow = {
     ...ids,
@@ -58,5 +69,7 @@ export function harmDone({
   readonly driver: FakeDriver;
 }): string | undefined {
   if (driver.others.get(besideUs) !== true) return "a replica of another platform was ended";
-  return rows.rows.get(elsewhere)?.state === "ready" ? undefined : "the row of another platform's replica was changed";
+  return rows.rows.get(elsewhere)?.state === "ready"
+    ? undefined
+    : "the row of another platform's replica was changed";
 }

@@ -11,14 +11,29 @@ import { SimPlatform } from "./sim-platform.ts";
 import { callsPerReplica, coldMs, lineLengthMax, loadAppId, type Contender } from "./contender.ts";
 
 /** Scales an app with these settings. */
-export async function openOurs(clock: VirtualClock, changes: Partial<AppSettings>): Promise<Contender> {
+export async function openOurs(
+  clock: VirtualClock,
+  changes: Partial<AppSettings>,
+): Promise<Contender> {
   const projectId = "p-00000000" as ProjectId;
-  const settings = settingsWith({ maxReplicaCount: 2000, replicaConcurrency: callsPerReplica, ...changes });
+  const settings = settingsWith({
+    maxReplicaCount: 2000,
+    replicaConcurrency: callsPerReplica,
+    ...changes,
+  });
   const live = { releaseId: "release" as ReleaseId, buildId: "build" as BuildId, settings };
   const route: SchedulerRoute = { appId: loadAppId, projectId, live };
   const rows = new MemoryRows();
-  rows.releases.set(live.releaseId, { ...live, projectId, appId: loadAppId, artifact: { kind: "fake" } });
-  const driver = new FakeDriver({ clock, script: () => ({ ...goodScript, createMs: 50, readyMs: coldMs }) });
+  rows.releases.set(live.releaseId, {
+    ...live,
+    projectId,
+    appId: loadAppId,
+    artifact: { kind: "fake" },
+  });
+  const driver = new FakeDriver({
+    clock,
+    script: () => ({ ...goodScript, createMs: 50, readyMs: coldMs }),
+  });
   const platform = new SimPlatform({
     clock,
     driver,
@@ -29,7 +44,9 @@ export async function openOurs(clock: VirtualClock, changes: Partial<AppSettings
     onRetire: () => undefined,
     routes: { byAppId: () => route, all: () => [route], onChange: () => () => undefined },
     probe: ({ address }) =>
-      Promise.resolve(driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." }),
+      Promise.resolve(
+        driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." },
+      ),
   });
   const { proxy } = platform;
   driver.busy = (replicaId) => proxy.running(replicaId);

@@ -1,5 +1,5 @@
-// Times in which the backend of the simulated world answers nothing. Their draws are their own, so that the rest of the world is
-// what it was.
+// Times in which the backend of the simulated world answers nothing. Their draws are their own, so
+// that the rest of the world is what it was.
 import type { FakeDriver } from "#test/support/fake-driver.ts";
 import { Seeded } from "#test/support/seeded.ts";
 import type { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -47,6 +47,8 @@ export class Outages {
     const beganAt = clock.now() - (clock.monotonicMs() - driver.currentOutage.sinceMs);
     const isOwn = ({ backend }: MemoryRow): boolean => backend.instanceId === driver.instanceId;
     const late = [...rows.rows.values()].find((row) => isOwn(row) && row.createdAt > beganAt);
-    return late === undefined ? undefined : `replica ${late.replicaId} was started while the backend did not answer`;
+    return late === undefined
+      ? undefined
+      : `replica ${late.replicaId} was started while the backend did not answer`;
   }
 }

@@ -1,5 +1,6 @@
-// The perfect line: an oracle that knows each call in advance. No call waits, and it starts each replica exactly early enough.
-// No scaler that makes no call wait can do with fewer replica-seconds.
+// The perfect line: an oracle that knows each call in advance. No call waits, and it starts each
+// replica exactly early enough. No scaler that makes no call wait can do with fewer
+// replica-seconds.
 import { hourSeconds, type LoadCall } from "./load-shapes.ts";
 
 /** Replica-seconds of the oracle, and how many replicas it has in each second. */
@@ -8,8 +9,8 @@ export type PerfectLine = { readonly replicaSeconds: number; readonly curve: rea
 type Span = { readonly fromMs: number; readonly toMs: number };
 
 /**
- * Replica k is wanted while more than k - 1 replicas' worth of calls run. It starts `coldMs` before, and stays through a gap
- * that is shorter than another start.
+ * Replica k is wanted while more than k - 1 replicas' worth of calls run. It starts `coldMs`
+ * before, and stays through a gap that is shorter than another start.
  */
 export function perfectLine(
   calls: readonly LoadCall[],

@@ -40,7 +40,8 @@ export async function play(
   sample();
   await clock.advance((hourSeconds + tailSeconds) * 1000);
   await Promise.all([contender.stop(), clock.advance(10_000)]);
-  if (waits.length !== calls.length) throw new Error(`${waits.length} of ${calls.length} calls began`);
+  if (waits.length !== calls.length)
+    throw new Error(`${waits.length} of ${calls.length} calls began`);
   return resultOf(waits, counts);
 }
 

@@ -1,5 +1,6 @@
-// What must hold across restarts of the platform, seen from outside: pauses between failed starts grow on, a cooldown neither
-// begins anew nor is cut short. What was found out just before a kill may be lost, so nothing is expected of that.
+// What must hold across restarts of the platform, seen from outside: pauses between failed starts
+// grow on, a cooldown neither begins anew nor is cut short. What was found out just before a kill
+// may be lost, so nothing is expected of that.
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import type { ReplicaState } from "#scheduler/replica-state.ts";
@@ -19,7 +20,9 @@ export type Watched = {
   note(check: () => void): void;
 };
 
-/** `isExternal`: the last start failed for a reason outside the release, which counts as no failure. */
+/**
+ * `isExternal`: the last start failed for a reason outside the release, which counts as no failure.
+ */
 type Failing = { readonly count: number; readonly failedAt: number; readonly isExternal?: boolean };
 type Drained = { readonly idleMs: number; readonly cooldownMs: number; readonly others: number };
 
@@ -69,7 +72,8 @@ export class RestartWatch {
     }
     for (const { appId } of this.#world.routes) {
       if ((this.#activeAt.get(appId) ?? 0) > this.#endsAt - lostMs) this.#activeAt.delete(appId);
-      if ((this.#idleSince.get(appId) ?? now) > this.#endsAt - knownMs) this.#idleSince.set(appId, now);
+      if ((this.#idleSince.get(appId) ?? now) > this.#endsAt - knownMs)
+        this.#idleSince.set(appId, now);
     }
     this.#beganAt = now;
     this.#endsAt = Number.POSITIVE_INFINITY;
@@ -108,7 +112,8 @@ export class RestartWatch {
     const keptMs = cooldownPeriodSeconds * 1000 + slackMs;
     if (now - (this.#idleSince.get(appId) ?? now) <= keptMs) return;
     const ofLive = [...this.#world.rows.rows.values()].filter(
-      ({ releaseId, state }) => releaseId === live.releaseId && (state === "starting" || state === "ready"),
+      ({ releaseId, state }) =>
+        releaseId === live.releaseId && (state === "starting" || state === "ready"),
     );
     // Those that replace others are beyond what is needed for a while.
     if (ofLive.some((row) => row.restarts < restarts)) return;
@@ -124,21 +129,28 @@ export class RestartWatch {
     const { count, isExternal = false } = failing;
     if (count === 0 && !isExternal) return;
     const passedMs = row.createdAt - failing.failedAt;
-    const pauseMs = jitter * (isExternal ? pauseFirstMs : Math.min(pauseMsMax, pauseFirstMs * 2 ** (count - 1)));
+    const pauseMs =
+      jitter * (isExternal ? pauseFirstMs : Math.min(pauseMsMax, pauseFirstMs * 2 ** (count - 1)));
     if (passedMs >= pauseMs || passedMs > forgetMs) return;
-    this.#fail(`a start of ${row.releaseId} follows ${passedMs} ms after ${failing.count} failed in a row`);
+    this.#fail(
+      `a start of ${row.releaseId} follows ${passedMs} ms after ${failing.count} failed in a row`,
+    );
   }
 
   #moved(row: MemoryRow, before: ReplicaState): void {
     const failed = this.#failing.get(row.releaseId);
-    if (row.state === "ready" && failed !== undefined) this.#failing.set(row.releaseId, { ...failed, count: 0 });
+    if (row.state === "ready" && failed !== undefined)
+      this.#failing.set(row.releaseId, { ...failed, count: 0 });
     if (row.state === "draining" && before === "ready") this.#noteDrain(row);
     if (row.state !== "stopped") return;
     this.#checkDrain(row);
     const now = this.#world.clock.now();
-    // Those that an earlier platform began may have failed while nobody looked; those that began side by side count once.
+    // Those that an earlier platform began may have failed while nobody looked; those that began
+    // side by side count once.
     const isCounted =
-      before === "starting" && row.createdAt >= Math.max(this.#beganAt, failed?.failedAt ?? 0) && now < this.#endsAt;
+      before === "starting" &&
+      row.createdAt >= Math.max(this.#beganAt, failed?.failedAt ?? 0) &&
+      now < this.#endsAt;
     if (isCounted && this.#isLive(row)) {
       const isExternal = row.reason?.startsWith(noRoom) === true;
       const count = (failed?.count ?? 0) + (isExternal ? 0 : 1);
@@ -155,20 +167,32 @@ export class RestartWatch {
     if (activeAt === undefined || isRollingOut || !this.#isLive(row)) return;
     const all = [...this.#world.rows.rows.values()];
     // Rows follow what happens: one that is ready may not be written down as such yet.
-    const up = new Set(this.#world.driver.running().flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])));
+    const up = new Set(
+      this.#world.driver
+        .running()
+        .flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])),
+    );
     const others = all.filter(
       ({ replicaId, releaseId, state }) =>
-        releaseId === row.releaseId && (state === "ready" || (state === "starting" && up.has(replicaId))),
+        releaseId === row.releaseId &&
+        (state === "ready" || (state === "starting" && up.has(replicaId))),
     ).length;
     const cooldownMs = 1000 * (this.#route(row.appId)?.live?.settings.cooldownPeriodSeconds ?? 0);
-    this.#drained.set(row.replicaId, { idleMs: this.#world.clock.now() - activeAt, cooldownMs, others });
+    this.#drained.set(row.replicaId, {
+      idleMs: this.#world.clock.now() - activeAt,
+      cooldownMs,
+      others,
+    });
   }
 
   #checkDrain({ replicaId, reason }: MemoryRow): void {
     const drained = this.#drained.get(replicaId);
-    if (drained === undefined || reason !== "It was no longer needed." || drained.others > 0) return;
+    if (drained === undefined || reason !== "It was no longer needed." || drained.others > 0)
+      return;
     if (drained.idleMs >= drained.cooldownMs) return;
-    this.#fail(`replica ${replicaId} was ended ${drained.idleMs} ms after the last call, within its cooldown`);
+    this.#fail(
+      `replica ${replicaId} was ended ${drained.idleMs} ms after the last call, within its cooldown`,
+    );
   }
 
   #isLive({ appId, releaseId }: MemoryRow): boolean {

@@ -1,5 +1,5 @@
-// What must hold while calls move from one release to another: nothing that serves is ended before others can carry its
-// calls, and all releases together stay within what an app may have.
+// What must hold while calls move from one release to another: nothing that serves is ended before
+// others can carry its calls, and all releases together stay within what an app may have.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
@@ -48,10 +48,16 @@ export class RollOutWatch {
     // Others may need what this one has.
     if (replicasMax !== null || crowd !== null) return;
     if (this.#world.isUnready(replicaId) || row.restarts < (route.restarts ?? 0)) return;
-    const listed = new Set(this.#world.platform.view.ready(route.appId).map((ready) => ready.replicaId));
+    const listed = new Set(
+      this.#world.platform.view.ready(route.appId).map((ready) => ready.replicaId),
+    );
     if (!listed.has(replicaId)) return;
     // Rows follow what happens: one that is ready may not be written down as such yet.
-    const up = new Set(this.#world.driver.running().flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])));
+    const up = new Set(
+      this.#world.driver
+        .running()
+        .flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])),
+    );
     // Those of a release that has just been promoted are listed at the end of this turn.
     const served = [route.live?.releaseId, route.rollOut?.release.releaseId];
     const left = [...rows.rows.values()].filter(
@@ -77,20 +83,31 @@ export class RollOutWatch {
       const count = left.filter((row) => row.releaseId === releaseId).length;
       const min = Math.ceil(needed * (1 - rollOut.share / 100) - 1e-9);
       if (count < min)
-        this.#fail(`a replica of ${releaseId} was ended: ${count} serve where ${min} are needed for its share`);
+        this.#fail(
+          `a replica of ${releaseId} was ended: ${count} serve where ${min} are needed for its share`,
+        );
       return;
     }
     // Each carries its part of all calls; what leaves is rounded down.
     const parts = left.map((row) => {
       const next = rollOut?.release;
       return (
-        1 / Math.max(1, neededOf(row.releaseId === next?.releaseId ? next.settings : live.settings, running + waiting))
+        1 /
+        Math.max(
+          1,
+          neededOf(
+            row.releaseId === next?.releaseId ? next.settings : live.settings,
+            running + waiting,
+          ),
+        )
       );
     });
     const carried = parts.reduce((sum, part) => sum + part, 0);
     const isEnough = needed === 0 || (left.length > 0 && carried + 1 / needed > 1 - 1e-9);
     if (!isEnough)
-      this.#fail(`a replica of ${releaseId} was ended: ${left.length} serve, fewer than needed for its share`);
+      this.#fail(
+        `a replica of ${releaseId} was ended: ${left.length} serve, fewer than needed for its share`,
+      );
   }
 
   /** After each event. */
@@ -100,8 +117,12 @@ export class RollOutWatch {
       const alive = [...rows.rows.values()].filter(
         (row) => row.appId === appId && (row.state === "starting" || row.state === "ready"),
       );
-      const served = alive.filter(({ releaseId }) => [live?.releaseId, rollOut?.release.releaseId].includes(releaseId));
-      const maxima = [live, rollOut?.release].map((release) => release?.settings.maxReplicaCount ?? 0);
+      const served = alive.filter(({ releaseId }) =>
+        [live?.releaseId, rollOut?.release.releaseId].includes(releaseId),
+      );
+      const maxima = [live, rollOut?.release].map(
+        (release) => release?.settings.maxReplicaCount ?? 0,
+      );
       const surge = countWhileMoving(Math.max(...maxima)) - Math.max(...maxima);
       const isRestarting = alive.some((row) => row.restarts < restarts);
       const max = Math.max(...maxima) + surge * (isRestarting ? 2 : 1);

@@ -1,6 +1,7 @@
-// Runs one seed of the simulation: `node server/sim/scheduler/run-seed.ts <seed> [steps] [limited] [stopping]
-// [failing] [crowded]`; `limited`: at the limit of a project; `stopping`: people stop and start apps; `failing`: most starts fail;
-// `crowded`: all apps share a small pool, and some are protected.
+// Runs one seed of the simulation: `node server/sim/scheduler/run-seed.ts <seed> [steps] [limited]
+// [stopping] [failing] [crowded]`; `limited`: at the limit of a project; `stopping`: people stop
+// and start apps; `failing`: most starts fail; `crowded`: all apps share a small pool, and some are
+// protected.
 import { runWorld } from "./world.ts";
 
 const [seed = "1", steps = "80", ...kind] = process.argv.slice(2);

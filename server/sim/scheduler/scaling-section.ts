@@ -28,13 +28,21 @@ export function scalingSection(all: readonly Compared[]): string {
   for (const compared of all) {
     for (const who of contenders) {
       const { waitedSeconds, waitP99Ms, replicaSeconds, changes } = compared[who];
-      const numbers = [`${waitedSeconds.toFixed(0)} s`, `${waitP99Ms.toFixed(0)} ms`, replicaSeconds.toFixed(0)];
+      const numbers = [
+        `${waitedSeconds.toFixed(0)} s`,
+        `${waitP99Ms.toFixed(0)} ms`,
+        replicaSeconds.toFixed(0),
+      ];
       const cells = [...numbers, who === "perfect" ? "–" : changes.toFixed(0)];
-      lines.push(`| ${who === "slipway" ? compared.shape.name : ""} | ${names[who]} | ${cells.join(" | ")} |`);
+      lines.push(
+        `| ${who === "slipway" ? compared.shape.name : ""} | ${names[who]} | ${cells.join(" | ")} |`,
+      );
     }
   }
-  const sum = (who: (typeof contenders)[number], field: "waitedSeconds" | "replicaSeconds"): number =>
-    all.reduce((total, compared) => total + compared[who][field], 0);
+  const sum = (
+    who: (typeof contenders)[number],
+    field: "waitedSeconds" | "replicaSeconds",
+  ): number => all.reduce((total, compared) => total + compared[who][field], 0);
   const waited = sum("slipway", "waitedSeconds") / sum("knative", "waitedSeconds");
   const replicas = sum("slipway", "replicaSeconds") / sum("knative", "replicaSeconds");
   lines.push(

@@ -1,4 +1,5 @@
-// Scaling against Knative's rule and the perfect line, for an hour of each load, and the rule and the line themselves.
+// Scaling against Knative's rule and the perfect line, for an hour of each load, and the rule and
+// the line themselves.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +8,13 @@ import { ahead } from "#test/support/ahead.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
 import { compareLoad, means, seeds, type Compared } from "./comparison.ts";
 import { curvesSvg } from "./curves-svg.ts";
-import { knativeBegin, knativeDefaults, knativeTick, KnativeWindow, type KnativeState } from "./knative.ts";
+import {
+  knativeBegin,
+  knativeDefaults,
+  knativeTick,
+  KnativeWindow,
+  type KnativeState,
+} from "./knative.ts";
 import { callsOf, hourSeconds, loadShapes } from "./load-shapes.ts";
 import { perfectLine } from "./perfect-line.ts";
 
@@ -27,13 +34,21 @@ for (const { name, result } of played) {
   test(`${name}: callers wait no longer than with Knative's rule, and replicas cost no more`, () => {
     const compared = result();
     const { slipway, knative, perfect } = compared;
-    const said = JSON.stringify(compared, (key, value: unknown) => (key === "curve" ? undefined : value));
+    const said = JSON.stringify(compared, (key, value: unknown) =>
+      key === "curve" ? undefined : value,
+    );
     assert.ok(slipway.waitedSeconds <= knative.waitedSeconds, said);
     assert.ok(slipway.replicaSeconds <= knative.replicaSeconds, said);
     assert.ok(perfect.replicaSeconds < slipway.replicaSeconds, said);
     const [waited = 0, replicas = 0] = documented(name);
-    assert.ok(Math.abs(replicas / slipway.replicaSeconds - 1) < 0.05, `node server/sim/scheduler/compare.ts: ${said}`);
-    assert.ok(Math.abs(waited - slipway.waitedSeconds) < 0.3 * slipway.waitedSeconds, `the same: ${said}`);
+    assert.ok(
+      Math.abs(replicas / slipway.replicaSeconds - 1) < 0.05,
+      `node server/sim/scheduler/compare.ts: ${said}`,
+    );
+    assert.ok(
+      Math.abs(waited - slipway.waitedSeconds) < 0.3 * slipway.waitedSeconds,
+      `the same: ${said}`,
+    );
   });
 }
 
@@ -68,7 +83,9 @@ test("a load has its calls in order, at its rate, the same for the same seed", (
     const calls = callsOf(shape, 5);
     assert.deepEqual(calls, callsOf(shape, 5));
     assert.ok(calls.every(({ atMs }, index) => atMs >= (calls[index - 1]?.atMs ?? 0)));
-    const expected = Array.from({ length: hourSeconds }, (_, second) => shape.callsPerSecond(second));
+    const expected = Array.from({ length: hourSeconds }, (_, second) =>
+      shape.callsPerSecond(second),
+    );
     const ratio = calls.length / expected.reduce((sum, one) => sum + one, 0);
     assert.ok(ratio > 0.97 && ratio < 1.03, `${shape.name}: ${ratio}`);
   }
@@ -102,14 +119,24 @@ test("Knative's rule: the stable mean by 70 %, panic from twice the ready ones, 
   assert.deepEqual(ticks([{ stable: 21, panic: 21, ready: 3 }]), [3]);
   assert.deepEqual(ticks([{ stable: 10, panic: 42, ready: 3 }]), [6], "6 of 3 are panic");
   const calm = { stable: 7, panic: 7, ready: 6 };
-  const after = ticks([{ stable: 10, panic: 42, ready: 3 }, ...Array.from({ length: 31 }, () => calm)]);
-  assert.deepEqual([after.at(-2), after.at(-1)], [6, 3], "60 s later it ends, and the number falls to half at most");
+  const after = ticks([
+    { stable: 10, panic: 42, ready: 3 },
+    ...Array.from({ length: 31 }, () => calm),
+  ]);
+  assert.deepEqual(
+    [after.at(-2), after.at(-1)],
+    [6, 3],
+    "60 s later it ends, and the number falls to half at most",
+  );
 });
 
 test("Knative's rule: an idle one is marked inactive first, and goes then where the activator has long been there", () => {
   const idle = { stable: 0, panic: 0, ready: 1 };
   const busy = { stable: 1, panic: 1, ready: 1 };
-  assert.deepEqual(ticks([...Array.from({ length: 15 }, () => busy), idle, idle]).slice(-3), [1, 1, 0]);
+  assert.deepEqual(
+    ticks([...Array.from({ length: 15 }, () => busy), idle, idle]).slice(-3),
+    [1, 1, 0],
+  );
   const long = ticks([idle, ...Array.from({ length: 16 }, () => idle)]);
   assert.deepEqual([long.indexOf(0), long[14]], [15, 1], "without that, after the grace of 30 s");
 });

@@ -1,5 +1,6 @@
-// One process of the platform in the simulation: a scheduler with a model of the proxy. It can be killed at any moment:
-// nothing of it goes on after that, and what was under way outside of it comes to whatever end it comes to.
+// One process of the platform in the simulation: a scheduler with a model of the proxy. It can be
+// killed at any moment: nothing of it goes on after that, and what was under way outside of it
+// comes to whatever end it comes to.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newRunId, type ReplicaId } from "#lib/ids.ts";
@@ -73,13 +74,15 @@ export class SimPlatform {
       probe,
     });
     this.proxy.connect(this.view, (appId) => this.scheduler.nudge(appId));
-    this.proxy.onBroken = (replicaId) => void this.scheduler.brokeOff({ replicaId, runId: newRunId(), sinceMs: 0 });
+    this.proxy.onBroken = (replicaId) =>
+      void this.scheduler.brokeOff({ replicaId, runId: newRunId(), sinceMs: 0 });
   }
 
   #occupancy({ mutation, onRetire }: PlatformParts): Occupancy {
     const { proxy } = this;
     return {
-      running: (replicaId) => (mutation === "busy replicas look idle" ? 0 : proxy.running(replicaId)),
+      running: (replicaId) =>
+        mutation === "busy replicas look idle" ? 0 : proxy.running(replicaId),
       retire: (replicaId) => {
         onRetire(replicaId);
         proxy.retire(replicaId);
@@ -128,7 +131,9 @@ export class SimPlatform {
     const { instanceId } = driver;
     const list = async (): Promise<readonly OwnedReplica[]> => {
       const all = await driver.list();
-      return mutation === "labels of others are not seen" ? all.map((one) => ({ ...one, instanceId })) : all;
+      return mutation === "labels of others are not seen"
+        ? all.map((one) => ({ ...one, instanceId }))
+        : all;
     };
     const mortalSink = (sink: ReplicaSink): ReplicaSink => ({
       event: (event) => this.isAlive && sink.event(event),
@@ -158,17 +163,24 @@ export class SimPlatform {
 
   #mortalRows(rows: MemoryRows, mutation: Mutation | null): ReplicaRows {
     const isJudged = mutation === "rows of others are taken for its own";
-    const isDropped = (kind: string): boolean => kind === "stopped" && mutation === "ends are not recorded";
+    const isDropped = (kind: string): boolean =>
+      kind === "stopped" && mutation === "ends are not recorded";
     return {
       insert: (row) =>
-        this.#ifAlive(() => (mutation === "starts are not recorded" ? Promise.resolve() : rows.insert(row))),
+        this.#ifAlive(() =>
+          mutation === "starts are not recorded" ? Promise.resolve() : rows.insert(row),
+        ),
       change: (replicaId, change) =>
-        this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
+        this.#ifAlive(() =>
+          isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change),
+        ),
       seen: (heartbeats) => this.#ifAlive(() => rows.seen(heartbeats)),
       alive: (backend) =>
         this.#ifAlive(async () => {
           const alive = isJudged ? await rows.aliveOfAll() : await rows.alive(backend);
-          return mutation === "orders to end are forgotten" ? alive.map((row) => ({ ...row, endOrder: null })) : alive;
+          return mutation === "orders to end are forgotten"
+            ? alive.map((row) => ({ ...row, endOrder: null }))
+            : alive;
         }),
       countOthers: (backend) => this.#ifAlive(() => rows.countOthers(backend)),
       scaling: () => this.#ifAlive(async () => forgotten(await rows.scaling(), mutation)),
@@ -178,12 +190,25 @@ export class SimPlatform {
   }
 }
 
-function forgotten(rows: readonly StoredScaling[], mutation: Mutation | null): readonly StoredScaling[] {
-  if (mutation === "failed starts are forgotten") return rows.map((row) => ({ ...row, release_id: null }));
-  return mutation === "cooldowns are forgotten" ? rows.filter((row) => row.release_id !== null) : rows;
+function forgotten(
+  rows: readonly StoredScaling[],
+  mutation: Mutation | null,
+): readonly StoredScaling[] {
+  if (mutation === "failed starts are forgotten")
+    return rows.map((row) => ({ ...row, release_id: null }));
+  return mutation === "cooldowns are forgotten"
+    ? rows.filter((row) => row.release_id !== null)
+    : rows;
 }
 
 function demandFor(proxy: ModelProxy, mutation: Mutation | null): DemandSource {
   if (mutation !== "waiting calls are not seen") return proxy;
-  return { demandOf: (appId): Demand => ({ ...proxy.demandOf(appId), running: 0, waiting: 0, lastActiveAtMs: null }) };
+  return {
+    demandOf: (appId): Demand => ({
+      ...proxy.demandOf(appId),
+      running: 0,
+      waiting: 0,
+      lastActiveAtMs: null,
+    }),
+  };
 }

@@ -1,4 +1,5 @@
-// Settings of simulated apps: what scaling depends on is drawn, the rest is as the defaults have it.
+// Settings of simulated apps: what scaling depends on is drawn, the rest is as the defaults have
+// it.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import type { Seeded } from "#test/support/seeded.ts";

@@ -84,7 +84,10 @@ const mutations: readonly {
   { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
   { mutation: "outages are not seen", message: /while the backend did not answer/ },
   { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
-  { mutation: "waiting calls are not seen", message: /no replica came|waits at rest|within its cooldown/ },
+  {
+    mutation: "waiting calls are not seen",
+    message: /no replica came|waits at rest|within its cooldown/,
+  },
   { mutation: "starts are not recorded", message: /has no row|without a row/ },
   { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
   { mutation: "restarts are not seen", message: /has outlived a restart/ },
@@ -99,10 +102,20 @@ const mutations: readonly {
   { mutation: "labels of others are not seen", message: /replica of another platform/ },
 ];
 
-const broken: { readonly mutation: Mutation; readonly message: RegExp; readonly found: () => Violation | undefined }[] =
-  [];
-for (const { mutation, message, ...kind } of drawCases(mutations, { what: "broken guards", max: 3 })) {
-  broken.push({ mutation, message, found: await ahead(() => firstViolation({ mutation, ...kind })) });
+const broken: {
+  readonly mutation: Mutation;
+  readonly message: RegExp;
+  readonly found: () => Violation | undefined;
+}[] = [];
+for (const { mutation, message, ...kind } of drawCases(mutations, {
+  what: "broken guards",
+  max: 3,
+})) {
+  broken.push({
+    mutation,
+    message,
+    found: await ahead(() => firstViolation({ mutation, ...kind })),
+  });
 }
 
 test("no seed breaks a promise where most starts fail", () => {
@@ -135,7 +148,8 @@ describe("a broken guard is noticed", () => {
 });
 
 function allHappen(total: Partial<WorldReport>): void {
-  for (const [name, count] of Object.entries(total)) assert.ok(count > seeds / 4, `${name}: only ${count}`);
+  for (const [name, count] of Object.entries(total))
+    assert.ok(count > seeds / 4, `${name}: only ${count}`);
 }
 
 async function runSeeds(kind: {
@@ -158,7 +172,8 @@ async function runSeeds(kind: {
   for (let seed = 1; seed <= seeds; seed++) {
     try {
       const report = await runWorld({ seed, steps, ...kind });
-      for (const name of Object.keys(total) as (keyof WorldReport)[]) total[name] = (total[name] ?? 0) + report[name];
+      for (const name of Object.keys(total) as (keyof WorldReport)[])
+        total[name] = (total[name] ?? 0) + report[name];
     } catch (error) {
       throw new Error(`seed ${seed} with ${steps} steps${kindOf(kind)}`, { cause: error });
     }

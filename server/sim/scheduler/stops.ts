@@ -1,5 +1,5 @@
-// The apps that people have stopped in the simulated world. Its draws are its own, so that worlds without stops are what
-// they were.
+// The apps that people have stopped in the simulated world. Its draws are its own, so that worlds
+// without stops are what they were.
 import type { AppId } from "#lib/ids.ts";
 import type { AppStop } from "#scheduler/allowance.ts";
 import { Seeded } from "#test/support/seeded.ts";
@@ -23,7 +23,9 @@ export class Stops {
   }
 
   of(appId: AppId): AppStop | undefined {
-    return this.#stopped.has(appId) ? { code: "app_stopped", reason: "The app is stopped." } : undefined;
+    return this.#stopped.has(appId)
+      ? { code: "app_stopped", reason: "The app is stopped." }
+      : undefined;
   }
 
   /** Now and then stops one of the apps, or starts it again; true when it did. */

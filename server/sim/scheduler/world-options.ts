@@ -5,7 +5,10 @@ export type WorldOptions = {
   readonly seed: number;
   readonly steps: number;
   readonly mutation?: Mutation;
-  /** The apps are of a project that may have a bounded number of replicas, which changes from time to time. */
+  /**
+   * The apps are of a project that may have a bounded number of replicas, which changes from time
+   * to time.
+   */
   readonly isLimited?: boolean;
   /** Apps are stopped and started by people from time to time. */
   readonly isStopping?: boolean;

@@ -1,5 +1,6 @@
-// The simulated world: apps with random settings, calls, deploys, crashes, faults and restarts of the platform, all drawn
-// from one seed, and the promises of the scheduler, checked after everything that happens.
+// The simulated world: apps with random settings, calls, deploys, crashes, faults and restarts of
+// the platform, all drawn from one seed, and the promises of the scheduler, checked after
+// everything that happens.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
@@ -82,10 +83,13 @@ export class World {
     this.#mutation = options.mutation ?? null;
     this.#limits = new Seeded(options.seed);
     this.#exitsEarly = options.isFailing === true ? 0.8 : 0.08;
-    this.#stops = new Stops(options.isStopping === true ? options.seed + 1 : null, (appId, isStopped) => {
-      if (isStopped) this.#watch.stopped(appId);
-      for (const listener of this.#listeners) listener(appId);
-    });
+    this.#stops = new Stops(
+      options.isStopping === true ? options.seed + 1 : null,
+      (appId, isStopped) => {
+        if (isStopped) this.#watch.stopped(appId);
+        for (const listener of this.#listeners) listener(appId);
+      },
+    );
     if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
     this.crowd = options.isCrowded === true ? new Crowd(options.seed + 2) : null;
     const pools = this.crowd === null ? {} : { pools: this.crowd.pools };
@@ -104,7 +108,10 @@ export class World {
     this.driver.onAsked = (replica) => this.note(() => checkStop(this, replica, "asked"));
   }
 
-  /** For how long calls of the app have been waiting without any replica that takes calls; 0 when `isUnserved` is false. */
+  /**
+   * For how long calls of the app have been waiting without any replica that takes calls; 0 when
+   * `isUnserved` is false.
+   */
   unservedMs(appId: AppId, isUnserved: boolean): number {
     const nowMs = this.clock.monotonicMs();
     if (!isUnserved) {
@@ -123,7 +130,10 @@ export class World {
 
   readonly isStopped = (appId: AppId): boolean => this.#stops.has(appId);
 
-  /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
+  /**
+   * For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond`
+   * is false.
+   */
   beyondMs(isBeyond: boolean): number {
     const nowMs = this.clock.monotonicMs();
     this.#beyondSinceMs = isBeyond ? (this.#beyondSinceMs ?? nowMs) : null;
@@ -169,7 +179,9 @@ export class World {
     if (violation !== undefined) throw new Violation(violation);
   }
 
-  /** Checks run in the middle of things; the first violation is kept and thrown between two timers. */
+  /**
+   * Checks run in the middle of things; the first violation is kept and thrown between two timers.
+   */
   note(check: () => void): void {
     try {
       check();
@@ -230,7 +242,11 @@ export class World {
     const route = this.#seeded.pick(this.routes);
     const release = this.#addRelease(route);
     const { signal } = new AbortController();
-    const trial = platform.scheduler.tryRelease(release, { signal, deadlineMs: 60_000, onLine: () => undefined });
+    const trial = platform.scheduler.tryRelease(release, {
+      signal,
+      deadlineMs: 60_000,
+      onLine: () => undefined,
+    });
     void trial.then((outcome) => {
       if (!outcome.ok) return;
       this.clock.after(this.#seeded.integer(0, 100), () => {
@@ -247,7 +263,11 @@ export class World {
     this.served.add(release.releaseId);
     const step = (share: number): void => {
       const route = this.#routes.get(release.appId);
-      if (route === undefined || (share > 20 && route.rollOut?.release.releaseId !== release.releaseId)) return;
+      if (
+        route === undefined ||
+        (share > 20 && route.rollOut?.release.releaseId !== release.releaseId)
+      )
+        return;
       if (share > 100 || !this.#hasFaults) {
         this.#promote(release);
         return;
@@ -268,7 +288,8 @@ export class World {
 
   #change(route: SchedulerRoute): void {
     const before = this.#routes.get(route.appId)?.live?.releaseId;
-    if (before !== undefined && before !== route.live?.releaseId) this.#previous.set(route.appId, before);
+    if (before !== undefined && before !== route.live?.releaseId)
+      this.#previous.set(route.appId, before);
     this.#routes.set(route.appId, route);
     this.#watch.promoted(route.appId);
     for (const listener of this.#listeners) listener(route.appId);
@@ -332,14 +353,16 @@ export class World {
       routes,
       allowance: {
         limitsOf: () => ({ name: "The plan", replicasMax: this.#replicasMax, gpusMax: null }),
-        stopOf: (_projectId, appId) => (this.#mutation === "stops are not seen" ? undefined : this.#stops.of(appId)),
+        stopOf: (_projectId, appId) =>
+          this.#mutation === "stops are not seen" ? undefined : this.#stops.of(appId),
         onChange: (listener) => {
           this.#changeLimit = listener;
           return () => (this.#changeLimit = () => undefined);
         },
       },
       probe: ({ address }) => {
-        const isUp = this.driver.answers(address) && !this.#unready.has(tcpAddress(address).host as ReplicaId);
+        const isUp =
+          this.driver.answers(address) && !this.#unready.has(tcpAddress(address).host as ReplicaId);
         return Promise.resolve(isUp ? { ok: true } : { ok: false, reason: "It does not answer." });
       },
       mutation: this.#mutation,
@@ -349,18 +372,27 @@ export class World {
 
   #seenRoute(appId: AppId): SchedulerRoute | undefined {
     const route = this.#routes.get(appId);
-    if (this.#mutation === "restarts are not seen" && route !== undefined) return { ...route, restarts: 0 };
+    if (this.#mutation === "restarts are not seen" && route !== undefined)
+      return { ...route, restarts: 0 };
     if (this.#mutation === "releases that leave are not kept" && route !== undefined) {
       return { ...route, refusedReleaseId: this.#previous.get(appId) ?? null };
     }
     if (this.#mutation === "a roll-out gets all calls at once" && route?.rollOut) {
       return { ...route, rollOut: { ...route.rollOut, share: 100 } };
     }
-    if (this.#mutation !== "one replica above the maximum" || route === undefined || route.live === null) return route;
+    if (
+      this.#mutation !== "one replica above the maximum" ||
+      route === undefined ||
+      route.live === null
+    )
+      return route;
     const { settings } = route.live;
     return {
       ...route,
-      live: { ...route.live, settings: { ...settings, maxReplicaCount: settings.maxReplicaCount + 1 } },
+      live: {
+        ...route.live,
+        settings: { ...settings, maxReplicaCount: settings.maxReplicaCount + 1 },
+      },
     };
   }
 
@@ -397,11 +429,16 @@ export class World {
 
   #script(): StartScript {
     const seeded = this.#seeded;
-    const isFaulty = (probability: number): boolean => this.#hasFaults && seeded.chance(probability);
+    const isFaulty = (probability: number): boolean =>
+      this.#hasFaults && seeded.chance(probability);
     const createMs = seeded.integer(1, 200);
-    const refusal = isFaulty(0.05) ? ({ kind: "no_capacity", reason: "There is no room for it." } as const) : null;
+    const refusal = isFaulty(0.05)
+      ? ({ kind: "no_capacity", reason: "There is no room for it." } as const)
+      : null;
     const readyMs = isFaulty(0.03) ? null : seeded.integer(1, seeded.chance(0.1) ? 40_000 : 2000);
-    const exit = isFaulty(this.#exitsEarly) ? { afterMs: (createMs + (readyMs ?? createMs)) / 2, exitCode: 1 } : null;
+    const exit = isFaulty(this.#exitsEarly)
+      ? { afterMs: (createMs + (readyMs ?? createMs)) / 2, exitCode: 1 }
+      : null;
     const isStubborn = isFaulty(0.05);
     const pendingMs = isFaulty(0.1) ? seeded.integer(1, 20_000) : 0;
     return { ...goodScript, createMs, refusal, readyMs, exit, isStubborn, pendingMs };

@@ -10,7 +10,11 @@ export type PersonRow = Selectable<Tables["people"]>;
 
 /** The person with the address (any case), or undefined. */
 export function personByEmail(db: Db, email: string): Promise<PersonRow | undefined> {
-  return db.selectFrom("people").selectAll().where("email", "=", email.toLowerCase()).executeTakeFirst();
+  return db
+    .selectFrom("people")
+    .selectAll()
+    .where("email", "=", email.toLowerCase())
+    .executeTakeFirst();
 }
 
 /** The person's role in the project while their session lasts; undefined: none. No locks. */
@@ -35,9 +39,17 @@ export function insertPerson(tx: Db, row: Insertable<Tables["people"]>): Promise
 }
 
 /** Lets a person sign in with a password; fails when they already have one. */
-export async function insertPassword(tx: Db, row: { personId: string; passwordHash: string }): Promise<void> {
+export async function insertPassword(
+  tx: Db,
+  row: { personId: string; passwordHash: string },
+): Promise<void> {
   const { personId, passwordHash } = row;
-  const account = { id: randomUUID(), person_id: personId, provider_id: "credential", account_id: personId };
+  const account = {
+    id: randomUUID(),
+    person_id: personId,
+    provider_id: "credential",
+    account_id: personId,
+  };
   await tx
     .insertInto("person_accounts")
     .values({ ...account, password_hash: passwordHash })

@@ -1,10 +1,14 @@
-// A token account as shown to people: its name and rights, whether it can be used, and its latest tokens. Pure.
+// A token account as shown to people: its name and rights, whether it can be used, and its latest
+// tokens. Pure.
 import { must } from "#lib/assert.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { rightsOf, type Rights } from "./rights.ts";
 import type { AccountRows, TokenRow } from "./token-store.ts";
 
-/** active: valid now; expired: past its end; revoked: ended early. An account has the best state of its tokens. */
+/**
+ * active: valid now; expired: past its end; revoked: ended early. An account has the best state of
+ * its tokens.
+ */
 export type TokenState = "active" | "expired" | "revoked";
 
 export type LastUse = { readonly at: Date; readonly address: string | null };
@@ -34,7 +38,10 @@ export function isActive(row: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs
 }
 
 /** For rows with at least one token. */
-export function accountView({ accountId, createdAt, tokens }: AccountRows, nowMs: number): AccountView {
+export function accountView(
+  { accountId, createdAt, tokens }: AccountRows,
+  nowMs: number,
+): AccountView {
   const newest = must(tokens[0], "an account has a token");
   const views = tokens.map((row) => tokenView(row, nowMs));
   const states = new Set(views.map((view) => view.state));
@@ -60,8 +67,20 @@ function bestOf(states: ReadonlySet<TokenState>): TokenState {
 }
 
 function tokenView(row: TokenRow, nowMs: number): TokenView {
-  const { id, created_at: createdAt, expires_at: expiresAt, last_used_at: at, last_used_address: address } = row;
-  return { id, state: stateOf(row, nowMs), createdAt, expiresAt, lastUse: at === null ? null : { at, address } };
+  const {
+    id,
+    created_at: createdAt,
+    expires_at: expiresAt,
+    last_used_at: at,
+    last_used_address: address,
+  } = row;
+  return {
+    id,
+    state: stateOf(row, nowMs),
+    createdAt,
+    expiresAt,
+    lastUse: at === null ? null : { at, address },
+  };
 }
 
 function stateOf(row: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs: number): TokenState {

@@ -1,5 +1,6 @@
-// Authenticates requests at the API and the proxy: finds a token's owner, limits failed tries, and notes when and from where
-// valid tokens were used. A token known to be valid keeps working even if its address has sent many bad ones.
+// Authenticates requests at the API and the proxy: finds a token's owner, limits failed tries, and
+// notes when and from where valid tokens were used. A token known to be valid keeps working even if
+// its address has sent many bad ones.
 import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";
 import type { Fault } from "#lib/fault.ts";
@@ -29,7 +30,11 @@ export class Authenticator {
   }) {
     this.#check = parts.check;
     this.#uses = parts.uses;
-    this.#failed = new RateLimit({ max: parts.failedPerMinute, clock: parts.clock, text: tooManyBad });
+    this.#failed = new RateLimit({
+      max: parts.failedPerMinute,
+      clock: parts.clock,
+      text: tooManyBad,
+    });
   }
 
   /** Answers at once; undefined when only `check` can tell. Touches no database. */
@@ -37,7 +42,9 @@ export class Authenticator {
     const caller = this.#check.cached(token);
     if (caller === null) return this.#refuse(token, address);
     if (caller !== undefined) return this.#admit(caller, address);
-    return this.#check.wasValid(token) ? undefined : (this.#failed.refusal(networkOf(address)) ?? undefined);
+    return this.#check.wasValid(token)
+      ? undefined
+      : (this.#failed.refusal(networkOf(address)) ?? undefined);
   }
 
   /** Rejects when the database does not answer. */
@@ -53,7 +60,10 @@ export class Authenticator {
     return caller;
   }
 
-  /** An ended token of ours is counted by its own id, so that other clients behind the same gateway are not affected. */
+  /**
+   * An ended token of ours is counted by its own id, so that other clients behind the same gateway
+   * are not affected.
+   */
   #refuse(token: string, address: string): Fault | null {
     const key = this.#check.endedId(token) ?? networkOf(address);
     const refusal = this.#failed.refusal(key);

@@ -1,5 +1,5 @@
-// Reads a caller's present rights: cached rights may be up to a second old, and a request takes time. Code that grants rights
-// reads the caller again within its transaction.
+// Reads a caller's present rights: cached rights may be up to a second old, and a request takes
+// time. Code that grants rights reads the caller again within its transaction.
 import type { Permission } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -7,8 +7,15 @@ import { roleIn } from "./account-store.ts";
 import type { Caller } from "./caller.ts";
 import { tokenById } from "./token-store.ts";
 
-/** The caller with their present rights in the project: none when their session, membership or token has ended. No locks. */
-export async function currentCaller(db: Db, caller: Caller, projectId: ProjectId | null): Promise<Caller> {
+/**
+ * The caller with their present rights in the project: none when their session, membership or token
+ * has ended. No locks.
+ */
+export async function currentCaller(
+  db: Db,
+  caller: Caller,
+  projectId: ProjectId | null,
+): Promise<Caller> {
   if (caller.kind === "person") {
     const role = projectId === null ? undefined : await roleIn(db, { ...caller, projectId });
     const roles = projectId === null || role === undefined ? [] : ([[projectId, role]] as const);

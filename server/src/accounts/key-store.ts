@@ -6,7 +6,9 @@ import type { Tables } from "#store/tables.ts";
 export type SigningKeyRow = Selectable<Tables["signing_keys"]>;
 
 /** A key, and the number of valid tokens with a row that it signed. */
-export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & { readonly validTokens: number };
+export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & {
+  readonly validTokens: number;
+};
 
 /** All signing keys that were not withdrawn, newest first. */
 export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
@@ -42,7 +44,10 @@ export async function countedKeys(db: Db, now: Date): Promise<CountedKey[]> {
 }
 
 /** Adds a signing key. */
-export async function insertSigningKey(tx: Db, row: Insertable<Tables["signing_keys"]>): Promise<void> {
+export async function insertSigningKey(
+  tx: Db,
+  row: Insertable<Tables["signing_keys"]>,
+): Promise<void> {
   await tx.insertInto("signing_keys").values(row).execute();
 }
 
@@ -59,12 +64,16 @@ export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<
 }
 
 /**
- * Marks a retired key withdrawn, erases its private half and keeps the public one, sealed; false when no key can be withdrawn
- * under this id.
+ * Marks a retired key withdrawn, erases its private half and keeps the public one, sealed; false
+ * when no key can be withdrawn under this id.
  */
 export async function markWithdrawn(
   tx: Db,
-  { keyId, at, publicSealed }: { readonly keyId: string; readonly at: Date; readonly publicSealed: string | null },
+  {
+    keyId,
+    at,
+    publicSealed,
+  }: { readonly keyId: string; readonly at: Date; readonly publicSealed: string | null },
 ): Promise<boolean> {
   return await changeOne(tx)`
     update signing_keys set withdrawn_at = ${at}, private_key_sealed = '', withdrawn_public_sealed = ${publicSealed}

@@ -1,7 +1,13 @@
-// The keys that sign tokens: RSA pairs whose private half is sealed in the database. One key signs; retired keys still verify.
-// The JWKS of public keys is derived from the sealed halves, so that write access to the database alone is not enough to plant
-// a key.
-import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes, type KeyObject } from "node:crypto";
+// The keys that sign tokens: RSA pairs whose private half is sealed in the database. One key signs;
+// retired keys still verify. The JWKS of public keys is derived from the sealed halves, so that
+// write access to the database alone is not enough to plant a key.
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair,
+  randomBytes,
+  type KeyObject,
+} from "node:crypto";
 import { promisify } from "node:util";
 import type { JSONWebKeySet, JWK } from "jose";
 import { must } from "#lib/assert.ts";
@@ -48,10 +54,14 @@ export class SigningKeys {
     this.#rows = new Map(rows.map((one) => [one.id, one]));
     this.#public = new Map(rows.map((row) => [row.id, publicHalf(row.id, this.#openPrivate(row))]));
     this.#withdrawn = new Map(
-      withdrawn.map(({ id, sealed }) => [id, createPublicKey(this.#open(sealed, withdrawnKeyContext(id)))]),
+      withdrawn.map(({ id, sealed }) => [
+        id,
+        createPublicKey(this.#open(sealed, withdrawnKeyContext(id))),
+      ]),
     );
     const row = rows.find((candidate) => candidate.retired_at === null);
-    this.#current = row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
+    this.#current =
+      row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
   }
 
   /** The key that signs new tokens. */
@@ -71,12 +81,18 @@ export class SigningKeys {
     return this.#public.get(keyId)?.key;
   }
 
-  /** The public half of a withdrawn key, or undefined: its signatures are no longer valid, but were ours. */
+  /**
+   * The public half of a withdrawn key, or undefined: its signatures are no longer valid, but were
+   * ours.
+   */
   withdrawn(keyId: string): KeyObject | undefined {
     return this.#withdrawn.get(keyId);
   }
 
-  /** What remains of a key after its withdrawal: its public half, sealed; null when there is no such key. */
+  /**
+   * What remains of a key after its withdrawal: its public half, sealed; null when there is no such
+   * key.
+   */
   sealedForWithdrawal(keyId: string): string | null {
     const key = this.verifier(keyId);
     if (key === undefined) return null;
@@ -89,7 +105,10 @@ export class SigningKeys {
     return { keys: [...this.#public.values()].map(({ jwk }) => jwk) };
   }
 
-  /** Creates a new key that signs from now on, and retires the others, which still verify. Call `load` after the commit. */
+  /**
+   * Creates a new key that signs from now on, and retires the others, which still verify. Call
+   * `load` after the commit.
+   */
   async rotate(tx: Db, by: By): Promise<SigningKey> {
     const id = randomBytes(8).toString("hex");
     const { privateKey, publicKey } = await generatePair("rsa", { modulusLength: modulusBits });

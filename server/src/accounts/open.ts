@@ -16,12 +16,15 @@ export async function openSigningKeys({ db, sealer, clock }: Foundation): Promis
 }
 
 /**
- * Opens the token check, which the API and the proxy share, and the API's use cases for tokens and keys. `people` looks up
- * the sessions of people.
+ * Opens the token check, which the API and the proxy share, and the API's use cases for tokens and
+ * keys. `people` looks up the sessions of people.
  */
 export function openTokens(
   settings: { readonly failedTokensPerMinute: number },
-  parts: Foundation & { readonly keys: SigningKeys; readonly people: NonNullable<TokenCheckOptions["people"]> },
+  parts: Foundation & {
+    readonly keys: SigningKeys;
+    readonly people: NonNullable<TokenCheckOptions["people"]>;
+  },
 ) {
   const { db, sealer, keys, notifications, clock, log, lifecycle, people } = parts;
   const check = new TokenCheck({ db, keys, notifications, clock, people });
@@ -30,7 +33,12 @@ export function openTokens(
   uses.start();
   lifecycle.onClose("uses of tokens", () => uses.stop());
   return {
-    tokens: new Authenticator({ check, uses, failedPerMinute: settings.failedTokensPerMinute, clock }),
+    tokens: new Authenticator({
+      check,
+      uses,
+      failedPerMinute: settings.failedTokensPerMinute,
+      clock,
+    }),
     tokenUseCases: new TokenUseCases({ db, keys, clock }),
     keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
     requestKeys: new RequestKeys({ db, sealer, clock, log }),

@@ -1,4 +1,5 @@
-// The keys of gates that give each person the same share of something, however many projects they own.
+// The keys of gates that give each person the same share of something, however many projects they
+// own.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -15,11 +16,15 @@ const projectsMax = 10_000;
 
 /** Asks the database once in a while for each project. */
 export function ownerKeys({ db, clock }: { readonly db: Db; readonly clock: Clock }): OwnerKeyOf {
-  const known = new LruMap<ProjectId, { readonly key: string; readonly untilMs: number }>(projectsMax);
+  const known = new LruMap<ProjectId, { readonly key: string; readonly untilMs: number }>(
+    projectsMax,
+  );
   return async (projectId) => {
     const found = known.get(projectId);
     if (found !== undefined && found.untilMs > clock.monotonicMs()) return found.key;
-    const row = await readRow<{ readonly key: string }>(db)`select ${ownerKey(sql`${projectId}::text`)} as key`;
+    const row = await readRow<{ readonly key: string }>(
+      db,
+    )`select ${ownerKey(sql`${projectId}::text`)} as key`;
     const key = row?.key ?? projectId;
     known.set(projectId, { key, untilMs: clock.monotonicMs() + freshMs });
     return key;

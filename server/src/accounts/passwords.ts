@@ -1,4 +1,5 @@
-// Passwords of people: stored as scrypt hashes that include their parameters, so that these can be raised later.
+// Passwords of people: stored as scrypt hashes that include their parameters, so that these can be
+// raised later.
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
@@ -17,7 +18,10 @@ const hashesMax = 2;
 /** This many take some seconds; in a longer queue, callers would give up. */
 const waitingMax = 60;
 
-/** Limits concurrent hashing, so that a client with very many tries cannot exhaust memory and processors. */
+/**
+ * Limits concurrent hashing, so that a client with very many tries cannot exhaust memory and
+ * processors.
+ */
 export function passwordGate(): Gate {
   const text = "Too many people are signing in at the moment; try again in a few seconds.";
   const refusal = (): Fault => new Fault("unavailable", text, { retryAfterSeconds: 3 });
@@ -30,7 +34,10 @@ export async function hashPassword(password: string): Promise<string> {
   return format(salt, await derive(password, { salt, cost }));
 }
 
-/** A hash that matches no password, available at once; comparing with it takes as long as with any other. */
+/**
+ * A hash that matches no password, available at once; comparing with it takes as long as with any
+ * other.
+ */
 export function nobodysHash(): string {
   return format(randomBytes(16), randomBytes(hashBytes));
 }

@@ -41,7 +41,12 @@ test("an inference token calls apps of its project and does nothing else", () =>
 });
 
 test("no role reaches into another project; an operator's token reaches everywhere", () => {
-  const owner = { kind: "service_account" as const, role: "owner" as const, permissions: null, ...inProject };
+  const owner = {
+    kind: "service_account" as const,
+    role: "owner" as const,
+    permissions: null,
+    ...inProject,
+  };
   const operator = { kind: "operator" as const };
   for (const permission of permissions) {
     assert.equal(allows(owner, permission, "p-00000002"), false);
@@ -60,7 +65,12 @@ test("a service account whose row names no role may do nothing", () => {
 
 test("a service account with chosen permissions has these and no others, whatever its role says", () => {
   const chosen = new Set<Permission>(["logs.read", "apps.read"]);
-  const caller = { kind: "service_account" as const, role: "owner" as const, permissions: chosen, ...inProject };
+  const caller = {
+    kind: "service_account" as const,
+    role: "owner" as const,
+    permissions: chosen,
+    ...inProject,
+  };
   assert.deepEqual(
     permissions.filter((permission) => allows(caller, permission, "p-00000001")),
     ["apps.read", "logs.read"],
@@ -83,13 +93,20 @@ test("a person has in each project the role that they have there", () => {
 
 test("nobody gives a role that allows what they may not: admins give neither owner nor billing", () => {
   const given = (role: Role): Role[] =>
-    roles.filter((other) => mayGive({ kind: "person", roles: new Map([["p-00000001", role]]) }, other, "p-00000001"));
+    roles.filter((other) =>
+      mayGive({ kind: "person", roles: new Map([["p-00000001", role]]) }, other, "p-00000001"),
+    );
   assert.deepEqual(given("owner"), roles);
   assert.deepEqual(given("admin"), ["admin", "member"]);
   assert.deepEqual(given("member"), ["member"]);
   assert.deepEqual(given("billing"), ["billing"]);
   const chosen = new Set<Permission>(["members.write"]);
-  const account = { kind: "service_account" as const, role: null, permissions: chosen, ...inProject };
+  const account = {
+    kind: "service_account" as const,
+    role: null,
+    permissions: chosen,
+    ...inProject,
+  };
   assert.deepEqual(
     roles.filter((role) => mayGive(account, role, "p-00000001")),
     [],

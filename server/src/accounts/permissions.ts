@@ -21,24 +21,32 @@ type Bearer =
     }
   | { readonly kind: "person"; readonly roles: ReadonlyMap<string, Role> };
 
-/** True when the caller may do this in the project (null: in none). Operators may do everything everywhere. */
+/**
+ * True when the caller may do this in the project (null: in none). Operators may do everything
+ * everywhere.
+ */
 export function allows(caller: Bearer, permission: Permission, projectId: string | null): boolean {
   if (caller.kind === "operator") return true;
   if (projectId === null || !belongsTo(caller, projectId)) return false;
   if (caller.kind === "inference") return inferencePermissions.has(permission);
-  if (caller.kind === "service_account" && caller.permissions !== null) return caller.permissions.has(permission);
+  if (caller.kind === "service_account" && caller.permissions !== null)
+    return caller.permissions.has(permission);
   const role = caller.kind === "person" ? caller.roles.get(projectId) : caller.role;
   return role !== undefined && role !== null && rolePermissions[role].has(permission);
 }
 
 /**
- * True when the caller may do everything in the project that the role allows: nobody grants or removes a right that they lack.
+ * True when the caller may do everything in the project that the role allows: nobody grants or
+ * removes a right that they lack.
  */
 export function mayGive(caller: Bearer, role: Role, projectId: string): boolean {
   return [...rolePermissions[role]].every((permission) => allows(caller, permission, projectId));
 }
 
-/** True when the token belongs to the project, or the person is a member of it; operators belong to none. */
+/**
+ * True when the token belongs to the project, or the person is a member of it; operators belong to
+ * none.
+ */
 export function belongsTo(caller: Bearer, projectId: string): boolean {
   if (caller.kind === "operator") return false;
   return caller.kind === "person" ? caller.roles.has(projectId) : caller.projectId === projectId;

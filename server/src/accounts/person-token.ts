@@ -1,5 +1,5 @@
-// Access tokens of people: short-lived JWTs, signed like all others, that name a person and one of their sessions. Their rights
-// are looked up, so that they end with the session.
+// Access tokens of people: short-lived JWTs, signed like all others, that name a person and one of
+// their sessions. Their rights are looked up, so that they end with the session.
 import { Secret } from "#lib/secret.ts";
 import type { PersonCaller } from "./caller.ts";
 import type { SigningKey } from "./keys.ts";
@@ -10,10 +10,19 @@ export const personTokenSeconds = 4 * 3600;
 
 /** Signs an access token. It is only valid while the session is. */
 export async function signPersonToken(
-  wanted: Pick<PersonCaller, "personId" | "sessionId" | "email"> & { readonly key: SigningKey; readonly nowMs: number },
+  wanted: Pick<PersonCaller, "personId" | "sessionId" | "email"> & {
+    readonly key: SigningKey;
+    readonly nowMs: number;
+  },
 ): Promise<Secret> {
   const { key, personId, sessionId, email } = wanted;
   const issuedAt = Math.floor(wanted.nowMs / 1000);
-  const claims = { sub: personId, sid: sessionId, email, iat: issuedAt, exp: issuedAt + personTokenSeconds };
+  const claims = {
+    sub: personId,
+    sid: sessionId,
+    email,
+    iat: issuedAt,
+    exp: issuedAt + personTokenSeconds,
+  };
   return new Secret(await signClaims(claims, key));
 }

@@ -1,5 +1,5 @@
-// Rows of projects and of everything that ends with them. A deleted project's row stays; of the reading functions, only
-// `isProject` sees it.
+// Rows of projects and of everything that ends with them. A deleted project's row stays; of the
+// reading functions, only `isProject` sees it.
 import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
@@ -15,7 +15,10 @@ export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefin
 
 /** True for the id of a project, deleted or not. */
 export async function isProject(db: Db, id: ProjectId): Promise<boolean> {
-  return (await db.selectFrom("projects").select("id").where("id", "=", id).executeTakeFirst()) !== undefined;
+  return (
+    (await db.selectFrom("projects").select("id").where("id", "=", id).executeTakeFirst()) !==
+    undefined
+  );
 }
 
 /** All projects, oldest first, at most `limit`. */
@@ -27,13 +30,17 @@ export function projectRows(db: Db, limit: number): Promise<ProjectRow[]> {
 /** The existing ones of these projects, oldest first. */
 export function projectsByIds(db: Db, ids: readonly ProjectId[]): Promise<ProjectRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
-  const rows = db.selectFrom("projects").selectAll().where("deleted_at", "is", null).where("id", "in", ids);
+  const rows = db
+    .selectFrom("projects")
+    .selectAll()
+    .where("deleted_at", "is", null)
+    .where("id", "in", ids);
   return rows.orderBy("created_at").orderBy("id").execute();
 }
 
 /**
- * The project, or undefined if it is deleted or never existed. Locks its row until the transaction ends, which serializes
- * changes to the project's parts. Lock it before any other row.
+ * The project, or undefined if it is deleted or never existed. Locks its row until the transaction
+ * ends, which serializes changes to the project's parts. Lock it before any other row.
  */
 export function tryLockProject(tx: Tx, id: ProjectId): Promise<ProjectRow | undefined> {
   return liveProject(tx, id).forNoKeyUpdate().executeTakeFirst();
@@ -80,13 +87,20 @@ export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void
 
 /** In how many projects the person is an owner. */
 export async function countOwned(tx: Db, personId: string): Promise<number> {
-  const rows = tx.selectFrom("members").where("person_id", "=", personId).where("role", "=", "owner");
+  const rows = tx
+    .selectFrom("members")
+    .where("person_id", "=", personId)
+    .where("role", "=", "owner");
   return await countRows(rows);
 }
 
 /** Ends all memberships of the project; returns the ids of their people. */
 export async function removeMembers(tx: Tx, id: ProjectId): Promise<string[]> {
-  const rows = await tx.deleteFrom("members").where("project_id", "=", id).returning("person_id").execute();
+  const rows = await tx
+    .deleteFrom("members")
+    .where("project_id", "=", id)
+    .returning("person_id")
+    .execute();
   return rows.map((row) => row.person_id);
 }
 
@@ -98,12 +112,14 @@ export async function removeInvitations(tx: Tx, id: ProjectId): Promise<void> {
 /** Revokes all tokens of the project; returns those that were not yet revoked. */
 export async function revokeProjectTokens(tx: Tx, id: ProjectId, at: Date): Promise<TokenId[]> {
   const rows = tx.updateTable("tokens").set({ revoked_at: at }).where("project_id", "=", id);
-  return (await rows.where("revoked_at", "is", null).returning("id").execute()).map((row) => row.id);
+  return (await rows.where("revoked_at", "is", null).returning("id").execute()).map(
+    (row) => row.id,
+  );
 }
 
 /**
- * Erases secrets that only the project's apps could use and nobody may read any more, and addresses that give files of its
- * storage or take some.
+ * Erases secrets that only the project's apps could use and nobody may read any more, and addresses
+ * that give files of its storage or take some.
  */
 export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
   for (const table of [

@@ -17,8 +17,8 @@ export async function findProject(db: Db, id: ProjectId): Promise<store.ProjectR
 }
 
 /**
- * Creates a project. Its owner must exist, and own fewer than `ownedMax`; null: no members yet. Throws `Fault` for an empty or too
- * long name.
+ * Creates a project. Its owner must exist, and own fewer than `ownedMax`; null: no members yet.
+ * Throws `Fault` for an empty or too long name.
  */
 export async function createProject(
   tx: Db,
@@ -33,7 +33,8 @@ export async function createProject(
   }
   const id = newProjectId();
   await store.insertProject(tx, { id, name });
-  if (ownerId !== null) await store.insertMember(tx, { project_id: id, person_id: ownerId, role: "owner" });
+  if (ownerId !== null)
+    await store.insertMember(tx, { project_id: id, person_id: ownerId, role: "owner" });
   await record(tx, {
     projectId: id,
     action: "project.create",
@@ -65,10 +66,14 @@ export async function renameProject(
 }
 
 /**
- * Deletes a project, and with it its members, invitations, tokens and secrets, everywhere within a second of the commit. Its
- * records are kept; the caller deletes its apps in the same transaction. Throws `Fault` when it does not exist.
+ * Deletes a project, and with it its members, invitations, tokens and secrets, everywhere within a
+ * second of the commit. Its records are kept; the caller deletes its apps in the same transaction.
+ * Throws `Fault` when it does not exist.
  */
-export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
+export async function deleteProject(
+  tx: Tx,
+  wanted: { id: ProjectId; nowMs: number; by: By },
+): Promise<void> {
   const { id, by } = wanted;
   const at = new Date(wanted.nowMs);
   const row = await store.lockProjectWhole(tx, id);
@@ -82,7 +87,10 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
     action: "project.delete",
     by,
     resource: { type: "project", id, name: row.name },
-    changes: { memberCount: { old: members.length, new: 0 }, tokenCount: { old: tokens.length, new: 0 } },
+    changes: {
+      memberCount: { old: members.length, new: 0 },
+      tokenCount: { old: tokens.length, new: 0 },
+    },
   });
   for (const token of tokens) await notify(tx, "tokens", token);
   for (const member of members) await notify(tx, "people", member);
@@ -90,11 +98,17 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
 }
 
 /** Creates a person; returns the id. Throws `Fault` when the address is taken. */
-export async function createPerson(tx: Db, person: { email: string; name: string; password: Secret }): Promise<string> {
+export async function createPerson(
+  tx: Db,
+  person: { email: string; name: string; password: Secret },
+): Promise<string> {
   const email = person.email.toLowerCase();
   const id = randomUUID();
   const isNew = await insertPerson(tx, { id, email, name: person.name });
   if (!isNew) throw new Fault("conflict", `email ${email} is taken.`);
-  await insertPassword(tx, { personId: id, passwordHash: await hashPassword(person.password.reveal()) });
+  await insertPassword(tx, {
+    personId: id,
+    passwordHash: await hashPassword(person.password.reveal()),
+  });
   return id;
 }

@@ -43,5 +43,9 @@ export async function writeAnswer(db: Db, id: RequestKeyId, sealed: string): Pro
 
 /** Frees a key. */
 export async function dropKey(db: Db, id: RequestKeyId): Promise<void> {
-  await db.deleteFrom("request_keys").where("caller", "=", id.caller).where("key_hash", "=", id.key_hash).execute();
+  await db
+    .deleteFrom("request_keys")
+    .where("caller", "=", id.caller)
+    .where("key_hash", "=", id.key_hash)
+    .execute();
 }

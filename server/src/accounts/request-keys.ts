@@ -1,6 +1,7 @@
-// Idempotency keys of requests to the management API: the same request with the same key acts once and gets the first answer
-// again for a day. Key and effect are not one transaction: if the platform ends between them, a repetition is told that nobody
-// knows how the first request ended, and never acts a second time.
+// Idempotency keys of requests to the management API: the same request with the same key acts once
+// and gets the first answer again for a day. Key and effect are not one transaction: if the
+// platform ends between them, a repetition is told that nobody knows how the first request ended,
+// and never acts a second time.
 import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -8,7 +9,11 @@ import { actorOf, type Caller } from "./caller.ts";
 import * as store from "./request-key-store.ts";
 
 /** A request with a key. `content`: all that must be the same in a repetition. */
-export type KeyedRequest = { readonly caller: Caller; readonly key: string; readonly content: string };
+export type KeyedRequest = {
+  readonly caller: Caller;
+  readonly key: string;
+  readonly content: string;
+};
 
 type Answered = { readonly answer: object | undefined; readonly isRepeated: boolean };
 
@@ -29,8 +34,14 @@ export class RequestKeys {
     this.#parts = parts;
   }
 
-  /** Acts, or returns the first answer. Throws `Fault("key_reused" | "conflict")`, and what `act` throws. */
-  async once({ caller, key, content }: KeyedRequest, act: () => Promise<object | undefined>): Promise<Answered> {
+  /**
+   * Acts, or returns the first answer. Throws `Fault("key_reused" | "conflict")`, and what `act`
+   * throws.
+   */
+  async once(
+    { caller, key, content }: KeyedRequest,
+    act: () => Promise<object | undefined>,
+  ): Promise<Answered> {
     const { db, clock } = this.#parts;
     const id = { caller: `${caller.kind}:${actorOf(caller).id}`, key_hash: sha256(key) };
     const request_hash = sha256(content);
@@ -43,14 +54,20 @@ export class RequestKeys {
       if (isMine && (await store.takeKey(db, { ...id, request_hash, created_at }, olderThan))) {
         return { answer: await this.#act(id, act), isRepeated: false };
       }
-      return { answer: await this.#first(id, { request_hash, isRunning: !isMine }), isRepeated: true };
+      return {
+        answer: await this.#first(id, { request_hash, isRunning: !isMine }),
+        isRepeated: true,
+      };
     } finally {
       if (isMine) this.#running.delete(name);
     }
   }
 
   /** A refusal changes nothing, so its key is free again. After other failures nobody knows. */
-  async #act(id: store.RequestKeyId, act: () => Promise<object | undefined>): Promise<object | undefined> {
+  async #act(
+    id: store.RequestKeyId,
+    act: () => Promise<object | undefined>,
+  ): Promise<object | undefined> {
     const { db, sealer, log } = this.#parts;
     let answer: object | undefined;
     try {
@@ -60,10 +77,17 @@ export class RequestKeys {
       throw error;
     }
     try {
-      await store.writeAnswer(db, id, sealer.seal(JSON.stringify(answer), requestAnswerContext(id)));
+      await store.writeAnswer(
+        db,
+        id,
+        sealer.seal(JSON.stringify(answer), requestAnswerContext(id)),
+      );
     } catch (error) {
       // The caller gets its answer; only a repetition will not.
-      log.error({ err: error }, "the answer to a request with an Idempotency-Key could not be stored");
+      log.error(
+        { err: error },
+        "the answer to a request with an Idempotency-Key could not be stored",
+      );
     }
     return answer;
   }
@@ -76,7 +100,9 @@ export class RequestKeys {
     if (row !== undefined && !row.request_hash.equals(given.request_hash)) throw reused();
     if (row === undefined || (row.answer_sealed === null && given.isRunning)) throw running();
     if (row.answer_sealed === null) throw unfinished();
-    return JSON.parse(this.#parts.sealer.open(row.answer_sealed, requestAnswerContext(id)).reveal()) as object;
+    return JSON.parse(
+      this.#parts.sealer.open(row.answer_sealed, requestAnswerContext(id)).reveal(),
+    ) as object;
   }
 }
 
@@ -85,12 +111,14 @@ function sha256(text: string): Buffer {
 }
 
 function reused(): Fault {
-  const text = "This Idempotency-Key was used within 24 hours for a request with another method, path or body.";
+  const text =
+    "This Idempotency-Key was used within 24 hours for a request with another method, path or body.";
   return new Fault("key_reused", text);
 }
 
 function running(): Fault {
-  const text = "The first request with this Idempotency-Key is still being handled; try again in a moment.";
+  const text =
+    "The first request with this Idempotency-Key is still being handled; try again in a moment.";
   return new Fault("conflict", text, { retryAfterSeconds: 1 });
 }
 

@@ -13,13 +13,34 @@ const anyPermissions = fc.subarray([...choosablePermissions]);
 const anyRole = fc.constantFrom(...roles);
 
 const tokenId = "00000000-0000-4000-8000-000000000001" as TokenId;
-const token = { tokenId, accountId: tokenId, projectId, name: "ci", role: null, permissions: null } as const;
-const person = { personId: "1", sessionId: "2", email: "a@example.org", name: "A", projectId: null } as const;
+const token = {
+  tokenId,
+  accountId: tokenId,
+  projectId,
+  name: "ci",
+  role: null,
+  permissions: null,
+} as const;
+const person = {
+  personId: "1",
+  sessionId: "2",
+  email: "a@example.org",
+  name: "A",
+  projectId: null,
+} as const;
 
 const anyCaller: fc.Arbitrary<Caller> = fc.oneof(
   anyRole.map((role) => ({ ...token, kind: "service_account" as const, role })),
-  anyPermissions.map((chosen) => ({ ...token, kind: "service_account" as const, permissions: new Set(chosen) })),
-  anyRole.map((role) => ({ ...person, kind: "person" as const, roles: new Map([[projectId, role]]) })),
+  anyPermissions.map((chosen) => ({
+    ...token,
+    kind: "service_account" as const,
+    permissions: new Set(chosen),
+  })),
+  anyRole.map((role) => ({
+    ...person,
+    kind: "person" as const,
+    roles: new Map([[projectId, role]]),
+  })),
   fc.constant({ ...token, kind: "inference" as const }),
   fc.constant({ ...token, kind: "operator" as const, projectId: null }),
 );
@@ -40,7 +61,8 @@ function mayGive(caller: Caller, rights: Rights, project: ProjectId): boolean {
 test("whoever may give rights could do by themselves all that they give", () => {
   fc.assert(
     fc.property(anyCaller, anyRights, (caller, rights) => {
-      const given: Iterable<Permission> = rights.role === null ? rights.permissions : permissionsOf(rights.role);
+      const given: Iterable<Permission> =
+        rights.role === null ? rights.permissions : permissionsOf(rights.role);
       const hasAll = [...given].every((permission) => allows(caller, permission, projectId));
       assert.equal(mayGive(caller, rights, projectId), hasAll);
     }),
@@ -52,7 +74,11 @@ test("nobody but an operator gives rights in another project, and the refusal sa
   const elsewhere = "p-00000002" as ProjectId;
   assert.equal(mayGive(owner, { role: "billing", permissions: null }, elsewhere), false);
   assert.equal(
-    mayGive({ ...token, kind: "operator", projectId: null }, { role: "owner", permissions: null }, elsewhere),
+    mayGive(
+      { ...token, kind: "operator", projectId: null },
+      { role: "owner", permissions: null },
+      elsewhere,
+    ),
     true,
   );
   const admin: Caller = { ...person, kind: "person", roles: new Map([[projectId, "admin"]]) };
@@ -63,7 +89,10 @@ test("nobody but an operator gives rights in another project, and the refusal sa
 });
 
 test("a row's permissions are those that there are, in one order, whatever a later version wrote", () => {
-  const row = { role: null, permissions: ["logs.read", "moon.walk", "platform.manage", "apps.read"] };
+  const row = {
+    role: null,
+    permissions: ["logs.read", "moon.walk", "platform.manage", "apps.read"],
+  };
   assert.deepEqual(rightsOf(row), { role: null, permissions: ["apps.read", "logs.read"] });
   assert.deepEqual(rightsOf({ role: null, permissions: null }), { role: null, permissions: [] });
 });

@@ -1,5 +1,5 @@
-// The rights of a service account: a role, or individually chosen permissions; and the rule that nobody grants more than they
-// have. Pure.
+// The rights of a service account: a role, or individually chosen permissions; and the rule that
+// nobody grants more than they have. Pure.
 import { choosablePermissions, type Permission, type Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
@@ -15,7 +15,10 @@ export type Rights =
 export const callingRights: Rights = { role: null, permissions: ["apps.call"] };
 
 /** The rights stored in a row. */
-export function rightsOf(row: { readonly role: Role | null; readonly permissions: readonly string[] | null }): Rights {
+export function rightsOf(row: {
+  readonly role: Role | null;
+  readonly permissions: readonly string[] | null;
+}): Rights {
   if (row.role !== null) return { role: row.role, permissions: null };
   return {
     role: null,
@@ -23,7 +26,10 @@ export function rightsOf(row: { readonly role: Role | null; readonly permissions
   };
 }
 
-/** Throws `Fault("forbidden")`, naming the missing rights, unless the caller has all of them in the project. */
+/**
+ * Throws `Fault("forbidden")`, naming the missing rights, unless the caller has all of them in the
+ * project.
+ */
 export function requireRights(caller: Caller, rights: Rights, projectId: ProjectId): void {
   const wanted = rights.role === null ? rights.permissions : [...permissionsOf(rights.role)];
   const missing = wanted.filter((permission) => !allows(caller, permission, projectId));

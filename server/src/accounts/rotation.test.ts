@@ -1,4 +1,5 @@
-// What a rotation does to the tokens before: whatever the order of rotations, no more than two are ever valid.
+// What a rotation does to the tokens before: whatever the order of rotations, no more than two are
+// ever valid.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -27,7 +28,10 @@ function rotate(tokens: readonly Token[], overlapMs: number, nowMs: number): Tok
   const before = tokens.map((one) => {
     if (plan.revoked.includes(one.id)) return { ...one, revoked_at: new Date(nowMs) };
     if (!plan.shortened.includes(one.id)) return one;
-    const endMs = Math.min(one.expires_at?.getTime() ?? Number.POSITIVE_INFINITY, plan.overlapEndsAtMs);
+    const endMs = Math.min(
+      one.expires_at?.getTime() ?? Number.POSITIVE_INFINITY,
+      plan.overlapEndsAtMs,
+    );
     return { ...one, expires_at: new Date(endMs) };
   });
   const made = { ...token(nowMs, null), expires_at: plan.expiresAt };
@@ -35,7 +39,10 @@ function rotate(tokens: readonly Token[], overlapMs: number, nowMs: number): Tok
 }
 
 test("at most two tokens are valid at any time, and the newest always is", () => {
-  const step = fc.record({ waitMs: fc.nat(3 * hourMs), overlapMs: fc.oneof(fc.constant(0), fc.nat(2 * hourMs)) });
+  const step = fc.record({
+    waitMs: fc.nat(3 * hourMs),
+    overlapMs: fc.oneof(fc.constant(0), fc.nat(2 * hourMs)),
+  });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
       let nowMs = 0;

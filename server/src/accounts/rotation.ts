@@ -1,5 +1,5 @@
-// Decides what happens to an account's tokens when another one is issued: pure. At most two are valid at a time, so that nobody
-// loses track of which one is in use where.
+// Decides what happens to an account's tokens when another one is issued: pure. At most two are
+// valid at a time, so that nobody loses track of which one is in use where.
 import { Fault } from "#lib/fault.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { isActive } from "./account-view.ts";
@@ -17,7 +17,10 @@ export type RotationPlan = {
   readonly shortened: readonly TokenId[];
 };
 
-/** `tokens`: those not revoked. `wantedEnd` null: never; undefined: the newest token's lifetime, starting now. */
+/**
+ * `tokens`: those not revoked. `wantedEnd` null: never; undefined: the newest token's lifetime,
+ * starting now.
+ */
 export function planRotation(given: {
   readonly tokens: readonly Token[];
   readonly newest: Token;
@@ -42,6 +45,9 @@ export function planRotation(given: {
   };
 }
 
-function sameSpan({ created_at: createdAt, expires_at: expiresAt }: Token, nowMs: number): Date | null {
+function sameSpan(
+  { created_at: createdAt, expires_at: expiresAt }: Token,
+  nowMs: number,
+): Date | null {
   return expiresAt === null ? null : new Date(nowMs + expiresAt.getTime() - createdAt.getTime());
 }

@@ -1,5 +1,6 @@
-// Operators list the keys that sign tokens, switch to a new one, and withdraw one that was stolen or is no longer needed. A
-// change and its audit row are one transaction; every platform follows within a second of the commit.
+// Operators list the keys that sign tokens, switch to a new one, and withdraw one that was stolen
+// or is no longer needed. A change and its audit row are one transaction; every platform follows
+// within a second of the commit.
 import { Fault } from "#lib/fault.ts";
 import { record, type By } from "#audit/record.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -24,19 +25,25 @@ export class SigningKeyUseCases {
 
   /** Creates a new key that signs from now on; tokens of the other keys stay valid. */
   async rotate(by: By): Promise<CountedKey> {
-    const { id } = await this.#parts.db.transaction().execute((tx) => this.#parts.keys.rotate(tx, by));
+    const { id } = await this.#parts.db
+      .transaction()
+      .execute((tx) => this.#parts.keys.rotate(tx, by));
     await this.#parts.keys.load(this.#parts.db);
     return await this.#one(id);
   }
 
   /**
-   * Ends a retired key and its signatures. Throws `Fault("conflict")` for the current key and, unless forced, while the key has
-   * valid tokens with a row; access tokens of people have no row, and last some hours.
+   * Ends a retired key and its signatures. Throws `Fault("conflict")` for the current key and,
+   * unless forced, while the key has valid tokens with a row; access tokens of people have no row,
+   * and last some hours.
    */
   async withdraw(id: string, isForced: boolean, by: By): Promise<CountedKey> {
     const key = await this.#one(id);
     if (key.retired_at === null)
-      throw new Fault("conflict", `The key ${id} is the current signing key: create a new one first.`);
+      throw new Fault(
+        "conflict",
+        `The key ${id} is the current signing key: create a new one first.`,
+      );
     if (key.validTokens > 0 && !isForced) {
       const message = `The key ${id} has signed ${key.validTokens} tokens that are still valid: rotate them first, or revoke them with force=true.`;
       throw new Fault("conflict", message);

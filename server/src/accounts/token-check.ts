@@ -1,5 +1,5 @@
-// Finds the owner of a token. A known token is answered from memory, at once; a new one is verified and looked up.
-// Notifications announce revocations, so that the cache is never stale for long.
+// Finds the owner of a token. A known token is answered from memory, at once; a new one is verified
+// and looked up. Notifications announce revocations, so that the cache is never stale for long.
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
@@ -24,10 +24,16 @@ type Refused = { readonly untilMs: number; readonly endedId: string | null };
 /** Our own are about 700 characters; a much longer token is not ours. */
 const tokenLengthMax = 4_096;
 const knownMax = 10_000;
-/** How long a repeated bad token is refused from memory; bad tokens are cheap to make, so few are kept. */
+/**
+ * How long a repeated bad token is refused from memory; bad tokens are cheap to make, so few are
+ * kept.
+ */
 const refusedMs = 5_000;
 const refusedMax = 1_000;
-/** The timeout of the lookup for a recently valid token, and the pause before the next one if the database does not answer. */
+/**
+ * The timeout of the lookup for a recently valid token, and the pause before the next one if the
+ * database does not answer.
+ */
 const keepAfterMs = 2_000;
 const lookAgainMs = 5_000;
 /** Ids of signing keys have no dashes. */
@@ -39,12 +45,18 @@ export class TokenCheck {
   readonly #claims: SignedClaims;
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
-  /** Tokens that were valid at their last lookup, even if another is due; null: they have changed since. */
+  /**
+   * Tokens that were valid at their last lookup, even if another is due; null: they have changed
+   * since.
+   */
   readonly #seen: LruMap<string, Found | null>;
   readonly #refused = new LruMap<string, Refused>(refusedMax);
   readonly #running = new Map<string, Promise<Caller | null>>();
   readonly #endListening: readonly (() => void)[];
-  /** Incremented with each change of tokens and people, so that a lookup that was under way is not cached. */
+  /**
+   * Incremented with each change of tokens and people, so that a lookup that was under way is not
+   * cached.
+   */
   #changes = 0;
 
   constructor(options: TokenCheckOptions) {
@@ -52,16 +64,22 @@ export class TokenCheck {
     const tokens = tokenLookup(options.db);
     this.#clock = options.clock;
     this.#claims = new SignedClaims(options);
-    this.#lookUp = async (claims) => (claims.kind === "token" ? tokens(claims) : ((await people?.(claims)) ?? null));
+    this.#lookUp = async (claims) =>
+      claims.kind === "token" ? tokens(claims) : ((await people?.(claims)) ?? null);
     this.#known = new LruMap(options.knownMax ?? knownMax);
     this.#seen = new LruMap(options.knownMax ?? knownMax);
     this.#endListening = [
       notifications.listen("tokens", (id) => this.#tokensChanged(id)),
-      notifications.listen("people", (id) => this.#forget(isPerson, id, { hasChanged: id !== null })),
+      notifications.listen("people", (id) =>
+        this.#forget(isPerson, id, { hasChanged: id !== null }),
+      ),
     ];
   }
 
-  /** The caller, or null for a token that is not valid; undefined when only `check` can tell. Touches no database. */
+  /**
+   * The caller, or null for a token that is not valid; undefined when only `check` can tell.
+   * Touches no database.
+   */
   cached(token: string): Caller | null | undefined {
     const known = this.#known.get(token);
     if (known !== undefined) {
@@ -80,21 +98,31 @@ export class TokenCheck {
     return this.#seen.get(token) !== undefined;
   }
 
-  /** For a token that was just refused: its id if we signed it and it was revoked or has expired; otherwise null. */
+  /**
+   * For a token that was just refused: its id if we signed it and it was revoked or has expired;
+   * otherwise null.
+   */
   endedId(token: string): string | null {
     return this.#refused.get(token)?.endedId ?? null;
   }
 
-  /** The caller, or null when the token is foreign, altered, expired or revoked. Rejects when the database does not answer. */
+  /**
+   * The caller, or null when the token is foreign, altered, expired or revoked. Rejects when the
+   * database does not answer.
+   */
   check(token: string): Promise<Caller | null> {
     const found = this.cached(token);
     if (found !== undefined) return Promise.resolve(found);
     if (token.length > tokenLengthMax) return Promise.resolve(null);
-    const check = (): Promise<Caller | null> => this.#checkOrKeep(token).finally(() => this.#running.delete(token));
+    const check = (): Promise<Caller | null> =>
+      this.#checkOrKeep(token).finally(() => this.#running.delete(token));
     return this.#running.getOrInsertComputed(token, check);
   }
 
-  /** Clears the person's cache entries now, before the notification arrives: they may call again at once. */
+  /**
+   * Clears the person's cache entries now, before the notification arrives: they may call again at
+   * once.
+   */
   personChanged(personId: string): void {
     this.#forget(isPerson, personId, { hasChanged: true });
   }
@@ -104,7 +132,9 @@ export class TokenCheck {
     for (const end of this.#endListening) end();
   }
 
-  /** A token that was valid and has no known change stays valid while the database does not answer. */
+  /**
+   * A token that was valid and has no known change stays valid while the database does not answer.
+   */
   async #checkOrKeep(token: string): Promise<Caller | null> {
     const seen = this.#seen.get(token) ?? null;
     if (seen === null) return await this.#check(token);
@@ -155,12 +185,20 @@ export class TokenCheck {
     this.#forget(() => true, null, { hasChanged: id !== null });
   }
 
-  /** Id null: all callers of that sort. Without `hasChanged` a change is only possible, not known. */
-  #forget(isOfSort: (caller: Caller) => boolean, id: string | null, { hasChanged }: { hasChanged: boolean }): void {
+  /**
+   * Id null: all callers of that sort. Without `hasChanged` a change is only possible, not known.
+   */
+  #forget(
+    isOfSort: (caller: Caller) => boolean,
+    id: string | null,
+    { hasChanged }: { hasChanged: boolean },
+  ): void {
     this.#changes += 1;
     this.#refused.clear();
-    const isMeant = (caller: Caller): boolean => isOfSort(caller) && (id === null || idOf(caller) === id);
-    for (const [token, { caller }] of this.#known.entries()) if (isMeant(caller)) this.#known.delete(token);
+    const isMeant = (caller: Caller): boolean =>
+      isOfSort(caller) && (id === null || idOf(caller) === id);
+    for (const [token, { caller }] of this.#known.entries())
+      if (isMeant(caller)) this.#known.delete(token);
     if (!hasChanged) return;
     for (const [token, found] of this.#seen.entries()) {
       if (found !== null && isMeant(found.caller)) this.#seen.set(token, null);

@@ -1,5 +1,5 @@
-// Verifies a token's form, algorithm, key and signature, and returns its claims. Whether the named object still exists and is
-// valid is looked up elsewhere, by kind: see token-lookup.ts.
+// Verifies a token's form, algorithm, key and signature, and returns its claims. Whether the named
+// object still exists and is valid is looked up elsewhere, by kind: see token-lookup.ts.
 import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader } from "jose";
 import type { Clock } from "#lib/clock.ts";
@@ -17,11 +17,16 @@ export type TokenClaims = {
 };
 
 /** Claims of a person's access token, which belongs to a session. */
-export type PersonClaims = Pick<PersonCaller, "kind" | "personId" | "sessionId"> & { readonly expiresAtMs: number };
+export type PersonClaims = Pick<PersonCaller, "kind" | "personId" | "sessionId"> & {
+  readonly expiresAtMs: number;
+};
 
 export type Claims = TokenClaims | PersonClaims;
 
-/** Another platform may have just created the signing key; looking for it must not become a way to overload the database. */
+/**
+ * Another platform may have just created the signing key; looking for it must not become a way to
+ * overload the database.
+ */
 const keyLookMs = 1_000;
 
 /** Verifies tokens against the platform's signing keys. */
@@ -36,14 +41,20 @@ export class SignedClaims {
     this.#options = options;
   }
 
-  /** Call it on a known or possible key change: loads the keys at once, and nothing is verified before that. */
+  /**
+   * Call it on a known or possible key change: loads the keys at once, and nothing is verified
+   * before that.
+   */
   keysChanged(): void {
     this.#keyChanges += 1;
     // The next verification retries the load, and reports a database that does not answer.
     this.#load().catch(() => undefined);
   }
 
-  /** The signed claims; null when the form, the algorithm, the key or the signature is wrong. Does not check expiry. */
+  /**
+   * The signed claims; null when the form, the algorithm, the key or the signature is wrong. Does
+   * not check expiry.
+   */
   async read(token: string): Promise<Claims | null> {
     if (this.#keyChangesLoaded < this.#keyChanges) await this.#load();
     const keyId = keyIdOf(token);
@@ -102,6 +113,12 @@ function tokenClaims({ jti, projectId, exp }: Record<string, unknown>): TokenCla
 
 /** They always expire. */
 function personClaims({ sub, sid, exp }: Record<string, unknown>): PersonClaims | null {
-  if (typeof sub !== "string" || !uuidForm.test(sub) || typeof sid !== "string" || typeof exp !== "number") return null;
+  if (
+    typeof sub !== "string" ||
+    !uuidForm.test(sub) ||
+    typeof sid !== "string" ||
+    typeof exp !== "number"
+  )
+    return null;
   return { kind: "person", personId: sub, sessionId: sid, expiresAtMs: exp * 1000 };
 }

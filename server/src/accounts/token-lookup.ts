@@ -1,5 +1,5 @@
-// Looks up whether the subject of a signed token exists and is valid now, by kind of claims. This file has the lookup for
-// tokens with a row; TokenCheck gets the one for people as an option.
+// Looks up whether the subject of a signed token exists and is valid now, by kind of claims. This
+// file has the lookup for tokens with a row; TokenCheck gets the one for people as an option.
 import type { Permission } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
 import type { Caller, TokenCaller } from "./caller.ts";
@@ -9,15 +9,22 @@ import { tokenById, type TokenRow } from "./token-store.ts";
 /** A caller, and the latest time until which it is valid. */
 export type Found = { readonly caller: Caller; readonly expiresAtMs: number };
 
-/** Null: not (or no longer) valid, whatever the signature says. `expiresAtMs` is no later than that of the claims. */
+/**
+ * Null: not (or no longer) valid, whatever the signature says. `expiresAtMs` is no later than that
+ * of the claims.
+ */
 export type Lookup<C> = (claims: C) => Promise<Found | null>;
 
 /** Looks up the token's row. */
 export function tokenLookup(db: Db): Lookup<TokenClaims> {
   return async (claims) => {
     const row = await tokenById(db, claims.tokenId);
-    if (row === undefined || row.revoked_at !== null || row.project_id !== claims.projectId) return null;
-    const expiresAtMs = Math.min(claims.expiresAtMs, row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY);
+    if (row === undefined || row.revoked_at !== null || row.project_id !== claims.projectId)
+      return null;
+    const expiresAtMs = Math.min(
+      claims.expiresAtMs,
+      row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY,
+    );
     return { caller: callerOf(row), expiresAtMs };
   };
 }

@@ -18,7 +18,10 @@ export type AccountRows = {
   readonly tokens: readonly TokenRow[];
 };
 
-/** How many tokens of an account are shown: at most two are valid, the others document the last rotations. */
+/**
+ * How many tokens of an account are shown: at most two are valid, the others document the last
+ * rotations.
+ */
 const tokensShown = 5;
 
 /** The token's row, revoked or not, or undefined. */
@@ -54,7 +57,9 @@ export async function listAccounts(
   const accounts = new Map<TokenId, { accountId: TokenId; createdAt: Date; tokens: TokenRow[] }>();
   for (const { first_at: createdAt, ...row } of rows) {
     const { account_id: accountId } = row;
-    accounts.getOrInsertComputed(accountId, () => ({ accountId, createdAt, tokens: [] })).tokens.push(row);
+    accounts
+      .getOrInsertComputed(accountId, () => ({ accountId, createdAt, tokens: [] }))
+      .tokens.push(row);
   }
   return [...accounts.values()];
 }
@@ -78,8 +83,9 @@ export async function countActiveAccounts(
 }
 
 /**
- * All tokens of an account of the owner, newest first; empty when there is no such account. The row of the first one is locked
- * before the others are read, so that a concurrent second change sees the first one.
+ * All tokens of an account of the owner, newest first; empty when there is no such account. The row
+ * of the first one is locked before the others are read, so that a concurrent second change sees
+ * the first one.
  */
 export async function lockTokenAccount(
   tx: Db,
@@ -105,7 +111,10 @@ export async function lockTokenAccount(
     .execute();
 }
 
-/** Serializes changes of tokens of one kind until the transaction ends; needed where a count must stay true. */
+/**
+ * Serializes changes of tokens of one kind until the transaction ends; needed where a count must
+ * stay true.
+ */
 export async function lockKind(tx: Db, kind: TokenKind): Promise<void> {
   await sql`select pg_advisory_xact_lock(${tokenKindLock}, hashtext(${kind}))`.execute(tx);
 }
@@ -140,7 +149,12 @@ export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): P
     .execute();
 }
 
-/** Matches the project, or no project. Not `is not distinct from`, which uses no index: there may be very many other tokens. */
+/**
+ * Matches the project, or no project. Not `is not distinct from`, which uses no index: there may be
+ * very many other tokens.
+ */
 function ofProject(projectId: ProjectId | null): RawBuilder<boolean> {
-  return projectId === null ? sql<boolean>`project_id is null` : sql<boolean>`project_id = ${projectId}`;
+  return projectId === null
+    ? sql<boolean>`project_id is null`
+    : sql<boolean>`project_id = ${projectId}`;
 }

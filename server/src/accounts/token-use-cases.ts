@@ -1,5 +1,5 @@
-// Lists, creates, changes, rotates and revokes token accounts. Called by the API; a change and its audit row are one
-// transaction, and every platform follows within a second of the commit.
+// Lists, creates, changes, rotates and revokes token accounts. Called by the API; a change and its
+// audit row are one transaction, and every platform follows within a second of the commit.
 import { Fault } from "#lib/fault.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -14,7 +14,15 @@ import type { SigningKeys } from "./keys.ts";
 import { callingRights, requireRights, rightsOf, type Rights } from "./rights.ts";
 import { allows } from "./permissions.ts";
 import { planRotation } from "./rotation.ts";
-import { addToken, checkedEnd, checkedName, issueToken, kindNames, signToken, type TokenWish } from "./tokens.ts";
+import {
+  addToken,
+  checkedEnd,
+  checkedName,
+  issueToken,
+  kindNames,
+  signToken,
+  type TokenWish,
+} from "./tokens.ts";
 import * as store from "./token-store.ts";
 
 /** The requester: their rights limit what they can grant. */
@@ -30,12 +38,17 @@ export type IssuedAccount = { readonly account: AccountView; readonly token: Sec
 export type AccountChange = { readonly name?: string; readonly rights?: Rights };
 
 /** `expiresAt` null: never; undefined: the previous token's lifetime, starting now. */
-export type Rotation = { readonly expiresAt: Date | null | undefined; readonly overlapSeconds: number };
+export type Rotation = {
+  readonly expiresAt: Date | null | undefined;
+  readonly overlapSeconds: number;
+};
 
 /** A project with more is not using service accounts as intended. */
 const accountsMax = 1_000;
 
-type TokenParts = Pick<Foundation, "db" | "clock"> & { readonly keys: Pick<SigningKeys, "current" | "signer"> };
+type TokenParts = Pick<Foundation, "db" | "clock"> & {
+  readonly keys: Pick<SigningKeys, "current" | "signer">;
+};
 
 /** Use cases for tokens. They throw `Fault("invalid" | "forbidden" | "not_found" | "conflict")`. */
 export class TokenUseCases {
@@ -48,21 +61,40 @@ export class TokenUseCases {
   /** Active ones first, then newest first. */
   async list(owner: store.TokenOwner): Promise<AccountView[]> {
     const nowMs = this.#parts.clock.now();
-    const accounts = await store.listAccounts(this.#parts.db, { ...owner, limit: accountsMax, now: new Date(nowMs) });
+    const accounts = await store.listAccounts(this.#parts.db, {
+      ...owner,
+      limit: accountsMax,
+      now: new Date(nowMs),
+    });
     return accounts.map((account) => accountView(account, nowMs));
   }
 
-  /** The newest tokens of those accounts that are active and readable, signed again. Records the read. */
-  async read(owner: store.TokenOwner, accounts: readonly AccountView[], by: By): Promise<ReadonlyMap<TokenId, Secret>> {
+  /**
+   * The newest tokens of those accounts that are active and readable, signed again. Records the
+   * read.
+   */
+  async read(
+    owner: store.TokenOwner,
+    accounts: readonly AccountView[],
+    by: By,
+  ): Promise<ReadonlyMap<TokenId, Secret>> {
     const tokens = new Map<TokenId, Secret>();
     for (const { id, newest, state } of accounts) {
-      const key = newest.signing_key_id === null ? undefined : this.#parts.keys.signer(newest.signing_key_id);
-      if (state === "active" && newest.is_readable && isActive(newest, this.#parts.clock.now()) && key !== undefined) {
+      const key =
+        newest.signing_key_id === null ? undefined : this.#parts.keys.signer(newest.signing_key_id);
+      if (
+        state === "active" &&
+        newest.is_readable &&
+        isActive(newest, this.#parts.clock.now()) &&
+        key !== undefined
+      ) {
         tokens.set(id, await signToken(newest, key));
       }
     }
     if (tokens.size === 0) return tokens;
-    const names = accounts.filter((account) => tokens.has(account.id)).map((account) => account.name);
+    const names = accounts
+      .filter((account) => tokens.has(account.id))
+      .map((account) => account.name);
     await record(this.#parts.db, {
       projectId: owner.projectId,
       action: "token.read",
@@ -85,16 +117,31 @@ export class TokenUseCases {
         projectId: owner.projectId,
         all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
       });
-      if ((await store.countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax) {
-        throw new Fault("conflict", `There are already ${accountsMax}, which is the limit; delete unused ones.`);
+      if (
+        (await store.countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax
+      ) {
+        throw new Fault(
+          "conflict",
+          `There are already ${accountsMax}, which is the limit; delete unused ones.`,
+        );
       }
-      const { id, token } = await issueToken(tx, { wish, name, key: this.#parts.keys.current(), nowMs, by });
+      const { id, token } = await issueToken(tx, {
+        wish,
+        name,
+        key: this.#parts.keys.current(),
+        nowMs,
+        by,
+      });
       return { account: await this.#view(tx, { ...owner, accountId: id }), token };
     });
   }
 
   /** Changes name and rights. A change of rights requires both the old and the new ones. */
-  async update(owner: TokenAccountRef, change: AccountChange, { caller, by }: Asking): Promise<AccountView> {
+  async update(
+    owner: TokenAccountRef,
+    change: AccountChange,
+    { caller, by }: Asking,
+  ): Promise<AccountView> {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
       const name = change.name === undefined ? newest.name : checkedName(change.name);
@@ -104,7 +151,11 @@ export class TokenUseCases {
         await requireOver(tx, caller, { projectId: owner.projectId, all: [old, rights] });
       }
       const { role, permissions } = rights;
-      await store.updateAccount(tx, owner.accountId, { name, role, permissions: permissions && [...permissions] });
+      await store.updateAccount(tx, owner.accountId, {
+        name,
+        role,
+        permissions: permissions && [...permissions],
+      });
       await this.#tell(tx, tokens);
       await record(tx, {
         projectId: owner.projectId,
@@ -114,15 +165,24 @@ export class TokenUseCases {
         changes: {
           ...(name === newest.name ? {} : { name: { old: newest.name, new: name } }),
           ...(role === old.role ? {} : { role: { old: old.role, new: role } }),
-          ...(same(permissions, old.permissions) ? {} : { permissions: { old: old.permissions, new: permissions } }),
+          ...(same(permissions, old.permissions)
+            ? {}
+            : { permissions: { old: old.permissions, new: permissions } }),
         },
       });
       return await this.#view(tx, owner);
     });
   }
 
-  /** Issues another token of the account; the previous ones end with the overlap. At most two are valid at a time. */
-  async rotate(owner: TokenAccountRef, rotation: Rotation, { caller, by }: Asking): Promise<IssuedAccount> {
+  /**
+   * Issues another token of the account; the previous ones end with the overlap. At most two are
+   * valid at a time.
+   */
+  async rotate(
+    owner: TokenAccountRef,
+    rotation: Rotation,
+    { caller, by }: Asking,
+  ): Promise<IssuedAccount> {
     const nowMs = this.#parts.clock.now();
     const { expiresAt } = rotation;
     const wantedEnd = expiresAt === undefined ? undefined : checkedEnd(expiresAt, nowMs);
@@ -132,14 +192,25 @@ export class TokenUseCases {
       const all = [owner.kind === "inference" ? callingRights : rightsOf(newest)];
       await requireOver(tx, caller, { projectId: owner.projectId, all });
       const { overlapSeconds } = rotation;
-      const plan = planRotation({ tokens, newest, wantedEnd, overlapMs: overlapSeconds * 1000, nowMs });
+      const plan = planRotation({
+        tokens,
+        newest,
+        wantedEnd,
+        overlapMs: overlapSeconds * 1000,
+        nowMs,
+      });
       if (plan instanceof Fault) throw plan;
       const id = newTokenId();
       const key = this.#parts.keys.current();
       const createdAt = new Date(Math.max(nowMs, newest.created_at.getTime() + 1));
       const { kind, project_id, account_id, name, role, permissions, is_readable } = newest;
       const kept = { kind, project_id, account_id, name, role, permissions, is_readable };
-      const token = await addToken(tx, key, { ...kept, id, created_at: createdAt, expires_at: plan.expiresAt });
+      const token = await addToken(tx, key, {
+        ...kept,
+        id,
+        created_at: createdAt,
+        expires_at: plan.expiresAt,
+      });
       await store.revokeTokens(tx, plan.revoked, new Date(nowMs));
       await store.shortenTokens(tx, plan.shortened, new Date(plan.overlapEndsAtMs));
       await this.#tell(tx, tokens);
@@ -158,7 +229,9 @@ export class TokenUseCases {
     });
   }
 
-  /** Ends all tokens of an account. The last operator token stays: nobody could create another one. */
+  /**
+   * Ends all tokens of an account. The last operator token stays: nobody could create another one.
+   */
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
     const now = new Date(this.#parts.clock.now());
     return await this.#parts.db.transaction().execute(async (tx) => {
@@ -168,7 +241,10 @@ export class TokenUseCases {
         owner.kind === "operator" &&
         (await store.countActiveAccounts(tx, { ...owner, now, except: owner.accountId })) === 0
       ) {
-        throw new Fault("conflict", "This is the last valid operator token: create another one first.");
+        throw new Fault(
+          "conflict",
+          "This is the last valid operator token: create another one first.",
+        );
       }
       const ids = tokens.map((token) => token.id);
       await store.revokeTokens(tx, ids, now);
@@ -180,17 +256,26 @@ export class TokenUseCases {
   }
 
   /** The tokens of an account that is not revoked, locked. */
-  async #lock(tx: Tx, owner: TokenAccountRef): Promise<{ newest: store.TokenRow; tokens: readonly store.TokenRow[] }> {
-    const tokens = (await store.lockTokenAccount(tx, owner)).filter((token) => token.revoked_at === null);
+  async #lock(
+    tx: Tx,
+    owner: TokenAccountRef,
+  ): Promise<{ newest: store.TokenRow; tokens: readonly store.TokenRow[] }> {
+    const tokens = (await store.lockTokenAccount(tx, owner)).filter(
+      (token) => token.revoked_at === null,
+    );
     const [newest] = tokens;
     if (newest !== undefined) return { newest, tokens };
-    throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id, or it was revoked.`);
+    throw new Fault(
+      "not_found",
+      `There is no ${kindNames[owner.kind]} with that id, or it was revoked.`,
+    );
   }
 
   async #view(tx: Tx, owner: TokenAccountRef): Promise<AccountView> {
     const nowMs = this.#parts.clock.now();
     const [account] = await store.listAccounts(tx, { ...owner, limit: 1, now: new Date(nowMs) });
-    if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id.`);
+    if (account === undefined)
+      throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id.`);
     return accountView(account, nowMs);
   }
 
@@ -207,8 +292,8 @@ function rightsOfWish(wish: Exclude<TokenWish, { kind: "operator" }>): Rights {
 }
 
 /**
- * Throws `Fault("forbidden")` unless the caller has all these rights now, and may create tokens. Operator tokens (of no
- * project) have all rights; their requester must still be an operator.
+ * Throws `Fault("forbidden")` unless the caller has all these rights now, and may create tokens.
+ * Operator tokens (of no project) have all rights; their requester must still be an operator.
  */
 async function requireOver(
   tx: Tx,
@@ -217,7 +302,8 @@ async function requireOver(
 ): Promise<void> {
   const now = await currentCaller(tx, caller, projectId);
   const needed = projectId === null ? "platform.manage" : "tokens.write";
-  if (!allows(now, needed, projectId)) throw new Fault("forbidden", `You no longer have the permission ${needed}.`);
+  if (!allows(now, needed, projectId))
+    throw new Fault("forbidden", `You no longer have the permission ${needed}.`);
   if (projectId !== null) for (const rights of all) requireRights(now, rights, projectId);
 }
 

@@ -11,7 +11,8 @@ export async function markUsed(
   const ids = uses.map((use) => use.id);
   const addresses = uses.map((use) => use.address);
   const times = uses.map((use) => use.at.toISOString());
-  // Locks rows in the order of their ids, so that platforms that write the same rows do not deadlock.
+  // Locks rows in the order of their ids, so that platforms that write the same rows do not
+  // deadlock.
   await sql`
     with used as (
       select * from unnest(${ids}::uuid[], ${addresses}::text[], ${times}::timestamptz[]) as used (id, address, at)
@@ -25,7 +26,11 @@ export async function markUsed(
 }
 
 /** The known ones among the addresses, for the account. */
-export async function readAddresses(db: Db, accountId: TokenId, addresses: readonly string[]): Promise<string[]> {
+export async function readAddresses(
+  db: Db,
+  accountId: TokenId,
+  addresses: readonly string[],
+): Promise<string[]> {
   const rows = await db
     .selectFrom("token_addresses")
     .select("address")
@@ -51,8 +56,8 @@ export async function refreshAddresses(
 }
 
 /**
- * Adds as many addresses to the account's known ones as fit, first removing long unused ones if necessary; returns the added
- * ones. Locks the account's first row, so that platforms take turns.
+ * Adds as many addresses to the account's known ones as fit, first removing long unused ones if
+ * necessary; returns the added ones. Locks the account's first row, so that platforms take turns.
  */
 export async function addAddresses(
   tx: Db,
@@ -79,7 +84,11 @@ export async function addAddresses(
   if (room <= 0) return [];
   const rows = await tx
     .insertInto("token_addresses")
-    .values(addresses.slice(0, room).map((address) => ({ account_id: accountId, address, last_used_at: at })))
+    .values(
+      addresses
+        .slice(0, room)
+        .map((address) => ({ account_id: accountId, address, last_used_at: at })),
+    )
     .onConflict((conflict) => conflict.doNothing())
     .returning("address")
     .execute();

@@ -1,5 +1,5 @@
-// Tracks when and from where tokens were last used. Calls only leave a note in memory; a loop writes the notes in batches, and
-// records an account's first use from a new address.
+// Tracks when and from where tokens were last used. Calls only leave a note in memory; a loop
+// writes the notes in batches, and records an account's first use from a new address.
 import { plainAddress } from "#lib/client-address.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -23,7 +23,10 @@ const flushMs = 10_000;
 const tokensMax = 10_000;
 /** Addresses per token and batch. */
 const addressesOfBatchMax = 20;
-/** Known addresses per account. An account with more is in programs of many users, where a new address means nothing. */
+/**
+ * Known addresses per account. An account with more is in programs of many users, where a new
+ * address means nothing.
+ */
 const addressesMax = 100;
 /** An address unused for this long makes way for a new one, and counts as new when it returns. */
 const unusedMs = 90 * 86_400_000;
@@ -41,7 +44,13 @@ export class TokenUses {
   constructor(parts: Pick<Foundation, "db" | "clock" | "log">) {
     this.#parts = parts;
     const { log, clock } = parts;
-    this.#loop = new Loop({ name: "token uses", turn: () => this.flush(), intervalMs: flushMs, log, clock });
+    this.#loop = new Loop({
+      name: "token uses",
+      turn: () => this.flush(),
+      intervalMs: flushMs,
+      log,
+      clock,
+    });
   }
 
   start(): void {
@@ -58,7 +67,12 @@ export class TokenUses {
     const use = this.#uses.get(caller.tokenId);
     if (use === undefined) {
       if (this.#uses.size >= tokensMax) return;
-      this.#uses.set(caller.tokenId, { caller, address, atMs: this.#parts.clock.now(), addresses: null });
+      this.#uses.set(caller.tokenId, {
+        caller,
+        address,
+        atMs: this.#parts.clock.now(),
+        addresses: null,
+      });
       return;
     }
     use.atMs = this.#parts.clock.now();
@@ -84,7 +98,8 @@ export class TokenUses {
       );
       for (const use of uses) await this.#learn(use);
     } catch (error) {
-      for (const use of uses) if (!this.#uses.has(use.caller.tokenId)) this.#uses.set(use.caller.tokenId, use);
+      for (const use of uses)
+        if (!this.#uses.has(use.caller.tokenId)) this.#uses.set(use.caller.tokenId, use);
       throw error;
     }
   }
@@ -93,8 +108,12 @@ export class TokenUses {
   async #learn({ caller, address, atMs, addresses }: Use): Promise<void> {
     const { accountId } = caller;
     const keyOf = (one: string): string => `${accountId} ${one}`;
-    const used = [...new Set([...(addresses ?? []), address].map(plainAddress))].filter((one) => one !== "unknown");
-    const unnoted = used.filter((one) => atMs - (this.#noted.get(keyOf(one)) ?? Number.NEGATIVE_INFINITY) >= refreshMs);
+    const used = [...new Set([...(addresses ?? []), address].map(plainAddress))].filter(
+      (one) => one !== "unknown",
+    );
+    const unnoted = used.filter(
+      (one) => atMs - (this.#noted.get(keyOf(one)) ?? Number.NEGATIVE_INFINITY) >= refreshMs,
+    );
     if (unnoted.length === 0) return;
     const at = new Date(atMs);
     const known = new Set(await readAddresses(this.#parts.db, accountId, unnoted));
@@ -108,7 +127,13 @@ export class TokenUses {
     const { accountId, name, kind } = caller;
     const unusedSince = new Date(at.getTime() - unusedMs);
     await this.#parts.db.transaction().execute(async (tx) => {
-      const added = await addAddresses(tx, { accountId, addresses, at, max: addressesMax, unusedSince });
+      const added = await addAddresses(tx, {
+        accountId,
+        addresses,
+        at,
+        max: addressesMax,
+        unusedSince,
+      });
       for (const address of added) {
         await record(tx, {
           projectId: caller.projectId,
@@ -118,6 +143,9 @@ export class TokenUses {
         });
       }
     });
-    this.#parts.log.debug({ accountId, count: addresses.length }, "a token was used from new addresses");
+    this.#parts.log.debug(
+      { accountId, count: addresses.length },
+      "a token was used from new addresses",
+    );
   }
 }

@@ -1,5 +1,5 @@
-// Issues and revokes tokens: signed JWTs that are never stored. The row makes a token revocable, and holds everything needed to
-// sign it again.
+// Issues and revokes tokens: signed JWTs that are never stored. The row makes a token revocable,
+// and holds everything needed to sign it again.
 import type { JWTPayload } from "jose";
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
@@ -30,10 +30,17 @@ export type TokenWish =
     }
   | { readonly kind: "operator"; readonly expiresAt: Date | null };
 
-export type IssuedToken = { readonly id: TokenId; readonly token: Secret; readonly expiresAt: Date | null };
+export type IssuedToken = {
+  readonly id: TokenId;
+  readonly token: Secret;
+  readonly expiresAt: Date | null;
+};
 
 /** The columns that go into the token itself. */
-type SignedColumns = Pick<TokenRow, "id" | "account_id" | "kind" | "project_id" | "created_at" | "expires_at">;
+type SignedColumns = Pick<
+  TokenRow,
+  "id" | "account_id" | "kind" | "project_id" | "created_at" | "expires_at"
+>;
 
 /** A new row, with every column that matters for its token. */
 type NewToken = SignedColumns & Pick<TokenRow, "name" | "role" | "permissions" | "is_readable">;
@@ -43,7 +50,10 @@ const nameLengthMax = 100;
 const inferenceYears = 10;
 const secondsPerYear = 31_557_600;
 
-/** Writes the row, signs, records. The token is valid once `tx` commits. Throws `Fault` for a bad name or date. */
+/**
+ * Writes the row, signs, records. The token is valid once `tx` commits. Throws `Fault` for a bad
+ * name or date.
+ */
 export async function issueToken(
   tx: Db,
   wanted: { wish: TokenWish; name: string; key: SigningKey; nowMs: number; by: By },
@@ -54,7 +64,8 @@ export async function issueToken(
   const id = newTokenId();
   const projectId = wish.kind === "operator" ? null : wish.projectId;
   const role = wish.kind === "service_account" ? wish.role : null;
-  const permissions = wish.kind === "service_account" && role === null ? [...(wish.permissions ?? [])] : null;
+  const permissions =
+    wish.kind === "service_account" && role === null ? [...(wish.permissions ?? [])] : null;
   const token = await addToken(tx, key, {
     id,
     account_id: id,
@@ -91,8 +102,12 @@ export async function addToken(tx: Db, key: SigningKey, row: NewToken): Promise<
 /** The token of a row. Signing again with the same key gives the same token. */
 export async function signToken(row: SignedColumns, key: SigningKey): Promise<Secret> {
   const claims = { ...claimsOf(row), jti: row.id, iat: secondsOf(row.created_at) };
-  // Claims hold whole seconds: rounded up, so that a token is not refused early. The row has the exact time.
-  const signed = row.expires_at === null ? claims : { ...claims, exp: Math.ceil(row.expires_at.getTime() / 1000) };
+  // Claims hold whole seconds: rounded up, so that a token is not refused early. The row has the
+  // exact time.
+  const signed =
+    row.expires_at === null
+      ? claims
+      : { ...claims, exp: Math.ceil(row.expires_at.getTime() / 1000) };
   return new Secret(await signClaims(signed, key));
 }
 
@@ -100,13 +115,19 @@ export async function signToken(row: SignedColumns, key: SigningKey): Promise<Se
 export function checkedName(given: string): string {
   const name = given.trim();
   if (name !== "" && name.length <= nameLengthMax) return name;
-  throw new Fault("invalid", `name is ${name.length} characters long, but must have 1 to ${nameLengthMax}.`);
+  throw new Fault(
+    "invalid",
+    `name is ${name.length} characters long, but must have 1 to ${nameLengthMax}.`,
+  );
 }
 
 /** Throws `Fault("invalid")` for an end that is not in the future. */
 export function checkedEnd(expiresAt: Date | null, nowMs: number): Date | null {
   if (expiresAt === null || expiresAt.getTime() > nowMs) return expiresAt;
-  throw new Fault("invalid", `expires_at is ${expiresAt.toISOString()}, but must be in the future.`);
+  throw new Fault(
+    "invalid",
+    `expires_at is ${expiresAt.toISOString()}, but must be in the future.`,
+  );
 }
 
 /** Clients read the project from the payload without verification; see docs of the interface. */
@@ -118,7 +139,10 @@ function claimsOf({ kind, account_id: account, project_id: projectId }: SignedCo
 
 function expiryOf(wish: TokenWish, nowMs: number): Date | null {
   if (wish.kind !== "inference") return wish.expiresAt;
-  return wish.expiresAt ?? new Date(Math.floor(nowMs / 1000) * 1000 + inferenceYears * secondsPerYear * 1000);
+  return (
+    wish.expiresAt ??
+    new Date(Math.floor(nowMs / 1000) * 1000 + inferenceYears * secondsPerYear * 1000)
+  );
 }
 
 /** Whole seconds, as in JWTs. */

@@ -1,4 +1,5 @@
-// Authenticates and authorizes a request: the bearer token, the project in the path, the permission of the route.
+// Authenticates and authorizes a request: the bearer token, the project in the path, the permission
+// of the route.
 import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Permission } from "@slipway/contract/words.ts";
@@ -14,14 +15,23 @@ import { pathPart, type ApiCall } from "./call.ts";
 export type ApiAuthenticator = { check(token: string, address: string): Promise<Authentication> };
 
 /** The caller of a request with a valid token. Throws `Fault("unauthorized" | "rate_limited")`. */
-export async function authenticate(request: FastifyRequest, tokens: ApiAuthenticator): Promise<Caller> {
+export async function authenticate(
+  request: FastifyRequest,
+  tokens: ApiAuthenticator,
+): Promise<Caller> {
   const header = request.headers.authorization;
   if (header === undefined) {
-    throw new Fault("unauthorized", 'No token was sent: the header "Authorization: Bearer <token>" is missing.');
+    throw new Fault(
+      "unauthorized",
+      'No token was sent: the header "Authorization: Bearer <token>" is missing.',
+    );
   }
   const token = /^Bearer +([^\s]+)$/i.exec(header)?.[1];
   if (token === undefined) {
-    throw new Fault("unauthorized", 'The header Authorization must be of the form "Bearer <token>".');
+    throw new Fault(
+      "unauthorized",
+      'The header Authorization must be of the form "Bearer <token>".',
+    );
   }
   const caller = await tokens.check(token, request.clientAddress);
   if (caller instanceof Fault) throw caller;
@@ -30,7 +40,8 @@ export async function authenticate(request: FastifyRequest, tokens: ApiAuthentic
 }
 
 /**
- * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer), `Fault("forbidden")` without the right.
+ * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer),
+ * `Fault("forbidden")` without the right.
  */
 export async function authorize(
   given: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
@@ -47,14 +58,22 @@ export async function authorize(
     route.access === "any" || route.access === "person"
       ? "not allow this"
       : `not allow this: it lacks the permission ${route.access}`;
-  const who = caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
+  const who =
+    caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
   throw new Fault("forbidden", `${who} ${kind} does ${right}.`.replace(/ +/g, " "));
 }
 
-/** For what a route does only sometimes. Throws `Fault("forbidden")` unless the caller has the permission in the project. */
+/**
+ * For what a route does only sometimes. Throws `Fault("forbidden")` unless the caller has the
+ * permission in the project.
+ */
 export function requirePermission({ caller, request }: ApiCall, permission: Permission): void {
-  if (caller !== null && allows(caller, permission, pathPart(request, "project_id") ?? null)) return;
-  throw new Fault("forbidden", `The caller may not do this: it lacks the permission ${permission}.`);
+  if (caller !== null && allows(caller, permission, pathPart(request, "project_id") ?? null))
+    return;
+  throw new Fault(
+    "forbidden",
+    `The caller may not do this: it lacks the permission ${permission}.`,
+  );
 }
 
 function mayUse(caller: Caller, { access }: Route, projectId: string | null): boolean {

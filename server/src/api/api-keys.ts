@@ -1,5 +1,5 @@
-// API keys of a project: tokens that can only call its apps. Clients that fetch such a token before they call an app search
-// this list for the word `cerebrium_jwt`.
+// API keys of a project: tokens that can only call its apps. Clients that fetch such a token before
+// they call an app search this list for the word `cerebrium_jwt`.
 import type { z } from "zod";
 import type { apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
@@ -23,7 +23,9 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       );
       const tokens = mayRead ? await useCases.read(place, accounts, call.by) : null;
       const shown = accounts.map((account) => show(account, tokens?.get(account.id)));
-      return shown.toSorted((one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null));
+      return shown.toSorted(
+        (one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null),
+      );
     },
     async createApiKey(call) {
       const body = bodyOf(call);
@@ -34,11 +36,18 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
         isReadable: body["readable"] === true,
         ...(end === null ? {} : { expiresAt: end }),
       } as const;
-      const { account, token } = await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call));
+      const { account, token } = await useCases.issue(
+        { wish, name: String(body["name"]) },
+        askingOf(call),
+      );
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async rotateApiKey(call) {
-      const { account, token } = await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call));
+      const { account, token } = await useCases.rotate(
+        accountRefOf(call, kind),
+        rotationOf(call),
+        askingOf(call),
+      );
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async deleteApiKey(call) {
@@ -49,5 +58,10 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
 
 function show(account: AccountView, token: Secret | undefined): z.infer<typeof apiKey> {
   const source = token === undefined ? "slipway" : "cerebrium_jwt";
-  return { ...showAccount(account), readable: account.isReadable, source, apiKey: token?.reveal() ?? null };
+  return {
+    ...showAccount(account),
+    readable: account.isReadable,
+    source,
+    apiKey: token?.reveal() ?? null,
+  };
 }

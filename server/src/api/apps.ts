@@ -15,10 +15,15 @@ import type { HandlerParts } from "./parts.ts";
 /** Route handlers for apps and their replicas. */
 export function appHandlers(parts: HandlerParts) {
   const { apps, lifecycle, urls, limit, replicaUses, clock } = parts;
-  const waitReason = (appId: AppId): string | null => parts.waitReason(appId) ?? parts.buildWaitReason(appId) ?? null;
-  const showContainers = async (rows: readonly ReplicaRow[]): Promise<z.infer<typeof containers.containerList>> => {
+  const waitReason = (appId: AppId): string | null =>
+    parts.waitReason(appId) ?? parts.buildWaitReason(appId) ?? null;
+  const showContainers = async (
+    rows: readonly ReplicaRow[],
+  ): Promise<z.infer<typeof containers.containerList>> => {
     const uses = rows.length === 0 ? null : await replicaUses();
-    return rows.map((replica) => showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }));
+    return rows.map((replica) =>
+      showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }),
+    );
   };
   return {
     async createGitApp(call) {
@@ -29,7 +34,10 @@ export function appHandlers(parts: HandlerParts) {
       return showCreated(projectId, created, urls());
     },
     async listApps(call) {
-      return (await apps.list(projectOf(call))).map((app) => ({ ...showApp(app), waitReason: waitReason(app.id) }));
+      return (await apps.list(projectOf(call))).map((app) => ({
+        ...showApp(app),
+        waitReason: waitReason(app.id),
+      }));
     },
     async getApp(call) {
       const projectId = projectOf(call);
@@ -39,7 +47,10 @@ export function appHandlers(parts: HandlerParts) {
     },
     async stopApp(call) {
       await lifecycle.stop({ ...refOf(call), by: call.by });
-      return { message: "The app is stopped: calls are refused, those that run may end, and async runs wait." };
+      return {
+        message:
+          "The app is stopped: calls are refused, those that run may end, and async runs wait.",
+      };
     },
     async startApp(call) {
       await lifecycle.start({ ...refOf(call), by: call.by });
@@ -47,7 +58,10 @@ export function appHandlers(parts: HandlerParts) {
     },
     async restartApp(call) {
       await lifecycle.restart({ ...refOf(call), by: call.by });
-      return { message: "The app is restarting: its replicas are replaced step by step, while others serve." };
+      return {
+        message:
+          "The app is restarting: its replicas are replaced step by step, while others serve.",
+      };
     },
     async deleteApp(call) {
       await lifecycle.delete({ ...refOf(call), by: call.by });
@@ -94,7 +108,11 @@ function showApp(app: AppWithState): Omit<z.infer<typeof answers.appList>[number
 }
 
 /** The answer of create app. */
-export function showCreated(projectId: ProjectId, created: CreatedApp, urls: Urls): z.infer<typeof answers.createdApp> {
+export function showCreated(
+  projectId: ProjectId,
+  created: CreatedApp,
+  urls: Urls,
+): z.infer<typeof answers.createdApp> {
   const place = { ...created, projectId };
   return {
     appId: created.appId,
@@ -131,7 +149,10 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     gitPath: settings.gitPath,
     internalEndpoint: appEndpoint(urls, projectId, app.name),
     // Browsers send no token when they open a page.
-    pageUrl: settings.runtime === "custom" && settings.disableAuth ? pageOfApp(urls, projectId, app.name) : null,
+    pageUrl:
+      settings.runtime === "custom" && settings.disableAuth
+        ? pageOfApp(urls, projectId, app.name)
+        : null,
     liveBuildId: app.live_build_id,
     settings: showSettings(app),
   };
@@ -150,7 +171,9 @@ function showContainer(
 ): z.infer<typeof containers.containerList>[number] {
   const startedAt = container.started_at;
   // A Unix socket has no host.
-  const host = container.address?.startsWith("unix:") ? null : (container.address?.replace(/:\d+$/, "") ?? null);
+  const host = container.address?.startsWith("unix:")
+    ? null
+    : (container.address?.replace(/:\d+$/, "") ?? null);
   return {
     appId: shownAppId(container.app_id),
     projectId: container.project_id,
@@ -172,7 +195,12 @@ function showContainer(
   };
 }
 
-function showUse({ cpuCores, memoryBytes, network, gpu }: ReplicaUse): z.infer<typeof containers.replicaUse> {
+function showUse({
+  cpuCores,
+  memoryBytes,
+  network,
+  gpu,
+}: ReplicaUse): z.infer<typeof containers.replicaUse> {
   return {
     cpuCores,
     memoryBytes,

@@ -1,5 +1,6 @@
-// Exports an audit log as a stream at the client's pace, and disconnects clients that are too slow. A failed export ends
-// without the final chunk of the chunked body, so that no client mistakes a part for the whole.
+// Exports an audit log as a stream at the client's pace, and disconnects clients that are too slow.
+// A failed export ends without the final chunk of the chunked body, so that no client mistakes a
+// part for the whole.
 import { pipeline } from "node:stream/promises";
 import type { ExportFormat } from "#audit/export/audit-export.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
@@ -66,7 +67,10 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   const begin = await exported.next();
   const day = new Date(parts.clock.now()).toISOString().slice(0, 10);
   void reply.header("content-type", types[format]);
-  void reply.header("content-disposition", `attachment; filename="audit-log-${projectId}-${day}.${format}"`);
+  void reply.header(
+    "content-disposition",
+    `attachment; filename="audit-log-${projectId}-${day}.${format}"`,
+  );
   void reply.header("cache-control", "no-store");
   const response = takenOver(reply);
   response.writeHead(200);
@@ -78,7 +82,9 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
     }
   }
   try {
-    await pipeline(paced(parted(), { response, clock: parts.clock }), response, { signal: parts.stopping });
+    await pipeline(paced(parted(), { response, clock: parts.clock }), response, {
+      signal: parts.stopping,
+    });
   } catch (error) {
     const isClientGone = (error as NodeJS.ErrnoException).code === "ERR_STREAM_PREMATURE_CLOSE";
     if (!isClientGone && !parts.stopping.aborted && !(error instanceof Fault))
@@ -93,7 +99,9 @@ async function enter(gate: Gate, ownerKey: string): Promise<Leave> {
   const leave = await gate.enter({ key: ownerKey });
   if (leave !== null) return leave;
   const isOfOwner = gate.countOf(ownerKey) >= exportsMax.owner;
-  const what = isOfOwner ? `${exportsMax.owner} exports of the project's owner` : `${exportsMax.all} exports`;
+  const what = isOfOwner
+    ? `${exportsMax.owner} exports of the project's owner`
+    : `${exportsMax.all} exports`;
   const message = `${what} are already running; try again when one has ended.`;
   throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
 }

@@ -15,7 +15,10 @@ export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerPa
     async setAuditForwarding(call) {
       const body = bodyOf(call);
       const given = body["secret"];
-      const wish = { url: String(body["url"]), ...(typeof given === "string" ? { secret: new Secret(given) } : {}) };
+      const wish = {
+        url: String(body["url"]),
+        ...(typeof given === "string" ? { secret: new Secret(given) } : {}),
+      };
       const { forwarding, secret } = await useCases.set(projectOf(call), wish, call.by);
       return {
         ...forwarding,

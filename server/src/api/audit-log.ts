@@ -45,7 +45,8 @@ export function timeOf({ query }: ApiCall, name: "from" | "to"): Instant | null 
   const instant = readInstant(String(given));
   if (instant !== null) return instant;
   const isPlusLost =
-    / \d{2}:\d{2}$/.test(String(given)) && readInstant(String(given).replace(/ (?=\S*$)/, "+")) !== null;
+    / \d{2}:\d{2}$/.test(String(given)) &&
+    readInstant(String(given).replace(/ (?=\S*$)/, "+")) !== null;
   const hint = isPlusLost ? ' In a query "+" is written %2B.' : "";
   const allowed = "a valid time of the form 2026-01-31T12:00:00Z (RFC 3339)";
   throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${allowed}.${hint}`);

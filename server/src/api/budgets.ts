@@ -19,10 +19,12 @@ export function budgetHandlers({ budgets: useCases, apps }: HandlerParts) {
   };
   return {
     getProjectBudget: async (call) => show(await useCases.get(ofProject(call))),
-    setProjectBudget: async (call) => show(await useCases.set(ofProject(call), wishOf(call), call.by)),
+    setProjectBudget: async (call) =>
+      show(await useCases.set(ofProject(call), wishOf(call), call.by)),
     deleteProjectBudget: async (call) => show(await useCases.delete(ofProject(call), call.by)),
     getAppBudget: async (call) => show(await useCases.get(await ofApp(call))),
-    setAppBudget: async (call) => show(await useCases.set(await ofApp(call), wishOf(call), call.by)),
+    setAppBudget: async (call) =>
+      show(await useCases.set(await ofApp(call), wishOf(call), call.by)),
     deleteAppBudget: async (call) => show(await useCases.delete(await ofApp(call), call.by)),
   } satisfies Handlers;
 }

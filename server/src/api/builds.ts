@@ -32,9 +32,15 @@ export function buildHandlers({ builds, urls }: HandlerParts) {
       const app = refOf(call);
       const { commit, branch } = bodyOf(call);
       if (commit && branch) {
-        throw new Fault("invalid", "commit and branch are both given, but a build is of one of them: leave one out.");
+        throw new Fault(
+          "invalid",
+          "commit and branch are both given, but a build is of one of them: leave one out.",
+        );
       }
-      const given = { ...(commit && { commit: String(commit) }), ...(branch && { branch: String(branch) }) };
+      const given = {
+        ...(commit && { commit: String(commit) }),
+        ...(branch && { branch: String(branch) }),
+      };
       return showReceived(app, await builds.create(app, { ...given, by: call.by }));
     },
     async rebuild(call) {

@@ -1,5 +1,6 @@
-// One call of the management API as its handler sees it: validated ids, the caller, parameters and bodies read by rows of the
-// contract's tables with the same wording for every refusal, and pages of lists.
+// One call of the management API as its handler sees it: validated ids, the caller, parameters and
+// bodies read by rows of the contract's tables with the same wording for every refusal, and pages
+// of lists.
 import { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
@@ -10,7 +11,14 @@ import { kindOf, refused, shown, suggestion } from "#apps/refusal.ts";
 import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { type AppId, type AppKey, type BuildId, type ProjectId, type RunId, uuidForm } from "#lib/ids.ts";
+import {
+  type AppId,
+  type AppKey,
+  type BuildId,
+  type ProjectId,
+  type RunId,
+  uuidForm,
+} from "#lib/ids.ts";
 import type { Page } from "#lib/page-token.ts";
 
 declare module "fastify" {
@@ -37,7 +45,10 @@ export type ApiCall = {
   readonly body: unknown;
 };
 
-/** Handles one route: the result is sent as JSON; undefined: the handler has taken over the connection. */
+/**
+ * Handles one route: the result is sent as JSON; undefined: the handler has taken over the
+ * connection.
+ */
 export type Handler = ((call: ApiCall) => Promise<object | undefined>) & {
   /** Called before the body is read. Throws `Fault` to refuse it. */
   readonly beforeBody?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
@@ -66,7 +77,10 @@ export function refOf(call: ApiCall): AppKey {
   return { projectId: projectOf(call), appId: appOf(call) };
 }
 
-/** The name of the app in the path, which has its id, or only its name; undefined when the path names none. */
+/**
+ * The name of the app in the path, which has its id, or only its name; undefined when the path
+ * names none.
+ */
 export function appNameOf(request: FastifyRequest, part = "app_id"): string | undefined {
   const prefix = `${pathPart(request, "project_id")}-`;
   const given = pathPart(request, part);
@@ -75,12 +89,18 @@ export function appNameOf(request: FastifyRequest, part = "app_id"): string | un
 
 /** The build in the path. Throws `Fault("not_found")` for an invalid one. */
 export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
-  return { ...refOf(call), buildId: idOf(call, "build_id", "The app has no build with that id.") as BuildId };
+  return {
+    ...refOf(call),
+    buildId: idOf(call, "build_id", "The app has no build with that id.") as BuildId,
+  };
 }
 
 /** The run in the path. Throws `Fault("not_found")` for an invalid one. */
 export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
-  return { ...refOf(call), runId: idOf(call, "run_id", "The app has no run with that id.") as RunId };
+  return {
+    ...refOf(call),
+    runId: idOf(call, "run_id", "The app has no run with that id.") as RunId,
+  };
 }
 
 /** A UUID in the path. Throws `Fault("not_found")` with `refusal` for anything else. */
@@ -103,8 +123,14 @@ export function pathPart(request: FastifyRequest, name: string): string | undefi
 type Fields = Readonly<Record<string, Field>>;
 type Value = string | number | boolean | null;
 
-/** The parameters of a query; `""` counts as absent, and absent ones get their default. Throws `Fault("invalid")`. */
-export function readQuery(fields: Fields, query: Readonly<Record<string, unknown>>): Record<string, Value> {
+/**
+ * The parameters of a query; `""` counts as absent, and absent ones get their default. Throws
+ * `Fault("invalid")`.
+ */
+export function readQuery(
+  fields: Fields,
+  query: Readonly<Record<string, unknown>>,
+): Record<string, Value> {
   for (const name of Object.keys(query)) {
     if (!Object.hasOwn(fields, name)) throw unknown(name, "parameter", fields);
   }
@@ -119,9 +145,15 @@ export function streamOf({ request }: ApiCall): Readable {
   return request.body instanceof Readable ? request.body : Readable.from([]);
 }
 
-/** The fields of the call's body, which may be missing when none is required. Throws `Fault("malformed" | "invalid")`. */
+/**
+ * The fields of the call's body, which may be missing when none is required. Throws
+ * `Fault("malformed" | "invalid")`.
+ */
 export function bodyOf({ route, body }: ApiCall): Record<string, Value> {
-  const shape = must(route.body?.kind === "fields" ? route.body : null, "the route takes a body of fields");
+  const shape = must(
+    route.body?.kind === "fields" ? route.body : null,
+    "the route takes a body of fields",
+  );
   return readBody(shape, body === undefined && shape.required.length === 0 ? {} : body);
 }
 
@@ -132,12 +164,17 @@ export function readBody(
 ): Record<string, Value> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     const having = shape.required.length === 0 ? "" : ` with ${shape.required.join(", ")}`;
-    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object${having}.`);
+    throw new Fault(
+      "malformed",
+      `The body is ${kindOf(body)}, but must be a JSON object${having}.`,
+    );
   }
   for (const name of Object.keys(body)) {
     if (!Object.hasOwn(shape.fields, name)) throw unknown(name, "field", shape.fields);
   }
-  const given = new Map<string, unknown>(Object.entries(body).filter(([, value]) => value !== null));
+  const given = new Map<string, unknown>(
+    Object.entries(body).filter(([, value]) => value !== null),
+  );
   for (const name of shape.required) {
     const field = shape.fields[name];
     if (field !== undefined && !given.has(name)) {
@@ -148,7 +185,8 @@ export function readBody(
 }
 
 /**
- * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")` for a day that does not exist.
+ * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")`
+ * for a day that does not exist.
  */
 export function readTime(name: string, given: unknown): Date {
   const at = new Date(String(given));
@@ -160,12 +198,20 @@ export function readTime(name: string, given: unknown): Date {
   throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${form}.`);
 }
 
-function readFields(fields: Fields, read: (name: string, field: Field) => unknown): Record<string, Value> {
+function readFields(
+  fields: Fields,
+  read: (name: string, field: Field) => unknown,
+): Record<string, Value> {
   const values: Record<string, Value> = {};
   for (const [name, field] of Object.entries(fields)) {
     const given = read(name, field);
     if (given !== undefined && !fieldSchema(field).safeParse(given).success) {
-      throw refused({ field: name, given, allowed: allowedText(field), isSecret: "isSecret" in field });
+      throw refused({
+        field: name,
+        given,
+        allowed: allowedText(field),
+        isSecret: "isSecret" in field,
+      });
     }
     // The schema is derived from the row, whose types here are text, number, boolean and choice.
     values[name] = (given ?? field.default) as Value;
@@ -177,26 +223,41 @@ function readFields(fields: Fields, read: (name: string, field: Field) => unknow
 function fromText(field: Field, given: unknown): unknown {
   if (typeof given !== "string") return given;
   if (field.kind === "boolean" && (given === "true" || given === "false")) return given === "true";
-  const isNumber = (field.kind === "integer" || field.kind === "number") && /^-?\d{1,15}(?:\.\d{1,15})?$/.test(given);
+  const isNumber =
+    (field.kind === "integer" || field.kind === "number") &&
+    /^-?\d{1,15}(?:\.\d{1,15})?$/.test(given);
   return isNumber ? Number(given) : given;
 }
 
 function unknown(name: string, what: string, fields: Fields): Fault {
-  const hint = suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;
+  const hint =
+    suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;
   return new Fault("invalid", `${shown(name)} is not a ${what} of this request${hint}`);
 }
 
 /** The page that a request asks for. The contract has validated the types of the values. */
-export function pageWanted({ query }: ApiCall): { readonly pageSize: number; readonly nextToken: string | null } {
+export function pageWanted({ query }: ApiCall): {
+  readonly pageSize: number;
+  readonly nextToken: string | null;
+} {
   return { pageSize: Number(query["pageSize"]), nextToken: query["nextToken"] as string | null };
 }
 
 /** The page after a row with a number. The contract has validated the types of the values. */
-export function pageBefore({ query }: ApiCall): { readonly size: number; readonly before: number | null } {
-  return { size: Number(query["pageSize"]), before: query["nextToken"] === null ? null : Number(query["nextToken"]) };
+export function pageBefore({ query }: ApiCall): {
+  readonly size: number;
+  readonly before: number | null;
+} {
+  return {
+    size: Number(query["pageSize"]),
+    before: query["nextToken"] === null ? null : Number(query["nextToken"]),
+  };
 }
 
 /** The answer; `nextToken` is absent at the end. */
-export function showPage<Item, Shown>({ items, nextToken }: Page<Item>, show: (item: Item) => Shown) {
+export function showPage<Item, Shown>(
+  { items, nextToken }: Page<Item>,
+  show: (item: Item) => Shown,
+) {
   return { items: items.map(show), ...(nextToken === null ? {} : { nextToken }) };
 }

@@ -8,7 +8,16 @@ import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { perMinute, RateLimit } from "#lib/rate-limit.ts";
-import { bodyOf, pageBefore, partOf, projectOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
+import {
+  bodyOf,
+  pageBefore,
+  partOf,
+  projectOf,
+  readTime,
+  showPage,
+  type ApiCall,
+  type Handlers,
+} from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Nobody types in that many coupons; guessing codes takes far more attempts. */
@@ -37,7 +46,8 @@ export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
     },
     async endCoupon(call) {
       const code = partOf(call, "code");
-      if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon with this code.");
+      if (!couponFields.code.form.test(code))
+        throw new Fault("not_found", "There is no coupon with this code.");
       return showCoupon(await useCases.end(code, call.by));
     },
   } satisfies Handlers;
@@ -77,7 +87,19 @@ function showApplied({ coupon, currency, balance }: AppliedAnswer): z.infer<type
 }
 
 function showCoupon(coupon: Coupon): z.infer<typeof operatorCoupon> {
-  const { code, name, discount, frequency, expiresAt, isReusable, usesMax, plans, uses, createdAt, endedAt } = coupon;
+  const {
+    code,
+    name,
+    discount,
+    frequency,
+    expiresAt,
+    isReusable,
+    usesMax,
+    plans,
+    uses,
+    createdAt,
+    endedAt,
+  } = coupon;
   const amount = discount.kind === "fixed_amount" ? discount.amount : null;
   return {
     code,

@@ -1,5 +1,6 @@
-// The built pages of the dashboard, held in memory. They are built beside the running platform: a build that has ended since is
-// read when somebody asks for a page, and until there is one a page says that it is being built, or why it could not be.
+// The built pages of the dashboard, held in memory. They are built beside the running platform: a
+// build that has ended since is read when somebody asks for a page, and until there is one a page
+// says that it is being built, or why it could not be.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { errorCode } from "#lib/error-code.ts";
@@ -70,9 +71,12 @@ export class DashboardFiles {
 }
 
 function readFiles(folder: string): ReadonlyMap<string, DashboardFile> {
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
   const paths = new Set(entries.map((entry) => join(entry.parentPath, entry.name)));
-  const compressed = (path: string): Buffer | undefined => (paths.has(path) ? readFileSync(path) : undefined);
+  const compressed = (path: string): Buffer | undefined =>
+    paths.has(path) ? readFileSync(path) : undefined;
   const files = new Map<string, DashboardFile>();
   for (const path of paths) {
     const type = typeOf(path);
@@ -80,7 +84,11 @@ function readFiles(folder: string): ReadonlyMap<string, DashboardFile> {
     const gzip = compressed(`${path}.gz`);
     const br = compressed(`${path}.br`);
     const more = { ...(gzip === undefined ? {} : { gzip }), ...(br === undefined ? {} : { br }) };
-    files.set(relative(folder, path).split(sep).join("/"), { type, plain: readFileSync(path), ...more });
+    files.set(relative(folder, path).split(sep).join("/"), {
+      type,
+      plain: readFileSync(path),
+      ...more,
+    });
   }
   return files;
 }

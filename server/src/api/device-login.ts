@@ -1,5 +1,5 @@
-// Device login: the two routes that existing command lines use, and those where a person decides. Answers to a waiting
-// device have an `error` besides the message, as RFC 8628 requires.
+// Device login: the two routes that existing command lines use, and those where a person decides.
+// Answers to a waiting device have an `error` besides the message, as RFC 8628 requires.
 import { networkOf } from "#lib/client-address.ts";
 import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
@@ -27,8 +27,16 @@ const sentences: Readonly<Record<NotYet, string>> = {
 
 /** Route handlers for device logins. */
 export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }: HandlerParts) {
-  const begins = new RateLimit({ max: beginsMax, clock, text: tooMany("Device logins were started") });
-  const asks = new RateLimit({ max: asksMax, clock, text: tooMany("Device logins were requested") });
+  const begins = new RateLimit({
+    max: beginsMax,
+    clock,
+    text: tooMany("Device logins were started"),
+  });
+  const asks = new RateLimit({
+    max: asksMax,
+    clock,
+    text: tooMany("Device logins were requested"),
+  });
   const codes = new RateLimit({ max: codesMax, clock, text: tooMany("Codes were looked up") });
   return {
     async beginDeviceLogin({ request }) {
@@ -51,7 +59,10 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
       const given = readBody({ fields: deviceTokenFields, required: ["device_code"] }, body);
       const tokens = await logins.redeem(String(given["device_code"]), by);
       if (typeof tokens !== "string") {
-        return { accessToken: tokens.accessToken.reveal(), refreshToken: tokens.refreshToken.reveal() };
+        return {
+          accessToken: tokens.accessToken.reveal(),
+          refreshToken: tokens.refreshToken.reveal(),
+        };
       }
       void reply.code(400).send({ error: tokens, message: sentences[tokens] });
       return undefined;
@@ -65,7 +76,9 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
       codes.take(person.personId);
       const given = bodyOf(call);
       const isApproved = given["decision"] === "approve";
-      return show(await logins.decide(partOf(call, "user_code"), { isApproved, person, by: call.by }));
+      return show(
+        await logins.decide(partOf(call, "user_code"), { isApproved, person, by: call.by }),
+      );
     },
   } satisfies Handlers;
 }

@@ -6,7 +6,8 @@ import { Fault } from "#lib/fault.ts";
 import { createLog } from "#lib/log.ts";
 import { faultOf, sendFault } from "./errors.ts";
 
-const withCode = (code: string, message = "x"): Error => Object.assign(new Error(message), { code });
+const withCode = (code: string, message = "x"): Error =>
+  Object.assign(new Error(message), { code });
 
 test("faults are told as they are, errors of the framework and the database by what they mean", () => {
   const fault = new Fault("conflict", "taken");
@@ -46,7 +47,11 @@ test("what failed is logged with its cause, what is merely refused is not", () =
   ];
   for (const [fault, isLogged] of cases) {
     const lines: string[] = [];
-    const log = createLog({ level: "info", pretty: false, to: { write: (line: string) => void lines.push(line) } });
+    const log = createLog({
+      level: "info",
+      pretty: false,
+      to: { write: (line: string) => void lines.push(line) },
+    });
     const reply = {
       request: { id: "the-id" },
       header: () => reply,

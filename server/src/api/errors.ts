@@ -1,5 +1,5 @@
-// Turns every error into an answer: a fault into its status and message, everything else into an internal error with an id,
-// whose cause is only logged.
+// Turns every error into an answer: a fault into its status and message, everything else into an
+// internal error with an id, whose cause is only logged.
 import type { FastifyReply } from "fastify";
 import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
@@ -24,39 +24,60 @@ export function faultOf(error: unknown, requestId: string): Fault {
     return noSuchProject(error);
   }
   if (isBrokenOff(error)) {
-    return new Fault("malformed", "The connection was closed before the request was complete.", { cause: error });
+    return new Fault("malformed", "The connection was closed before the request was complete.", {
+      cause: error,
+    });
   }
   if (isDatabaseAway(code, error)) {
     const text = "The platform's database is not responding at the moment; try again.";
     return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
   }
   if (isDiskFull(error)) {
-    return new Fault("unavailable", diskFullText, { cause: error, retryAfterSeconds: diskFullRetrySeconds });
-  }
-  if (isClientError(error)) {
-    return new Fault("malformed", "The request cannot be parsed: its path, headers or body are malformed.", {
+    return new Fault("unavailable", diskFullText, {
       cause: error,
+      retryAfterSeconds: diskFullRetrySeconds,
     });
   }
-  return new Fault("internal", `Internal error; see the platform's log for the id ${requestId}.`, { cause: error });
+  if (isClientError(error)) {
+    return new Fault(
+      "malformed",
+      "The request cannot be parsed: its path, headers or body are malformed.",
+      {
+        cause: error,
+      },
+    );
+  }
+  return new Fault("internal", `Internal error; see the platform's log for the id ${requestId}.`, {
+    cause: error,
+  });
 }
 
-/** Sends a fault and logs failures of the platform. A refusal because the platform is stopping is not a failure. */
+/**
+ * Sends a fault and logs failures of the platform. A refusal because the platform is stopping is
+ * not a failure.
+ */
 export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyReply {
   const { status } = faultTable[fault.code];
   const isFailure = fault.code === "internal" || fault.cause !== undefined;
   if (status >= 500 && isFailure)
     log.error({ err: fault.cause ?? fault, requestId: reply.request.id }, "a request failed");
-  if (fault.retryAfterSeconds !== undefined) void reply.header("retry-after", String(fault.retryAfterSeconds));
+  if (fault.retryAfterSeconds !== undefined)
+    void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
-  // Fastify closes the connection after an oversized body; with unread bytes that resets it, and the answer is lost.
+  // Fastify closes the connection after an oversized body; with unread bytes that resets it, and
+  // the answer is lost.
   void reply.removeHeader("connection");
-  return reply.code(status).type("application/json; charset=utf-8").send({ message: fault.message });
+  return reply
+    .code(status)
+    .type("application/json; charset=utf-8")
+    .send({ message: fault.message });
 }
 
 /** The database's own refusal to add something to a deleted project. */
 function isEndedProject(code: string, error: unknown): boolean {
-  return code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project";
+  return (
+    code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project"
+  );
 }
 
 /** The client disconnected while sending its body; resets by the database have no status. */
@@ -65,12 +86,14 @@ function isBrokenOff(error: unknown): boolean {
 }
 
 /**
- * Connection errors of Node and PostgreSQL (refused, reset, shutdown, too many connections), and the pool's, which have no code.
+ * Connection errors of Node and PostgreSQL (refused, reset, shutdown, too many connections), and
+ * the pool's, which have no code.
  */
 function isDatabaseAway(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;
   return (
-    error instanceof Error && /^(?:Connection terminated|timeout exceeded when trying to connect)/.test(error.message)
+    error instanceof Error &&
+    /^(?:Connection terminated|timeout exceeded when trying to connect)/.test(error.message)
   );
 }
 

@@ -1,5 +1,5 @@
-// Server-sent events over a connection that is taken from fastify: comments keep an idle connection open, a client that
-// reads nothing is disconnected, and the stream ends with the platform.
+// Server-sent events over a connection that is taken from fastify: comments keep an idle connection
+// open, a client that reads nothing is disconnected, and the stream ends with the platform.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
@@ -8,8 +8,14 @@ import { Fault } from "#lib/fault.ts";
 import type { ApiCall } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Sends events until it resolves; `send` takes whole events. `signal` aborts when the client or the platform is gone. */
-export type SendEvents = (send: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>;
+/**
+ * Sends events until it resolves; `send` takes whole events. `signal` aborts when the client or the
+ * platform is gone.
+ */
+export type SendEvents = (
+  send: (text: string) => Promise<void>,
+  signal: AbortSignal,
+) => Promise<void>;
 
 /** Well below the idle timeouts of common proxies (30 s and more). */
 const heartbeatMs = 15_000;
@@ -65,7 +71,9 @@ export async function streamEvents(
 
 async function write(response: ServerResponse, text: string, signal: AbortSignal): Promise<void> {
   if (signal.aborted || response.write(text)) return;
-  await once(response, "drain", { signal: AbortSignal.any([signal, AbortSignal.timeout(drainWaitMs)]) });
+  await once(response, "drain", {
+    signal: AbortSignal.any([signal, AbortSignal.timeout(drainWaitMs)]),
+  });
 }
 
 function startHeartbeat(response: ServerResponse, clock: Clock): { stop(): void } {

@@ -1,4 +1,5 @@
-// The messages of a command in a replica, as Kubernetes has them: the first byte is the channel. Pure.
+// The messages of a command in a replica, as Kubernetes has them: the first byte is the channel.
+// Pure.
 import type { z } from "zod";
 import { execChannels, type execStatus } from "@slipway/contract/exec-routes.ts";
 
@@ -28,7 +29,13 @@ export function frame(channel: "stdout" | "stderr" | "status", bytes: Buffer): B
 }
 
 /** The status of an end. */
-export function execStatusOf({ exitCode, message }: { exitCode: number | null; message: string | null }): Buffer {
+export function execStatusOf({
+  exitCode,
+  message,
+}: {
+  exitCode: number | null;
+  message: string | null;
+}): Buffer {
   return Buffer.from(JSON.stringify(shownEnd(exitCode, message)));
 }
 
@@ -50,7 +57,9 @@ function readSize(bytes: Buffer): ExecInput {
     const given = JSON.parse(bytes.toString("utf8")) as Readonly<Record<string, unknown>> | null;
     const columns = given?.["Width"];
     const rows = given?.["Height"];
-    return isSide(columns) && isSide(rows) ? { kind: "resize", columns, rows } : { kind: "unknown" };
+    return isSide(columns) && isSide(rows)
+      ? { kind: "resize", columns, rows }
+      : { kind: "unknown" };
   } catch {
     return { kind: "unknown" };
   }

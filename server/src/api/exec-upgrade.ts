@@ -1,5 +1,6 @@
-// WebSockets of the management API that run commands in replicas: such a request takes the same way through the API as any other,
-// which checks the caller and answers refusals, and the route's handler then makes a WebSocket of its connection.
+// WebSockets of the management API that run commands in replicas: such a request takes the same way
+// through the API as any other, which checks the caller and answers refusals, and the route's
+// handler then makes a WebSocket of its connection.
 import { ServerResponse, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -7,7 +8,11 @@ import type { FastifyInstance } from "fastify";
 import { WebSocketServer, type WebSocket } from "ws";
 import { bearerProtocol, execProtocol } from "@slipway/contract/exec-routes.ts";
 
-type Upgrade = { readonly request: IncomingMessage; readonly socket: Duplex; readonly firstBytes: Buffer };
+type Upgrade = {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  readonly firstBytes: Buffer;
+};
 
 /** A megabyte: clients send input in pieces. */
 const messageBytesMax = 1_048_576;
@@ -44,7 +49,10 @@ export function takeExecSocket(api: FastifyInstance, upgrade: Upgrade): void {
   api.routing(request, response);
 }
 
-/** The subprotocols that a client offers on a connection that can become a WebSocket; null: it cannot. */
+/**
+ * The subprotocols that a client offers on a connection that can become a WebSocket; null: it
+ * cannot.
+ */
 export function offeredProtocols(request: IncomingMessage): readonly string[] | null {
   return upgrades.has(request) ? protocolsOf(request) : null;
 }

@@ -1,5 +1,5 @@
-// Commands in replicas: the route that starts one, and the WebSocket that carries its input and output. A slow end holds up the
-// other one; nothing is gathered here.
+// Commands in replicas: the route that starts one, and the WebSocket that carries its input and
+// output. A slow end holds up the other one; nothing is gathered here.
 import type { Readable } from "node:stream";
 import type { WebSocket } from "ws";
 import { execProtocol, execQuery } from "@slipway/contract/exec-routes.ts";
@@ -19,7 +19,9 @@ const openMax = 200;
 const ownerOpenMax = 20;
 /** How often it is asked whether the client is still there, and the caller still allowed. */
 const pingEveryMs = 30_000;
-/** How long a client has to take what is left once the command has ended: far less than a megabyte. */
+/**
+ * How long a client has to take what is left once the command has ended: far less than a megabyte.
+ */
 const takeWaitMs = 15_000;
 /** In the middle of common terminals. */
 const usualSize = { columns: 80, rows: 24 };
@@ -61,17 +63,29 @@ async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<unde
   const entry = { projectId, replicaId, by: call.by } as const;
   const recordEnd = async ({ exitCode, message }: Awaited<ExecSession["ended"]>): Promise<void> => {
     const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
-    const end = { exitCode: { new: exitCode }, seconds: { new: seconds }, endedBecause: { new: message } };
+    const end = {
+      exitCode: { new: exitCode },
+      seconds: { new: seconds },
+      endedBecause: { new: message },
+    };
     const changes = { ...about, ...end };
-    await parts.recordOfReplica({ ...entry, action: "replica.exec_end", changes }).catch((error: unknown) => {
-      parts.log.error({ err: error, replicaId }, "the end of a command in a replica could not be recorded");
-    });
+    await parts
+      .recordOfReplica({ ...entry, action: "replica.exec_end", changes })
+      .catch((error: unknown) => {
+        parts.log.error(
+          { err: error, replicaId },
+          "the end of a command in a replica could not be recorded",
+        );
+      });
   };
   // Before it starts: no command runs unrecorded.
   const changes = { ...about, terminal: { new: terminal !== null } };
   await parts.recordOfReplica({ ...entry, action: "replica.exec", changes });
   const session = await parts.execs.open(wish).catch(async (error: unknown) => {
-    await recordEnd({ exitCode: null, message: error instanceof Fault ? error.message : "It could not be started." });
+    await recordEnd({
+      exitCode: null,
+      message: error instanceof Fault ? error.message : "It could not be started.",
+    });
     throw error;
   });
   if (call.query["stdin"] !== true) session.stdin.end();
@@ -86,7 +100,10 @@ async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<unde
 function refuseOthers({ request }: ApiCall): void {
   const offered = offeredProtocols(request.raw);
   if (offered?.includes(execProtocol) === true) return;
-  const what = offered === null ? "The request opens no WebSocket" : `Sec-WebSocket-Protocol has no ${execProtocol}`;
+  const what =
+    offered === null
+      ? "The request opens no WebSocket"
+      : `Sec-WebSocket-Protocol has no ${execProtocol}`;
   throw new Fault(
     "invalid",
     `${what}; open one with the subprotocol ${execProtocol}. The command line does: slipway exec.`,
@@ -94,7 +111,10 @@ function refuseOthers({ request }: ApiCall): void {
 }
 
 function notRunning(): Fault {
-  return new Fault("not_found", "The app has no running replica with that id. GET …/apps/{app}/containers lists them.");
+  return new Fault(
+    "not_found",
+    "The app has no running replica with that id. GET …/apps/{app}/containers lists them.",
+  );
 }
 
 /** The contract has validated its words. */
@@ -102,7 +122,10 @@ function commandOf({ query }: ApiCall): [string, ...string[]] {
   const given = query["command"] as unknown as string | readonly string[] | null;
   const [program = "", ...words] = typeof given === "string" ? [given] : (given ?? []);
   if (program !== "") return [program, ...words];
-  throw new Fault("invalid", `command is missing; it must be ${allowedText(execQuery.command)}, the program first.`);
+  throw new Fault(
+    "invalid",
+    `command is missing; it must be ${allowedText(execQuery.command)}, the program first.`,
+  );
 }
 
 function sizeOf({ query }: ApiCall): { columns: number; rows: number } {
@@ -113,7 +136,11 @@ function sizeOf({ query }: ApiCall): { columns: number; rows: number } {
 type Around = { readonly call: ApiCall; readonly parts: HandlerParts };
 
 /** Resolves when the client has been told of the end, or has left. */
-async function serve(client: WebSocket, session: ExecSession, { call, parts }: Around): Promise<void> {
+async function serve(
+  client: WebSocket,
+  session: ExecSession,
+  { call, parts }: Around,
+): Promise<void> {
   const watch = watchClient(client, session, { call, parts });
   let cancelWait = (): void => undefined;
   void session.ended.then(() => {
@@ -143,7 +170,9 @@ async function serve(client: WebSocket, session: ExecSession, { call, parts }: A
   cancelWait();
 }
 
-/** Ends the command when the client has left, the caller has lost the right, or the platform stops. */
+/**
+ * Ends the command when the client has left, the caller has lost the right, or the platform stops.
+ */
 function watchClient(client: WebSocket, session: ExecSession, { call, parts }: Around) {
   const { clock, stopping } = parts;
   const watch = { isSending: 0, stop: (): void => undefined };
@@ -151,7 +180,8 @@ function watchClient(client: WebSocket, session: ExecSession, { call, parts }: A
   let cancel = (): void => undefined;
   const stopped = (): void => session.end("The platform is stopping.");
   const turn = (): void => {
-    // Behind output that the client has not taken, or input that the command does not, no answer arrives: idle time bounds both.
+    // Behind output that the client has not taken, or input that the command does not, no answer
+    // arrives: idle time bounds both.
     if (!isAlive && watch.isSending === 0 && !client.isPaused) return client.terminate();
     isAlive = false;
     client.ping();

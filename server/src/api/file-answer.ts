@@ -1,5 +1,6 @@
-// Sends a file, or a range of it, at the client's pace. Apps may change the file meanwhile: an answer that cannot be completed
-// ends without its last bytes, so that no client mistakes it for the whole.
+// Sends a file, or a range of it, at the client's pace. Apps may change the file meanwhile: an
+// answer that cannot be completed ends without its last bytes, so that no client mistakes it for
+// the whole.
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
@@ -16,17 +17,30 @@ type Sending = Pick<HandlerParts, "clock" | "stopping">;
 
 const chunkBytes = 262_144;
 
-/** Answers with 200, 206 or 416, and leaves the file open. Resolves when the answer is sent or broken off; never rejects. */
-export async function sendFile(call: ApiCall, { name, handle, stats }: SentFile, parts: Sending): Promise<undefined> {
+/**
+ * Answers with 200, 206 or 416, and leaves the file open. Resolves when the answer is sent or
+ * broken off; never rejects.
+ */
+export async function sendFile(
+  call: ApiCall,
+  { name, handle, stats }: SentFile,
+  parts: Sending,
+): Promise<undefined> {
   const { request, reply } = call;
   const { size } = stats;
   const etag = `"${[stats.ino, stats.mtimeMs, size].map((number) => Math.round(number).toString(36)).join("-")}"`;
   const { range, "if-range": ifRange } = request.headers;
   const wanted = ifRange === undefined || ifRange === etag ? readRange(range, size) : null;
-  void reply.headers({ "accept-ranges": "bytes", etag, "last-modified": stats.mtime.toUTCString() });
+  void reply.headers({
+    "accept-ranges": "bytes",
+    etag,
+    "last-modified": stats.mtime.toUTCString(),
+  });
   if (wanted === "none") {
     void reply.header("content-range", `bytes */${size}`).code(416);
-    void reply.send({ message: `Range is ${JSON.stringify(range)}, but the file has ${size} bytes.` });
+    void reply.send({
+      message: `Range is ${JSON.stringify(range)}, but the file has ${size} bytes.`,
+    });
     return;
   }
   const { first, last } = wanted ?? { first: 0, last: size - 1 };
@@ -40,8 +54,9 @@ export async function sendFile(call: ApiCall, { name, handle, stats }: SentFile,
 }
 
 /**
- * Sends the head, and bytes of a file unless only that was asked for. Resolves when they are sent or broken off: the client is gone
- * or takes them too slowly, the file is shorter now, or the platform stops. Never rejects.
+ * Sends the head, and bytes of a file unless only that was asked for. Resolves when they are sent
+ * or broken off: the client is gone or takes them too slowly, the file is shorter now, or the
+ * platform stops. Never rejects.
  */
 export async function sendBytes(
   { request, reply }: Pick<ApiCall, "request" | "reply">,
@@ -79,5 +94,8 @@ async function* bytesOf(file: FileHandle, { first, last }: ByteRange): AsyncGene
 
 /** As in RFC 8187, which allows less than `encodeURIComponent` leaves. */
 function encodeName(name: string): string {
-  return encodeURIComponent(name).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+  return encodeURIComponent(name).replace(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
 }

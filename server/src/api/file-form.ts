@@ -1,5 +1,5 @@
-// Reads the form of a file that runs once: `data`, which is small, and `file`, which is handed on as it arrives. Other parts are
-// skipped; all are bounded.
+// Reads the form of a file that runs once: `data`, which is small, and `file`, which is handed on
+// as it arrives. Other parts are skipped; all are bounded.
 import type { IncomingHttpHeaders } from "node:http";
 import { addAbortSignal, type Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
@@ -19,28 +19,41 @@ type Form<Stored> = {
 
 const limits = { fields: 4, files: 4, parts: 8, headerPairs: 50, fieldNameSize: 100 };
 
-/** `data` is `{}` when there is none. Throws `Fault("malformed" | "invalid" | "too_large")`, and what `take` throws. */
-export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: string; file: Stored }> {
+/**
+ * `data` is `{}` when there is none. Throws `Fault("malformed" | "invalid" | "too_large")`, and
+ * what `take` throws.
+ */
+export async function readFileForm<Stored>(
+  form: Form<Stored>,
+): Promise<{ data: string; file: Stored }> {
   const { headers, body, dataBytesMax, signal, take } = form;
   const reader = readerOf(headers, dataBytesMax);
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
-  const parts: { data: Promise<string> | null; file: Promise<Stored> | null } = { data: null, file: null };
+  const parts: { data: Promise<string> | null; file: Promise<Stored> | null } = {
+    data: null,
+    file: null,
+  };
   const reading = <Result>(result: Promise<Result>): Promise<Result> => {
     result.catch((error: unknown) => failed.abort(error));
     return result;
   };
   reader.on("file", (name, stream) => {
-    // That of a form that breaks off, which the reader has too, may come when nobody reads the part any more.
+    // That of a form that breaks off, which the reader has too, may come when nobody reads the part
+    // any more.
     stream.on("error", () => undefined);
     if (name === "data" && parts.data === null)
-      parts.data = reading(boundedText(addAbortSignal(ended, stream), dataBytesMax, () => dataTooLarge(dataBytesMax)));
+      parts.data = reading(
+        boundedText(addAbortSignal(ended, stream), dataBytesMax, () => dataTooLarge(dataBytesMax)),
+      );
     else if (name === "file" && parts.file === null) parts.file = reading(take(stream, ended));
     else stream.resume();
   });
   reader.on("field", (name, value, _isNameCut, isCut) => {
     if (name !== "data" || parts.data !== null) return;
-    parts.data = reading(isCut ? Promise.reject(dataTooLarge(dataBytesMax)) : Promise.resolve(value));
+    parts.data = reading(
+      isCut ? Promise.reject(dataTooLarge(dataBytesMax)) : Promise.resolve(value),
+    );
   });
   try {
     await piped(body, reader, ended);
@@ -50,12 +63,16 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
     await Promise.allSettled([parts.data, parts.file]);
     throw ended.reason;
   }
-  if (parts.file === null) throw new Fault("invalid", "The form has no part file, which must be a tar.");
+  if (parts.file === null)
+    throw new Fault("invalid", "The form has no part file, which must be a tar.");
   const [file, data] = await Promise.all([parts.file, parts.data ?? Promise.resolve("{}")]);
   return { data, file };
 }
 
-/** Unlike a pipeline, a failure leaves the request open for the answer; what still comes of its body is dropped. */
+/**
+ * Unlike a pipeline, a failure leaves the request open for the answer; what still comes of its body
+ * is dropped.
+ */
 async function piped(body: Readable, reader: BusboyInstance, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const gone = (): void => {
@@ -74,9 +91,14 @@ async function piped(body: Readable, reader: BusboyInstance, signal: AbortSignal
 
 function readerOf(headers: IncomingHttpHeaders, dataBytesMax: number): BusboyInstance {
   try {
-    return new Busboy({ headers: headers as BusboyHeaders, limits: { ...limits, fieldSize: dataBytesMax } });
+    return new Busboy({
+      headers: headers as BusboyHeaders,
+      limits: { ...limits, fieldSize: dataBytesMax },
+    });
   } catch (error) {
-    throw new Fault("malformed", "The body must be multipart/form-data with a boundary.", { cause: error });
+    throw new Fault("malformed", "The body must be multipart/form-data with a boundary.", {
+      cause: error,
+    });
   }
 }
 
@@ -85,5 +107,8 @@ function incomplete(cause: unknown): Fault {
 }
 
 function dataTooLarge(bytesMax: number): Fault {
-  return new Fault("too_large", `data is larger than ${sizeText(bytesMax)}, the limit for bodies of async calls.`);
+  return new Fault(
+    "too_large",
+    `data is larger than ${sizeText(bytesMax)}, the limit for bodies of async calls.`,
+  );
 }

@@ -30,7 +30,9 @@ export function fileRunHandlers(parts: HandlerParts) {
     makeRunEnvironment(call) {
       const body = Buffer.isBuffer(call.body) ? call.body : Buffer.alloc(0);
       const digest = fileRuns.environment(nameOf(call), body);
-      return Promise.resolve({ status: "ready", digest } satisfies z.infer<typeof fileRunEnvironment>);
+      return Promise.resolve({ status: "ready", digest } satisfies z.infer<
+        typeof fileRunEnvironment
+      >);
     },
     async runFile(call) {
       return await gate.run(() => run(call, parts), { projectId: projectOf(call) });
@@ -43,12 +45,16 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
   const { request, query, by } = call;
   const projectId = projectOf(call);
   const { filename, functionName, ...wish } = query as Asked;
-  if (filename === null) throw new Fault("invalid", "filename is missing; it must be the Python file to run.");
+  if (filename === null)
+    throw new Fault("invalid", "filename is missing; it must be the Python file to run.");
   const checked = fileRuns.check(wishOf(nameOf(call), wish));
   limit.take(projectId);
   const slow = new AbortController();
-  const cancel = clock.after(formMs, () => slow.abort(new Fault("invalid", "The form arrived too slowly.")));
-  const stop = (): void => slow.abort(new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: 5 }));
+  const cancel = clock.after(formMs, () =>
+    slow.abort(new Fault("invalid", "The form arrived too slowly.")),
+  );
+  const stop = (): void =>
+    slow.abort(new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: 5 }));
   stopping.addEventListener("abort", stop);
   const { signal } = slow;
   const length = Number(request.headers["content-length"] ?? 0);
@@ -59,7 +65,8 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
       body: streamOf(call),
       dataBytesMax: fileRuns.dataBytesMax,
       signal,
-      take: (tar, ended) => uploads.stage({ tar, length, folder: fileRunFolder, others, signal: ended }),
+      take: (tar, ended) =>
+        uploads.stage({ tar, length, folder: fileRunFolder, others, signal: ended }),
     });
     try {
       await call.admit();
@@ -87,7 +94,10 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
 }
 
 /** The contract has validated the types of the values. */
-type Asked = Omit<FileRunWish, "name"> & { readonly filename: string | null; readonly functionName: string | null };
+type Asked = Omit<FileRunWish, "name"> & {
+  readonly filename: string | null;
+  readonly functionName: string | null;
+};
 
 function wishOf(
   name: string,

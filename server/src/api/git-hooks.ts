@@ -6,7 +6,16 @@ import { must } from "#lib/assert.ts";
 import { projectIdOf } from "#lib/ids.ts";
 import type { GitDelivery } from "#pushes/git-hooks.ts";
 import type { HookRow } from "#pushes/push-store.ts";
-import { pageWanted, partOf, pathPart, refOf, showPage, type ApiCall, type Handler, type Handlers } from "./call.ts";
+import {
+  pageWanted,
+  partOf,
+  pathPart,
+  refOf,
+  showPage,
+  type ApiCall,
+  type Handler,
+  type Handlers,
+} from "./call.ts";
 import { gitHookUrl, type Urls } from "./urls.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -14,7 +23,10 @@ import type { HandlerParts } from "./parts.ts";
 /** Events of up to 25 MB that are in memory at the same time, and how many more wait how long. */
 const largeEvents = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "large push events" };
 const waitMs = 5_000;
-/** As other bodies of JSON, smaller ones need no place: nobody who sends them slowly keeps others out. */
+/**
+ * As other bodies of JSON, smaller ones need no place: nobody who sends them slowly keeps others
+ * out.
+ */
 const largeBytesMin = 1_048_576;
 /** All of a large one must arrive in this time, as git hosts have fast lines. */
 const arrivalMs = 30_000;
@@ -59,7 +71,10 @@ function receiver(parts: HandlerParts): Handler {
       const hook = await gitHooks.admit(address, request.clientAddress);
       hooks.set(request, hook);
       if (isSmall(request)) return;
-      const leave = await gate.enter({ projectId: projectIdOf(hook.app_id), deadline: { waitMs, clock } });
+      const leave = await gate.enter({
+        projectId: projectIdOf(hook.app_id),
+        deadline: { waitMs, clock },
+      });
       const cancel = clock.after(arrivalMs, () => {
         if (!request.raw.complete) refuseSlow(reply, request.raw);
       });
@@ -73,7 +88,10 @@ function receiver(parts: HandlerParts): Handler {
 }
 
 function isSmall({ headers }: FastifyRequest): boolean {
-  return headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) <= largeBytesMin;
+  return (
+    headers["transfer-encoding"] === undefined &&
+    Number(headers["content-length"] ?? 0) <= largeBytesMin
+  );
 }
 
 /** Whoever sends that slowly may not read the answer. */

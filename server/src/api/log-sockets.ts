@@ -1,5 +1,6 @@
-// Live logs over WebSockets, as published clients read them: `/ws-build-logs` and `/ws-logs`, with the token in the query. Each is a
-// followed log of the management API, asked for in the caller's name: the same routes decide who may read it.
+// Live logs over WebSockets, as published clients read them: `/ws-build-logs` and `/ws-logs`, with
+// the token in the query. Each is a followed log of the management API, asked for in the caller's
+// name: the same routes decide who may read it.
 import type { IncomingMessage } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
@@ -60,7 +61,11 @@ class SocketRefused extends Error {
 /** Takes the requests for which `isLogSocket` is true. They end with the API. */
 export class LogSockets {
   readonly #parts: LogSocketParts;
-  readonly #server = new WebSocketServer({ noServer: true, maxPayload: messageBytesMax, perMessageDeflate: false });
+  readonly #server = new WebSocketServer({
+    noServer: true,
+    maxPayload: messageBytesMax,
+    perMessageDeflate: false,
+  });
 
   constructor(parts: LogSocketParts) {
     this.#parts = parts;
@@ -72,20 +77,31 @@ export class LogSockets {
     this.#open(request).then(
       (source) => {
         if (socket.destroyed) return source.end();
-        this.#server.handleUpgrade(request, socket, firstBytes, (client) => void this.#send(client, source));
+        this.#server.handleUpgrade(
+          request,
+          socket,
+          firstBytes,
+          (client) => void this.#send(client, source),
+        );
       },
       (error: unknown) => this.#refuse(socket, error),
     );
   }
 
   async #open(request: IncomingMessage): Promise<Source> {
-    const { pathname, searchParams: query } = new URL((request.url ?? "/").replace(/^\/+/, "/"), "http://platform");
+    const { pathname, searchParams: query } = new URL(
+      (request.url ?? "/").replace(/^\/+/, "/"),
+      "http://platform",
+    );
     const after = afterOf(query.get("after"));
     const project = query.get("projectID") ?? "";
-    const ask = (path: string, options: { readonly lastId?: number } = {}) => this.#ask(request, query, path, options);
+    const ask = (path: string, options: { readonly lastId?: number } = {}) =>
+      this.#ask(request, query, path, options);
     if (pathname === paths.app) return await this.#openApp(query, { project, after, ask });
     const build = query.get("buildID") ?? "";
-    const app = uuidForm.test(build) ? await this.#parts.builds.appOf(project as ProjectId, build as BuildId) : null;
+    const app = uuidForm.test(build)
+      ? await this.#parts.builds.appOf(project as ProjectId, build as BuildId)
+      : null;
     const { response, end } = await ask(
       `${pathOf(project, app ?? "unknown")}/builds/${encodeURIComponent(build)}/logs?follow=true`,
     );
@@ -114,7 +130,11 @@ export class LogSockets {
 
   async #openApp(
     query: URLSearchParams,
-    { project, after, ask }: { readonly project: string; readonly after: number; readonly ask: Ask },
+    {
+      project,
+      after,
+      ask,
+    }: { readonly project: string; readonly after: number; readonly ask: Ask },
   ): Promise<Source> {
     const path = `${pathOf(project, query.get("appID") ?? "")}/logs`;
     const filter = new URLSearchParams();
@@ -123,15 +143,20 @@ export class LogSockets {
       ["runId", query.get("runID")],
     ] as const)
       if (given !== null && given !== "") filter.set(name, given);
-    const pageOf = async (more: Record<string, string>): Promise<{ logs: Line[]; nextPageToken?: string }> => {
+    const pageOf = async (
+      more: Record<string, string>,
+    ): Promise<{ logs: Line[]; nextPageToken?: string }> => {
       const { response } = await ask(
         `${path}?${new URLSearchParams({ ...Object.fromEntries(filter), ...more }).toString()}`,
       );
       return JSON.parse(await textOf(response, Number.POSITIVE_INFINITY)) as { logs: Line[] };
     };
-    // Of all lines, not only the wanted ones: a wanted line that is stored meanwhile would belong to neither part.
+    // Of all lines, not only the wanted ones: a wanted line that is stored meanwhile would belong
+    // to neither part.
     const newestPage = await ask(`${path}?direction=backward&pageSize=1`);
-    const newest = JSON.parse(await textOf(newestPage.response, Number.POSITIVE_INFINITY)) as { logs: Line[] };
+    const newest = JSON.parse(await textOf(newestPage.response, Number.POSITIVE_INFINITY)) as {
+      logs: Line[];
+    };
     const lastId = Number(newest.logs[0]?.["lineNumber"] ?? 0);
     const follow = new URLSearchParams(filter);
     follow.set("follow", "true");
@@ -148,7 +173,8 @@ export class LogSockets {
       const since = { afterDate: new Date(after).toISOString(), pageSize: String(pageSize) };
       for (let token = ""; ;) {
         const page = await pageOf({ ...since, nextToken: token });
-        for (const line of page.logs) if (Number(line["lineNumber"]) <= lastId) yield messageOf(line);
+        for (const line of page.logs)
+          if (Number(line["lineNumber"]) <= lastId) yield messageOf(line);
         if (page.nextPageToken === undefined) return;
         token = page.nextPageToken;
       }
@@ -177,7 +203,8 @@ export class LogSockets {
       },
     });
     const response = answer.stream();
-    if (answer.statusCode !== 200) throw new SocketRefused(answer.statusCode, await textOf(response, refusalBytesMax));
+    if (answer.statusCode !== 200)
+      throw new SocketRefused(answer.statusCode, await textOf(response, refusalBytesMax));
     return { response, end: () => void answer.raw.res.destroy() };
   }
 
@@ -227,10 +254,14 @@ export class LogSockets {
   }
 
   #refuse(socket: Duplex, error: unknown): void {
-    const fault = error instanceof Fault ? error : new Fault("internal", "The platform's log has the reason.");
+    const fault =
+      error instanceof Fault ? error : new Fault("internal", "The platform's log has the reason.");
     if (!(error instanceof SocketRefused || error instanceof Fault))
       this.#parts.log.error({ err: error }, "a live log over a WebSocket could not be opened");
-    const own = { status: faultTable[fault.code].status, body: JSON.stringify({ message: fault.message }) };
+    const own = {
+      status: faultTable[fault.code].status,
+      body: JSON.stringify({ message: fault.message }),
+    };
     const { status, body } = error instanceof SocketRefused ? error : own;
     const head = `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
     // Nobody reads what the client still sends, so its end would not be seen.
@@ -260,8 +291,8 @@ function afterOf(given: string | null): number {
 }
 
 /**
- * The time of a line with its number below the millisecond: clients take lines of one app, run and time for the same
- * line.
+ * The time of a line with its number below the millisecond: clients take lines of one app, run and
+ * time for the same line.
  */
 function ownTime(line: Line): string {
   const number = Number(line["lineNumber"]) % 1_000_000;
@@ -279,7 +310,9 @@ async function textOf(stream: Readable, charactersMax: number): Promise<string> 
   return text;
 }
 
-async function* eventsIn(stream: Readable): AsyncGenerator<{ readonly event: string; readonly data: Line }> {
+async function* eventsIn(
+  stream: Readable,
+): AsyncGenerator<{ readonly event: string; readonly data: Line }> {
   let text = "";
   for await (const part of stream.setEncoding("utf8")) {
     const blocks = (text + (part as string)).split("\n\n");
@@ -287,7 +320,10 @@ async function* eventsIn(stream: Readable): AsyncGenerator<{ readonly event: str
     for (const block of blocks) {
       const data = /^data: (.*)$/m.exec(block)?.[1];
       if (data !== undefined)
-        yield { event: /^event: (.*)$/m.exec(block)?.[1] ?? "message", data: JSON.parse(data) as Line };
+        yield {
+          event: /^event: (.*)$/m.exec(block)?.[1] ?? "message",
+          data: JSON.parse(data) as Line,
+        };
     }
   }
 }

@@ -1,5 +1,6 @@
-// Logs of builds and apps, in pages and live, as server-sent events: each line has its number as id, so that a client can resume
-// after a lost connection. A build's log ends with an event `end`, which reports how the build ended.
+// Logs of builds and apps, in pages and live, as server-sent events: each line has its number as
+// id, so that a client can resume after a lost connection. A build's log ends with an event `end`,
+// which reports how the build ended.
 import type { z } from "zod";
 import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
 import type * as answers from "@slipway/contract/answers.ts";
@@ -8,12 +9,22 @@ import { Gate } from "#lib/gate.ts";
 import { shownAppId, type BuildId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { StoredAppLine } from "#logs/app-log-store.ts";
 import type { NumberedBuildLine } from "#logs/build-log-store.ts";
-import { appOf, buildOf, pageWanted, projectOf, readTime, type ApiCall, type Handlers } from "./call.ts";
+import {
+  appOf,
+  buildOf,
+  pageWanted,
+  projectOf,
+  readTime,
+  type ApiCall,
+  type Handlers,
+} from "./call.ts";
 import { streamEvents, wantsEvents } from "./event-stream.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** A search may scan millions of lines; it must leave most database connections to everything else. */
+/**
+ * A search may scan millions of lines; it must leave most database connections to everything else.
+ */
 const searches = { max: 4, ownerMax: 2, ownerWaitingMax: 30, what: "logs" };
 
 /** Followers of apps' logs: each asks the database whenever the app has printed something. */
@@ -36,9 +47,12 @@ export function logHandlers(parts: HandlerParts) {
     return await followers.run(() => followApp(call, parts), { key });
   };
   return {
-    getBuildLogs: (call) => (wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
+    getBuildLogs: (call) =>
+      wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts),
     getAppLogs: (call) =>
-      wantsEvents(call) ? follow(call) : gate.run(() => pageOfApp(call, parts), { projectId: projectOf(call) }),
+      wantsEvents(call)
+        ? follow(call)
+        : gate.run(() => pageOfApp(call, parts), { projectId: projectOf(call) }),
   } satisfies Handlers;
 }
 
@@ -52,10 +66,14 @@ async function pageOfBuild(
   { builds, buildLogs }: HandlerParts,
 ): Promise<z.infer<typeof answers.buildLogPage>> {
   const place = buildOf(call);
-  // Read the status first: lines that arrive between the two reads then belong to a status that is still open.
+  // Read the status first: lines that arrive between the two reads then belong to a status that is
+  // still open.
   const { status } = await builds.get(place);
   const after = lineNumber(call.query["nextToken"]) ?? 0;
-  const { lines, hasMore } = await buildLogs.page(place.buildId, { after, limit: Number(call.query["pageSize"]) });
+  const { lines, hasMore } = await buildLogs.page(place.buildId, {
+    after,
+    limit: Number(call.query["pageSize"]),
+  });
   const last = lines.at(-1);
   return {
     logs: lines.map((line) => showLine(place.buildId, line)),
@@ -88,10 +106,16 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
 function lineNumber(given: unknown): number | null {
   if (given === undefined || given === null || given === "") return null;
   if (typeof given === "string" && /^\d{1,15}$/.test(given)) return Number(given);
-  throw new Fault("invalid", "nextToken and Last-Event-ID must be the number of a line of this log.");
+  throw new Fault(
+    "invalid",
+    "nextToken and Last-Event-ID must be the number of a line of this log.",
+  );
 }
 
-async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promise<z.infer<typeof answers.appLogPage>> {
+async function pageOfApp(
+  call: ApiCall,
+  { apps, appLogs }: HandlerParts,
+): Promise<z.infer<typeof answers.appLogPage>> {
   const appId = appOf(call);
   await apps.require(projectOf(call), appId);
   const { query } = call;
@@ -107,16 +131,25 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promis
   return { logs: items.map(showAppLine), hasMore: nextToken !== null, ...next };
 }
 
-async function followApp(call: ApiCall, { apps, appLogs, ...parts }: HandlerParts): Promise<undefined> {
+async function followApp(
+  call: ApiCall,
+  { apps, appLogs, ...parts }: HandlerParts,
+): Promise<undefined> {
   const projectId = projectOf(call);
   const appId = appOf(call);
   await apps.require(projectId, appId);
   for (const name of ["afterDate", "beforeDate", "nextToken"]) {
     if (call.query[name] === null) continue;
-    throw new Fault("invalid", `${name} is for pages: leave it out with follow. Last-Event-ID resumes after a line.`);
+    throw new Fault(
+      "invalid",
+      `${name} is for pages: leave it out with follow. Last-Event-ID resumes after a line.`,
+    );
   }
   if (call.query["direction"] === "backward")
-    throw new Fault("invalid", "direction is backward, but must be forward with follow: new lines come last.");
+    throw new Fault(
+      "invalid",
+      "direction is backward, but must be forward with follow: new lines come last.",
+    );
   // Before the client hears that it is connected: what is printed then is not missed.
   const after = lineNumber(call.request.headers["last-event-id"]) ?? (await appLogs.lastId());
   return await streamEvents(call, parts, async (send, signal) => {
@@ -129,7 +162,9 @@ async function followApp(call: ApiCall, { apps, appLogs, ...parts }: HandlerPart
         await call.admit();
         await apps.require(projectId, appId);
       }
-      const events = lines.map((line) => `id: ${line.id}\ndata: ${JSON.stringify(showAppLine(line))}\n\n`);
+      const events = lines.map(
+        (line) => `id: ${line.id}\ndata: ${JSON.stringify(showAppLine(line))}\n\n`,
+      );
       if (events.length > 0) await send(events.join(""));
     }
   });

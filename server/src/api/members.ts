@@ -16,7 +16,10 @@ import { invitationPage } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 import { askingOf } from "./token-answers.ts";
 
-/** Per project, and per caller over all projects: nobody types more, and each may cause unsolicited mail. */
+/**
+ * Per project, and per caller over all projects: nobody types more, and each may cause unsolicited
+ * mail.
+ */
 const invitationsPerMinute = 30;
 
 /** Route handlers for members. */
@@ -35,7 +38,8 @@ export function memberHandlers({ membership: { members } }: HandlerParts) {
     },
     async leaveProject(call) {
       const caller = callerOf(call);
-      if (caller.kind !== "person") throw new Fault("forbidden", "Only people can be members of projects.");
+      if (caller.kind !== "person")
+        throw new Fault("forbidden", "Only people can be members of projects.");
       await members.leave({ projectId: projectOf(call), personId: caller.personId }, call.by);
       return { message: "You are no longer a member of the project." };
     },
@@ -90,7 +94,10 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
 }
 
 function memberOf(call: ApiCall): { readonly projectId: ProjectId; readonly personId: string } {
-  return { projectId: projectOf(call), personId: idOf(call, "person_id", "The project has no member with that id.") };
+  return {
+    projectId: projectOf(call),
+    personId: idOf(call, "person_id", "The project has no member with that id."),
+  };
 }
 
 const tooMany = perMinute((used) => `${used} people were invited`);
@@ -110,4 +117,5 @@ function mailOf({ invitation, projectName }: CreatedInvitation, link: string): M
 }
 
 const showMember = (member: Member): Sent<z.infer<typeof answers.member>> => member;
-const showInvitation = (invitation: Invitation): Sent<z.infer<typeof answers.invitation>> => invitation;
+const showInvitation = (invitation: Invitation): Sent<z.infer<typeof answers.invitation>> =>
+  invitation;

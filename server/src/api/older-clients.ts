@@ -1,5 +1,6 @@
-// Reads requests of older clients of the published interface: leaves out what they repeat, as the contract's table
-// `older-clients` says. What contradicts the rest of the request is refused, never ignored.
+// Reads requests of older clients of the published interface: leaves out what they repeat, as the
+// contract's table `older-clients` says. What contradicts the rest of the request is refused, never
+// ignored.
 import { repeatedProject } from "@slipway/contract/older-clients.ts";
 import { refused } from "#apps/refusal.ts";
 import type { Log } from "#lib/log.ts";
@@ -13,7 +14,10 @@ export type RepeatedParts = {
   readonly known: Values;
 };
 
-/** The query without repetitions. Throws `Fault("invalid")` for a value that differs from what it repeats. */
+/**
+ * The query without repetitions. Throws `Fault("invalid")` for a value that differs from what it
+ * repeats.
+ */
 export function queryOnce(
   query: Values,
   { projectId, known, body }: RepeatedParts & { readonly body: unknown },
@@ -35,7 +39,10 @@ export function queryOnce(
   return { query: once, ignored };
 }
 
-/** The body without the project's id, where the document has no such field. Throws `Fault("invalid")` for another project's. */
+/**
+ * The body without the project's id, where the document has no such field. Throws
+ * `Fault("invalid")` for another project's.
+ */
 export function bodyOnce(body: unknown, { projectId, known }: RepeatedParts): unknown {
   const isRepeated = projectId !== undefined && !Object.hasOwn(known, repeatedProject);
   if (!isRepeated || !isMap(body) || !Object.hasOwn(body, repeatedProject)) return body;
@@ -65,11 +72,16 @@ export class IgnoredNames {
 }
 
 /** What a parameter that the document does not have repeats; undefined: nothing. */
-function repeatedValue(name: string, projectId: string | undefined, body: unknown): string | undefined {
+function repeatedValue(
+  name: string,
+  projectId: string | undefined,
+  body: unknown,
+): string | undefined {
   if (name === repeatedProject) return projectId;
   if (!isMap(body) || !Object.hasOwn(body, name)) return undefined;
   const value = body[name];
-  const isSimple = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+  const isSimple =
+    typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   return isSimple ? String(value) : undefined;
 }
 
@@ -83,7 +95,11 @@ function sameValue(name: string, given: unknown): unknown {
   const [first, ...others] = given as unknown[];
   const other = others.find((one) => one !== first);
   if (other === undefined) return first;
-  throw refused({ field: name, given: other, allowed: `${String(first)}, which it also is in this query` });
+  throw refused({
+    field: name,
+    given: other,
+    allowed: `${String(first)}, which it also is in this query`,
+  });
 }
 
 function isMap(body: unknown): body is Record<string, unknown> {

@@ -11,7 +11,10 @@ import type { HandlerParts } from "./parts.ts";
 const kind = "operator" as const;
 
 /** Route handlers for operators' tokens and signing keys. */
-export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: keys }: HandlerParts) {
+export function operatorTokenHandlers({
+  tokenUseCases: useCases,
+  keyUseCases: keys,
+}: HandlerParts) {
   return {
     async listOperatorTokens() {
       return (await useCases.list({ kind, projectId: null })).map(showAccount);
@@ -22,7 +25,9 @@ export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: ke
       return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },
     async rotateOperatorToken(call) {
-      return showIssued(await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)));
+      return showIssued(
+        await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)),
+      );
     },
     async deleteOperatorToken(call) {
       return showAccount(await useCases.revoke(accountRefOf(call, kind), call.by));
@@ -40,7 +45,10 @@ export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: ke
   } satisfies Handlers;
 }
 
-function showIssued({ account, token }: IssuedAccount): z.infer<typeof operatorToken> & { token: string } {
+function showIssued({
+  account,
+  token,
+}: IssuedAccount): z.infer<typeof operatorToken> & { token: string } {
   return { ...showAccount(account), token: token.reveal() };
 }
 
@@ -49,7 +57,14 @@ type ListedKey = Awaited<ReturnType<SigningKeyUseCases["list"]>>[number];
 function showKey(key: ListedKey): Sent<z.infer<typeof signingKey>> {
   const { id, created_at, retired_at, withdrawn_at, validTokens } = key;
   const state = keyState(key);
-  return { id, state, created_at, retired_at, withdrawn_at, valid_tokens: withdrawn_at === null ? validTokens : 0 };
+  return {
+    id,
+    state,
+    created_at,
+    retired_at,
+    withdrawn_at,
+    valid_tokens: withdrawn_at === null ? validTokens : 0,
+  };
 }
 
 function keyState({ withdrawn_at, retired_at }: ListedKey): z.infer<typeof signingKey>["state"] {

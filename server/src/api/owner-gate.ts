@@ -1,5 +1,5 @@
-// The gate for expensive requests: the owners of projects take turns, so that one person's searches leave database connections
-// and memory to everything else, however many projects that person has.
+// The gate for expensive requests: the owners of projects take turns, so that one person's searches
+// leave database connections and memory to everything else, however many projects that person has.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate, type GateEntry, type Leave } from "#lib/gate.ts";
@@ -39,7 +39,10 @@ export class OwnerGate {
     });
   }
 
-  /** Throws `Fault("rate_limited")` when too many requests of the owner wait, or when this one has waited too long. */
+  /**
+   * Throws `Fault("rate_limited")` when too many requests of the owner wait, or when this one has
+   * waited too long.
+   */
   async run<Result>(work: () => Promise<Result>, entry: Entry): Promise<Result> {
     const leave = await this.enter(entry);
     try {

@@ -1,6 +1,6 @@
-// Serves the dashboard, as one page for all its addresses and the files that it names, and the API reference. They contain no
-// secrets, and all data comes from the API: a person's sign-in is a cookie that no script can read; it yields access tokens that
-// stay in the browser's memory.
+// Serves the dashboard, as one page for all its addresses and the files that it names, and the API
+// reference. They contain no secrets, and all data comes from the API: a person's sign-in is a
+// cookie that no script can read; it yields access tokens that stay in the browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -26,12 +26,23 @@ const forever = "public, max-age=31536000, immutable";
 const lookAgainSeconds = 2;
 
 /** Files of the API reference, which needs no build. */
-const reference = ["docs.js", "docs-operation.js", "docs-try.js", "elements.js", "plain.css", "docs.css"];
+const reference = [
+  "docs.js",
+  "docs-operation.js",
+  "docs-try.js",
+  "elements.js",
+  "plain.css",
+  "docs.css",
+];
 
 type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 
 /** Adds `/dashboard` and `/docs`, and everything below them. */
-export function addPages(api: FastifyInstance, others: OtherMethods, files = new DashboardFiles()): void {
+export function addPages(
+  api: FastifyInstance,
+  others: OtherMethods,
+  files = new DashboardFiles(),
+): void {
   const add = (url: string, answer: Answer): void => {
     api.get(url, answer);
     others.add(url, ["GET"]);
@@ -47,7 +58,10 @@ export function addPages(api: FastifyInstance, others: OtherMethods, files = new
   add("/dashboard/assets/:name", (request, reply) => {
     const found = files.file(`assets/${(request.params as { name: string }).name}`);
     if (found === null)
-      throw new Fault("not_found", "The dashboard has no such file; it was built anew. Reload the page.");
+      throw new Fault(
+        "not_found",
+        "The dashboard has no such file; it was built anew. Reload the page.",
+      );
     return send(found, request, reply.headers({ ...headers, "cache-control": forever }));
   });
   add("/dashboard/favicon.svg", (request, reply) => {
@@ -70,7 +84,10 @@ function send(file: DashboardFile, request: FastifyRequest, reply: FastifyReply)
   void reply.type(file.type).header("vary", "accept-encoding");
   for (const encoding of ["br", "gzip"] as const) {
     const content = file[encoding];
-    if (content !== undefined && new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted)) {
+    if (
+      content !== undefined &&
+      new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted)
+    ) {
       return reply.header("content-encoding", encoding).send(content);
     }
   }

@@ -1,4 +1,5 @@
-// What the management API is made of: the use cases behind its routes, and what `platform.ts` gives it beside them.
+// What the management API is made of: the use cases behind its routes, and what `platform.ts` gives
+// it beside them.
 import type { z } from "zod";
 import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
@@ -90,15 +91,25 @@ export type ApiParts = {
   /** What operators see of the platform now. */
   readonly operatorPlatform: () => Promise<z.infer<typeof platformAnswer>>;
   /** What `/v2/notifications` tells. */
-  readonly announcements: readonly { readonly message: string; readonly link: string; readonly linkText: string }[];
+  readonly announcements: readonly {
+    readonly message: string;
+    readonly link: string;
+    readonly linkText: string;
+  }[];
   /** What replicas use now. */
   readonly replicaUses: () => Promise<ReplicaUses>;
   /** Runs commands in replicas. */
   readonly execs: Pick<ReplicaExecs, "open">;
   readonly useHistory: Pick<UseHistory, "read">;
   /** How the releases of a roll-out do now. */
-  readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
-  /** The part of an app's calls that a release gets now, from 0 to 1; null: no replica of the app takes calls. */
+  readonly conditionsOf: (
+    appId: AppId,
+    releases: { readonly old: ReleaseId; readonly next: ReleaseId },
+  ) => Conditions;
+  /**
+   * The part of an app's calls that a release gets now, from 0 to 1; null: no replica of the app
+   * takes calls.
+   */
   readonly shareNow: (appId: AppId, releaseId: ReleaseId) => number | null;
   /** Why the calls of an app wait, or why it has too few replicas; undefined: neither is so. */
   readonly waitReason: (appId: AppId) => string | undefined;
@@ -106,7 +117,10 @@ export type ApiParts = {
   readonly buildWaitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
   readonly clock?: Clock;
-  /** Aborted when the platform begins to stop, which ends live logs, as nothing else would. `close()` ends them too. */
+  /**
+   * Aborted when the platform begins to stop, which ends live logs, as nothing else would.
+   * `close()` ends them too.
+   */
   readonly stopping?: AbortSignal;
 };
 

@@ -28,7 +28,11 @@ export function peopleHandlers(api: HandlerParts) {
       requireOwnPage(call.request, urls().baseUrl);
       const body = bodyOf(call);
       const password = new Secret(String(body["password"]));
-      const done = await people.signIn.withPassword({ email: String(body["email"]), password, ...trierOf(call, api) });
+      const done = await people.signIn.withPassword({
+        email: String(body["email"]),
+        password,
+        ...trierOf(call, api),
+      });
       return answerSignIn(call, done, api);
     },
     async issueAccessToken(call) {
@@ -38,12 +42,15 @@ export function peopleHandlers(api: HandlerParts) {
       if (found === null) throw sessionEnded();
       const { accessToken, expiresIn } = await people.sessions.issueAccess(found.session.id);
       // The session continues, and so does its cookie.
-      if (sent.isCookie) setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
+      if (sent.isCookie)
+        setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
     async signOut(call) {
       const body = bodyOf(call);
-      const found = await people.sessions.of(refreshTokenOf(call, body["refresh_token"], api).value);
+      const found = await people.sessions.of(
+        refreshTokenOf(call, body["refresh_token"], api).value,
+      );
       if (found !== null) await people.sessions.signOut(found, call.by);
       clearSessionCookie(call.reply, urls().baseUrl);
       return { message: "You are signed out." };
@@ -55,11 +62,17 @@ export function peopleHandlers(api: HandlerParts) {
       const session = sessions.find(({ id }) => id === caller.sessionId);
       if (row === undefined || session === undefined) throw sessionEnded();
       const projects = [...caller.roles].map(([id, role]) => ({ id, role }));
-      return { person: showPerson(row), session: showSession(session, caller), projects } satisfies z.infer<typeof me>;
+      return {
+        person: showPerson(row),
+        session: showSession(session, caller),
+        projects,
+      } satisfies z.infer<typeof me>;
     },
     async listSessions(call) {
       const caller = personCallerOf(call);
-      return (await people.sessions.list(caller.personId)).map((session) => showSession(session, caller));
+      return (await people.sessions.list(caller.personId)).map((session) =>
+        showSession(session, caller),
+      );
     },
     async endSession(call) {
       const id = idOf(call, "session_id", "You have no session with that id.");
@@ -81,13 +94,21 @@ export function personCallerOf(call: ApiCall): PersonCaller {
 }
 
 /** The answer to a sign-in; sets the cookie. */
-function answerSignIn(call: ApiCall, done: SignedIn | Challenge, api: HandlerParts): z.infer<typeof signInAnswer> {
+function answerSignIn(
+  call: ApiCall,
+  done: SignedIn | Challenge,
+  api: HandlerParts,
+): z.infer<typeof signInAnswer> {
   if (done.kind === "signed_in") return answerSignedIn(call, done, api);
   return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
 }
 
 /** Like `answerSignIn`, for sign-ins without a second step. */
-export function answerSignedIn(call: ApiCall, done: SignedIn, api: HandlerParts): z.infer<typeof signedIn> {
+export function answerSignedIn(
+  call: ApiCall,
+  done: SignedIn,
+  api: HandlerParts,
+): z.infer<typeof signedIn> {
   setCookies(call, done, api);
   return {
     accessToken: done.accessToken.reveal(),
@@ -114,8 +135,15 @@ export function trierOf(call: ApiCall, { urls }: HandlerParts): Trier {
   return { device: deviceCookie(call.request, urls().baseUrl), by: call.by };
 }
 
-/** The refresh token in the body, else in the cookie, which only pages of the platform may use; empty when there is none. */
-function refreshTokenOf(call: ApiCall, given: unknown, { urls }: HandlerParts): { value: string; isCookie: boolean } {
+/**
+ * The refresh token in the body, else in the cookie, which only pages of the platform may use;
+ * empty when there is none.
+ */
+function refreshTokenOf(
+  call: ApiCall,
+  given: unknown,
+  { urls }: HandlerParts,
+): { value: string; isCookie: boolean } {
   if (typeof given === "string") return { value: given, isCookie: false };
   const { baseUrl } = urls();
   // Even without the cookie: the answer may delete it.

@@ -37,7 +37,10 @@ export function passwordHandlers(api: HandlerParts) {
       const body = bodyOf(call);
       const next = new Secret(String(body["password"]));
       await people.passwords.reset({ secret: String(body["token"]), next, ...trierOf(call, api) });
-      return { message: "The password was set, and all sessions have ended; sign in with the new password." };
+      return {
+        message:
+          "The password was set, and all sessions have ended; sign in with the new password.",
+      };
     },
     async createPasswordReset(call) {
       const body = bodyOf(call);
@@ -58,7 +61,11 @@ export function twoFactorHandlers(api: HandlerParts) {
     async signInTwoFactor(call) {
       requireOwnPage(call.request, urls().baseUrl);
       const body = bodyOf(call);
-      const given = { challenge: String(body["challenge"]), code: String(body["code"]), ...trierOf(call, api) };
+      const given = {
+        challenge: String(body["challenge"]),
+        code: String(body["code"]),
+        ...trierOf(call, api),
+      };
       return answerSignedIn(call, await people.twoFactor.signIn(given), api);
     },
     async beginTwoFactor(call) {
@@ -67,11 +74,18 @@ export function twoFactorHandlers(api: HandlerParts) {
     },
     async confirmTwoFactor(call) {
       const body = bodyOf(call);
-      const done = await people.twoFactor.confirm(personCallerOf(call), String(body["code"]), call.by);
+      const done = await people.twoFactor.confirm(
+        personCallerOf(call),
+        String(body["code"]),
+        call.by,
+      );
       return answerSignedIn(call, done, api);
     },
     async disableTwoFactor(call) {
-      const done = await people.twoFactor.disable(personCallerOf(call), { ...change(call), by: call.by });
+      const done = await people.twoFactor.disable(personCallerOf(call), {
+        ...change(call),
+        by: call.by,
+      });
       return answerSignedIn(call, done, api);
     },
     async createTwoFactorReset(call) {
@@ -81,7 +95,10 @@ export function twoFactorHandlers(api: HandlerParts) {
     },
     async renewBackupCodes(call) {
       return {
-        backupCodes: await people.twoFactor.renewBackupCodes(personCallerOf(call), { ...change(call), by: call.by }),
+        backupCodes: await people.twoFactor.renewBackupCodes(personCallerOf(call), {
+          ...change(call),
+          by: call.by,
+        }),
       };
     },
   } satisfies Handlers;

@@ -37,7 +37,11 @@ export function providerHandlers(api: HandlerParts) {
         hasPassword: accounts.some(({ provider_id }) => provider_id === "credential"),
         providers: people.providers.offers().map((offer) => {
           const account = accounts.find(({ provider_id }) => provider_id === offer.id);
-          return { ...offer, connectedAt: account?.created_at.toISOString() ?? null, email: account?.email ?? null };
+          return {
+            ...offer,
+            connectedAt: account?.created_at.toISOString() ?? null,
+            email: account?.email ?? null,
+          };
         }),
       } satisfies z.infer<typeof signInMethods>;
     },
@@ -51,9 +55,14 @@ export function providerHandlers(api: HandlerParts) {
     },
     async providerCallback(call) {
       const id = pathPart(call.request, "provider");
-      if (id !== "oidc" && id !== "github") throw new Fault("not_found", "There is no such provider.");
+      if (id !== "oidc" && id !== "github")
+        throw new Fault("not_found", "There is no such provider.");
       const cookie = visitCookie(call);
-      const end = await people.providers.end(id, { query: queryOf(call), cookie, ...trierOf(call, api) });
+      const end = await people.providers.end(id, {
+        query: queryOf(call),
+        cookie,
+        ...trierOf(call, api),
+      });
       for (const line of end.cookies) void call.reply.header("set-cookie", line);
       if (end.done.kind === "signed_in") setCookies(call, end.done, api);
       await call.reply.redirect(placeOf(end), 302);

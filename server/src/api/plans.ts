@@ -1,6 +1,11 @@
 // Plans: a project's limits and usage, and the operator's list of projects.
 import type { z } from "zod";
-import type { operatorProject, operatorProjectPage, planList, projectPlan } from "@slipway/contract/plan-routes.ts";
+import type {
+  operatorProject,
+  operatorProjectPage,
+  planList,
+  projectPlan,
+} from "@slipway/contract/plan-routes.ts";
 import type { ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
 import { pageWanted, projectOf, bodyOf, showPage, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";

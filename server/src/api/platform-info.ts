@@ -5,7 +5,14 @@ import type { Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the platform itself. */
-export function platformHandlers({ keys, urls, health, hardware, operatorPlatform, announcements }: HandlerParts) {
+export function platformHandlers({
+  keys,
+  urls,
+  health,
+  hardware,
+  operatorPlatform,
+  announcements,
+}: HandlerParts) {
   let document: object | undefined;
   return {
     health: () => Promise.resolve(okUnless(health.notServing())),

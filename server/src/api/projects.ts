@@ -16,7 +16,10 @@ export function projectHandlers({ projects, clock }: HandlerParts) {
       return await projects.get(projectOf(call), callerOf(call));
     },
     async updateProject(call) {
-      return await projects.rename({ id: projectOf(call), name: nameOf(call), by: call.by }, callerOf(call));
+      return await projects.rename(
+        { id: projectOf(call), name: nameOf(call), by: call.by },
+        callerOf(call),
+      );
     },
     async deleteProject(call) {
       await projects.delete({ id: projectOf(call), nowMs: clock.now(), by: call.by });

@@ -5,24 +5,41 @@ import type { ReleaseRow } from "#apps/release-store.ts";
 import { trafficOf } from "#apps/releases.ts";
 import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { appOf, pageWanted, pathPart, bodyOf, refOf, showPage, type ApiCall, type Handlers } from "./call.ts";
+import {
+  appOf,
+  pageWanted,
+  pathPart,
+  bodyOf,
+  refOf,
+  showPage,
+  type ApiCall,
+  type Handlers,
+} from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for releases. */
 export function releaseHandlers({ releases, shareNow }: HandlerParts) {
-  const show = (call: ApiCall, release: ReleaseRow) => showRelease(release, shareNow(appOf(call), release.id));
+  const show = (call: ApiCall, release: ReleaseRow) =>
+    showRelease(release, shareNow(appOf(call), release.id));
   return {
     async listReleases(call) {
       const page = await releases.page(refOf(call), pageWanted(call));
-      return showPage(page, (release) => show(call, release)) satisfies z.infer<typeof answers.releasePage>;
+      return showPage(page, (release) => show(call, release)) satisfies z.infer<
+        typeof answers.releasePage
+      >;
     },
     async getRelease(call) {
       const found = await releases.get(refOf(call), numberOf(call));
-      return { ...show(call, found), settings: found.settings } satisfies z.infer<typeof answers.oneRelease>;
+      return { ...show(call, found), settings: found.settings } satisfies z.infer<
+        typeof answers.oneRelease
+      >;
     },
     async rollBack(call) {
       const { release } = bodyOf(call);
-      const now = await releases.rollBack(refOf(call), { number: release as number | null, by: call.by });
+      const now = await releases.rollBack(refOf(call), {
+        number: release as number | null,
+        by: call.by,
+      });
       return show(call, now);
     },
     async resumeDeploys(call) {
@@ -35,7 +52,10 @@ export function releaseHandlers({ releases, shareNow }: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** The number in the path; `v3` is accepted as well as `3`. Throws `Fault("not_found")` for anything else. */
+/**
+ * The number in the path; `v3` is accepted as well as `3`. Throws `Fault("not_found")` for anything
+ * else.
+ */
 function numberOf(call: ApiCall): number {
   const given = /^v?([1-9]\d{0,8})$/.exec(pathPart(call.request, "release") ?? "")?.[1];
   if (given === undefined) throw new Fault("not_found", "The app has no release with that number.");

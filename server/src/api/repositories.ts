@@ -1,6 +1,10 @@
 // What git hosts say of repositories, for whoever chooses one for a new app.
 import type { z } from "zod";
-import type { branchList, foundSettings, repositoryList } from "@slipway/contract/repository-routes.ts";
+import type {
+  branchList,
+  foundSettings,
+  repositoryList,
+} from "@slipway/contract/repository-routes.ts";
 import { allowedText } from "@slipway/contract/field.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
@@ -20,7 +24,8 @@ export function repositoryHandlers(parts: HandlerParts) {
   const gate = new OwnerGate(parts, looks);
   const asked = (call: ApiCall): AskedRepository => {
     const { gitRepo } = call.query;
-    if (typeof gitRepo === "string") return { projectId: projectOf(call), gitRepo, signal: stopping };
+    if (typeof gitRepo === "string")
+      return { projectId: projectOf(call), gitRepo, signal: stopping };
     throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);
   };
   return {
@@ -31,16 +36,21 @@ export function repositoryHandlers(parts: HandlerParts) {
       return { items: [...found.items], hosts: [...found.hosts] };
     },
     async listBranches(call): Promise<z.infer<typeof branchList>> {
-      const found = await gate.run(() => repositories.branches(asked(call)), { projectId: projectOf(call) });
+      const found = await gate.run(() => repositories.branches(asked(call)), {
+        projectId: projectOf(call),
+      });
       return { ...found, branches: [...found.branches] };
     },
     async readRepositorySettings(call): Promise<Answer> {
       // The contract has validated the types of the values.
       const gitBranch = call.query["gitBranch"] as string | null;
       const place = { gitBranch, gitPath: String(call.query["gitPath"]) };
-      const { file, folders, ...rest } = await gate.run(() => repositories.settings({ ...asked(call), ...place }), {
-        projectId: projectOf(call),
-      });
+      const { file, folders, ...rest } = await gate.run(
+        () => repositories.settings({ ...asked(call), ...place }),
+        {
+          projectId: projectOf(call),
+        },
+      );
       const shown = file && { ...file, settings: [...file.settings], warnings: [...file.warnings] };
       return { ...rest, folders: [...folders], file: shown };
     },

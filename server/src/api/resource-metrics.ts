@@ -11,7 +11,10 @@ import type { HandlerParts } from "./parts.ts";
 type Metrics = z.infer<typeof resourceMetrics>;
 type Series = Metrics["cpu"]["series"][number];
 
-/** Replicas in a chart, those that ran longest: an app whose replicas come and go has had thousands in a month. */
+/**
+ * Replicas in a chart, those that ran longest: an app whose replicas come and go has had thousands
+ * in a month.
+ */
 const seriesMax = 50;
 
 /** The percentiles of latencies that are shown. */
@@ -40,7 +43,11 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
   const count = Math.max(0, Math.ceil((chart.toMs - chart.fromMs) / chart.stepMs));
   const times = Array.from({ length: count }, (_, index) => chart.fromMs + index * chart.stepMs);
   const timestamps = times.map((at) => new Date(at).toISOString());
-  const one = (name: string, points: readonly UsePoint[], show: (point: UsePoint) => string | null): Series => {
+  const one = (
+    name: string,
+    points: readonly UsePoint[],
+    show: (point: UsePoint) => string | null,
+  ): Series => {
     const byTime = new Map(points.map((point) => [point.at, show(point)]));
     return { name, data: times.map((at) => byTime.get(at) ?? null) };
   };
@@ -72,10 +79,15 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
     },
     requests: { timestamps, series: [one("requests", app, ({ requests }) => text(requests, 0))] },
     failures: { timestamps, series: [one("failures", app, ({ failures }) => text(failures, 0))] },
-    latency: { timestamps, series: quantiles.map((percent) => one(`p${percent}`, app, (at) => latency(at, percent))) },
+    latency: {
+      timestamps,
+      series: quantiles.map((percent) => one(`p${percent}`, app, (at) => latency(at, percent))),
+    },
     starts: {
       timestamps,
-      series: [{ name: "starts", data: times.map((at) => chart.starts.get(at)?.toString() ?? null) }],
+      series: [
+        { name: "starts", data: times.map((at) => chart.starts.get(at)?.toString() ?? null) },
+      ],
     },
   };
 }

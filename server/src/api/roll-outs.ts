@@ -21,7 +21,8 @@ export function rollOutHandlers(parts: HandlerParts) {
     const { release_id: next, from_release_id: old } = row;
     return show(row, conditionsOf(appOf(call), { old, next }));
   };
-  const read = async (call: ApiCall): Promise<Answer> => shown(call, await rollOuts.get(refOf(call)));
+  const read = async (call: ApiCall): Promise<Answer> =>
+    shown(call, await rollOuts.get(refOf(call)));
   const ordered =
     (order: RollOutOrder): Handler =>
     async (call) =>
@@ -38,7 +39,11 @@ export function rollOutHandlers(parts: HandlerParts) {
   } satisfies Handlers;
 }
 
-async function follow(call: ApiCall, parts: HandlerParts, read: () => Promise<Answer>): Promise<undefined> {
+async function follow(
+  call: ApiCall,
+  parts: HandlerParts,
+  read: () => Promise<Answer>,
+): Promise<undefined> {
   return await streamEvents(call, parts, async (send, signal) => {
     let last = "";
     for (;;) {

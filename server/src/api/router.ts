@@ -1,5 +1,5 @@
-// Registers the routes of the contract's table: for each the access check, the audit row of refusals, and the handler. A
-// known path with another method is answered 405, everything else 404.
+// Registers the routes of the contract's table: for each the access check, the audit row of
+// refusals, and the handler. A known path with another method is answered 405, everything else 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isOlderClient, repeatedProject } from "@slipway/contract/older-clients.ts";
 import { takesKey, type Route } from "@slipway/contract/route.ts";
@@ -18,8 +18,8 @@ import type { OtherMethods } from "./other-methods.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /**
- * The maximum of refused attempts recorded per caller and minute: a token without rights, such as a widely shared one for
- * calling apps, must not fill the log. Further ones add no information.
+ * The maximum of refused attempts recorded per caller and minute: a token without rights, such as a
+ * widely shared one for calling apps, must not fill the log. Further ones add no information.
  */
 const refusalsMax = 300;
 
@@ -55,13 +55,17 @@ export function addRoutes(
 
 /** Routes that take bytes are in a scope of their own, whose parsers leave bodies as they are. */
 function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
-  if (route.takesBytes !== true && route.takesStream !== true) return addPlainRoute(api, route, handle, parts);
+  if (route.takesBytes !== true && route.takesStream !== true)
+    return addPlainRoute(api, route, handle, parts);
   void api.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
-    if (route.takesStream === true) scope.addContentTypeParser("*", (_request, body, parsed) => parsed(null, body));
+    if (route.takesStream === true)
+      scope.addContentTypeParser("*", (_request, body, parsed) => parsed(null, body));
     else {
-      scope.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: bytesMax }, (_request, body, parsed) =>
-        parsed(null, body),
+      scope.addContentTypeParser(
+        "*",
+        { parseAs: "buffer", bodyLimit: bytesMax },
+        (_request, body, parsed) => parsed(null, body),
       );
     }
     addPlainRoute(scope, route, handle, parts);
@@ -69,7 +73,12 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ha
   });
 }
 
-function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
+function addPlainRoute(
+  api: FastifyInstance,
+  route: Route,
+  handle: Handler,
+  parts: HandlerParts,
+): void {
   api.route({
     method: route.method,
     url: urlOf(route.path),
@@ -90,7 +99,17 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
       const appName = appNameOf(request);
       const projectId = pathPart(request, "project_id") as ProjectId;
       const appId = appName === undefined ? null : await parts.apps.resolve(projectId, appName);
-      const call = { request, reply, route, appId, caller, by, query, body, admit: () => admit(request, route, parts) };
+      const call = {
+        request,
+        reply,
+        route,
+        appId,
+        caller,
+        by,
+        query,
+        body,
+        admit: () => admit(request, route, parts),
+      };
       const answer = await handleOnce(call, handle, parts);
       if (answer === undefined) return reply;
       const isOk = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
@@ -100,10 +119,15 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
 }
 
 /** Query and body without what older clients repeat in them. Throws `Fault`. */
-function readOnce(request: FastifyRequest, route: Route, ignored: IgnoredNames): Pick<ApiCall, "query" | "body"> {
+function readOnce(
+  request: FastifyRequest,
+  route: Route,
+  ignored: IgnoredNames,
+): Pick<ApiCall, "query" | "body"> {
   const projectId = pathPart(request, "project_id");
   const fields = route.body?.kind === "fields" ? route.body.fields : null;
-  const body = fields === null ? request.body : bodyOnce(request.body, { projectId, known: fields });
+  const body =
+    fields === null ? request.body : bodyOnce(request.body, { projectId, known: fields });
   if (body !== request.body) ignored.note(route.path, [repeatedProject]);
   if (route.query === undefined && fields === null) return { query: {}, body };
   const given = request.query as Record<string, unknown>;
@@ -113,7 +137,11 @@ function readOnce(request: FastifyRequest, route: Route, ignored: IgnoredNames):
 }
 
 /** Handles a request with an Idempotency-Key once, and answers its repetitions from memory. */
-async function handleOnce(call: ApiCall, handle: Handler, parts: HandlerParts): Promise<object | undefined> {
+async function handleOnce(
+  call: ApiCall,
+  handle: Handler,
+  parts: HandlerParts,
+): Promise<object | undefined> {
   const { request, reply, route, caller, body } = call;
   const key = request.headers["idempotency-key"];
   if (key === undefined || caller === null || !takesKey(route)) return await handle(call);
@@ -121,7 +149,9 @@ async function handleOnce(call: ApiCall, handle: Handler, parts: HandlerParts): 
     throw new Fault("invalid", "Idempotency-Key must have 1 to 255 visible ASCII characters.");
   }
   const content = `${request.method} ${request.url}\n${JSON.stringify(body)}`;
-  const { answer, isRepeated } = await parts.requestKeys.once({ caller, key, content }, () => handle(call));
+  const { answer, isRepeated } = await parts.requestKeys.once({ caller, key, content }, () =>
+    handle(call),
+  );
   if (isRepeated) void reply.header("idempotency-replayed", "true");
   return answer;
 }
@@ -134,21 +164,35 @@ async function admit(request: FastifyRequest, route: Route, parts: HandlerParts)
   await authorize({ caller, route, request }, parts.projects);
 }
 
-/** Counts a request of a known caller and tells what is left. Throws `Fault("rate_limited")`, which is not recorded. */
-function countRequest(request: FastifyRequest, reply: FastifyReply, { requestLimit }: HandlerParts): void {
+/**
+ * Counts a request of a known caller and tells what is left. Throws `Fault("rate_limited")`, which
+ * is not recorded.
+ */
+function countRequest(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { requestLimit }: HandlerParts,
+): void {
   const caller = known.get(request)?.caller;
   if (caller === undefined) return;
   const key = `${caller.kind}:${actorOf(caller).id}`;
   const refusal = requestLimit.refusal(key);
   if (refusal === null) requestLimit.take(key);
   const { max, remaining, resetSeconds } = requestLimit.left(key);
-  void reply.headers({ "ratelimit-limit": max, "ratelimit-remaining": remaining, "ratelimit-reset": resetSeconds });
+  void reply.headers({
+    "ratelimit-limit": max,
+    "ratelimit-remaining": remaining,
+    "ratelimit-reset": resetSeconds,
+  });
   if (refusal === null) return;
   known.delete(request);
   throw refusal;
 }
 
-/** Records a refused attempt of a known caller in the log of the caller's own project: nobody writes into another's. */
+/**
+ * Records a refused attempt of a known caller in the log of the caller's own project: nobody writes
+ * into another's.
+ */
 async function recordRefusal(
   fault: Fault,
   request: FastifyRequest,
@@ -159,24 +203,35 @@ async function recordRefusal(
   if (found === undefined || action === null) return;
   const { caller } = found;
   if (!recorded.tryTake(actorOf(caller).id ?? "")) {
-    log.warn({ actor: actorOf(caller).id, action }, "a caller is refused so often that it is not recorded each time");
+    log.warn(
+      { actor: actorOf(caller).id, action },
+      "a caller is refused so often that it is not recorded each time",
+    );
     return;
   }
   const projects =
     caller.kind === "person"
       ? ownProjects(request, caller, action)
       : [caller.projectId ?? knownProject(request, fault)];
-  const attempt = { action, by: byOf(request, caller), resource: resourceOf(request, caller), reason: fault.message };
+  const attempt = {
+    action,
+    by: byOf(request, caller),
+    resource: resourceOf(request, caller),
+    reason: fault.message,
+  };
   try {
     for (const projectId of projects) await recordFailure({ ...attempt, projectId });
   } catch (error) {
-    log.error({ err: error, requestId: request.id, action }, "a refused attempt could not be recorded");
+    log.error(
+      { err: error, requestId: request.id, action },
+      "a refused attempt could not be recorded",
+    );
   }
 }
 
 /**
- * The project in the path if the person is a member; otherwise they must not write into it. Attempts with a person's own
- * sign-in are recorded in all their projects.
+ * The project in the path if the person is a member; otherwise they must not write into it.
+ * Attempts with a person's own sign-in are recorded in all their projects.
  */
 function ownProjects(
   request: FastifyRequest,
@@ -185,7 +240,9 @@ function ownProjects(
 ): readonly (ProjectId | null)[] {
   const named = pathPart(request, "project_id") as ProjectId | undefined;
   if (named !== undefined) return [roles.has(named) ? named : null];
-  return action.startsWith("person.") && roles.size > 0 ? [...roles.keys()].slice(0, ownProjectsMax) : [null];
+  return action.startsWith("person.") && roles.size > 0
+    ? [...roles.keys()].slice(0, ownProjectsMax)
+    : [null];
 }
 
 /** Only in tests does a person belong to more projects. */
@@ -202,7 +259,9 @@ function resourceOf(request: FastifyRequest, caller: Caller): { type: string; id
     const id = pathPart(request, part);
     if (id !== undefined) return { type, id };
   }
-  return caller.kind === "person" ? { type: "person", id: caller.personId } : { type: "platform", id: "" };
+  return caller.kind === "person"
+    ? { type: "person", id: caller.personId }
+    : { type: "platform", id: "" };
 }
 
 /** The most specific part of the path first. */

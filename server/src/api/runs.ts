@@ -9,7 +9,16 @@ import type { DeadChoice, DeadCount } from "#runs/dead-runs.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { RunAndCallPage, RunResult } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
-import { appOf, pageWanted, projectOf, refOf, runOf, showPage, type ApiCall, type Handlers } from "./call.ts";
+import {
+  appOf,
+  pageWanted,
+  projectOf,
+  refOf,
+  runOf,
+  showPage,
+  type ApiCall,
+  type Handlers,
+} from "./call.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import { limitTaking } from "./slow-clients.ts";
 import { showRun } from "./show-run.ts";
@@ -17,7 +26,10 @@ import type { HandlerParts } from "./parts.ts";
 
 /** Each may have the maximum size of results, and stays in memory until it is sent. */
 const results = { max: 8, ownerMax: 4, ownerWaitingMax: 100, what: "results" };
-/** The only list without its own index: among a million failed runs, it finds the successful ones in half a second. */
+/**
+ * The only list without its own index: among a million failed runs, it finds the successful ones in
+ * half a second.
+ */
 const successes = { max: 4, ownerMax: 2, ownerWaitingMax: 100, what: "lists of successful runs" };
 /** They take database connections for seconds. */
 const sweeps = { max: 2, ownerMax: 1, ownerWaitingMax: 10, what: "dead runs" };
@@ -39,13 +51,18 @@ function readers(parts: HandlerParts) {
       const status = call.query["status"] as RunState | null;
       const wanted = { asyncOnly: call.query["asyncOnly"] === true, status, ...pageWanted(call) };
       const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
-      const page = status === "success" ? await successGate.run(ask, { projectId: projectOf(call) }) : await ask();
+      const page =
+        status === "success"
+          ? await successGate.run(ask, { projectId: projectOf(call) })
+          : await ask();
       const isOlder = isOlderClient(call.request.headers["x-cli-version"]);
       const shown = showPage(page, (row) => {
         const run = show(row, call, parts);
         return isOlder ? { ...run, isAsync: run.async } : run;
       });
-      return { ...shown, callsLeftOut: page.callsLeftOut } satisfies z.infer<typeof answers.runAndCallPage>;
+      return { ...shown, callsLeftOut: page.callsLeftOut } satisfies z.infer<
+        typeof answers.runAndCallPage
+      >;
     },
     async getRun(call) {
       const { appId, runId } = runOf(call);
@@ -56,10 +73,17 @@ function readers(parts: HandlerParts) {
       const send = async (): Promise<void> => {
         const result = await runs.list.result(appId, runId);
         const { reply } = call;
-        void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
+        void reply.headers({
+          ...untrusted,
+          "slipway-status-code": String(result.statusCode),
+          "slipway-run-id": runId,
+        });
         void reply.headers(contentFieldsOf(result, runId));
         // Not `type()`, which would add a charset that the app did not set.
-        void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
+        void reply
+          .header("content-type", contentTypeOf(result.contentType))
+          .code(200)
+          .send(result.body);
         await left(reply.raw, result.body.length, parts.clock);
       };
       await resultGate.run(send, { projectId: projectOf(call) });
@@ -70,7 +94,9 @@ function readers(parts: HandlerParts) {
       await apps.require(projectOf(call), appId);
       const status = call.query["status"] as "failure" | "timeout" | null;
       const page = await runs.list.deadPage(appId, { status, ...pageWanted(call) });
-      return showPage(page, (row) => show(row, call, parts)) satisfies z.infer<typeof answers.runPage>;
+      return showPage(page, (row) => show(row, call, parts)) satisfies z.infer<
+        typeof answers.runPage
+      >;
     },
   } satisfies Handlers;
 }
@@ -78,7 +104,10 @@ function readers(parts: HandlerParts) {
 function actors(parts: HandlerParts) {
   const { runs, apps } = parts;
   const gate = new OwnerGate(parts, sweeps);
-  const sweep = async (call: ApiCall, act: (choice: DeadChoice) => Promise<DeadCount>): Promise<DeadCount> => {
+  const sweep = async (
+    call: ApiCall,
+    act: (choice: DeadChoice) => Promise<DeadCount>,
+  ): Promise<DeadCount> => {
     const choice = choiceOf(call);
     await apps.require(choice.projectId, choice.appId);
     return await gate.run(() => act(choice), { projectId: choice.projectId });
@@ -92,7 +121,9 @@ function actors(parts: HandlerParts) {
       return { runId } satisfies z.infer<typeof answers.redrivenRun>;
     },
     async redriveDeadRuns(call) {
-      const { count, hasMore } = await sweep(call, (choice) => runs.dead.redriveAll(choice, call.by));
+      const { count, hasMore } = await sweep(call, (choice) =>
+        runs.dead.redriveAll(choice, call.by),
+      );
       return { redriven: count, hasMore } satisfies z.infer<typeof answers.redrivenRuns>;
     },
     async purgeDeadRuns(call) {
@@ -102,7 +133,10 @@ function actors(parts: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** Resolves when the answer has left the memory, or the client is gone; disconnects clients that are too slow. */
+/**
+ * Resolves when the answer has left the memory, or the client is gone; disconnects clients that are
+ * too slow.
+ */
 async function left(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
   if (response.closed || response.destroyed) return;
   const cancel = limitTaking(response, bytes, clock);
@@ -110,7 +144,9 @@ async function left(response: ServerResponse, bytes: number, clock: Clock): Prom
   cancel();
 }
 
-/** An app's bytes are served from the platform's origin: a browser must neither render nor run them. */
+/**
+ * An app's bytes are served from the platform's origin: a browser must neither render nor run them.
+ */
 const untrusted = {
   "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
@@ -134,7 +170,9 @@ function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<str
 
 /** The app's content type, if it is allowed in a header. */
 function contentTypeOf(named: string | null): string {
-  return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named) ? named : "application/octet-stream";
+  return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named)
+    ? named
+    : "application/octet-stream";
 }
 
 function choiceOf(call: ApiCall): DeadChoice {
@@ -147,7 +185,11 @@ function showOne(row: RunRow, call: ApiCall, parts: HandlerParts): z.infer<typeo
   return { item: show(row, call, parts) };
 }
 
-function show(row: RunRow, call: ApiCall, { waitReason, clock }: HandlerParts): z.infer<typeof answers.run> {
+function show(
+  row: RunRow,
+  call: ApiCall,
+  { waitReason, clock }: HandlerParts,
+): z.infer<typeof answers.run> {
   const reason = row.state === "queued" ? waitReason(row.app_id) : undefined;
   return showRun(row, { projectId: projectOf(call), waitReason: reason, nowMs: clock.now() });
 }

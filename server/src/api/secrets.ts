@@ -9,10 +9,14 @@ const warningsShownMax = 5;
 
 /** Route handlers for secrets. */
 export function secretHandlers({ secrets }: HandlerParts) {
-  const read = async (call: ApiCall, place: SecretScope): Promise<object> => shown(await secrets.read(place, call.by));
+  const read = async (call: ApiCall, place: SecretScope): Promise<object> =>
+    shown(await secrets.read(place, call.by));
   const replace = async (call: ApiCall, place: SecretScope): Promise<object> => {
     const restarts = call.query["restart"] === true;
-    const replaced = await secrets.replace(place, readSecretMap(call.body), { by: call.by, restarts });
+    const replaced = await secrets.replace(place, readSecretMap(call.body), {
+      by: call.by,
+      restarts,
+    });
     const { changed, restarted, warnings } = replaced;
     const done = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
     const apps = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;

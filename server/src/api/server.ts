@@ -1,8 +1,15 @@
-// The management API: a Fastify instance without its own listener. The platform passes it the requests that are not calls
-// of apps with `instance.routing(request, response)`, after `await instance.ready()`, and ends it with `close()`.
+// The management API: a Fastify instance without its own listener. The platform passes it the
+// requests that are not calls of apps with `instance.routing(request, response)`, after `await
+// instance.ready()`, and ends it with `close()`.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
-import { fastify, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import {
+  fastify,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
 import { takesUntypedJson } from "@slipway/contract/older-clients.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
@@ -58,7 +65,10 @@ const bodyBytesMax = 1_048_576;
 /** Secret names have at most 253 characters, and so do hosts. */
 const pathPartLengthMax = 300;
 
-/** Creates the instance; call `ready()` before use and `close()` at the end, which also ends live logs. */
+/**
+ * Creates the instance; call `ready()` before use and `close()` at the end, which also ends live
+ * logs.
+ */
 export function createApi(parts: ApiParts): FastifyInstance {
   const { useCases, clock = systemClock } = parts;
   const ending = new AbortController();
@@ -68,11 +78,24 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ending.abort(new Error("the platform is stopping"));
     done();
   });
-  const stopping = parts.stopping === undefined ? ending.signal : AbortSignal.any([parts.stopping, ending.signal]);
+  const stopping =
+    parts.stopping === undefined ? ending.signal : AbortSignal.any([parts.stopping, ending.signal]);
   const limit = new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments });
-  const requestLimit = new RateLimit({ max: parts.requestsPerMinute, clock, text: tooManyRequests });
+  const requestLimit = new RateLimit({
+    max: parts.requestsPerMinute,
+    clock,
+    text: tooManyRequests,
+  });
   const ignored = new IgnoredNames(parts.log);
-  const all: HandlerParts = { ...useCases, ...parts, clock, stopping, limit, requestLimit, ignored };
+  const all: HandlerParts = {
+    ...useCases,
+    ...parts,
+    clock,
+    stopping,
+    limit,
+    requestLimit,
+    ignored,
+  };
   const handlers = {
     ...appHandlers(all),
     ...settingsHandlers(all),
@@ -124,7 +147,11 @@ function openInstance({ trustedProxies, log, clock = systemClock }: ApiParts): F
     genReqId: () => randomUUID(),
     requestIdHeader: false,
     bodyLimit: bodyBytesMax,
-    routerOptions: { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true, maxParamLength: pathPartLengthMax },
+    routerOptions: {
+      ignoreDuplicateSlashes: true,
+      ignoreTrailingSlash: true,
+      maxParamLength: pathPartLengthMax,
+    },
     frameworkErrors: (error: FastifyError, request, reply) => {
       void reply.header("x-request-id", request.id);
       setSecurityHeaders(reply);
@@ -149,10 +176,14 @@ function openInstance({ trustedProxies, log, clock = systemClock }: ApiParts): F
   return api;
 }
 
-/** Accepts only JSON. An empty body counts as none, even with a content type: some clients send one with every request. */
+/**
+ * Accepts only JSON. An empty body counts as none, even with a content type: some clients send one
+ * with every request.
+ */
 function readJsonBodies(api: FastifyInstance): void {
   api.removeAllContentTypeParsers();
-  // Without a body, the listener's stream has already ended before anybody listens: waiting for its end would hang.
+  // Without a body, the listener's stream has already ended before anybody listens: waiting for its
+  // end would hang.
   api.addHook("preParsing", (_request, _reply, payload, done) => {
     done(null, payload.readable ? payload : Readable.from([]));
   });
@@ -184,7 +215,9 @@ const fieldsMax = 100;
 
 /** Makes the opted-in routes accept forms; all others answer as for any body that is not JSON. */
 function takeForms(api: FastifyInstance): void {
-  const takers = new Set(routeIds.filter((id) => (routes[id] as Route).takesForm).map((id) => routes[id].path));
+  const takers = new Set(
+    routeIds.filter((id) => (routes[id] as Route).takesForm).map((id) => routes[id].path),
+  );
   const type = "application/x-www-form-urlencoded";
   api.addContentTypeParser(type, { parseAs: "string" }, (request, text, done) => {
     const path: string | undefined = request.routeOptions.url;
@@ -199,7 +232,10 @@ function takeForms(api: FastifyInstance): void {
   });
 }
 
-/** API answers are data: no framing, no content sniffing, no caching. Pages override the policy and the caching. */
+/**
+ * API answers are data: no framing, no content sniffing, no caching. Pages override the policy and
+ * the caching.
+ */
 function setSecurityHeaders(reply: FastifyReply): void {
   void reply.headers({
     "cache-control": "no-store",

@@ -38,11 +38,16 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
       if (typeof name !== "string" && rights === null) {
         throw new Fault("invalid", "The body contains no changes; send name, role or permissions.");
       }
-      const change = { ...(typeof name === "string" ? { name } : {}), ...(rights === null ? {} : { rights }) };
+      const change = {
+        ...(typeof name === "string" ? { name } : {}),
+        ...(rights === null ? {} : { rights }),
+      };
       return show(await useCases.update(accountRefOf(call, kind), change, askingOf(call)));
     },
     async rotateServiceAccount(call) {
-      return showIssued(await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)));
+      return showIssued(
+        await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)),
+      );
     },
     async deleteServiceAccount(call) {
       return show(await useCases.revoke(accountRefOf(call, kind), call.by));
@@ -50,7 +55,10 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
   } satisfies Handlers;
 }
 
-/** Null: neither is given. Throws `Fault("invalid")` if both are. The contract has validated the values. */
+/**
+ * Null: neither is given. Throws `Fault("invalid")` if both are. The contract has validated the
+ * values.
+ */
 function rightsOf(body: Readonly<Record<string, unknown>>): Rights | null {
   const role = body["role"] as Role | null;
   const permissions = (body["permissions"] ?? []) as readonly Permission[];

@@ -4,12 +4,19 @@ import { test } from "node:test";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { clearSessionCookie, requireOwnPage, sessionCookie, setSessionCookie } from "./session-cookie.ts";
+import {
+  clearSessionCookie,
+  requireOwnPage,
+  sessionCookie,
+  setSessionCookie,
+} from "./session-cookie.ts";
 
 /** As much of an answer as setting a header needs. */
 function lineOf(set: (reply: FastifyReply) => void): string {
   const lines: string[] = [];
-  set({ header: (_name: string, line: string) => void lines.push(line) } as unknown as FastifyReply);
+  set({
+    header: (_name: string, line: string) => void lines.push(line),
+  } as unknown as FastifyReply);
   return lines.join("\n");
 }
 

@@ -1,6 +1,6 @@
-// The session cookie, which pages of the platform exchange for access tokens. It is sent only to routes below /v2/auth, no
-// script can read it, and no other site can make the browser send it. The device cookie is separate, see
-// people/device-cookies.ts; a sign-out keeps it.
+// The session cookie, which pages of the platform exchange for access tokens. It is sent only to
+// routes below /v2/auth, no script can read it, and no other site can make the browser send it. The
+// device cookie is separate, see people/device-cookies.ts; a sign-out keeps it.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -10,7 +10,10 @@ const maxAgeSeconds = 30 * 24 * 3600;
 /** The maximum in browsers. */
 const deviceMaxAgeSeconds = 400 * 24 * 3600;
 
-/** A cookie to set. A visit to a provider ends with a request from another site, which does not carry `Strict` cookies. */
+/**
+ * A cookie to set. A visit to a provider ends with a request from another site, which does not
+ * carry `Strict` cookies.
+ */
 type Cookie = {
   readonly name: "session" | "device";
   readonly value: string;
@@ -21,13 +24,19 @@ type Cookie = {
 /** Sets the session cookie. `baseUrl` decides whether plain HTTP is allowed. */
 export function setSessionCookie(reply: FastifyReply, value: Secret, baseUrl: string): void {
   const sessionOnly = { name: "session", sameSite: "Strict" } as const;
-  void reply.header("set-cookie", line({ ...sessionOnly, value: value.reveal(), maxAge: maxAgeSeconds }, baseUrl));
+  void reply.header(
+    "set-cookie",
+    line({ ...sessionOnly, value: value.reveal(), maxAge: maxAgeSeconds }, baseUrl),
+  );
 }
 
 /** Sets the device cookie. */
 export function setDeviceCookie(reply: FastifyReply, value: Secret, baseUrl: string): void {
   const deviceOnly = { name: "device", sameSite: "Lax" } as const;
-  void reply.header("set-cookie", line({ ...deviceOnly, value: value.reveal(), maxAge: deviceMaxAgeSeconds }, baseUrl));
+  void reply.header(
+    "set-cookie",
+    line({ ...deviceOnly, value: value.reveal(), maxAge: deviceMaxAgeSeconds }, baseUrl),
+  );
 }
 
 /** Makes the browser delete the session cookie. */
@@ -54,17 +63,32 @@ function valueOf(request: FastifyRequest, name: string): string | null {
   return null;
 }
 
-/** Throws `Fault("forbidden")` for a request triggered by a page of another site. Programs send no origin. */
+/**
+ * Throws `Fault("forbidden")` for a request triggered by a page of another site. Programs send no
+ * origin.
+ */
 export function requireOwnPage(request: FastifyRequest, baseUrl: string): void {
   const { "sec-fetch-site": site, origin, host } = request.headers;
-  if (site !== undefined ? site === "same-origin" || site === "none" : isOwnOrigin(origin, host, baseUrl)) return;
+  if (
+    site !== undefined
+      ? site === "same-origin" || site === "none"
+      : isOwnOrigin(origin, host, baseUrl)
+  )
+    return;
   throw new Fault("forbidden", "Pages of other sites cannot sign people in or out.");
 }
 
-function isOwnOrigin(origin: string | undefined, host: string | undefined, baseUrl: string): boolean {
+function isOwnOrigin(
+  origin: string | undefined,
+  host: string | undefined,
+  baseUrl: string,
+): boolean {
   if (origin === undefined) return true;
   // The page has the origin of the request's target, or the platform's public one.
-  return origin === new URL(baseUrl).origin || (host !== undefined && URL.parse(origin)?.host === host.toLowerCase());
+  return (
+    origin === new URL(baseUrl).origin ||
+    (host !== undefined && URL.parse(origin)?.host === host.toLowerCase())
+  );
 }
 
 function line({ name, value, maxAge, sameSite }: Cookie, baseUrl: string): string {

@@ -16,7 +16,14 @@ export function settingsHandlers({ settingsChanges, urls, limit }: HandlerParts)
       const appId = appOf(call);
       const isDryRun = call.query["dryRun"] === true;
       const admit = (): void => limit.take(projectId);
-      const changed = await settingsChanges.change({ projectId, appId, body: call.body, isDryRun, by: call.by, admit });
+      const changed = await settingsChanges.change({
+        projectId,
+        appId,
+        body: call.body,
+        isDryRun,
+        by: call.by,
+        admit,
+      });
       const { build } = changed;
       return {
         appId: shownAppId(appId),
@@ -45,7 +52,11 @@ export function showSettings({ settings, origins, pending }: ShownSettings): Ans
   const waiting = new Map<string, unknown>(Object.entries(pending));
   const shown: Answer = {};
   for (const [name, origin] of Object.entries(origins)) {
-    shown[name] = { value: known.get(name), origin, ...(waiting.has(name) ? { pending: waiting.get(name) } : {}) };
+    shown[name] = {
+      value: known.get(name),
+      origin,
+      ...(waiting.has(name) ? { pending: waiting.get(name) } : {}),
+    };
   }
   return shown;
 }
@@ -61,7 +72,8 @@ function changeText({ need, changed, isServed, build }: ChangedApp, isDryRun: bo
   const what = `${changed.join(", ")} ${verbOf(changed.length, isDryRun)} changed`;
   if (need === "live" && !isServed)
     return `${what}; that starts nothing, and counts once a build of the app has succeeded.`;
-  if (need === "live") return `${what}; that is in effect within a second, without a build or a restart.`;
+  if (need === "live")
+    return `${what}; that is in effect within a second, without a build or a restart.`;
   if (need === "build") {
     const which = build === null ? "this would start a build" : `build ${build.number} was started`;
     return `${what}; ${which}, which brings it when it is done.`;

@@ -19,9 +19,9 @@ export function centsOf(micros: bigint): number {
 }
 
 /**
- * Cents of usage, of discounts, of corrections and of the resulting debt, which add up: usage, the rest after coupons and
- * the total after corrections are rounded; discounts and corrections are the differences. So a discount is never negative
- * or larger than its base.
+ * Cents of usage, of discounts, of corrections and of the resulting debt, which add up: usage, the
+ * rest after coupons and the total after corrections are rounded; discounts and corrections are the
+ * differences. So a discount is never negative or larger than its base.
  */
 export function sumInCents(sum: Readonly<Record<"usage" | "discounts" | "corrections", bigint>>) {
   const usage = centsOf(sum.usage);

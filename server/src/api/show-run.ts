@@ -18,7 +18,11 @@ type Spans = {
 /** A run. `waitReason`: why calls of the app wait now; `nowMs`: since the epoch. */
 export function showRun(
   row: RunRow,
-  of: { readonly projectId: ProjectId; readonly waitReason: string | undefined; readonly nowMs: number },
+  of: {
+    readonly projectId: ProjectId;
+    readonly waitReason: string | undefined;
+    readonly nowMs: number;
+  },
 ): z.infer<typeof run> {
   const spans = row.is_async ? spansOfRun(row, of.nowMs) : spansOfCall(row);
   const queueMs = spans.pendingMs + spans.placeMs;
@@ -64,14 +68,20 @@ export function showRun(
   };
 }
 
-/** First pending (no holder), then queued (in the line for a replica), then running. A retried run shows its latest attempt. */
+/**
+ * First pending (no holder), then queued (in the line for a replica), then running. A retried run
+ * shows its latest attempt.
+ */
 function spansOfRun(row: RunRow, nowMs: number): Spans {
   const acceptedMs = row.accepted_at.getTime();
   const endMs = row.ended_at?.getTime() ?? nowMs;
   const isWaiting = row.state === "pending" || row.state === "queued";
   const startedAt = isWaiting ? null : row.started_at;
   const startedMs = startedAt?.getTime() ?? endMs;
-  const queuedMs = Math.min(row.state === "pending" ? endMs : (row.queued_at?.getTime() ?? startedMs), startedMs);
+  const queuedMs = Math.min(
+    row.state === "pending" ? endMs : (row.queued_at?.getTime() ?? startedMs),
+    startedMs,
+  );
   return {
     waitStartedAt: row.queued_at,
     waitEndedAt: startedAt,
@@ -86,9 +96,17 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
 function spansOfCall(row: RunRow): Spans {
   const totalMs = row.total_ms ?? 0;
   const placeMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);
-  const endedWaitAt = row.replica_id === null ? null : new Date(row.accepted_at.getTime() + placeMs);
+  const endedWaitAt =
+    row.replica_id === null ? null : new Date(row.accepted_at.getTime() + placeMs);
   const executionMs = totalMs - placeMs;
-  return { waitStartedAt: row.accepted_at, waitEndedAt: endedWaitAt, pendingMs: 0, placeMs, executionMs, totalMs };
+  return {
+    waitStartedAt: row.accepted_at,
+    waitEndedAt: endedWaitAt,
+    pendingMs: 0,
+    placeMs,
+    executionMs,
+    totalMs,
+  };
 }
 
 function isEndWithoutSuccess({ state, ended_at: endedAt }: RunRow): boolean {
@@ -96,7 +114,13 @@ function isEndWithoutSuccess({ state, ended_at: endedAt }: RunRow): boolean {
 }
 
 function latest(row: RunRow): Date {
-  const times = [row.accepted_at, row.queued_at, row.started_at, row.cancel_requested_at, row.ended_at];
+  const times = [
+    row.accepted_at,
+    row.queued_at,
+    row.started_at,
+    row.cancel_requested_at,
+    row.ended_at,
+  ];
   return new Date(Math.max(...times.map((time) => time?.getTime() ?? 0)));
 }
 

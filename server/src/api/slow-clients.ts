@@ -1,4 +1,5 @@
-// Breaks off answers that clients take too slowly: they stay in memory, and take up a slot, until they are sent.
+// Breaks off answers that clients take too slowly: they stay in memory, and take up a slot, until
+// they are sent.
 import type { ServerResponse } from "node:http";
 import type { Clock } from "#lib/clock.ts";
 
@@ -13,7 +14,10 @@ export function limitTaking(response: ServerResponse, bytes: number, clock: Cloc
   });
 }
 
-/** The parts, each of which gives the client time to take it; that of the last one ends with the response. */
+/**
+ * The parts, each of which gives the client time to take it; that of the last one ends with the
+ * response.
+ */
 export async function* paced<Part extends Buffer | string>(
   parts: AsyncIterable<Part>,
   { response, clock }: { readonly response: ServerResponse; readonly clock: Clock },

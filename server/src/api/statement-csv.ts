@@ -1,5 +1,5 @@
-// A statement as CSV: one record per line of usage, discount and correction, and the total. Amounts are in the currency's
-// unit, with a decimal point, to the micro-unit.
+// A statement as CSV: one record per line of usage, discount and correction, and the total. Amounts
+// are in the currency's unit, with a decimal point, to the micro-unit.
 import type { StatementContent } from "#billing/statements/statement.ts";
 import { csvText } from "#lib/csv.ts";
 import { decimalOf, secondsOf, showGbSeconds } from "./show-money.ts";
@@ -59,11 +59,16 @@ export function statementCsv(statement: StatementContent): string {
   ];
   const { period, currency } = statement;
   const rows = records.map((record) => ({ ...record, month: period, currency }) as Values);
-  const lines = rows.map((row) => columns.map((column) => cell(row[column] ?? "", column)).join(","));
+  const lines = rows.map((row) =>
+    columns.map((column) => cell(row[column] ?? "", column)).join(","),
+  );
   return [columns.join(","), ...lines, ""].join("\r\n");
 }
 
-/** Spreadsheets must not read texts that people choose as formulas; negative amounts must stay numbers. */
+/**
+ * Spreadsheets must not read texts that people choose as formulas; negative amounts must stay
+ * numbers.
+ */
 function cell(value: string | number, column: (typeof columns)[number]): string {
   const text = String(value);
   const isChosen = column === "coupon_name" || column === "coupon_code" || column === "pool";

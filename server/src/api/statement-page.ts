@@ -50,7 +50,9 @@ const sourceNames = { run: "replicas", storage: "persistent storage" };
 function usageTable({ lines, usageMicros }: Content): string {
   const rows = lines.map((line) => [
     line.appId,
-    line.kind === "build" ? `${line.builds} ${line.builds === 1 ? "build" : "builds"}` : sourceNames[line.kind],
+    line.kind === "build"
+      ? `${line.builds} ${line.builds === 1 ? "build" : "builds"}`
+      : sourceNames[line.kind],
     [line.compute, line.computeTier, line.pool].filter((part) => part !== "").join(", "),
     secondsOf(line.ms).toFixed(3),
     secondsOf(line.gpuMs).toFixed(3),
@@ -58,7 +60,16 @@ function usageTable({ lines, usageMicros }: Content): string {
     secondsOf(line.gbMs).toFixed(3),
     decimalOf(BigInt(line.micros)),
   ]);
-  const head = ["App", "Of", "Compute", "Seconds", "GPU seconds", "Core seconds", "GB seconds", "Amount"];
+  const head = [
+    "App",
+    "Of",
+    "Compute",
+    "Seconds",
+    "GPU seconds",
+    "Core seconds",
+    "GB seconds",
+    "Amount",
+  ];
   return table({ caption: "Usage", head, rows, texts: 3, sum: decimalOf(BigInt(usageMicros)) });
 }
 
@@ -104,7 +115,8 @@ type Table = {
 function table({ caption, head, rows, texts, sum }: Table): string {
   const row = (cells: readonly string[], tag: "th" | "td"): string =>
     `<tr>${cells.map((text, index) => `<${tag}${index < texts ? "" : ' class="n"'}>${escaped(text)}</${tag}>`).join("")}</tr>`;
-  const foot = sum === null ? "" : `<tfoot>${row([...head.slice(1).map(() => ""), sum], "td")}</tfoot>`;
+  const foot =
+    sum === null ? "" : `<tfoot>${row([...head.slice(1).map(() => ""), sum], "td")}</tfoot>`;
   const body = rows.map((cells) => row(cells, "td")).join("");
   return `<table><caption>${escaped(caption)}</caption><thead>${row(head, "th")}</thead><tbody>${body}</tbody>${foot}</table>`;
 }

@@ -22,15 +22,22 @@ export function statementHandlers({ statements: queries }: HandlerParts) {
       const projectId = projectOf(call);
       const month = partOf(call, "month");
       if (!costQuery.month.form.test(month)) {
-        throw new Fault("invalid", `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`);
+        throw new Fault(
+          "invalid",
+          `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`,
+        );
       }
       const found = await queries.read(projectId, month);
-      if (found === null) throw new Fault("not_found", "This month is in the future: it has no statement yet.");
+      if (found === null)
+        throw new Fault("not_found", "This month is in the future: it has no statement yet.");
       const { reply, query } = call;
       if (query["format"] === "json") return showStatement(projectId, found);
       if (query["format"] === "csv") {
         void reply.header("content-type", "text/csv; charset=utf-8; header=present");
-        void reply.header("content-disposition", `attachment; filename="statement-${projectId}-${month}.csv"`);
+        void reply.header(
+          "content-disposition",
+          `attachment; filename="statement-${projectId}-${month}.csv"`,
+        );
         void reply.code(200).send(statementCsv(found.content));
       } else {
         void reply.header("content-type", "text/html; charset=utf-8");

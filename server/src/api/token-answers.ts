@@ -10,7 +10,11 @@ import { callerOf, idOf, projectOf, readBody, readTime, type ApiCall } from "./c
 /** The fields that all kinds share. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
-const pathParts = { inference: "api_key_id", service_account: "service_account_id", operator: "token_id" } as const;
+const pathParts = {
+  inference: "api_key_id",
+  service_account: "service_account_id",
+  operator: "token_id",
+} as const;
 
 /** The account in the path. Throws `Fault("not_found")` for an invalid id. */
 export function accountRefOf(call: ApiCall, kind: TokenKind): TokenAccountRef {
@@ -23,7 +27,10 @@ export function askingOf(call: ApiCall): Asking {
   return { caller: callerOf(call), by: call.by };
 }
 
-/** The body of a rotation; no body counts as an empty one. A null end means never; an omitted one keeps the previous lifetime. */
+/**
+ * The body of a rotation; no body counts as an empty one. A null end means never; an omitted one
+ * keeps the previous lifetime.
+ */
 export function rotationOf(call: ApiCall): Rotation {
   const given = call.body ?? {};
   const body = readBody({ fields: rotationFields, required: [] }, given);

@@ -1,5 +1,6 @@
-// Answers that are there before the body of their request has arrived, such as 413: what still comes of the body is read and
-// dropped for a while. Closing a connection with unread bytes resets it, and the client would never see the answer.
+// Answers that are there before the body of their request has arrived, such as 413: what still
+// comes of the body is read and dropped for a while. Closing a connection with unread bytes resets
+// it, and the client would never see the answer.
 import { finished, Readable } from "node:stream";
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance } from "fastify";
@@ -14,9 +15,11 @@ const smallBodyBytes = 65_536;
 export function readUnreadBodies(api: FastifyInstance, clock: Clock): void {
   api.addHook("onSend", (request, reply, payload, done) => {
     const { raw } = request;
-    if (typeof payload !== "string" || request.method === "HEAD" || !isArriving(raw)) return done(null, payload);
+    if (typeof payload !== "string" || request.method === "HEAD" || !isArriving(raw))
+      return done(null, payload);
     void reply.header("content-length", Buffer.byteLength(payload));
-    if (!(Number(raw.headers["content-length"]) <= smallBodyBytes)) void reply.header("connection", "close");
+    if (!(Number(raw.headers["content-length"]) <= smallBodyBytes))
+      void reply.header("connection", "close");
     return done(null, Readable.from(lingering(payload, raw, clock)));
   });
 }
@@ -28,7 +31,11 @@ function isArriving(request: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-async function* lingering(payload: string, request: IncomingMessage, clock: Clock): AsyncGenerator<string> {
+async function* lingering(
+  payload: string,
+  request: IncomingMessage,
+  clock: Clock,
+): AsyncGenerator<string> {
   yield payload;
   const { promise, resolve } = Promise.withResolvers<void>();
   const cancel = clock.after(lingerMs, resolve);

@@ -34,11 +34,18 @@ export function uploadHandlers(parts: HandlerParts) {
       } satisfies z.infer<typeof startedUpload>;
     },
     deployPartnerApp() {
-      throw new Fault("not_usable", "Services of partners are not part of this platform: deploy an app of your own.");
+      throw new Fault(
+        "not_usable",
+        "Services of partners are not part of this platform: deploy an app of your own.",
+      );
     },
     async putUpload(call) {
       const { "content-range": range = null, "content-length": length } = call.request.headers;
-      const arriving = { range, length: length === undefined ? null : Number(length), body: streamOf(call) };
+      const arriving = {
+        range,
+        length: length === undefined ? null : Number(length),
+        body: streamOf(call),
+      };
       return showProgress(await uploads.receive(partOf(call, "upload_key"), arriving));
     },
     async downloadBuild(call) {

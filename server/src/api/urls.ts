@@ -34,9 +34,15 @@ export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): 
   return `${urls.apiUrl}/v4/${projectId}/${appName}`;
 }
 
-/** Where a browser opens an app that serves pages: its own host name where that leads here, else its path. */
+/**
+ * Where a browser opens an app that serves pages: its own host name where that leads here, else its
+ * path.
+ */
 export function pageOfApp(urls: Urls, projectId: ProjectId, appName: string): string {
-  return urls.appHosts.urlOf(urls.apiUrl, { projectId, appName }) ?? `${appEndpoint(urls, projectId, appName)}/`;
+  return (
+    urls.appHosts.urlOf(urls.apiUrl, { projectId, appName }) ??
+    `${appEndpoint(urls, projectId, appName)}/`
+  );
 }
 
 /** Where a git host sends the push events of an app. */

@@ -1,6 +1,11 @@
 // Usage of projects: its cost, sums, the ledger, applied coupons.
 import type { z } from "zod";
-import type { appCost, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
+import type {
+  appCost,
+  ledgerPage,
+  projectCost,
+  usageAnswer,
+} from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
 import type { CostOfMonth, CouponCredit } from "#billing/usage/usage-queries.ts";
 import { costOf, type Grouping, type UsageGroup } from "#billing/usage/usage-store.ts";
@@ -30,7 +35,10 @@ export function usageHandlers({ usage: queries, apps, clock }: HandlerParts) {
     async getUsage(call) {
       const { from, to } = windowOf(call, clock.now());
       const grouping = call.query["group_by"] as Grouping;
-      const { currency, groups, total } = await queries.usage({ projectId: projectOf(call), from, to }, grouping);
+      const { currency, groups, total } = await queries.usage(
+        { projectId: projectOf(call), from, to },
+        grouping,
+      );
       return {
         from,
         to,
@@ -73,9 +81,14 @@ function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readon
   const to = toGiven ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
   // Tomorrow may be in the next month.
   const from =
-    fromGiven ?? `${new Date(toGiven === null ? nowMs : Date.parse(to) - dayMs).toISOString().slice(0, 7)}-01`;
+    fromGiven ??
+    `${new Date(toGiven === null ? nowMs : Date.parse(to) - dayMs).toISOString().slice(0, 7)}-01`;
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
-  if (days < 0) throw new Fault("invalid", `from is ${shown(from)}, but must not be after to, which is ${shown(to)}.`);
+  if (days < 0)
+    throw new Fault(
+      "invalid",
+      `from is ${shown(from)}, but must not be after to, which is ${shown(to)}.`,
+    );
   if (days > daysMax) {
     throw new Fault(
       "invalid",
@@ -92,7 +105,10 @@ function dayOf({ query }: ApiCall, name: "from" | "to"): string | null {
   // A day such as 2026-02-30 would become one in March.
   const isDay = !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(String(given));
   if (isDay) return String(given);
-  throw new Fault("invalid", `${name} is ${shown(given)}, but must be a valid day of the form 2026-01-31.`);
+  throw new Fault(
+    "invalid",
+    `${name} is ${shown(given)}, but must be a valid day of the form 2026-01-31.`,
+  );
 }
 
 function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {

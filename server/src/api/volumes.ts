@@ -1,12 +1,26 @@
-// Volumes: their files, uploads in parts, and the addresses that take parts and give files without a token.
+// Volumes: their files, uploads in parts, and the addresses that take parts and give files without
+// a token.
 import type { z } from "zod";
-import type { begunVolumeUpload, fileList, storedPart, volumeList } from "@slipway/contract/volume-routes.ts";
+import type {
+  begunVolumeUpload,
+  fileList,
+  storedPart,
+  volumeList,
+} from "@slipway/contract/volume-routes.ts";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
 import { isOlderClient, olderPartBytes } from "@slipway/contract/older-clients.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { volumeId, type DownloadedFile, type VolumeState } from "#volumes/volumes.ts";
-import { bodyOf, partOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
+import {
+  bodyOf,
+  partOf,
+  pathPart,
+  projectOf,
+  streamOf,
+  type ApiCall,
+  type Handlers,
+} from "./call.ts";
 import { sendFile } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
 import { OwnerGate } from "./owner-gate.ts";
@@ -15,7 +29,10 @@ import { downloadUrl, partUrl } from "./urls.ts";
 /** Each has a file open. */
 const downloads = { max: 64, ownerMax: "half", ownerWaitingMax: 256, what: "downloads" } as const;
 const waitMs = 20_000;
-/** Each reads all names of a folder, which an app may have filled: a second of computing for a million. */
+/**
+ * Each reads all names of a folder, which an app may have filled: a second of computing for a
+ * million.
+ */
 const lists = { max: 4, ownerMax: 2, ownerWaitingMax: 20, what: "lists of files" };
 
 /** Route handlers for volumes. */
@@ -51,14 +68,20 @@ export function volumeHandlers(parts: HandlerParts) {
       const numbers = Array.from({ length: wanted.partCount }, (_, index) => index + 1);
       return {
         upload_id: uploadId,
-        parts: numbers.map((number) => ({ part_number: number, url: partUrl(urls(), key, number) })),
+        parts: numbers.map((number) => ({
+          part_number: number,
+          url: partUrl(urls(), key, number),
+        })),
       } satisfies z.infer<typeof begunVolumeUpload>;
     },
     async putVolumePart(call) {
       const given = pathPart(call.request, "part_number") ?? "";
       const number = /^\d{1,5}$/.test(given) ? Number(given) : 0;
       const { "content-length": length } = call.request.headers;
-      const arriving = { length: length === undefined ? null : Number(length), body: streamOf(call) };
+      const arriving = {
+        length: length === undefined ? null : Number(length),
+        body: streamOf(call),
+      };
       const etag = await volumeUploads.receivePart(partOf(call, "upload_key"), number, arriving);
       void call.reply.header("etag", etag);
       return { part_number: number, etag } satisfies z.infer<typeof storedPart>;
@@ -66,9 +89,16 @@ export function volumeHandlers(parts: HandlerParts) {
     async completeVolumeUpload(call) {
       const { upload_id: uploadId, file_path: filePath, parts: named } = bodyOf(call);
       // The contract has validated the types.
-      const given = named as unknown as readonly { readonly part_number: number; readonly etag: string }[];
+      const given = named as unknown as readonly {
+        readonly part_number: number;
+        readonly etag: string;
+      }[];
       const sent = given.map(({ part_number: number, etag }) => ({ number, etag }));
-      const completion = { projectId: volumeOf(call), uploadId: String(uploadId), filePath: String(filePath) };
+      const completion = {
+        projectId: volumeOf(call),
+        uploadId: String(uploadId),
+        filePath: String(filePath),
+      };
       await volumeUploads.complete({ ...completion, parts: sent }, call.by);
       return { message: "Uploaded." };
     },
@@ -87,7 +117,9 @@ export function volumeHandlers(parts: HandlerParts) {
       return { message: "Removed." };
     },
     async resizeVolume(call) {
-      return showVolume(await volumes.resize(volumeOf(call), Number(bodyOf(call)["newSizeGb"]), call.by));
+      return showVolume(
+        await volumes.resize(volumeOf(call), Number(bodyOf(call)["newSizeGb"]), call.by),
+      );
     },
   } satisfies Handlers;
 }
@@ -102,7 +134,11 @@ function emptyOfAbsent(error: unknown): readonly [] {
   throw error;
 }
 
-async function download(call: ApiCall, found: DownloadedFile, parts: HandlerParts): Promise<undefined> {
+async function download(
+  call: ApiCall,
+  found: DownloadedFile,
+  parts: HandlerParts,
+): Promise<undefined> {
   const file = await parts.volumes.openDownload(found);
   try {
     return await sendFile(call, file, parts);

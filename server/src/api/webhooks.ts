@@ -5,9 +5,23 @@ import type { Sent } from "@slipway/contract/route.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
-import type { DeliveryItem, DeliveryQuery, EndpointItem, WebhookUseCases } from "#webhooks/use-cases.ts";
+import type {
+  DeliveryItem,
+  DeliveryQuery,
+  EndpointItem,
+  WebhookUseCases,
+} from "#webhooks/use-cases.ts";
 import type { WebhookSecret } from "#webhooks/secret-use-cases.ts";
-import { bodyOf, pageWanted, partOf, projectOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
+import {
+  bodyOf,
+  pageWanted,
+  partOf,
+  projectOf,
+  readTime,
+  showPage,
+  type ApiCall,
+  type Handlers,
+} from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for webhooks. */
@@ -34,7 +48,9 @@ function secretHandlers(useCases: WebhookUseCases) {
     async createWebhookSecret(call) {
       // The body is optional.
       const body = bodyOf(call);
-      return showSecret(await useCases.secrets.create(projectOf(call), Number(body["overlapHours"]), call.by));
+      return showSecret(
+        await useCases.secrets.create(projectOf(call), Number(body["overlapHours"]), call.by),
+      );
     },
     async deleteWebhookSecret(call) {
       await useCases.secrets.delete(projectOf(call), partOf(call, "secret_id"), call.by);
@@ -61,7 +77,9 @@ function deliveryHandlers(useCases: WebhookUseCases) {
       return { item: showDelivery(delivery), attempts };
     },
     async replayWebhookDelivery(call) {
-      return { item: showDelivery(await useCases.replay(projectOf(call), deliveryOf(call), call.by)) };
+      return {
+        item: showDelivery(await useCases.replay(projectOf(call), deliveryOf(call), call.by)),
+      };
     },
     async replayWebhookDeliveries(call) {
       const body = bodyOf(call);
@@ -79,13 +97,24 @@ function deliveryHandlers(useCases: WebhookUseCases) {
 function endpointHandlers(useCases: WebhookUseCases) {
   return {
     async listWebhookEndpoints(call) {
-      return showPage(await useCases.listEndpoints(projectOf(call), pageWanted(call)), showEndpoint);
+      return showPage(
+        await useCases.listEndpoints(projectOf(call), pageWanted(call)),
+        showEndpoint,
+      );
     },
     async pauseWebhookEndpoint(call) {
-      return { item: showEndpoint(await useCases.pauseEndpoint(projectOf(call), endpointOf(call), call.by)) };
+      return {
+        item: showEndpoint(
+          await useCases.pauseEndpoint(projectOf(call), endpointOf(call), call.by),
+        ),
+      };
     },
     async resumeWebhookEndpoint(call) {
-      return { item: showEndpoint(await useCases.resumeEndpoint(projectOf(call), endpointOf(call), call.by)) };
+      return {
+        item: showEndpoint(
+          await useCases.resumeEndpoint(projectOf(call), endpointOf(call), call.by),
+        ),
+      };
     },
   } satisfies Handlers;
 }
@@ -113,7 +142,10 @@ function endpointOf(call: ApiCall): EndpointId {
   return partOf(call, "endpoint_id") as EndpointId;
 }
 
-function showSecret({ secret, ...shown }: WebhookSecret): Sent<z.infer<typeof answers.newWebhookSecret>> {
+function showSecret({
+  secret,
+  ...shown
+}: WebhookSecret): Sent<z.infer<typeof answers.newWebhookSecret>> {
   return { ...shown, secret: secret.reveal() };
 }
 

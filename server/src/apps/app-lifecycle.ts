@@ -1,5 +1,6 @@
-// Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its audit row in one transaction: of
-// two at once one wins, and the other is refused. Scheduler, proxy and runs hear of it through the routing table.
+// Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its
+// audit row in one transaction: of two at once one wins, and the other is refused. Scheduler, proxy
+// and runs hear of it through the routing table.
 import { sql } from "kysely";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
@@ -27,13 +28,16 @@ export class AppLifecycle {
   }
 
   /**
-   * Stops the app: new calls are refused, runs wait, replicas end after their calls, a roll-out pauses. Holds until `start`;
-   * the roll-out stays paused until somebody resumes it.
+   * Stops the app: new calls are refused, runs wait, replicas end after their calls, a roll-out
+   * pauses. Holds until `start`; the roll-out stays paused until somebody resumes it.
    */
   async stop(change: AppChange): Promise<void> {
     await this.#change(change, "app.stop", async (tx, app) => {
       if (app.stopped_at !== null)
-        throw new Fault("conflict", `The app is already stopped, since ${app.stopped_at.toISOString()}.`);
+        throw new Fault(
+          "conflict",
+          `The app is already stopped, since ${app.stopped_at.toISOString()}.`,
+        );
       await setStopped(tx, app.id, true);
       await pauseRollOut(tx, app.id);
       return { stopped: { old: false, new: true } };
@@ -52,7 +56,8 @@ export class AppLifecycle {
   /** Replaces the app's replicas step by step while others serve. */
   async restart(change: AppChange): Promise<void> {
     await this.#change(change, "app.restart", async (tx, app) => {
-      if (app.stopped_at !== null) throw new Fault("conflict", "The app is stopped; start it instead.");
+      if (app.stopped_at !== null)
+        throw new Fault("conflict", "The app is stopped; start it instead.");
       if (app.live_release_id === null)
         throw new Fault("conflict", "The app has no release yet, so there is nothing to restart.");
       await tx
@@ -65,8 +70,8 @@ export class AppLifecycle {
   }
 
   /**
-   * Deletes the app: its name is free and its calls are refused when this resolves; running calls and runs may end, and then
-   * everything of it is removed but its audit log and usage.
+   * Deletes the app: its name is free and its calls are refused when this resolves; running calls
+   * and runs may end, and then everything of it is removed but its audit log and usage.
    */
   async delete(change: AppChange): Promise<void> {
     await this.#change(change, "app.delete", async (tx, app) => {

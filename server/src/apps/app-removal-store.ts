@@ -1,5 +1,6 @@
-// The rows of deleted apps: how an app begins to be removed, and everything that is then deleted of it, in batches. What stays is
-// the audit log, usage, and for a day the app's row, so that its id is not given to another app while something still writes.
+// The rows of deleted apps: how an app begins to be removed, and everything that is then deleted of
+// it, in batches. What stays is the audit log, usage, and for a day the app's row, so that its id
+// is not given to another app while something still writes.
 import { sql, type RawBuilder } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
@@ -18,8 +19,9 @@ const cancelReason = "The app was deleted.";
 const bodiesMax = 500;
 
 /**
- * Marks the apps as deleted: they take no calls and no changes, no list shows them, and their names are free. Ends their builds,
- * and erases their secrets. Returns those that were not deleted before. The caller holds the locks on their rows.
+ * Marks the apps as deleted: they take no calls and no changes, no list shows them, and their names
+ * are free. Ends their builds, and erases their secrets. Returns those that were not deleted
+ * before. The caller holds the locks on their rows.
  */
 export async function markAppsDeleted(
   tx: Tx,
@@ -54,11 +56,18 @@ export async function markAppsDeleted(
 
 /** Locks the rows of all apps of a project that are not deleted, by id. */
 export async function lockAppsOf(tx: Tx, projectId: ProjectId): Promise<AppId[]> {
-  const apps = tx.selectFrom("apps").select("id").where("project_id", "=", projectId).where("deleting_at", "is", null);
+  const apps = tx
+    .selectFrom("apps")
+    .select("id")
+    .where("project_id", "=", projectId)
+    .where("deleting_at", "is", null);
   return (await apps.orderBy("id").forUpdate().execute()).map(({ id }) => id);
 }
 
-/** Deleted apps of which something is left, or whose row has been kept for a day; longest ago first. No locks. */
+/**
+ * Deleted apps of which something is left, or whose row has been kept for a day; longest ago first.
+ * No locks.
+ */
 export async function readDeleted(db: Db): Promise<DeletedApp[]> {
   return await db
     .selectFrom("apps")
@@ -81,8 +90,9 @@ async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> 
 }
 
 /**
- * What is removed of a deleted app, in order. Replicas and builds stay until they have ended and are metered, runs until they have
- * ended, and deliveries of ended runs that are still tried for an hour.
+ * What is removed of a deleted app, in order. Replicas and builds stay until they have ended and
+ * are metered, runs until they have ended, and deliveries of ended runs that are still tried for an
+ * hour.
  */
 export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep[] {
   const ofApp = sql`app_id = ${id}`;
@@ -99,7 +109,11 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
     rows("run_keys", ofApp),
     rows("calls", ofApp),
     rows("calls_left_out", ofApp),
-    rows("webhook_deliveries", sql`project_id = ${projectId} and ${ofApp} and not (${isTried})`, bodiesMax),
+    rows(
+      "webhook_deliveries",
+      sql`project_id = ${projectId} and ${ofApp} and not (${isTried})`,
+      bodiesMax,
+    ),
     rows("app_logs", ofApp),
     rows("app_scaling", ofApp),
     rows("app_uses", ofApp),
@@ -109,7 +123,10 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
     rows("git_heads", ofApp),
     rows("git_deliveries", ofApp),
     rows("roll_outs", ofApp),
-    rows("replicas", sql`${ofApp} and stopped_at is not null and (is_metered or started_at is null)`),
+    rows(
+      "replicas",
+      sql`${ofApp} and stopped_at is not null and (is_metered or started_at is null)`,
+    ),
     rows("releases", sql`${ofApp} and not ${hasAny("replicas")}`),
     rows("build_logs", sql`build_id in (${builds})`),
     rows(
@@ -121,15 +138,17 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
 }
 
 /**
- * Notes that nothing is left of a deleted app but its row, and deletes that a day later; false while something is left, or when
- * that was noted before.
+ * Notes that nothing is left of a deleted app but its row, and deletes that a day later; false
+ * while something is left, or when that was noted before.
  */
 export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
   const ofApp = sql`app_id = ${id}`;
   const isLeft = sql`exists (select from builds where ${ofApp}) or exists (select from runs where ${ofApp})
     or exists (select from uploads where ${ofApp}) or exists (select from releases where ${ofApp}) or exists (select from replicas where ${ofApp})
     or exists (select from webhook_deliveries where project_id = apps.project_id and ${ofApp})`;
-  await sql`delete from apps where id = ${id} and removed_at is not null and not (${isLeft})`.execute(db);
+  await sql`delete from apps where id = ${id} and removed_at is not null and not (${isLeft})`.execute(
+    db,
+  );
   return await changeOne(db)`
     update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${isLeft})`;
 }

@@ -1,5 +1,6 @@
-// Removes what is left of deleted apps, in bounded steps: each turn reads which apps those are, so a restarted platform goes on
-// where a killed one was. Running calls and runs may end first; the scheduler drains the replicas, since the route is gone.
+// Removes what is left of deleted apps, in bounded steps: each turn reads which apps those are, so
+// a restarted platform goes on where a killed one was. Running calls and runs may end first; the
+// scheduler drains the replicas, since the route is gone.
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";

@@ -1,7 +1,14 @@
 // Queries on apps and, read-only, on their builds and replicas.
 import { sql, type Insertable, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
-import { type AppId, type AppKey, type BuildId, type ProjectId, type ReleaseId, shownAppId } from "#lib/ids.ts";
+import {
+  type AppId,
+  type AppKey,
+  type BuildId,
+  type ProjectId,
+  type ReleaseId,
+  shownAppId,
+} from "#lib/ids.ts";
 import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
@@ -17,30 +24,39 @@ export type AppWithState = Awaited<ReturnType<typeof readApps>>[number];
 export type AppSource = NonNullable<Awaited<ReturnType<typeof readAppSource>>>;
 
 /**
- * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the same name.
+ * Adds an app; false when the project already has one of that name. Waits for a concurrent
+ * transaction that adds the same name.
  */
 export async function insertApp(tx: Tx, app: Insertable<Tables["apps"]>): Promise<boolean> {
   return await insertNew(tx, "apps", app);
 }
 
 /**
- * Locks an app's row, which changes of an app take before those of its builds and releases; undefined when there is no
- * such app. Before it, its project is locked against deletion, which locks in that order too.
+ * Locks an app's row, which changes of an app take before those of its builds and releases;
+ * undefined when there is no such app. Before it, its project is locked against deletion, which
+ * locks in that order too.
  */
 export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined> {
   const project = tx.selectFrom("apps").select("project_id").where("id", "=", appId);
   await tx.selectFrom("projects").select("id").where("id", "=", project).forKeyShare().execute();
-  return await tx.selectFrom("apps").selectAll().where("id", "=", appId).forUpdate().executeTakeFirst();
+  return await tx
+    .selectFrom("apps")
+    .selectAll()
+    .where("id", "=", appId)
+    .forUpdate()
+    .executeTakeFirst();
 }
 
 /**
- * The live release of an app, and the number of the one that is being rolled out. No locks. Throws `Fault("not_found")`
- * when there is no such app.
+ * The live release of an app, and the number of the one that is being rolled out. No locks. Throws
+ * `Fault("not_found")` when there is no such app.
  */
 export async function readLiveRelease(
   db: Db,
   { projectId, appId }: AppKey,
-): Promise<{ readonly id: ReleaseId; readonly number: number; readonly rolling: number | null } | undefined> {
+): Promise<
+  { readonly id: ReleaseId; readonly number: number; readonly rolling: number | null } | undefined
+> {
   const row = await db
     .selectFrom("apps")
     .leftJoin("releases", "releases.id", "apps.live_release_id")
@@ -56,7 +72,10 @@ export async function readLiveRelease(
   return id === null || number === null ? undefined : { id, number, rolling };
 }
 
-/** Keeps pushes from being deployed; `reason` is a sentence. The caller holds the lock on the app's row. */
+/**
+ * Keeps pushes from being deployed; `reason` is a sentence. The caller holds the lock on the app's
+ * row.
+ */
 export async function pauseAutoDeploy(tx: Tx, appId: AppId, reason: string): Promise<void> {
   await tx
     .updateTable("apps")
@@ -66,16 +85,21 @@ export async function pauseAutoDeploy(tx: Tx, appId: AppId, reason: string): Pro
 }
 
 /**
- * Like `lockApp`, for a change of the app. Throws `Fault("not_found")`, and `Fault("conflict")` when it was deleted just now.
+ * Like `lockApp`, for a change of the app. Throws `Fault("not_found")`, and `Fault("conflict")`
+ * when it was deleted just now.
  */
 export async function lockAppForChange(tx: Tx, { projectId, appId }: AppKey): Promise<AppRow> {
   const app = await lockApp(tx, appId);
   if (app?.project_id !== projectId) throw noSuchApp(appId);
-  if (app.deleting_at !== null) throw new Fault("conflict", "The app was deleted just now, by another request.");
+  if (app.deleting_at !== null)
+    throw new Fault("conflict", "The app was deleted just now, by another request.");
   return app;
 }
 
-/** Lets pushes be deployed again; false when they were not paused. The caller holds the lock on the app's row. */
+/**
+ * Lets pushes be deployed again; false when they were not paused. The caller holds the lock on the
+ * app's row.
+ */
 export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   const resumed = await tx
     .updateTable("apps")
@@ -98,20 +122,39 @@ export async function readApp(db: Db, appId: AppId): Promise<AppRow | undefined>
 }
 
 /** The app of that name that callers see. No locks. */
-export async function findApp(db: Db, projectId: ProjectId, name: string): Promise<AppId | undefined> {
-  const apps = db.selectFrom("apps").select("id").where("project_id", "=", projectId).where("name", "=", name);
+export async function findApp(
+  db: Db,
+  projectId: ProjectId,
+  name: string,
+): Promise<AppId | undefined> {
+  const apps = db
+    .selectFrom("apps")
+    .select("id")
+    .where("project_id", "=", projectId)
+    .where("name", "=", name);
   return (await apps.where("deleting_at", "is", null).executeTakeFirst())?.id;
 }
 
-/** All ids of the name, of deleted apps too. No locks: of two new apps at once `insertApp` lets one in. */
+/**
+ * All ids of the name, of deleted apps too. No locks: of two new apps at once `insertApp` lets one
+ * in.
+ */
 export async function idsOfName(tx: Tx, projectId: ProjectId, name: string): Promise<AppId[]> {
-  const apps = tx.selectFrom("apps").select("id").where("project_id", "=", projectId).where("name", "=", name);
+  const apps = tx
+    .selectFrom("apps")
+    .select("id")
+    .where("project_id", "=", projectId)
+    .where("name", "=", name);
   return (await apps.execute()).map(({ id }) => id);
 }
 
 /** True when a person has stopped the app. No locks. */
 export async function isAppStopped(db: Db, appId: AppId): Promise<boolean> {
-  const app = await db.selectFrom("apps").select("stopped_at").where("id", "=", appId).executeTakeFirst();
+  const app = await db
+    .selectFrom("apps")
+    .select("stopped_at")
+    .where("id", "=", appId)
+    .executeTakeFirst();
   return app !== undefined && app.stopped_at !== null;
 }
 
@@ -141,11 +184,19 @@ export async function readExisting(db: Db, appIds: readonly string[]): Promise<r
 /** Apps of a project by name, at most `limit`; with `appId` only that one. No locks. */
 export async function readApps(
   db: Db,
-  { projectId, appId, limit }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
+  {
+    projectId,
+    appId,
+    limit,
+  }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
 ) {
   let query = appsWithBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at", "apps.stopped_at"])
-    .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
+    .select([
+      "releases.build_id as live_build_id",
+      "latest.id as latest_build_id",
+      "latest.status as latest_status",
+    ])
     .select(["latest.reason as latest_reason", "latest.ended_at as latest_ended_at"])
     .select(["releases.number as live_release"])
     .select(["apps.auto_deploy_paused_at", "apps.auto_deploy_paused_reason"])
@@ -159,7 +210,12 @@ export async function readApps(
 export async function readAppSource(db: Db, appId: AppId) {
   return await appsWithBuilds(db)
     .select(["apps.request", "apps.config_toml"])
-    .select(["releases.settings", "releases.origins", "releases.base_settings", "latest.settings as latest_settings"])
+    .select([
+      "releases.settings",
+      "releases.origins",
+      "releases.base_settings",
+      "latest.settings as latest_settings",
+    ])
     .where("apps.id", "=", appId)
     .executeTakeFirst();
 }
@@ -173,7 +229,13 @@ export function appsWithBuilds(db: Db) {
       (join) =>
         join
           .selectFrom("builds")
-          .select(["builds.id", "builds.status", "builds.reason", "builds.ended_at", "builds.settings"])
+          .select([
+            "builds.id",
+            "builds.status",
+            "builds.reason",
+            "builds.ended_at",
+            "builds.settings",
+          ])
           .whereRef("builds.app_id", "=", "apps.id")
           .orderBy("builds.number", "desc")
           .limit(1)
@@ -183,32 +245,62 @@ export function appsWithBuilds(db: Db) {
 }
 
 /** Builds of an app, newest first, at most `limit`; with `buildId` only that one. No locks. */
-export async function readBuilds(db: Db, given: AppKey & { readonly buildId?: BuildId; readonly limit: number }) {
+export async function readBuilds(
+  db: Db,
+  given: AppKey & { readonly buildId?: BuildId; readonly limit: number },
+) {
   let query = db
     .selectFrom("builds")
-    .select(["id", "app_id as appId", "number", "cause", "status", "reason", "commit_sha as commit"])
+    .select([
+      "id",
+      "app_id as appId",
+      "number",
+      "cause",
+      "status",
+      "reason",
+      "commit_sha as commit",
+    ])
     .select(["commit_message as commitMessage", "commit_author as commitAuthor", "branch"])
-    .select(["created_at as createdAt", "updated_at as updatedAt", "started_at as startedAt", "ended_at as endedAt"])
+    .select([
+      "created_at as createdAt",
+      "updated_at as updatedAt",
+      "started_at as startedAt",
+      "ended_at as endedAt",
+    ])
     .where("app_id", "=", given.appId)
     .where("project_id", "=", given.projectId);
   if (given.buildId !== undefined) query = query.where("id", "=", given.buildId);
   return await query.orderBy("number", "desc").limit(given.limit).execute();
 }
 
-/** Replicas of an app or of all apps of a project that have not stopped, oldest first, at most `limit`. No locks. */
+/**
+ * Replicas of an app or of all apps of a project that have not stopped, oldest first, at most
+ * `limit`. No locks.
+ */
 export async function readReplicas(
   db: Db,
   of: { readonly appId: AppId } | { readonly projectId: ProjectId },
   limit: number,
 ): Promise<ReplicaRow[]> {
   const alive = db.selectFrom("replicas").selectAll().where("stopped_at", "is", null);
-  const wanted = "appId" in of ? alive.where("app_id", "=", of.appId) : alive.where("project_id", "=", of.projectId);
+  const wanted =
+    "appId" in of
+      ? alive.where("app_id", "=", of.appId)
+      : alive.where("project_id", "=", of.projectId);
   return await wanted.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
 /** Reads the stopped replicas of an app, the newest first. */
-export async function readEndedReplicas(db: Db, appId: AppId, limit: number): Promise<ReplicaRow[]> {
-  const ended = db.selectFrom("replicas").selectAll().where("app_id", "=", appId).where("stopped_at", "is not", null);
+export async function readEndedReplicas(
+  db: Db,
+  appId: AppId,
+  limit: number,
+): Promise<ReplicaRow[]> {
+  const ended = db
+    .selectFrom("replicas")
+    .selectAll()
+    .where("app_id", "=", appId)
+    .where("stopped_at", "is not", null);
   return await ended.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();
 }
 

@@ -1,9 +1,18 @@
-// Creates and reads apps. A create writes the app, its first build and the audit row in one transaction.
+// Creates and reads apps. A create writes the app, its first build and the audit row in one
+// transaction.
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { allowedText } from "@slipway/contract/field.ts";
 import { Fault } from "#lib/fault.ts";
-import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import {
+  appIdOf,
+  appNameForm,
+  freeAppId,
+  shownAppId,
+  type AppId,
+  type BuildId,
+  type ProjectId,
+} from "#lib/ids.ts";
 import type { By } from "#audit/record.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { toJson } from "#store/json.ts";
@@ -49,20 +58,32 @@ export class Apps {
     this.#options = options;
   }
 
-  /** Validates a create request without the repository, as far as possible. Throws `Fault("malformed" | "invalid")`. */
+  /**
+   * Validates a create request without the repository, as far as possible. Throws
+   * `Fault("malformed" | "invalid")`.
+   */
   check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
     const request = withRepository(readCreateRequest(body), this.#options.gitHosts);
     const { fields, configToml } = request;
     if (fields["gitRepo"] === undefined) {
-      throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);
+      throw new Fault(
+        "invalid",
+        `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`,
+      );
     }
-    const resolved = resolveSettings({ body: fields, configToml, providers: this.#options.providers });
+    const resolved = resolveSettings({
+      body: fields,
+      configToml,
+      providers: this.#options.providers,
+    });
     const refusal = this.#options.whyNever(givenHardware(resolved), "creator");
     if (refusal !== null) throw new Fault("invalid", refusal);
     return { request, name: resolved.settings.name };
   }
 
-  /** Creates the app from the result of `check`. Throws `Fault("conflict")` when the name is taken. */
+  /**
+   * Creates the app from the result of `check`. Throws `Fault("conflict")` when the name is taken.
+   */
   async create(given: {
     readonly projectId: ProjectId;
     readonly checked: { readonly request: CreateRequest; readonly name: string };
@@ -73,7 +94,8 @@ export class Apps {
     return await this.#options.db.transaction().execute(async (tx) => {
       const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
       const dockerAuthSealed =
-        request.dockerAuth && this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
+        request.dockerAuth &&
+        this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
       const isNew = await store.insertApp(tx, {
         id: appId,
         project_id: projectId,
@@ -90,7 +112,14 @@ export class Apps {
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;
       const { buildId, status } = await this.#options.builds.receiveBuild(tx, build);
-      await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: requestChanges(request) });
+      await recordOfApp(tx, {
+        projectId,
+        appId,
+        name,
+        action: "app.create",
+        by,
+        changes: requestChanges(request),
+      });
       await notify(tx, "apps", appId);
       return { appId: shownAppId(appId), appName: name, buildId, status };
     });
@@ -98,7 +127,8 @@ export class Apps {
 
   /** The id of the app with the name. Throws `Fault("not_found")`. */
   async resolve(projectId: ProjectId, name: string): Promise<AppId> {
-    if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app with that id.");
+    if (!appNameForm.test(name))
+      throw new Fault("not_found", "The project has no app with that id.");
     const appId = await store.findApp(this.#options.db, projectId, name);
     if (appId === undefined) throw store.noSuchApp(appIdOf(projectId, name));
     return appId;
@@ -112,7 +142,8 @@ export class Apps {
   /** One app. Throws `Fault("not_found" | "not_usable")`. */
   async get(projectId: ProjectId, appId: AppId): Promise<AppDetail> {
     const [row] = await store.readApps(this.#options.db, { projectId, appId, limit: 1 });
-    const source = row === undefined ? undefined : await store.readAppSource(this.#options.db, appId);
+    const source =
+      row === undefined ? undefined : await store.readAppSource(this.#options.db, appId);
     if (row === undefined || source === undefined) throw store.noSuchApp(appId);
     return { ...row, ...this.#settings(source) };
   }
@@ -158,11 +189,15 @@ export function dockerAuthContext(appId: AppId): string {
 }
 
 /** A word for how the app does. */
-export function appStatusOf(row: store.AppWithState): "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED" {
+export function appStatusOf(
+  row: store.AppWithState,
+): "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED" {
   if (row.stopped_at !== null) return "STOPPED";
   if (row.live_build_id !== null) return "ACTIVE";
   if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";
-  return row.latest_status === "building" || row.latest_status === "initializing" ? "BUILDING" : "FAILED";
+  return row.latest_status === "building" || row.latest_status === "initializing"
+    ? "BUILDING"
+    : "FAILED";
 }
 
 /** For the audit log: what a request sets. */
@@ -172,5 +207,7 @@ export function requestChanges(request: CreateRequest): Record<string, { new: un
     ...(configToml === null ? {} : { config_toml: configToml }),
     ...(dockerAuth === null ? {} : { dockerAuth }),
   };
-  return Object.fromEntries(Object.entries({ ...fields, ...extra }).map(([name, value]) => [name, { new: value }]));
+  return Object.fromEntries(
+    Object.entries({ ...fields, ...extra }).map(([name, value]) => [name, { new: value }]),
+  );
 }

@@ -1,4 +1,5 @@
-// The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the two.
+// The interface to `deploy`, which this area may not import: adding and cancelling builds. The
+// platform connects the two.
 import type { Actor } from "#audit/record.ts";
 import type { AppId, AppKey, BuildId, ReleaseId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
@@ -7,7 +8,10 @@ import type { ReleaseSettings } from "./settings.ts";
 
 type Status = Tables["builds"]["status"];
 
-/** A new build of the app as it is requested now. Without a commit and a branch: of the newest commit of its branch. */
+/**
+ * A new build of the app as it is requested now. Without a commit and a branch: of the newest
+ * commit of its branch.
+ */
 export type NewBuild = AppKey & {
   readonly cause: Tables["builds"]["cause"];
   readonly by: Actor;
@@ -20,7 +24,10 @@ export type NewBuild = AppKey & {
   /** The commit's message and author, when they are known before it is fetched. */
   readonly message?: string | undefined;
   readonly author?: string | undefined;
-  /** Also ends builds of earlier pushes that are running; pending ones always end when a push is built. */
+  /**
+   * Also ends builds of earlier pushes that are running; pending ones always end when a push is
+   * built.
+   */
   readonly isRunningSuperseded?: boolean | undefined;
 };
 
@@ -43,22 +50,42 @@ export type NewUpload = AppKey & {
   readonly keyHash: Buffer;
 };
 
-export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
+export type ReceivedBuild = {
+  readonly buildId: BuildId;
+  readonly number: number;
+  readonly status: Status;
+};
 
 /** Adds and cancels builds within the caller's transaction; `deploy/receive.ts` implements it. */
 export interface BuildReceiver {
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
-  /** Adds a build that begins when its files have arrived; it ends those of the app that still wait for theirs. */
+  /**
+   * Adds a build that begins when its files have arrived; it ends those of the app that still wait
+   * for theirs.
+   */
   receiveUpload(tx: Tx, upload: NewUpload): Promise<ReceivedBuild & { readonly uploadId: string }>;
-  /** Tries the settings with the artifact that takes the calls, and gives them the calls, after the builds before. */
-  receiveSettings(tx: Tx, settings: NewSettings): Promise<ReceivedBuild & { readonly releaseNumber: number }>;
+  /**
+   * Tries the settings with the artifact that takes the calls, and gives them the calls, after the
+   * builds before.
+   */
+  receiveSettings(
+    tx: Tx,
+    settings: NewSettings,
+  ): Promise<ReceivedBuild & { readonly releaseNumber: number }>;
   /** Repeats a build with its commit and its settings. */
   rebuild(tx: Tx, build: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild>;
   requestCancel(tx: Tx, build: BuildRef): Promise<{ readonly status: Status }>;
-  /** Ends unfinished builds of pushes; the caller holds the lock on the app's row. `reason` is a sentence. */
+  /**
+   * Ends unfinished builds of pushes; the caller holds the lock on the app's row. `reason` is a
+   * sentence.
+   */
   endPushes(
     tx: Tx,
-    given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
+    given: {
+      readonly appId: AppId;
+      readonly reason: string;
+      readonly isRunningSuperseded: boolean;
+    },
   ): Promise<void>;
 }
 

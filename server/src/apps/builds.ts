@@ -15,13 +15,20 @@ export class Builds {
   readonly #onCancelled: () => void;
 
   /** `onCancelled` is called after the commit: files of the build may be of no use. */
-  constructor(options: { readonly db: Db; readonly receiver: BuildReceiver; readonly onCancelled: () => void }) {
+  constructor(options: {
+    readonly db: Db;
+    readonly receiver: BuildReceiver;
+    readonly onCancelled: () => void;
+  }) {
     this.#db = options.db;
     this.#receiver = options.receiver;
     this.#onCancelled = options.onCancelled;
   }
 
-  /** The newest 100 builds of an app, newest first. Throws `Fault("not_found")` when the app does not exist. */
+  /**
+   * The newest 100 builds of an app, newest first. Throws `Fault("not_found")` when the app does
+   * not exist.
+   */
   async list(projectId: ProjectId, appId: AppId): Promise<BuildRow[]> {
     const rows = await readBuilds(this.#db, { projectId, appId, limit: buildsMax });
     if (rows.length === 0 && !(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
@@ -42,27 +49,42 @@ export class Builds {
     return (await ofBuild.where("project_id", "=", projectId).executeTakeFirst())?.app_id ?? null;
   }
 
-  /** Requests cancellation, and returns the resulting build. Throws `Fault("not_found" | "conflict")`. */
+  /**
+   * Requests cancellation, and returns the resulting build. Throws `Fault("not_found" |
+   * "conflict")`.
+   */
   async cancel(ref: BuildRef, by: By): Promise<BuildRow> {
     await this.#db.transaction().execute(async (tx) => {
       const { status } = await this.#receiver.requestCancel(tx, ref);
       const changes = { status: { new: status === "cancelled" ? status : "asked to end" } };
-      await record(tx, { projectId: ref.projectId, action: "build.cancel", by, resource: resourceOf(ref), changes });
+      await record(tx, {
+        projectId: ref.projectId,
+        action: "build.cancel",
+        by,
+        resource: resourceOf(ref),
+        changes,
+      });
     });
     this.#onCancelled();
     return await this.get(ref);
   }
 
   /**
-   * Adds a build of a commit, of the newest commit of a branch, or of the app's own branch; pushes are deployed again from
-   * then on. Throws `Fault("not_found" | "rate_limited")`.
+   * Adds a build of a commit, of the newest commit of a branch, or of the app's own branch; pushes
+   * are deployed again from then on. Throws `Fault("not_found" | "rate_limited")`.
    */
   async create(
     app: AppKey,
     { commit, branch, by }: { readonly commit?: string; readonly branch?: string; readonly by: By },
   ): Promise<ReceivedBuild> {
     return await this.#db.transaction().execute(async (tx) => {
-      const build = await this.#receiver.receiveBuild(tx, { ...app, commit, branch, cause: "deploy", by: by.actor });
+      const build = await this.#receiver.receiveBuild(tx, {
+        ...app,
+        commit,
+        branch,
+        cause: "deploy",
+        by: by.actor,
+      });
       const given = Object.entries({ commit, branch }).filter(([, value]) => value !== undefined);
       await record(tx, {
         projectId: app.projectId,
@@ -80,7 +102,13 @@ export class Builds {
     return await this.#db.transaction().execute(async (tx) => {
       const build = await this.#receiver.rebuild(tx, { ...ref, by: by.actor });
       const changes = { buildId: { old: ref.buildId, new: build.buildId } };
-      await record(tx, { projectId: ref.projectId, action: "build.rebuild", by, resource: resourceOf(ref), changes });
+      await record(tx, {
+        projectId: ref.projectId,
+        action: "build.rebuild",
+        by,
+        resource: resourceOf(ref),
+        changes,
+      });
       return build;
     });
   }

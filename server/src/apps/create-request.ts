@@ -1,4 +1,5 @@
-// Splits the body of a request that creates or changes an app: fields of the table, secrets, and the TOML text.
+// Splits the body of a request that creates or changes an app: fields of the table, secrets, and
+// the TOML text.
 import { allowedText, fieldSchema, numberForm, type Field } from "@slipway/contract/field.ts";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
@@ -7,7 +8,10 @@ import { readRepository, type GitHosts } from "./repository.ts";
 import { kindOf, refused, shown, suggestion } from "./refusal.ts";
 
 export type CreateRequest = {
-  /** The fields as sent, without dockerAuth, config_toml and null values. Checked by `resolveSettings`. */
+  /**
+   * The fields as sent, without dockerAuth, config_toml and null values. Checked by
+   * `resolveSettings`.
+   */
   readonly fields: Readonly<Record<string, unknown>>;
   /** Byte for byte as sent. */
   readonly configToml: string | null;
@@ -30,7 +34,10 @@ const otherNames: Readonly<Record<string, string>> = {
   branch: "gitBranch",
 };
 
-/** Throws `Fault("malformed")` for a body that is not an object, `Fault("invalid")` for an unknown field. */
+/**
+ * Throws `Fault("malformed")` for a body that is not an object, `Fault("invalid")` for an unknown
+ * field.
+ */
 export function readCreateRequest(body: unknown): CreateRequest {
   if (!isObject(body)) throw noObject(body, "gitRepo and other fields of an app");
   const { configToml = null, dockerAuth = null, ...rest } = readChangeRequest(withoutNulls(body));
@@ -45,7 +52,9 @@ function noObject(body: unknown, content: string): Fault {
 /** Like `readCreateRequest`, but null has a meaning. */
 export function readChangeRequest(body: unknown): ChangeRequest {
   if (!isObject(body)) throw noObject(body, "the fields of an app");
-  const given = Object.entries(body).map(([name, value]) => [name, readValue(name, value)] as const);
+  const given = Object.entries(body).map(
+    ([name, value]) => [name, readValue(name, value)] as const,
+  );
   const fields = new Map<string, unknown>(given);
   const configToml = readText("config_toml", fields.get("config_toml"));
   const dockerAuth = readText("dockerAuth", fields.get("dockerAuth"));
@@ -54,12 +63,20 @@ export function readChangeRequest(body: unknown): ChangeRequest {
   return {
     fields: Object.fromEntries(fields),
     ...(configToml === undefined ? {} : { configToml }),
-    ...(dockerAuth === undefined ? {} : { dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth) }),
+    ...(dockerAuth === undefined
+      ? {}
+      : { dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth) }),
   };
 }
 
-/** With the repository in its stored form. Throws `Fault("invalid")` for one that is none, or of a host that is not allowed. */
-export function withRepository<Request extends ChangeRequest>(request: Request, hosts: GitHosts): Request {
+/**
+ * With the repository in its stored form. Throws `Fault("invalid")` for one that is none, or of a
+ * host that is not allowed.
+ */
+export function withRepository<Request extends ChangeRequest>(
+  request: Request,
+  hosts: GitHosts,
+): Request {
   const { gitRepo } = request.fields;
   if (typeof gitRepo !== "string") return request;
   const found = readRepository(gitRepo, hosts);
@@ -73,7 +90,9 @@ export function isObject(body: unknown): body is Readonly<Record<string, unknown
 }
 
 /** The fields that have a value. */
-export function withoutNulls(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+export function withoutNulls(
+  fields: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
@@ -96,10 +115,17 @@ function readText(name: "config_toml" | "dockerAuth", value: unknown): string | 
   const row = appFields[name];
   const hasForm = typeof value === "string" && fieldSchema(row).safeParse(value).success;
   if (hasForm && (name !== "dockerAuth" || isDockerAuth(value))) return value;
-  throw refused({ field: name, given: value, allowed: allowedText(row), isSecret: "isSecret" in row });
+  throw refused({
+    field: name,
+    given: value,
+    allowed: allowedText(row),
+    isSecret: "isSecret" in row,
+  });
 }
 
-/** Docker's config.json, of which some clients send one without any credentials, or `name:password`. */
+/**
+ * Docker's config.json, of which some clients send one without any credentials, or `name:password`.
+ */
 function isDockerAuth(text: string): boolean {
   if (!text.trim().startsWith("{")) return /^[^:\s]+:[^\n]+$/.test(text.trim());
   try {

@@ -11,7 +11,10 @@ export async function readCredentials(
   db: Db,
   given: { readonly projectId: ProjectId; readonly host?: string; readonly limit: number },
 ): Promise<CredentialRow[]> {
-  let query = db.selectFrom("git_credentials").selectAll().where("project_id", "=", given.projectId);
+  let query = db
+    .selectFrom("git_credentials")
+    .selectAll()
+    .where("project_id", "=", given.projectId);
   if (given.host !== undefined) query = query.where("host", "=", given.host);
   return await query.orderBy("host").limit(given.limit).execute();
 }

@@ -4,7 +4,12 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import { dockerAuthContext } from "./app.ts";
-import { dropCredential, putCredential, readCredentials, type CredentialRow } from "./credential-store.ts";
+import {
+  dropCredential,
+  putCredential,
+  readCredentials,
+  type CredentialRow,
+} from "./credential-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 /** A credential for fetching a repository. */
@@ -22,7 +27,8 @@ export type CredentialView = Pick<CredentialRow, "host" | "kind" | "username"> &
 };
 
 const credentialsMax = 1000;
-const keyForm = /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/;
+const keyForm =
+  /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/;
 
 /** Git credentials of projects. */
 export class Credentials {
@@ -43,7 +49,12 @@ export class Credentials {
   async get(projectId: ProjectId, host: string, by: By): Promise<CredentialView> {
     const [row] = await readCredentials(this.#parts.db, { projectId, host, limit: 1 });
     if (row === undefined) throw noSuchCredential(host);
-    await record(this.#parts.db, { projectId, action: "git_credentials.read", by, resource: resourceOf(host) });
+    await record(this.#parts.db, {
+      projectId,
+      action: "git_credentials.read",
+      by,
+      resource: resourceOf(host),
+    });
     return view(row);
   }
 
@@ -63,19 +74,32 @@ export class Credentials {
       );
     }
     if (kind === "token" && !/^[\x21-\x7e]+$/.test(secret.reveal())) {
-      throw new Fault("invalid", "secret is not shown here, but must be one line without spaces for kind token.");
+      throw new Fault(
+        "invalid",
+        "secret is not shown here, but must be one line without spaces for kind token.",
+      );
     }
     await this.#parts.db.transaction().execute(async (tx) => {
       const [before] = await readCredentials(tx, { projectId, host, limit: 1 });
-      const secret_sealed = this.#parts.sealer.seal(secret.reveal(), credentialContext(projectId, host));
+      const secret_sealed = this.#parts.sealer.seal(
+        secret.reveal(),
+        credentialContext(projectId, host),
+      );
       await putCredential(tx, { project_id: projectId, host, kind, username, secret_sealed });
-      const old = before === undefined ? undefined : { kind: before.kind, username: before.username };
+      const old =
+        before === undefined ? undefined : { kind: before.kind, username: before.username };
       const changes = {
         credential: { old, new: secret },
         kind: { old: old?.kind, new: kind },
         username: { old: old?.username, new: username },
       };
-      await record(tx, { projectId, action: "git_credentials.update", by, resource: resourceOf(host), changes });
+      await record(tx, {
+        projectId,
+        action: "git_credentials.update",
+        by,
+        resource: resourceOf(host),
+        changes,
+      });
     });
   }
 
@@ -83,11 +107,18 @@ export class Credentials {
   async remove(projectId: ProjectId, host: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await dropCredential(tx, projectId, host))) throw noSuchCredential(host);
-      await record(tx, { projectId, action: "git_credentials.delete", by, resource: resourceOf(host) });
+      await record(tx, {
+        projectId,
+        action: "git_credentials.delete",
+        by,
+        resource: resourceOf(host),
+      });
     });
   }
 
-  /** Credentials for pulling an app's base image, in Docker's own format; null when none are set. */
+  /**
+   * Credentials for pulling an app's base image, in Docker's own format; null when none are set.
+   */
   async forRegistry(appId: AppId): Promise<Secret | null> {
     const row = await this.#parts.db
       .selectFrom("apps")
@@ -98,11 +129,21 @@ export class Credentials {
     return sealed === null ? null : this.#parts.sealer.open(sealed, dockerAuthContext(appId));
   }
 
-  /** The credential for a host; null when the project has none. Used by builds, so the access is not recorded. */
+  /**
+   * The credential for a host; null when the project has none. Used by builds, so the access is not
+   * recorded.
+   */
   async forFetch(projectId: ProjectId, host: string): Promise<GitCredential | null> {
-    const [row] = await readCredentials(this.#parts.db, { projectId, host: host.toLowerCase(), limit: 1 });
+    const [row] = await readCredentials(this.#parts.db, {
+      projectId,
+      host: host.toLowerCase(),
+      limit: 1,
+    });
     if (row === undefined) return null;
-    const secret = this.#parts.sealer.open(row.secret_sealed, credentialContext(projectId, row.host));
+    const secret = this.#parts.sealer.open(
+      row.secret_sealed,
+      credentialContext(projectId, row.host),
+    );
     return { kind: row.kind, username: row.username, secret };
   }
 }

@@ -1,5 +1,6 @@
-// What the TOML files of an app say, as one map: for each setting, the first file that has it. Stored with each release,
-// so that a setting that the API no longer sets becomes again what the files say.
+// What the TOML files of an app say, as one map: for each setting, the first file that has it.
+// Stored with each release, so that a setting that the API no longer sets becomes again what the
+// files say.
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { SettingOrigin } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
@@ -21,7 +22,9 @@ export type FileSettings = Readonly<Record<string, FileSetting>>;
 export type FileTexts = {
   /** Text of the request's config_toml; null when not sent. */
   readonly configToml: string | null;
-  /** The repository's TOML file; null: it has none; absent: not read yet. The name is for messages. */
+  /**
+   * The repository's TOML file; null: it has none; absent: not read yet. The name is for messages.
+   */
   readonly repositoryToml?: { readonly name: string; readonly text: string } | null;
 };
 
@@ -34,7 +37,8 @@ export type ReadFiles = {
 
 /** Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
 export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles {
-  // A folder that is uploaded has the text that was sent with it: its owner knows it by the name of the file.
+  // A folder that is uploaded has the text that was sent with it: its owner knows it by the name of
+  // the file.
   const isSame = configToml !== null && configToml === repositoryToml?.text;
   const second = repositoryToml ? readTomlFile(repositoryToml.name, repositoryToml.text) : null;
   let first: TomlSettings | null = null;
@@ -42,23 +46,34 @@ export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles 
   else if (configToml !== null) first = readTomlFile("config_toml", configToml);
   const repository = second === null ? {} : settingsOf(second, "repository");
   const files = { ...repository, ...(first === null ? {} : settingsOf(first, "config_toml")) };
-  return { files, repository, warnings: [...new Set([...(first?.warnings ?? []), ...(second?.warnings ?? [])])] };
+  return {
+    files,
+    repository,
+    warnings: [...new Set([...(first?.warnings ?? []), ...(second?.warnings ?? [])])],
+  };
 }
 
 function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSettings {
   const settings: Record<string, FileSetting> = {};
   const put = (name: string, place: string, value: unknown): void => {
-    settings[name] = { value: isStorable(value) ? value : shown(value), path: `${place} in ${toml.file}`, origin };
+    settings[name] = {
+      value: isStorable(value) ? value : shown(value),
+      path: `${place} in ${toml.file}`,
+      origin,
+    };
   };
   for (const [field, value] of toml.values) {
     put(
       field,
-      field === "runtime" ? "runtime.custom" : must(appFields[field].toml, `${field} has a TOML place`),
+      field === "runtime"
+        ? "runtime.custom"
+        : must(appFields[field].toml, `${field} has a TOML place`),
       value,
     );
   }
   const { preBuildCommands, shellCommands } = toml.commands;
-  if (preBuildCommands !== undefined) put("preBuildCommands", "deployment.pre_build_commands", preBuildCommands);
+  if (preBuildCommands !== undefined)
+    put("preBuildCommands", "deployment.pre_build_commands", preBuildCommands);
   if (shellCommands !== undefined) put("shellCommands", "deployment.shell_commands", shellCommands);
   if (toml.groups !== undefined) put("dependencies.groups", "dependencies.groups", toml.groups);
   for (const kind of packageKinds) {

@@ -1,5 +1,5 @@
-// The fields of an app that say what its replicas need of a machine, its engine, its network and its sandbox, for the check
-// of whether they can have it here. Pure.
+// The fields of an app that say what its replicas need of a machine, its engine, its network and
+// its sandbox, for the check of whether they can have it here. Pure.
 import type { Advised } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { ResolvedSettings } from "./settings.ts";
@@ -29,7 +29,10 @@ export function hasHardware(fields: readonly string[]): boolean {
 }
 
 /** What was given for certain: the repository's file may still say the rest. */
-export function givenHardware({ settings, origins }: Pick<ResolvedSettings, "settings" | "origins">): HardwareWish {
+export function givenHardware({
+  settings,
+  origins,
+}: Pick<ResolvedSettings, "settings" | "origins">): HardwareWish {
   const given = hardwareFields.filter((field) => origins[field] !== "default");
   return Object.fromEntries(given.map((field) => [field, settings[field]]));
 }

@@ -27,7 +27,19 @@ type AppSettings = {
 /** Resolves when all routes are loaded; `removal` is not started. */
 export async function openApps(
   { providers, gitHosts, projectsPerPerson }: AppSettings,
-  { receiver, personChanged, whyNever, isThere, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
+  {
+    receiver,
+    personChanged,
+    whyNever,
+    isThere,
+    onRemoved,
+    db,
+    notifications,
+    sealer,
+    log,
+    clock,
+    lifecycle,
+  }: Parts,
 ) {
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();

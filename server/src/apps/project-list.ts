@@ -4,7 +4,13 @@ import type { projectDetail } from "@slipway/contract/project-answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
-import { isProject, lockProjectWhole, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
+import {
+  isProject,
+  lockProjectWhole,
+  projectRows,
+  projectsByIds,
+  type ProjectRow,
+} from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
@@ -17,14 +23,19 @@ type ProjectView = Sent<z.infer<typeof projectDetail>>;
 
 const projectsMax = 10_000;
 
-/** Use cases of projects. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
+/**
+ * Use cases of projects. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`.
+ */
 export class ProjectList {
   readonly #db: Db;
   readonly #ownedMax: number;
   readonly #personChanged: (personId: string) => void;
   readonly #onDeleted: () => void;
 
-  /** `personChanged` is called after the commit for each person with a new project, to update this process's cache of people. */
+  /**
+   * `personChanged` is called after the commit for each person with a new project, to update this
+   * process's cache of people.
+   */
   constructor(options: {
     readonly db: Db;
     /** How many projects one person may own when creating another; by default, any number. */
@@ -68,7 +79,10 @@ export class ProjectList {
     throw new Fault("forbidden", text);
   }
 
-  /** Creates a project. A person becomes its owner; an operator's project has no members until some are invited. */
+  /**
+   * Creates a project. A person becomes its owner; an operator's project has no members until some
+   * are invited.
+   */
   async create(name: string, caller: Caller, by: By): Promise<ProjectView> {
     this.requireMaker(caller);
     const ownerId = caller.kind === "person" ? caller.personId : null;
@@ -83,11 +97,17 @@ export class ProjectList {
   }
 
   /** Renames the project. */
-  async rename(wanted: { id: ProjectId; name: string; by: By }, caller: Caller): Promise<ProjectView> {
+  async rename(
+    wanted: { id: ProjectId; name: string; by: By },
+    caller: Caller,
+  ): Promise<ProjectView> {
     return viewOf(await this.#db.transaction().execute((tx) => renameProject(tx, wanted)), caller);
   }
 
-  /** Deletes a project, its apps as `AppLifecycle.delete` does, and its members, invitations, tokens and secrets. */
+  /**
+   * Deletes a project, its apps as `AppLifecycle.delete` does, and its members, invitations, tokens
+   * and secrets.
+   */
   async delete(wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
     const { id: projectId, by } = wanted;
     await this.#db.transaction().execute(async (tx) => {

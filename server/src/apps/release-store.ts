@@ -5,7 +5,10 @@ import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { Tables } from "#store/tables.ts";
 
-/** A release. `share`: percent of the calls that it is to get in a roll-out; null: no roll-out is under way. */
+/**
+ * A release. `share`: percent of the calls that it is to get in a roll-out; null: no roll-out is
+ * under way.
+ */
 export type ReleaseRow = Awaited<ReturnType<typeof readReleases>>[number];
 
 /** How a release ends that took calls until now. */
@@ -16,8 +19,9 @@ export type ReleaseEnd = {
 };
 
 /**
- * Makes a release live, so that it takes all of the app's calls, and ends the one before and the roll-out under way, which
- * is finished if it was of this release. The caller holds the lock on the app's row.
+ * Makes a release live, so that it takes all of the app's calls, and ends the one before and the
+ * roll-out under way, which is finished if it was of this release. The caller holds the lock on the
+ * app's row.
  */
 export async function makeLive(
   tx: Tx,
@@ -31,7 +35,11 @@ export async function makeLive(
     .execute();
   await tx
     .updateTable("releases")
-    .set({ state: endOfOther.state, end_reason: endOfOther.reason, ended_at: sql<Date>`clock_timestamp()` })
+    .set({
+      state: endOfOther.state,
+      end_reason: endOfOther.reason,
+      ended_at: sql<Date>`clock_timestamp()`,
+    })
     .where("app_id", "=", appId)
     .where("state", "=", "live")
     .where("id", "<>", releaseId)
@@ -64,7 +72,11 @@ const unfinished: ReleaseEnd = {
 };
 
 /** Ends the release that is being rolled out. The caller holds the lock on the app's row. */
-export async function endRolledOut(tx: Tx, appId: AppId, { state, reason }: ReleaseEnd = unfinished): Promise<void> {
+export async function endRolledOut(
+  tx: Tx,
+  appId: AppId,
+  { state, reason }: ReleaseEnd = unfinished,
+): Promise<void> {
   await tx
     .updateTable("releases")
     .set({ state, end_reason: reason, ended_at: sql<Date>`clock_timestamp()` })
@@ -76,7 +88,11 @@ export async function endRolledOut(tx: Tx, appId: AppId, { state, reason }: Rele
 /** Releases of an app with numbers below `before`, newest first, at most `limit`. No locks. */
 export async function readReleases(
   db: Db,
-  { appId, before, limit }: { readonly appId: AppId; readonly before: number | null; readonly limit: number },
+  {
+    appId,
+    before,
+    limit,
+  }: { readonly appId: AppId; readonly before: number | null; readonly limit: number },
 ) {
   let query = releasesOf(db, appId);
   if (before !== null) query = query.where("number", "<", before);
@@ -95,15 +111,29 @@ export async function readRelease(
 }
 
 /** What a driver starts for a release. */
-export type Built = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
+export type Built = {
+  readonly kind: string;
+  readonly [key: string]: string | number | boolean | null;
+};
 
 /** What was built for a release, by its number. */
-export async function readArtifact(db: Db, appId: AppId, number: number): Promise<Built | undefined> {
-  const query = db.selectFrom("releases").select("artifact").where("app_id", "=", appId).where("number", "=", number);
+export async function readArtifact(
+  db: Db,
+  appId: AppId,
+  number: number,
+): Promise<Built | undefined> {
+  const query = db
+    .selectFrom("releases")
+    .select("artifact")
+    .where("app_id", "=", appId)
+    .where("number", "=", number);
   return (await query.executeTakeFirst())?.artifact as Built | undefined;
 }
 
-/** The latest release before a number that a later one replaced and that can be started; locks its row. */
+/**
+ * The latest release before a number that a later one replaced and that can be started; locks its
+ * row.
+ */
 export async function readEarlierRelease(
   tx: Tx,
   { appId, before }: { readonly appId: AppId; readonly before: number },
@@ -121,8 +151,26 @@ export async function readEarlierRelease(
 function releasesOf(db: Db, appId: AppId) {
   return db
     .selectFrom("releases")
-    .select(["id", "number", "state", "end_reason", "ended_at", "collected_at", "cause", "created_by", "build_id"])
-    .select(["commit_sha", "commit_message", "commit_author", "branch", "settings", "created_at", "promoted_at"])
+    .select([
+      "id",
+      "number",
+      "state",
+      "end_reason",
+      "ended_at",
+      "collected_at",
+      "cause",
+      "created_by",
+      "build_id",
+    ])
+    .select([
+      "commit_sha",
+      "commit_message",
+      "commit_author",
+      "branch",
+      "settings",
+      "created_at",
+      "promoted_at",
+    ])
     .select((select) =>
       select
         .selectFrom("roll_outs")

@@ -1,4 +1,5 @@
-// Releases for the API: which ones there were and what became of them, going back to one, and resuming automatic deploys.
+// Releases for the API: which ones there were and what became of them, going back to one, and
+// resuming automatic deploys.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
@@ -37,7 +38,10 @@ export class Releases {
     this.#isThere = options.isThere;
   }
 
-  /** A page, newest first. Throws `Fault("not_found")`, or `Fault("invalid")` for a token of a different list. */
+  /**
+   * A page, newest first. Throws `Fault("not_found")`, or `Fault("invalid")` for a token of a
+   * different list.
+   */
   async page(
     { projectId, appId }: AppKey,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
@@ -60,22 +64,28 @@ export class Releases {
   }
 
   /**
-   * Makes a release live again, by default the one before, or, during a roll-out, the one that is live still; pauses
-   * the automatic deploys of an app that has a repository. Builds of pushes that are under way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be started, takes the calls already, or
-   * another change of the live release came first.
+   * Makes a release live again, by default the one before, or, during a roll-out, the one that is
+   * live still; pauses the automatic deploys of an app that has a repository. Builds of pushes that
+   * are under way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be
+   * started, takes the calls already, or another change of the live release came first.
    */
   async rollBack(
     app: AppKey,
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<releases.ReleaseRow> {
     const seen = await store.readLiveRelease(this.#db, app);
-    const missing = await this.#missingOf(app.appId, number ?? (await this.#earlierThan(app, seen?.number)));
+    const missing = await this.#missingOf(
+      app.appId,
+      number ?? (await this.#earlierThan(app, seen?.number)),
+    );
     return await this.#db.transaction().execute(async (tx) => {
       const row = await store.lockAppForChange(tx, app);
       const now = await store.readLiveRelease(tx, app);
-      if (seen === undefined || now?.id !== seen.id || now.rolling !== seen.rolling) throw changedMeanwhile();
+      if (seen === undefined || now?.id !== seen.id || now.rolling !== seen.rolling)
+        throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
-      const isTakenBack = rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
+      const isTakenBack =
+        rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
       const target = isTakenBack
         ? must(await releases.readRelease(tx, app.appId, seen.number), "the live release is stored")
         : await findTarget(tx, { appId: app.appId, live: seen.number, number });
@@ -103,21 +113,31 @@ export class Releases {
     if (number === undefined) return null;
     return await this.#db
       .transaction()
-      .execute(async (tx) => (await releases.readEarlierRelease(tx, { appId, before: number }))?.number ?? null);
+      .execute(
+        async (tx) =>
+          (await releases.readEarlierRelease(tx, { appId, before: number }))?.number ?? null,
+      );
   }
 
   /** Before the lock on the app: the backend may take a while. */
   async #missingOf(appId: AppId, number: number | null): Promise<number | null> {
-    const artifact = number === null ? undefined : await releases.readArtifact(this.#db, appId, number);
+    const artifact =
+      number === null ? undefined : await releases.readArtifact(this.#db, appId, number);
     return artifact === undefined || (await this.#isThere(artifact)) ? null : number;
   }
 
-  /** Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they are not paused. */
+  /**
+   * Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they
+   * are not paused.
+   */
   async resumeDeploys(app: AppKey, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       const row = await store.lockAppForChange(tx, app);
       if (!(await store.resumeAutoDeploy(tx, app.appId))) {
-        throw new Fault("conflict", "Automatic deploys of the app are not paused, so there is nothing to resume.");
+        throw new Fault(
+          "conflict",
+          "Automatic deploys of the app are not paused, so there is nothing to resume.",
+        );
       }
       const changes = { autoDeployPausedReason: { old: row.auto_deploy_paused_reason, new: null } };
       await recordOfApp(tx, { ...app, name: row.name, action: "app.resume_deploys", by, changes });
@@ -129,7 +149,11 @@ export class Releases {
 /** The locked release to go back to. */
 async function findTarget(
   tx: Tx,
-  { appId, live, number }: { readonly appId: AppId; readonly live: number; readonly number: number | null },
+  {
+    appId,
+    live,
+    number,
+  }: { readonly appId: AppId; readonly live: number; readonly number: number | null },
 ): Promise<releases.ReleaseRow> {
   const target =
     number === null
@@ -140,7 +164,8 @@ async function findTarget(
     throw new Fault("conflict", `There is no release before v${live} to roll back to.`);
   }
   const why = whyNotStartable(target, live);
-  if (why !== null) throw new Fault("conflict", `The app cannot go back to v${target.number}: ${why}`);
+  if (why !== null)
+    throw new Fault("conflict", `The app cannot go back to v${target.number}: ${why}`);
   releaseSettings(target.settings);
   return target;
 }
@@ -149,7 +174,9 @@ function whyNotStartable(release: releases.ReleaseRow, live: number): string | n
   if (release.state === "rolling_out") return "it is being rolled out.";
   if (release.number === live) return "it takes the calls already.";
   if (release.promoted_at === null) {
-    return release.state === "failed" ? `it never took calls. ${release.end_reason ?? ""}` : "it is still starting.";
+    return release.state === "failed"
+      ? `it never took calls. ${release.end_reason ?? ""}`
+      : "it is still starting.";
   }
   if (release.collected_at === null) return null;
   return `its files are no longer kept (SLIPWAY_RELEASES_KEPT)${adviceOf(release)}.`;

@@ -1,4 +1,5 @@
-// Whatever is given as a repository, nothing reaches an address but names, and nothing is fetched from hosts that are not allowed.
+// Whatever is given as a repository, nothing reaches an address but names, and nothing is fetched
+// from hosts that are not allowed.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -6,7 +7,10 @@ import { readRepository, repositoryPath, type GitHosts } from "./repository.ts";
 
 const hosts: GitHosts = {
   defaultUrl: "https://github.com/{owner}/{repo}.git",
-  otherUrls: ["https://gitlab.com/{owner}/{repo}.git", "ssh://git@git.example.com:2222/{owner}/{repo}.git"],
+  otherUrls: [
+    "https://gitlab.com/{owner}/{repo}.git",
+    "ssh://git@git.example.com:2222/{owner}/{repo}.git",
+  ],
 };
 
 const reasonOf = (given: string, allowed = hosts): string => {
@@ -38,16 +42,28 @@ test("every usual form of a repository comes out in one form, which reads as its
     "https://git.example.com:2222/Acme/my.app": ["ssh://git@git.example.com:2222/Acme/my.app.git"],
   };
   for (const [canonical, given] of Object.entries(forms)) {
-    for (const one of [...given, canonical]) assert.equal(reasonOf(one), `passed as ${canonical}`, one);
+    for (const one of [...given, canonical])
+      assert.equal(reasonOf(one), `passed as ${canonical}`, one);
     assert.equal(repositoryPath(canonical, hosts), canonical.replace(/^https:\/\/[^/]*\//, ""));
   }
 });
 
-/** What a person may paste, on hosts of each form; the repository is always `acme/shop`, or with groups `acme/team/shop`. */
+/**
+ * What a person may paste, on hosts of each form; the repository is always `acme/shop`, or with
+ * groups `acme/team/shop`.
+ */
 const forms = {
   names: ["acme/shop", "acme/shop.git", "acme/shop/"],
-  web: ["http://HOST/BELOW/acme/shop", "https://HOST/BELOW/acme/shop.git", "https://HOST/BELOW/acme/shop/"],
-  ssh: ["git@NAME:BELOW/acme/shop.git", "ssh://git@NAME/BELOW/acme/shop.git", "ssh://NAME/BELOW/acme/shop"],
+  web: [
+    "http://HOST/BELOW/acme/shop",
+    "https://HOST/BELOW/acme/shop.git",
+    "https://HOST/BELOW/acme/shop/",
+  ],
+  ssh: [
+    "git@NAME:BELOW/acme/shop.git",
+    "ssh://git@NAME/BELOW/acme/shop.git",
+    "ssh://NAME/BELOW/acme/shop",
+  ],
   // With the port of the ssh server, and as hosts below a path have it: without that path.
   port: ["ssh://git@NAME:2222/acme/shop.git", "ssh://git@NAME:2222/BELOW/acme/shop"],
   short: ["git@NAME:acme/shop.git", "git@NAME:acme/shop", "ssh://git@NAME/acme/shop.git"],
@@ -74,18 +90,34 @@ test("every form of an address is understood with every form of the operator's a
         .replace("HOST", host)
         .replace("NAME", "git.corp.example")
         .replace("BELOW/", below === "" ? "" : `${below}/`);
-    const given = [...forms.web, ...forms.ssh, ...forms.port, ...forms.short].map((form) => filled(form));
+    const given = [...forms.web, ...forms.ssh, ...forms.port, ...forms.short].map((form) =>
+      filled(form),
+    );
     const withMiddle = template.includes("_git") ? [`https://${host}/scm/acme/_git/shop`] : [];
     for (const isDefault of [true, false]) {
-      const allowed = isDefault ? { defaultUrl: template, otherUrls: [] } : { ...hosts, otherUrls: [template] };
+      const allowed = isDefault
+        ? { defaultUrl: template, otherUrls: [] }
+        : { ...hosts, otherUrls: [template] };
       const start = isDefault ? "" : `https://${host}/${below === "" ? "" : `${below}/`}`;
       for (const one of [...given, ...withMiddle, ...(isDefault ? forms.names : [])]) {
-        assert.equal(reasonOf(one, allowed), `passed as ${start}acme/shop`, `${one} at ${template}`);
+        assert.equal(
+          reasonOf(one, allowed),
+          `passed as ${start}acme/shop`,
+          `${one} at ${template}`,
+        );
         const deep = groups(one);
-        assert.equal(reasonOf(deep, allowed), `passed as ${start}acme/team/shop`, `${deep} at ${template}`);
+        assert.equal(
+          reasonOf(deep, allowed),
+          `passed as ${start}acme/team/shop`,
+          `${deep} at ${template}`,
+        );
       }
       for (const canonical of [`${start}acme/shop`, `${start}acme/team/shop`]) {
-        assert.equal(reasonOf(canonical, allowed), `passed as ${canonical}`, `${canonical} at ${template}`);
+        assert.equal(
+          reasonOf(canonical, allowed),
+          `passed as ${canonical}`,
+          `${canonical} at ${template}`,
+        );
         assert.equal(repositoryPath(canonical, allowed), canonical.slice(start.length));
       }
     }
@@ -95,7 +127,10 @@ test("every form of an address is understood with every form of the operator's a
 test("of several addresses of one host the one counts whose path an address has", () => {
   const two: GitHosts = {
     defaultUrl: "https://tools.example/{owner}/{repo}.git",
-    otherUrls: ["https://tools.example/gitea/{owner}/{repo}.git", "https://tools.example/gitlab/{owner}/{repo}.git"],
+    otherUrls: [
+      "https://tools.example/gitea/{owner}/{repo}.git",
+      "https://tools.example/gitlab/{owner}/{repo}.git",
+    ],
   };
   const templateOf = (given: string): string => {
     const read = readRepository(given, two);
@@ -118,7 +153,11 @@ test("repositories below groups are understood where a host has groups, and page
     "git@gitlab.example.com:group/sub/repo.git",
   ])
     assert.equal(reasonOf(given, own), "passed as group/sub/repo");
-  for (const given of ["group/sub/repo", "https://github.com/acme/app/tree/main", "https://github.com/acme/app/issues"])
+  for (const given of [
+    "group/sub/repo",
+    "https://github.com/acme/app/tree/main",
+    "https://github.com/acme/app/issues",
+  ])
     assert.match(reasonOf(given), /must have the form owner\/repo/, given);
 });
 
@@ -238,15 +277,26 @@ test("whatever passes leaves protocol, host and the ends of the operator's addre
     "https://",
   );
   fc.assert(
-    fc.property(beginnings, fc.oneof(fc.string({ unit: characters, maxLength: 30 }), fc.string()), (begin, end) => {
-      const read = readRepository(begin + end, hosts);
-      if (!read.ok) return;
-      const { template, owner, repo, canonical } = read.value;
-      assert.ok([hosts.defaultUrl, ...hosts.otherUrls].includes(template));
-      assert.match(`${owner}/${repo}`, /^[A-Za-z0-9_][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)+$/);
-      assert.ok(!`${owner}/${repo}`.split("/").some((part) => part.includes("..") || part.startsWith("-")));
-      assert.equal(reasonOf(canonical), `passed as ${canonical}`);
-    }),
+    fc.property(
+      beginnings,
+      fc.oneof(fc.string({ unit: characters, maxLength: 30 }), fc.string()),
+      (begin, end) => {
+        const read = readRepository(begin + end, hosts);
+        if (!read.ok) return;
+        const { template, owner, repo, canonical } = read.value;
+        assert.ok([hosts.defaultUrl, ...hosts.otherUrls].includes(template));
+        assert.match(
+          `${owner}/${repo}`,
+          /^[A-Za-z0-9_][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)+$/,
+        );
+        assert.ok(
+          !`${owner}/${repo}`
+            .split("/")
+            .some((part) => part.includes("..") || part.startsWith("-")),
+        );
+        assert.equal(reasonOf(canonical), `passed as ${canonical}`);
+      },
+    ),
     { numRuns: 2000 },
   );
 });

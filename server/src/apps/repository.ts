@@ -1,5 +1,6 @@
-// Reads which repository a person means: `owner/repo` on the platform's git host, or an address that was copied from a page of a
-// host that the operator allows. Pure; only names pass from it into addresses, whose other parts are the operator's.
+// Reads which repository a person means: `owner/repo` on the platform's git host, or an address
+// that was copied from a page of a host that the operator allows. Pure; only names pass from it
+// into addresses, whose other parts are the operator's.
 
 /** URL templates with `{owner}` and `{repo}`. Nothing is fetched from anywhere else. */
 export type GitHosts = {
@@ -17,7 +18,9 @@ export type FoundRepository = {
   readonly canonical: string;
 };
 
-type Read = { readonly ok: true; readonly value: FoundRepository } | { readonly ok: false; readonly reason: string };
+type Read =
+  | { readonly ok: true; readonly value: FoundRepository }
+  | { readonly ok: false; readonly reason: string };
 /** `scheme` is that of the address, `ssh` also for git's short form. */
 type Named = { readonly scheme: string; readonly host: string | null; readonly path: string };
 
@@ -31,7 +34,10 @@ const urlForm = /^(https?|ssh):\/\/(?:([^/]*)@)?([^/@]*)\/(.*)$/is;
 /** As git's own short form of ssh addresses. */
 const shortForm = /^([^/@]*)@([^/@:]*):(.*)$/s;
 
-/** The repository that is meant, or a sentence that says what is allowed. Reads what it has written as the same. */
+/**
+ * The repository that is meant, or a sentence that says what is allowed. Reads what it has written
+ * as the same.
+ */
 export function readRepository(given: string, hosts: GitHosts): Read {
   const named = given.length > lengthMax ? null : readNames(given);
   if (named === "credentials") return refusedCredentials;
@@ -43,10 +49,13 @@ export function readRepository(given: string, hosts: GitHosts): Read {
   const parts = named.host === null || template === null ? all : withoutTemplate(all, template);
   if (parts.length < 2 || !parts.every(isUsable)) return refusedForm(given);
   if (template === null) return refusedHost(named.host ?? "", hosts);
-  if (parts.length > 2 && hostsWithoutGroups.has(hostOfTemplate(template))) return refusedForm(given);
+  if (parts.length > 2 && hostsWithoutGroups.has(hostOfTemplate(template)))
+    return refusedForm(given);
   const owner = parts.slice(0, -1).join("/");
   const repo = parts.at(-1) ?? "";
-  const address = ["https:/", hostOfTemplate(template), ...foldersOf(template), owner, repo].join("/");
+  const address = ["https:/", hostOfTemplate(template), ...foldersOf(template), owner, repo].join(
+    "/",
+  );
   const canonical = template === hosts.defaultUrl ? `${owner}/${repo}` : address;
   return { ok: true, value: { template, owner, repo, canonical } };
 }
@@ -59,7 +68,9 @@ export function repositoryPath(gitRepo: string, hosts: GitHosts): string {
   return gitRepo.replace(/^(?:\w+:\/\/[^/]*\/|[^/@]*@[^/:]*:)/, "").replace(/(?:\.git)?\/*$/i, "");
 }
 
-/** The host of a template, with its port unless it is the default; "" for a folder of this machine. */
+/**
+ * The host of a template, with its port unless it is the default; "" for a folder of this machine.
+ */
 export function hostOfTemplate(template: string): string {
   return (/^(?:https?|ssh):\/\/(?:[^/@]*@)?([^/]*)/.exec(template)?.[1] ?? "").toLowerCase();
 }
@@ -82,7 +93,10 @@ function namesIn(path: string): readonly string[] {
   return path.split("/").filter((part) => part !== "");
 }
 
-/** Owner and repository alone. Addresses of ssh often have no folders where those of the web have some. */
+/**
+ * Owner and repository alone. Addresses of ssh often have no folders where those of the web have
+ * some.
+ */
 function withoutTemplate(parts: readonly string[], template: string): readonly string[] {
   const folders = foldersOf(template);
   const rest = beginsWith(parts, folders) ? parts.slice(folders.length) : parts;
@@ -100,19 +114,23 @@ function readNames(given: string): Named | "credentials" | null {
   const [, scheme = "", user, host = "", path = ""] = urlForm.exec(given) ?? [];
   if (scheme !== "") {
     const isOfGit = user === undefined || (scheme.toLowerCase() === "ssh" && user === "git");
-    return isOfGit ? { scheme: scheme.toLowerCase(), host: host.toLowerCase(), path } : "credentials";
+    return isOfGit
+      ? { scheme: scheme.toLowerCase(), host: host.toLowerCase(), path }
+      : "credentials";
   }
   const [isShort, name, shortHost = "", shortPath = ""] = shortForm.exec(given) ?? [];
   if (isShort !== undefined) {
-    return name === "git" ? { scheme: "ssh", host: shortHost.toLowerCase(), path: shortPath } : "credentials";
+    return name === "git"
+      ? { scheme: "ssh", host: shortHost.toLowerCase(), path: shortPath }
+      : "credentials";
   }
   return given.includes("@") ? "credentials" : { scheme: "", host: null, path: given };
 }
 
 /**
- * Finds the template of an address. Of several on one host it is the one whose folders the path has,
- * else the first. Compares whole names: a port, a dot at the end or a look-alike is another host.
- * Only with ssh ports say nothing: the web has another one, and git's short form has none.
+ * Finds the template of an address. Of several on one host it is the one whose folders the path
+ * has, else the first. Compares whole names: a port, a dot at the end or a look-alike is another
+ * host. Only with ssh ports say nothing: the web has another one, and git's short form has none.
  */
 function templateOf(
   { scheme, host }: Named,
@@ -120,13 +138,19 @@ function templateOf(
   { defaultUrl, otherUrls }: GitHosts,
 ): string | null {
   if (host === null) return defaultUrl;
-  const templates = [defaultUrl, ...otherUrls].filter((template) => hostOfTemplate(template) !== "");
+  const templates = [defaultUrl, ...otherUrls].filter(
+    (template) => hostOfTemplate(template) !== "",
+  );
   const isSsh = scheme === "ssh";
   const same = templates.filter((template) => hostOfTemplate(template) === host);
   const comparable = templates.filter((template) => isSsh || template.startsWith("ssh:"));
-  const alike = comparable.filter((template) => withoutPort(hostOfTemplate(template)) === withoutPort(host));
+  const alike = comparable.filter(
+    (template) => withoutPort(hostOfTemplate(template)) === withoutPort(host),
+  );
   const onHost = same.length > 0 ? same : alike;
-  const byFolders = onHost.toSorted((one, other) => foldersOf(other).length - foldersOf(one).length);
+  const byFolders = onHost.toSorted(
+    (one, other) => foldersOf(other).length - foldersOf(one).length,
+  );
   return byFolders.find((template) => beginsWith(parts, foldersOf(template))) ?? onHost[0] ?? null;
 }
 
@@ -143,12 +167,18 @@ const refusedCredentials = {
 function refusedForm(given: string): Read {
   const shown = JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given);
   const form = `owner/repo: letters, digits, ".", "_" and "-", for example acme/my-app`;
-  return { ok: false, reason: `gitRepo is ${shown}, but must have the form ${form}, or be its address.` };
+  return {
+    ok: false,
+    reason: `gitRepo is ${shown}, but must have the form ${form}, or be its address.`,
+  };
 }
 
 function refusedHost(host: string, { defaultUrl, otherUrls }: GitHosts): Read {
   const hosts = [defaultUrl, ...otherUrls].map(hostOfTemplate).filter((name) => name !== "");
-  const allowed = hosts.length === 0 ? "must have the form owner/repo here" : `must be on ${hosts.join(" or ")} here`;
+  const allowed =
+    hosts.length === 0
+      ? "must have the form owner/repo here"
+      : `must be on ${hosts.join(" or ")} here`;
   return {
     ok: false,
     reason: `gitRepo is on ${JSON.stringify(host.slice(0, 80))}, but ${allowed} (SLIPWAY_GIT_HOSTS).`,

@@ -1,5 +1,5 @@
-// Queries on roll-outs, one row for each app: the latest. Everything that changes one holds the lock on the app's row, so
-// that of two changes at once one wins.
+// Queries on roll-outs, one row for each app: the latest. Everything that changes one holds the
+// lock on the app's row, so that of two changes at once one wins.
 import { sql } from "kysely";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { putRows, type Db, type Tx } from "#store/database.ts";
@@ -22,8 +22,8 @@ export function stepMs(durationSeconds: number): number {
 }
 
 /**
- * Lets a release take calls: at once, or, beside a live release and with a duration, in steps. Ends an earlier roll-out of
- * the app. The caller holds the lock on the app's row.
+ * Lets a release take calls: at once, or, beside a live release and with a duration, in steps. Ends
+ * an earlier roll-out of the app. The caller holds the lock on the app's row.
  */
 export async function beginRelease(
   tx: Tx,
@@ -64,7 +64,9 @@ export async function beginRelease(
   await notify(tx, "apps", appId);
 }
 
-/** Locks the app and returns its roll-out; null: none is under way; undefined: there is no such app. */
+/**
+ * Locks the app and returns its roll-out; null: none is under way; undefined: there is no such app.
+ */
 export async function lockRollOut(
   tx: Tx,
   { appId, projectId }: { readonly appId: AppId; readonly projectId?: ProjectId },
@@ -75,14 +77,26 @@ export async function lockRollOut(
   const row = await tx
     .selectFrom("roll_outs")
     .innerJoin("releases", "releases.id", "roll_outs.release_id")
-    .select(["release_id as releaseId", "releases.number", "roll_outs.state", "duration_seconds as durationSeconds"])
+    .select([
+      "release_id as releaseId",
+      "releases.number",
+      "roll_outs.state",
+      "duration_seconds as durationSeconds",
+    ])
     .select(["share", "step_ends_at as stepEndsAt", "step_left_ms as stepLeftMs"])
     .where("roll_outs.app_id", "=", appId)
     .where("roll_outs.ended_at", "is", null)
     .executeTakeFirst();
   if (row === undefined || (row.state !== "running" && row.state !== "paused")) return null;
   const { project_id, name, stopped_at: stoppedAt } = app;
-  return { ...row, state: row.state, appId, projectId: project_id, name, isStopped: stoppedAt !== null };
+  return {
+    ...row,
+    state: row.state,
+    appId,
+    projectId: project_id,
+    name,
+    isStopped: stoppedAt !== null,
+  };
 }
 
 /** Changes the roll-out under way. The caller holds the lock. */
@@ -118,26 +132,44 @@ export async function takeBackRollOut(
   await notify(tx, "apps", appId);
 }
 
-/** Pauses a roll-out under way; does nothing when there is none. The caller holds the lock on the app's row. */
+/**
+ * Pauses a roll-out under way; does nothing when there is none. The caller holds the lock on the
+ * app's row.
+ */
 export async function pauseRollOut(tx: Tx, appId: AppId): Promise<void> {
   await tx
     .updateTable("roll_outs")
     .set({ state: "paused", step_ends_at: null })
-    .set({ step_left_ms: sql<number>`greatest(0, extract(epoch from step_ends_at - clock_timestamp()) * 1000)` })
+    .set({
+      step_left_ms: sql<number>`greatest(0, extract(epoch from step_ends_at - clock_timestamp()) * 1000)`,
+    })
     .where("app_id", "=", appId)
     .where("state", "=", "running")
     .execute();
 }
 
 /** The latest roll-out of an app, ended or not. */
-export async function readRollOut(db: Db, ref: { readonly appId: AppId; readonly projectId: ProjectId }) {
+export async function readRollOut(
+  db: Db,
+  ref: { readonly appId: AppId; readonly projectId: ProjectId },
+) {
   return await db
     .selectFrom("roll_outs")
     .innerJoin("apps", "apps.id", "roll_outs.app_id")
     .innerJoin("releases", "releases.id", "roll_outs.release_id")
     .innerJoin("releases as before", "before.id", "roll_outs.from_release_id")
-    .select(["roll_outs.state", "roll_outs.share", "roll_outs.duration_seconds", "roll_outs.reason"])
-    .select(["roll_outs.release_id", "roll_outs.from_release_id", "roll_outs.started_at", "roll_outs.step_ends_at"])
+    .select([
+      "roll_outs.state",
+      "roll_outs.share",
+      "roll_outs.duration_seconds",
+      "roll_outs.reason",
+    ])
+    .select([
+      "roll_outs.release_id",
+      "roll_outs.from_release_id",
+      "roll_outs.started_at",
+      "roll_outs.step_ends_at",
+    ])
     .select(["roll_outs.ended_at", "releases.number", "before.number as from_number"])
     .where("apps.id", "=", ref.appId)
     .where("apps.project_id", "=", ref.projectId)

@@ -31,13 +31,19 @@ export class RollOuts {
     throw new Fault("not_found", message);
   }
 
-  /** Carries out an order. Throws `Fault("not_found" | "conflict")`: another change came first, or there is nothing to do. */
+  /**
+   * Carries out an order. Throws `Fault("not_found" | "conflict")`: another change came first, or
+   * there is nothing to do.
+   */
   async order(ref: AppKey, order: RollOutOrder, by: By): Promise<store.RollOutRow> {
     await this.#parts.db.transaction().execute(async (tx) => {
       const rollOut = await store.lockRollOut(tx, ref);
       if (rollOut === undefined) throw noSuchApp(ref.appId);
       if (rollOut === null)
-        throw new Fault("conflict", `No roll-out of the app ${shownAppId(ref.appId)} is under way.`);
+        throw new Fault(
+          "conflict",
+          `No roll-out of the app ${shownAppId(ref.appId)} is under way.`,
+        );
       await carryOut(tx, rollOut, order, this.#parts.clock.now());
       await recordRollOut(tx, rollOut, { action: actions[order], by });
     });
@@ -52,8 +58,14 @@ const actions = {
   cancel: "rollout.take_back",
 } as const satisfies Record<RollOutOrder, AuditAction>;
 
-/** Ends a roll-out that has reached all its shares, or is not to wait for them. The caller holds the lock. */
-export async function finishRollOut(tx: Tx, { appId, releaseId }: store.CurrentRollOut): Promise<void> {
+/**
+ * Ends a roll-out that has reached all its shares, or is not to wait for them. The caller holds the
+ * lock.
+ */
+export async function finishRollOut(
+  tx: Tx,
+  { appId, releaseId }: store.CurrentRollOut,
+): Promise<void> {
   const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
   await makeLive(tx, { appId, releaseId, endOfOther });
 }
@@ -70,14 +82,27 @@ export async function recordRollOut(
   await recordOfApp(tx, { projectId, appId, name, action, by, changes });
 }
 
-async function carryOut(tx: Tx, rollOut: store.CurrentRollOut, order: RollOutOrder, nowMs: number): Promise<void> {
+async function carryOut(
+  tx: Tx,
+  rollOut: store.CurrentRollOut,
+  order: RollOutOrder,
+  nowMs: number,
+): Promise<void> {
   const { appId, state, share, stepEndsAt, stepLeftMs, durationSeconds, isStopped } = rollOut;
   switch (order) {
     case "pause": {
       if (state === "paused")
-        throw new Fault("conflict", `The roll-out of the app ${shownAppId(appId)} is already paused.`);
+        throw new Fault(
+          "conflict",
+          `The roll-out of the app ${shownAppId(appId)} is already paused.`,
+        );
       const leftMs = Math.round(Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs));
-      return await store.moveRollOut(tx, appId, { state: "paused", share, stepEndsAt: null, stepLeftMs: leftMs });
+      return await store.moveRollOut(tx, appId, {
+        state: "paused",
+        share,
+        stepEndsAt: null,
+        stepLeftMs: leftMs,
+      });
     }
     case "resume": {
       if (state === "running")
@@ -87,7 +112,12 @@ async function carryOut(tx: Tx, rollOut: store.CurrentRollOut, order: RollOutOrd
         throw new Fault("conflict", message);
       }
       const endsAt = new Date(nowMs + (stepLeftMs ?? store.stepMs(durationSeconds)));
-      return await store.moveRollOut(tx, appId, { state: "running", share, stepEndsAt: endsAt, stepLeftMs: null });
+      return await store.moveRollOut(tx, appId, {
+        state: "running",
+        share,
+        stepEndsAt: endsAt,
+        stepLeftMs: null,
+      });
     }
     case "finish":
       return await finishRollOut(tx, rollOut);

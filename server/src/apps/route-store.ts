@@ -4,9 +4,9 @@ import type { Db } from "#store/database.ts";
 import { appsWithBuilds } from "./app-store.ts";
 
 /**
- * One app with its live release (`release_id` to `base_settings`), its latest build, the release that the latest roll-out
- * took back because it was worse (`refused_id`), and the roll-out under way (`share`, `step_ends_at`), with `next_` of its
- * release.
+ * One app with its live release (`release_id` to `base_settings`), its latest build, the release
+ * that the latest roll-out took back because it was worse (`refused_id`), and the roll-out under
+ * way (`share`, `step_ends_at`), with `next_` of its release.
  */
 export type RouteRow = Awaited<ReturnType<typeof readRoutes>>[number];
 
@@ -20,14 +20,31 @@ export type RouteSelection = {
 /** Reads the routes of all apps, or of those selected by app or build id. No order, no locks. */
 export async function readRoutes(db: Db, selection: RouteSelection) {
   let query = appsWithBuilds(db)
-    .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.stopped_at", "apps.request"])
+    .select([
+      "apps.id",
+      "apps.project_id",
+      "apps.name",
+      "apps.restarts",
+      "apps.stopped_at",
+      "apps.request",
+    ])
     .select("releases.id as release_id")
-    .select(["releases.build_id", "releases.settings", "releases.origins", "releases.base_settings"])
+    .select([
+      "releases.build_id",
+      "releases.settings",
+      "releases.origins",
+      "releases.base_settings",
+    ])
     .leftJoin("roll_outs", "roll_outs.app_id", "apps.id")
     .leftJoin("releases as next", (join) =>
       join.onRef("next.id", "=", "roll_outs.release_id").on("roll_outs.ended_at", "is", null),
     )
-    .select(["roll_outs.share", "roll_outs.step_ends_at", "next.id as next_id", "next.build_id as next_build_id"])
+    .select([
+      "roll_outs.share",
+      "roll_outs.step_ends_at",
+      "next.id as next_id",
+      "next.build_id as next_build_id",
+    ])
     .select(["next.settings as next_settings", "next.origins as next_origins"])
     .select("next.base_settings as next_base_settings")
     .select((select) =>

@@ -1,5 +1,5 @@
-// The routing table: all apps with their live release, in memory, so that the proxy finds an app without the database.
-// Loaded at the start, and updated whenever an app or a build changes.
+// The routing table: all apps with their live release, in memory, so that the proxy finds an app
+// without the database. Loaded at the start, and updated whenever an app or a build changes.
 import { isDeepStrictEqual } from "node:util";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -19,21 +19,35 @@ export type AppRoute = {
   readonly appName: string;
   /** The setting of the live release; before the first release, that of the latest request. */
   readonly disableAuth: boolean;
-  /** Which pages of other origins may read why it has no release; absent: none may, or it has one. */
+  /**
+   * Which pages of other origins may read why it has no release; absent: none may, or it has one.
+   */
   readonly cors?: CorsSettings;
   /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
   /** A person has stopped the app; absent: nobody has. */
   readonly isStopped?: boolean;
-  /** The release that takes calls, with its settings in effect; null: no build has succeeded yet. */
-  readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
-  /** The roll-out under way: its release is to get `share` percent of the calls. `stepEndsAt`: null while it is paused. */
+  /**
+   * The release that takes calls, with its settings in effect; null: no build has succeeded yet.
+   */
+  readonly live: {
+    readonly releaseId: ReleaseId;
+    readonly buildId: BuildId;
+    readonly settings: AppSettings;
+  } | null;
+  /**
+   * The roll-out under way: its release is to get `share` percent of the calls. `stepEndsAt`: null
+   * while it is paused.
+   */
   readonly rollOut?: RouteRollOut | null;
   /** The release that was taken back last because it was worse. */
   readonly refusedReleaseId?: ReleaseId | null;
   /** Why the live release cannot take calls: its stored settings cannot be read. */
   readonly unreadable?: string;
-  readonly latestBuild: { readonly status: NonNullable<RouteRow["status"]>; readonly reason: string | null } | null;
+  readonly latestBuild: {
+    readonly status: NonNullable<RouteRow["status"]>;
+    readonly reason: string | null;
+  } | null;
 };
 
 /** A roll-out, as calls and the scheduler see it. */
@@ -50,7 +64,13 @@ export type RoutesOptions = Pick<Foundation, "db" | "log"> & {
 
 type Listener = (appId: AppId) => void;
 
-const reading: RetryPolicy = { firstMs: 100, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
+const reading: RetryPolicy = {
+  firstMs: 100,
+  factor: 2,
+  msMax: 5_000,
+  jitter: 0.2,
+  triesMax: untilStop,
+};
 
 /** The routing table. Call `start()` once before using it; `stop()` ends its subscription. */
 export class Routes {
@@ -61,7 +81,10 @@ export class Routes {
   readonly #listeners = new Set<Listener>();
   readonly #unlisten: (() => void)[] = [];
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
-  /** The number of the read that produced an app's entry: an older read that ends later must not overwrite it. */
+  /**
+   * The number of the read that produced an app's entry: an older read that ends later must not
+   * overwrite it.
+   */
   readonly #readOf = new Map<AppId, number>();
   /** Apps that are gone; their entries in `readOf` are kept while a read is under way. */
   readonly #gone = new Set<AppId>();
@@ -89,17 +112,27 @@ export class Routes {
     return [...this.#byAppId.values()];
   }
 
-  /** Calls `listener` after each change of an app's route, synchronously. Returns a function that removes it. */
+  /**
+   * Calls `listener` after each change of an app's route, synchronously. Returns a function that
+   * removes it.
+   */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Subscribes to changes, and resolves when all apps are loaded. Rejects when the database does not answer. */
+  /**
+   * Subscribes to changes, and resolves when all apps are loaded. Rejects when the database does
+   * not answer.
+   */
   async start(): Promise<void> {
     this.#unlisten.push(
-      this.#options.notifications.listen("apps", (payload) => this.#lookAgain(payload, this.#pending.appIds)),
-      this.#options.notifications.listen("builds", (payload) => this.#lookAgain(payload, this.#pending.buildIds)),
+      this.#options.notifications.listen("apps", (payload) =>
+        this.#lookAgain(payload, this.#pending.appIds),
+      ),
+      this.#options.notifications.listen("builds", (payload) =>
+        this.#lookAgain(payload, this.#pending.buildIds),
+      ),
     );
     await this.#read({ everything: true, appIds: [], buildIds: [] });
   }
@@ -110,7 +143,10 @@ export class Routes {
     await this.#working;
   }
 
-  /** Resolves when `find` returns the committed state of the app. Retries in the background when the database fails. */
+  /**
+   * Resolves when `find` returns the committed state of the app. Retries in the background when the
+   * database fails.
+   */
   async refresh(appId: AppId): Promise<void> {
     try {
       await this.#read({ everything: false, appIds: [appId], buildIds: [] });
@@ -231,10 +267,13 @@ function toRoute(row: RouteRow): AppRoute {
     ...(row.stopped_at === null ? {} : { isStopped: true }),
     ...(live instanceof Fault ? { live: null, unreadable: live.message } : { live }),
     ...(cors === undefined ? {} : { cors: Object.freeze(cors) }),
-    disableAuth: hasRelease ? live.settings.disableAuth : (disableAuth ?? found?.disableAuth) === true,
+    disableAuth: hasRelease
+      ? live.settings.disableAuth
+      : (disableAuth ?? found?.disableAuth) === true,
     rollOut: rollOutOf(row),
     refusedReleaseId: row.refused_id,
-    latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),
+    latestBuild:
+      row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),
   });
 }
 
@@ -249,7 +288,10 @@ function rollOutOf(row: RouteRow): RouteRollOut | null {
 
 /** The live release, or why it is unusable: one app must not prevent the others from loading. */
 function liveOf(
-  row: Pick<RouteRow, "request" | "release_id" | "build_id" | "settings" | "origins" | "base_settings">,
+  row: Pick<
+    RouteRow,
+    "request" | "release_id" | "build_id" | "settings" | "origins" | "base_settings"
+  >,
 ): AppRoute["live"] | Fault {
   const { release_id: releaseId, build_id: buildId } = row;
   if (releaseId === null || buildId === null) return null;

@@ -1,5 +1,6 @@
-// What the name of a secret does to an app, for which it is an environment variable. Some names break every app and are refused;
-// others are allowed, and who sets them is told what they do. Pure.
+// What the name of a secret does to an app, for which it is an environment variable. Some names
+// break every app and are refused; others are allowed, and who sets them is told what they do.
+// Pure.
 
 /** What each would do, and what to do instead. */
 const refusals = new Map([
@@ -8,7 +9,10 @@ const refusals = new Map([
     "it would replace the whole search path, and no program of an app or its builds would be found. Add to it where the app starts: " +
       '["sh", "-c", "PATH=/cortex/bin:$PATH exec python server.py"], or with ENV in a Dockerfile.',
   ],
-  ["PYTHONHOME", "Python would look for its own modules there and not start. For modules of the app, set PYTHONPATH."],
+  [
+    "PYTHONHOME",
+    "Python would look for its own modules there and not start. For modules of the app, set PYTHONPATH.",
+  ],
 ]);
 
 const warnings = new Map([
@@ -16,8 +20,14 @@ const warnings = new Map([
   ["TMPDIR", "temporary files go there; it must be a folder that the app may write to"],
   ["VIRTUAL_ENV", "tools take that folder for the app's Python environment"],
   ["PYTHONSTARTUP", "only an interactive Python reads it"],
-  ["PORT", "the platform sets it to the app's port, so an app with its own server does not see this value"],
-  ["CUDA_VISIBLE_DEVICES", "the platform sets it to the cards of the replica, so the app does not see this value"],
+  [
+    "PORT",
+    "the platform sets it to the app's port, so an app with its own server does not see this value",
+  ],
+  [
+    "CUDA_VISIBLE_DEVICES",
+    "the platform sets it to the cards of the replica, so the app does not see this value",
+  ],
 ]);
 
 const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;

@@ -28,15 +28,17 @@ export async function readSealedForApp(
     .innerJoin("apps", "apps.project_id", "secrets.project_id")
     .select(["secrets.name", "secrets.value_sealed", "secrets.project_id", "secrets.app_id"])
     .where("apps.id", "=", appId)
-    .where((where) => where.or([where("secrets.app_id", "is", null), where("secrets.app_id", "=", appId)]))
+    .where((where) =>
+      where.or([where("secrets.app_id", "is", null), where("secrets.app_id", "=", appId)]),
+    )
     .orderBy("secrets.app_id", (order) => order.asc().nullsFirst())
     .orderBy("secrets.name")
     .execute();
 }
 
 /**
- * Requests a restart of the replicas of each app in the scope that has a release; of the whole project if the scope
- * names no app. Returns those apps.
+ * Requests a restart of the replicas of each app in the scope that has a release; of the whole
+ * project if the scope names no app. Returns those apps.
  */
 export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Promise<AppId[]> {
   const rows = await tx
@@ -53,12 +55,21 @@ export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Pr
 
 /** Sets one secret. */
 export async function putSealed(tx: Tx, scope: SecretScope, secret: SealedSecret): Promise<void> {
-  const row = { project_id: scope.projectId, app_id: scope.appId, ...secret, updated_at: sql<Date>`clock_timestamp()` };
+  const row = {
+    project_id: scope.projectId,
+    app_id: scope.appId,
+    ...secret,
+    updated_at: sql<Date>`clock_timestamp()`,
+  };
   await putRows(tx, "secrets", ["project_id", "app_id", "name"], row);
 }
 
 /** Removes secrets by name. */
-export async function dropSecrets(tx: Tx, scope: SecretScope, names: readonly string[]): Promise<void> {
+export async function dropSecrets(
+  tx: Tx,
+  scope: SecretScope,
+  names: readonly string[],
+): Promise<void> {
   if (names.length === 0) return;
   await tx
     .deleteFrom("secrets")

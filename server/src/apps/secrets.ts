@@ -1,4 +1,5 @@
-// Secrets of projects and apps: encrypted at rest, shown only to callers with permission, and passed to replicas at their start.
+// Secrets of projects and apps: encrypted at rest, shown only to callers with permission, and
+// passed to replicas at their start.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -22,20 +23,36 @@ export type SecretMap = ReadonlyMap<string, Secret>;
 /** The actor, and whether to restart the apps that use the secrets. */
 export type Replacing = { readonly by: By; readonly restarts?: boolean };
 
-/** How many secrets changed, how many apps restart because of it, and what to know about names that were set. */
-export type Replaced = { readonly changed: number; readonly restarted: number; readonly warnings: readonly string[] };
+/**
+ * How many secrets changed, how many apps restart because of it, and what to know about names that
+ * were set.
+ */
+export type Replaced = {
+  readonly changed: number;
+  readonly restarted: number;
+  readonly warnings: readonly string[];
+};
 
 /**
- * Parses the body of a request that replaces secrets: a flat object, `{}` to remove all of them. Null values count as
- * absent. Throws `Fault("malformed" | "invalid")`; also for no body, which must not remove anything.
+ * Parses the body of a request that replaces secrets: a flat object, `{}` to remove all of them.
+ * Null values count as absent. Throws `Fault("malformed" | "invalid")`; also for no body, which
+ * must not remove anything.
  */
 export function readSecretMap(body: unknown): SecretMap {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object of names and values.`);
+    throw new Fault(
+      "malformed",
+      `The body is ${kindOf(body)}, but must be a JSON object of names and values.`,
+    );
   }
-  const entries = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
+  const entries = Object.entries(body).filter(
+    (entry): entry is [string, unknown] => entry[1] !== null,
+  );
   if (entries.length > secretsMax) {
-    throw new Fault("invalid", `The body has ${entries.length} secrets, but must have at most ${secretsMax}.`);
+    throw new Fault(
+      "invalid",
+      `The body has ${entries.length} secrets, but must have at most ${secretsMax}.`,
+    );
   }
   return new Map(entries.map(([name, value]) => [readName(name), readValue(name, value)]));
 }
@@ -50,7 +67,10 @@ function readValue(name: string, value: unknown): Secret {
   const isFine = typeof value === "string" && value.isWellFormed() && !value.includes("\0");
   if (isFine && value.length <= valueLengthMax) return new Secret(value);
   const allowed = `a string of at most ${valueLengthMax} characters without the character NUL`;
-  throw new Fault("invalid", `The value of the secret ${shown(name)} is not shown here, but must be ${allowed}.`);
+  throw new Fault(
+    "invalid",
+    `The value of the secret ${shown(name)} is not shown here, but must be ${allowed}.`,
+  );
 }
 
 /** Secrets of projects and apps. */
@@ -63,21 +83,34 @@ export class Secrets {
     this.#sealer = options.sealer;
   }
 
-  /** Reads the secrets of a scope; records the access. Throws `Fault("not_found")` when the app does not exist. */
+  /**
+   * Reads the secrets of a scope; records the access. Throws `Fault("not_found")` when the app does
+   * not exist.
+   */
   async read(scope: store.SecretScope, by: By): Promise<SecretMap> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);
       const secrets = this.#open(scope, await store.readSealed(tx, scope));
-      await record(tx, { projectId: scope.projectId, action: "secrets.read", by, resource: resourceOf(scope) });
+      await record(tx, {
+        projectId: scope.projectId,
+        action: "secrets.read",
+        by,
+        resource: resourceOf(scope),
+      });
       return secrets;
     });
   }
 
   /**
-   * Replaces all secrets of a scope, and restarts the apps that use them if requested. Throws `Fault("not_found")` when
-   * the app does not exist, and `Fault("invalid")` for a name that would break apps, unless it was there before.
+   * Replaces all secrets of a scope, and restarts the apps that use them if requested. Throws
+   * `Fault("not_found")` when the app does not exist, and `Fault("invalid")` for a name that would
+   * break apps, unless it was there before.
    */
-  async replace(scope: store.SecretScope, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
+  async replace(
+    scope: store.SecretScope,
+    secrets: SecretMap,
+    { by, restarts = false }: Replacing,
+  ): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);
       await lockProject(tx, scope.projectId);
@@ -106,7 +139,9 @@ export class Secrets {
       for (const appId of apps) await notify(tx, "apps", appId);
       const changes = Object.fromEntries(changed);
       const set = [...secrets.keys()].filter((name) => changed.has(name));
-      const warnings = set.map((name) => secretNameWarning(name)).filter((warning) => warning !== null);
+      const warnings = set
+        .map((name) => secretNameWarning(name))
+        .filter((warning) => warning !== null);
       await record(tx, {
         projectId: scope.projectId,
         action: "secrets.update",
@@ -119,7 +154,10 @@ export class Secrets {
     });
   }
 
-  /** Environment variables for a replica of the app: the project's secrets, overridden by the app's own. Not recorded. */
+  /**
+   * Environment variables for a replica of the app: the project's secrets, overridden by the app's
+   * own. Not recorded.
+   */
   async environmentOf(appId: AppId): Promise<Record<string, Secret>> {
     const rows = await store.readSealedForApp(this.#db, appId);
     const opened = rows.map(({ project_id: projectId, app_id, ...row }) =>
@@ -129,7 +167,12 @@ export class Secrets {
   }
 
   #open(scope: store.SecretScope, rows: readonly store.SealedSecret[]): SecretMap {
-    return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, secretContext(scope, row.name))]));
+    return new Map(
+      rows.map((row) => [
+        row.name,
+        this.#sealer.open(row.value_sealed, secretContext(scope, row.name)),
+      ]),
+    );
   }
 }
 

@@ -6,7 +6,10 @@ import { toJson } from "#store/json.ts";
 import type { ChangeInput } from "./settings-change.ts";
 
 /** An app as far as a change of its settings depends on it. */
-export type ChangeableApp = Pick<ChangeInput, "name" | "request" | "configToml" | "dockerAuthSealed" | "isBuilding"> & {
+export type ChangeableApp = Pick<
+  ChangeInput,
+  "name" | "request" | "configToml" | "dockerAuthSealed" | "isBuilding"
+> & {
   /** The one that takes the calls, or is being rolled out, with its settings in stored form. */
   readonly release: {
     readonly id: ReleaseId;
@@ -24,20 +27,42 @@ const newestServed = sql<ReleaseId>`coalesce(
 
 /** Which release that is; null: none takes calls. No locks. */
 export async function readNewestServed(db: Db, appId: AppId): Promise<ReleaseId | null> {
-  const row = await db.selectFrom("apps").select(newestServed.as("id")).where("id", "=", appId).executeTakeFirst();
+  const row = await db
+    .selectFrom("apps")
+    .select(newestServed.as("id"))
+    .where("id", "=", appId)
+    .executeTakeFirst();
   return row?.id ?? null;
 }
 
 /** Undefined when the project has no such app, or it is being deleted. No locks. */
-export async function readChangeable(db: Db, { projectId, appId }: AppKey): Promise<ChangeableApp | undefined> {
+export async function readChangeable(
+  db: Db,
+  { projectId, appId }: AppKey,
+): Promise<ChangeableApp | undefined> {
   const row = await db
     .selectFrom("apps")
     .leftJoin("releases", (join) => join.on("releases.id", "=", newestServed))
     .leftJoin("builds as maker", "maker.id", "releases.build_id")
-    .select(["apps.name", "apps.request", "apps.config_toml", "apps.docker_auth_sealed", "releases.id"])
-    .select(["releases.commit_sha", "releases.settings", "releases.origins", "releases.base_settings"])
+    .select([
+      "apps.name",
+      "apps.request",
+      "apps.config_toml",
+      "apps.docker_auth_sealed",
+      "releases.id",
+    ])
+    .select([
+      "releases.commit_sha",
+      "releases.settings",
+      "releases.origins",
+      "releases.base_settings",
+    ])
     .select("maker.upload_id")
-    .select(sql<boolean>`exists (select from builds where app_id = apps.id and ended_at is null)`.as("is_building"))
+    .select(
+      sql<boolean>`exists (select from builds where app_id = apps.id and ended_at is null)`.as(
+        "is_building",
+      ),
+    )
     .where("apps.id", "=", appId)
     .where("apps.project_id", "=", projectId)
     .where("apps.deleting_at", "is", null)
@@ -79,5 +104,9 @@ export async function writeSettings(
 
 /** The branch is polled again until something of it arrives. */
 export async function forgetHookEvents(tx: Tx, appId: AppId): Promise<void> {
-  await tx.updateTable("git_hooks").set({ received_at: null }).where("app_id", "=", appId).execute();
+  await tx
+    .updateTable("git_hooks")
+    .set({ received_at: null })
+    .where("app_id", "=", appId)
+    .execute();
 }

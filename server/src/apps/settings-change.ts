@@ -1,5 +1,5 @@
-// Decides what a change of an app's settings means, as a pure function: which fields change, what the settings become,
-// and what that takes: nothing, a release with other settings, or a build.
+// Decides what a change of an app's settings means, as a pure function: which fields change, what
+// the settings become, and what that takes: nothing, a release with other settings, or a build.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText } from "@slipway/contract/field.ts";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
@@ -7,7 +7,12 @@ import { settingNames, type SettingName } from "@slipway/contract/app-settings.t
 import { Fault } from "#lib/fault.ts";
 import { withoutNulls, type ChangeRequest } from "./create-request.ts";
 import { shown } from "./refusal.ts";
-import { resolveFiles, resolveSettings, type ReleaseSettings, type ResolvedSettings } from "./settings.ts";
+import {
+  resolveFiles,
+  resolveSettings,
+  type ReleaseSettings,
+  type ResolvedSettings,
+} from "./settings.ts";
 
 /** What a change takes. `live`: nothing; null: nothing changes. */
 export type Need = "live" | "replica" | "build" | null;
@@ -36,19 +41,28 @@ export type DecidedChange = {
   readonly next: ReleaseSettings | null;
 };
 
-/** Throws `Fault("malformed")` when nothing is to be changed, `Fault("invalid")` for what is not allowed. */
+/**
+ * Throws `Fault("malformed")` when nothing is to be changed, `Fault("invalid")` for what is not
+ * allowed.
+ */
 export function decideChange(input: ChangeInput): DecidedChange {
   const { change, configToml: before, release } = input;
   const { fields, configToml = before, dockerAuth } = change;
   if (Object.keys(change).length === 1 && Object.keys(fields).length === 0) {
-    throw new Fault("malformed", "The body has no fields, but must have those that are to be changed.");
+    throw new Fault(
+      "malformed",
+      "The body has no fields, but must have those that are to be changed.",
+    );
   }
   checkFixed(input);
   // The name may have been in a config_toml that goes.
   const request = withoutNulls({ ...input.request, ...fields, name: input.name });
-  const others = fieldNames.filter((name) => name !== "name" && !isDeepStrictEqual(request[name], input.request[name]));
+  const others = fieldNames.filter(
+    (name) => name !== "name" && !isDeepStrictEqual(request[name], input.request[name]),
+  );
   // What is encrypted cannot be compared.
-  const isAuthChanged = dockerAuth !== undefined && (dockerAuth !== null || input.dockerAuthSealed !== null);
+  const isAuthChanged =
+    dockerAuth !== undefined && (dockerAuth !== null || input.dockerAuthSealed !== null);
   const changed = [
     ...others,
     ...(configToml === before ? [] : (["config_toml"] as const)),
@@ -59,7 +73,9 @@ export function decideChange(input: ChangeInput): DecidedChange {
   return { need: needOf(changed, { ...input, desired }), changed, request, configToml, next };
 }
 
-/** The settings of a new release with the artifact of another one: what its build has decided stays. */
+/**
+ * The settings of a new release with the artifact of another one: what its build has decided stays.
+ */
 export function settingsOfRelease(
   release: ReleaseSettings,
   desired: Pick<ResolvedSettings, "settings" | "origins">,
@@ -74,8 +90,13 @@ export function settingsOfRelease(
   };
 }
 
-/** A provider that the configuration no longer has does not keep other fields from being changed. */
-export function knownProviders(providers: readonly string[], request: Readonly<Record<string, unknown>>): string[] {
+/**
+ * A provider that the configuration no longer has does not keep other fields from being changed.
+ */
+export function knownProviders(
+  providers: readonly string[],
+  request: Readonly<Record<string, unknown>>,
+): string[] {
   const provider = request["provider"];
   return [...providers, ...(typeof provider === "string" ? [provider] : [])];
 }
@@ -108,14 +129,21 @@ function desiredSettings(
 
 function needOf(
   changed: readonly FieldName[],
-  { release, desired, isBuilding }: ChangeInput & { readonly desired: Pick<ResolvedSettings, "settings"> },
+  {
+    release,
+    desired,
+    isBuilding,
+  }: ChangeInput & { readonly desired: Pick<ResolvedSettings, "settings"> },
 ): Need {
   if (changed.length === 0) return null;
   const has = (kind: "replica" | "build"): boolean => changed.some((name) => isOf(name, kind));
   // The same value from another source starts nothing.
   const differs = (kind: "replica" | "build"): boolean =>
     release !== null &&
-    settingNames.some((name) => isOf(name, kind) && !isDeepStrictEqual(desired.settings[name], release.settings[name]));
+    settingNames.some(
+      (name) =>
+        isOf(name, kind) && !isDeepStrictEqual(desired.settings[name], release.settings[name]),
+    );
   const isHidden = changed.includes("config_toml") || changed.includes("dockerAuth");
   if (release === null) return has("build") || has("replica") ? "build" : "live";
   if (has("build") && (isHidden || isBuilding || differs("build"))) return "build";

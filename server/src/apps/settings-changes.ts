@@ -15,7 +15,12 @@ import type { BuildReceiver } from "./build-receiver.ts";
 import type { GitHosts } from "./repository.ts";
 import { readChangeRequest, withRepository, type ChangeRequest } from "./create-request.ts";
 import { hasHardware, type WhyNever } from "./hardware-fields.ts";
-import { forgetHookEvents, readChangeable, type ChangeableApp, writeSettings } from "./settings-change-store.ts";
+import {
+  forgetHookEvents,
+  readChangeable,
+  type ChangeableApp,
+  writeSettings,
+} from "./settings-change-store.ts";
 import { decideChange, type DecidedChange, type Need } from "./settings-change.ts";
 import { readReleaseSettings } from "./stored-settings.ts";
 
@@ -26,7 +31,11 @@ export type ChangedApp = {
   /** A release takes calls. */
   readonly isServed: boolean;
   /** What was started; null: nothing. */
-  readonly build: { readonly buildId: BuildId; readonly number: number; readonly releaseNumber: number | null } | null;
+  readonly build: {
+    readonly buildId: BuildId;
+    readonly number: number;
+    readonly releaseNumber: number | null;
+  } | null;
 };
 
 type Wish = AppKey & {
@@ -56,8 +65,8 @@ export class SettingsChanges {
   }
 
   /**
-   * Throws `Fault("not_found" | "malformed" | "invalid" | "not_usable")`, or `Fault("conflict")` when another change came
-   * first. A dry run only tells.
+   * Throws `Fault("not_found" | "malformed" | "invalid" | "not_usable")`, or `Fault("conflict")`
+   * when another change came first. A dry run only tells.
    */
   async change(wish: Wish): Promise<ChangedApp> {
     const { projectId, appId } = wish;
@@ -92,16 +101,23 @@ export class SettingsChanges {
 
   async #carryOut(
     tx: Tx,
-    given: Wish & { readonly app: ChangeableApp; readonly change: ChangeRequest; readonly decided: DecidedChange },
+    given: Wish & {
+      readonly app: ChangeableApp;
+      readonly change: ChangeRequest;
+      readonly decided: DecidedChange;
+    },
   ): Promise<ChangedApp> {
     const { projectId, appId, app, change, decided, by } = given;
     const { need, changed, request, configToml } = decided;
     if (need === "replica" || need === "build") given.admit();
-    const auth = change.dockerAuth && this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
+    const auth =
+      change.dockerAuth &&
+      this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
     await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
     const changes = changesOf(given);
     await recordOfApp(tx, { projectId, appId, name: app.name, action: "app.update", by, changes });
-    if (changed.includes("gitRepo") || changed.includes("gitBranch")) await forgetHookEvents(tx, appId);
+    if (changed.includes("gitRepo") || changed.includes("gitBranch"))
+      await forgetHookEvents(tx, appId);
     await notify(tx, "apps", appId);
     const isServed = decided.next !== null;
     return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, given) };
@@ -109,7 +125,10 @@ export class SettingsChanges {
 
   async #begin(
     tx: Tx,
-    given: Pick<Wish, "projectId" | "appId" | "by"> & { readonly app: ChangeableApp; readonly decided: DecidedChange },
+    given: Pick<Wish, "projectId" | "appId" | "by"> & {
+      readonly app: ChangeableApp;
+      readonly decided: DecidedChange;
+    },
   ): Promise<ChangedApp["build"]> {
     const { projectId, appId, app, decided } = given;
     const build = { projectId, appId, by: given.by.actor };
@@ -119,12 +138,19 @@ export class SettingsChanges {
       return await this.#options.builds.receiveSettings(tx, { ...build, release, settings });
     }
     if (decided.need !== "build") return null;
-    // The code that takes the calls: a change of settings brings no other code, and no code that was rolled back.
-    const isElsewhere = decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
+    // The code that takes the calls: a change of settings brings no other code, and no code that
+    // was rolled back.
+    const isElsewhere =
+      decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
     const code = isElsewhere ? null : app.release;
     const commit = code?.commit_sha ?? undefined;
     const upload = code?.upload_id ?? undefined;
-    const received = await this.#options.builds.receiveBuild(tx, { ...build, cause: "settings", commit, upload });
+    const received = await this.#options.builds.receiveBuild(tx, {
+      ...build,
+      cause: "settings",
+      commit,
+      upload,
+    });
     return { ...received, releaseNumber: null };
   }
 }
@@ -156,5 +182,7 @@ function changesOf(given: {
     config_toml: decided.configToml,
     dockerAuth: change.dockerAuth,
   };
-  return Object.fromEntries(decided.changed.map((name) => [name, { old: before[name], new: after[name] }]));
+  return Object.fromEntries(
+    decided.changed.map((name) => [name, { old: before[name], new: after[name] }]),
+  );
 }

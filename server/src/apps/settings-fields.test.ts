@@ -1,4 +1,5 @@
-// Every field of a create request, one by one: what it accepts, what it refuses, what it is when it is left out.
+// Every field of a create request, one by one: what it accepts, what it refuses, what it is when it
+// is left out.
 import { describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
@@ -19,7 +20,12 @@ const base = { name: "my-app", gitRepo: "acme/shop" };
 const providers = ["aws", "crusoe", "nebius"];
 
 function resolve(body: Readonly<Record<string, unknown>>): AppSettings {
-  return resolveSettings({ body: { ...base, ...body }, configToml: null, repositoryToml: null, providers }).settings;
+  return resolveSettings({
+    body: { ...base, ...body },
+    configToml: null,
+    repositoryToml: null,
+    providers,
+  }).settings;
 }
 
 const number = (min: number, max: number, byDefault: number, more: Partial<Case> = {}): Case => ({
@@ -34,25 +40,57 @@ const integer = (min: number, max: number, byDefault: number, more: Partial<Case
   byDefault,
   ...more,
 });
-const choice = (choices: readonly string[], byDefault: unknown, more: Partial<Case> = {}): Case => ({
+const choice = (
+  choices: readonly string[],
+  byDefault: unknown,
+  more: Partial<Case> = {},
+): Case => ({
   fine: choices,
   bad: [
     "",
-    choices[0]?.toUpperCase() === choices[0] ? choices[0]?.toLowerCase() : choices[0]?.toUpperCase(),
+    choices[0]?.toUpperCase() === choices[0]
+      ? choices[0]?.toLowerCase()
+      : choices[0]?.toUpperCase(),
     1,
     [choices[0]],
   ],
   byDefault,
   ...more,
 });
-const flag = (byDefault: boolean): Case => ({ fine: [true, false], bad: ["true", 1, 0, "", []], byDefault });
-const badPaths = ["/etc", "../up", "a/../../b", "a/..", "..", "a\\b", "a\nb", 5, ["a"], "x".repeat(501)];
+const flag = (byDefault: boolean): Case => ({
+  fine: [true, false],
+  bad: ["true", 1, 0, "", []],
+  byDefault,
+});
+const badPaths = [
+  "/etc",
+  "../up",
+  "a/../../b",
+  "a/..",
+  "..",
+  "a\\b",
+  "a\nb",
+  5,
+  ["a"],
+  "x".repeat(501),
+];
 const badEndpoints = ["health", "http://h/health", "/a b", "/a\nb", 1, true];
 
 const cases: Record<FieldName, Case> = {
-  cliVersion: { fine: ["1.2.3", "v2-beta"], bad: ["", "x".repeat(101), "a\nb", 2, 1.5], byDefault: null },
+  cliVersion: {
+    fine: ["1.2.3", "v2-beta"],
+    bad: ["", "x".repeat(101), "a\nb", 2, 1.5],
+    byDefault: null,
+  },
   gitRepo: {
-    fine: ["acme/shop", "A_c.m-e/.github", "a/b", "o/r.js", "acme/sub/shop", "https://gitlab.com/a/b"],
+    fine: [
+      "acme/shop",
+      "A_c.m-e/.github",
+      "a/b",
+      "o/r.js",
+      "acme/sub/shop",
+      "https://gitlab.com/a/b",
+    ],
     bad: [
       "acme",
       "acme/",
@@ -79,7 +117,13 @@ const cases: Record<FieldName, Case> = {
     byDefault: "debian:bookworm-slim",
   },
   buildSecrets: {
-    fine: [[], ["PIP_TOKEN"], ["_a1", "HF_TOKEN"], ["x".repeat(100)], Array.from({ length: 20 }, (_, n) => `T${n}`)],
+    fine: [
+      [],
+      ["PIP_TOKEN"],
+      ["_a1", "HF_TOKEN"],
+      ["x".repeat(100)],
+      Array.from({ length: 20 }, (_, n) => `T${n}`),
+    ],
     bad: [
       "PIP_TOKEN",
       [""],
@@ -125,7 +169,12 @@ const cases: Record<FieldName, Case> = {
   cooldownPeriodSeconds: number(0, 3600, 10),
   corsCredentials: { ...flag(false), with: { corsOrigins: ["https://a.example"] } },
   corsHeaders: {
-    fine: [[], ["*"], ["X-Api-Version", "x!#$%&'*+.^_`|~9"], Array.from({ length: 64 }, () => "X-A")],
+    fine: [
+      [],
+      ["*"],
+      ["X-Api-Version", "x!#$%&'*+.^_`|~9"],
+      Array.from({ length: 64 }, () => "X-A"),
+    ],
     bad: [
       "*",
       [""],
@@ -140,17 +189,32 @@ const cases: Record<FieldName, Case> = {
     byDefault: [],
   },
   corsOrigins: {
-    fine: [[], ["*"], ["https://a.example", "http://localhost:3000", "http://[::1]:8080"], ["capacitor://localhost"]],
+    fine: [
+      [],
+      ["*"],
+      ["https://a.example", "http://localhost:3000", "http://[::1]:8080"],
+      ["capacitor://localhost"],
+    ],
     bad: [
       "*",
       {},
-      ...["", "null", "a.example", "https://a.example/", "https://a.example/x", "https://A.example"].map((one) => [
+      ...[
+        "",
+        "null",
+        "a.example",
+        "https://a.example/",
+        "https://a.example/x",
+        "https://A.example",
+      ].map((one) => [one]),
+      ...[
+        "https://*.a.example",
+        "https://a.example:443",
+        "http://a.example:80",
+        "https://a@b.example",
+      ].map((one) => [one]),
+      ...["https://a.example\r\nX: y", "https://a.example, https://b.example", 7].map((one) => [
         one,
       ]),
-      ...["https://*.a.example", "https://a.example:443", "http://a.example:80", "https://a@b.example"].map((one) => [
-        one,
-      ]),
-      ...["https://a.example\r\nX: y", "https://a.example, https://b.example", 7].map((one) => [one]),
     ],
     byDefault: [],
   },
@@ -164,7 +228,12 @@ const cases: Record<FieldName, Case> = {
     with: { runtime: "custom", entrypoint: ["x"] },
   },
   egressCidrs: {
-    fine: [[], ["203.0.113.0/24", "8.8.8.8/32"], ["2001:db8::/32"], Array.from({ length: 64 }, () => "1.1.1.0/24")],
+    fine: [
+      [],
+      ["203.0.113.0/24", "8.8.8.8/32"],
+      ["2001:db8::/32"],
+      Array.from({ length: 64 }, () => "1.1.1.0/24"),
+    ],
     bad: [
       "203.0.113.0/24",
       [""],
@@ -225,7 +294,10 @@ const cases: Record<FieldName, Case> = {
     byDefault: "main",
   },
   gitPath: { fine: ["", "apps/shop", "a..b"], bad: badPaths, byDefault: "" },
-  gpuCount: integer(1, 16, 1, { with: { compute: "AMPERE_A10" }, bad: [-1, 0, 17, 1.5, "1", Infinity, true] }),
+  gpuCount: integer(1, 16, 1, {
+    with: { compute: "AMPERE_A10" },
+    bad: [-1, 0, 17, 1.5, "1", Infinity, true],
+  }),
   healthcheckEndpoint: {
     fine: ["", "/", "/health?deep=1"],
     bad: badEndpoints,
@@ -254,8 +326,16 @@ const cases: Record<FieldName, Case> = {
     byDefault: "",
     with: { runtime: "custom", entrypoint: ["x"] },
   },
-  region: { fine: ["global", "us-east-1"], bad: ["", "us east", "-x", "a/b", 1, "x".repeat(64)], byDefault: null },
-  replicaConcurrency: { fine: [1, 100, 100_000], bad: [0, -1, 1.5, "1", Infinity, 1e300], byDefault: 100 },
+  region: {
+    fine: ["global", "us-east-1"],
+    bad: ["", "us east", "-x", "a/b", 1, "x".repeat(64)],
+    byDefault: null,
+  },
+  replicaConcurrency: {
+    fine: [1, 100, 100_000],
+    bad: [0, -1, 1.5, "1", Infinity, 1e300],
+    byDefault: 100,
+  },
   responseGracePeriodSeconds: number(16, 43200, 900),
   retries: integer(0, 10, 0),
   rollOutDurationSeconds: number(0, 21600, 0),
@@ -271,7 +351,15 @@ const cases: Record<FieldName, Case> = {
     with: { scalingMetric: "requests_per_second" },
   },
   storagePath: {
-    fine: ["/data", "/data/models", "/var/lib/ghost/content", "/home/app/data", "/root/.ollama", "/mnt", "/etcetera"],
+    fine: [
+      "/data",
+      "/data/models",
+      "/var/lib/ghost/content",
+      "/home/app/data",
+      "/root/.ollama",
+      "/mnt",
+      "/etcetera",
+    ],
     bad: [
       "",
       "/",
@@ -339,8 +427,15 @@ describe("a field of a create request", () => {
     test(`${name} accepts ${fine.length} good values, refuses ${bad.length} bad ones naming them, and has its default`, () => {
       for (const value of fine) {
         const start = name === "runtime" && value === "custom" ? { entrypoint: ["serve"] } : {};
-        const settings: Readonly<Record<string, unknown>> = resolve({ ...others, ...start, [name]: value });
-        assert.deepEqual(settings[name], name === "compute" && !Array.isArray(value) ? [value] : value);
+        const settings: Readonly<Record<string, unknown>> = resolve({
+          ...others,
+          ...start,
+          [name]: value,
+        });
+        assert.deepEqual(
+          settings[name],
+          name === "compute" && !Array.isArray(value) ? [value] : value,
+        );
       }
       for (const value of bad) {
         assert.throws(

@@ -1,9 +1,14 @@
-// Where settings come from, over the whole life of an app: layers, origins, and what a live change or `null` makes of a release.
+// Where settings come from, over the whole life of an app: layers, origins, and what a live change
+// or `null` makes of a release.
 import { describe, test } from "node:test";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import { settingNames, type AppSettings, type SettingName } from "@slipway/contract/app-settings.ts";
+import {
+  settingNames,
+  type AppSettings,
+  type SettingName,
+} from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { liveSettings, resolveFiles, resolveSettings, type ResolvedSettings } from "./settings.ts";
 
@@ -39,7 +44,12 @@ function toml(given: Layer): string {
 
 function resolve(api: Layer, config: Layer, repository: Layer): ResolvedSettings {
   const repositoryToml = { name: "slipway.toml", text: toml(repository) };
-  return resolveSettings({ body: { ...base, ...api }, configToml: toml(config), repositoryToml, providers });
+  return resolveSettings({
+    body: { ...base, ...api },
+    configToml: toml(config),
+    repositoryToml,
+    providers,
+  });
 }
 
 const isLive = (name: SettingName): boolean => appFields[name].change === "live";
@@ -71,10 +81,17 @@ describe("the layers of settings", () => {
       fc.property(layer, layer, layer, fc.subarray(names), (api, config, repository, removed) => {
         const { files } = resolve(api, config, repository);
         const nulls = Object.fromEntries(removed.map((name) => [name, null]));
-        const rest = Object.fromEntries(Object.entries(api).filter(([name]) => !removed.includes(name as Name)));
+        const rest = Object.fromEntries(
+          Object.entries(api).filter(([name]) => !removed.includes(name as Name)),
+        );
         const body = { ...base, ...api, ...nulls };
         const stored = JSON.parse(JSON.stringify(files));
-        const { settings, origins } = resolveFiles({ body, files: stored, isComplete: true, providers });
+        const { settings, origins } = resolveFiles({
+          body,
+          files: stored,
+          isComplete: true,
+          providers,
+        });
         const expected = resolve(rest, config, repository);
         assert.deepEqual(settings, expected.settings);
         assert.deepEqual(origins, expected.origins);
@@ -90,7 +107,9 @@ describe("the layers of settings", () => {
         for (const name of names) {
           const place = `${appFields[name].toml} in slipway.toml is `;
           const isHidden =
-            name in repository && name in before && JSON.stringify(before[name]) !== JSON.stringify(repository[name]);
+            name in repository &&
+            name in before &&
+            JSON.stringify(before[name]) !== JSON.stringify(repository[name]);
           assert.equal(
             warnings.some((line) => line.startsWith(place) && line.includes("does not count")),
             isHidden,
@@ -134,7 +153,12 @@ describe("the layers of settings", () => {
   test("a file that was also sent with the request is read once, under its name", () => {
     const text = "[cerebrium.hardware]\ncpu = 3\nfoo = 1\ngpu_count = 2";
     const repositoryToml = { name: "slipway.toml", text };
-    const { origins, warnings } = resolveSettings({ body: base, configToml: text, repositoryToml, providers });
+    const { origins, warnings } = resolveSettings({
+      body: base,
+      configToml: text,
+      repositoryToml,
+      providers,
+    });
     assert.equal(origins.cpu, "config_toml");
     assert.deepEqual(warnings, [
       "hardware.foo in slipway.toml is unknown and has no effect; did you mean hardware.cpu?",
@@ -144,7 +168,12 @@ describe("the layers of settings", () => {
 
   test("a value that a rule has changed has its default's origin", () => {
     const text = "[cerebrium.hardware]\ngpu_count = 1";
-    const { settings, origins } = resolveSettings({ body: base, configToml: text, repositoryToml: null, providers });
+    const { settings, origins } = resolveSettings({
+      body: base,
+      configToml: text,
+      repositoryToml: null,
+      providers,
+    });
     assert.deepEqual([settings.gpuCount, origins.gpuCount], [0, "default"]);
   });
 });
@@ -187,11 +216,18 @@ describe("the settings of a release in effect", () => {
 
   test("a value of a file that is not allowed was hidden at the build and does not count", () => {
     const files = {
-      cooldownPeriodSeconds: { value: 99_999, path: "scaling.cooldown in slipway.toml", origin: "repository" },
+      cooldownPeriodSeconds: {
+        value: 99_999,
+        path: "scaling.cooldown in slipway.toml",
+        origin: "repository",
+      },
     } as const;
     const body = { ...base, cooldownPeriodSeconds: 7 };
     const { settings, origins } = resolveFiles({ body, files, isComplete: true, providers });
-    assert.equal(liveSettings({ settings, origins, files }, base).settings.cooldownPeriodSeconds, 7);
+    assert.equal(
+      liveSettings({ settings, origins, files }, base).settings.cooldownPeriodSeconds,
+      7,
+    );
     assert.throws(() => resolveFiles({ body: base, files, isComplete: true, providers }), Fault);
   });
 });

@@ -1,6 +1,6 @@
-// Rules across the fields of an app. A rule that compares two values waits until both are known: a field missing in the
-// request may be in the repository's TOML file. If the request triggers a rule that requires another setting, the
-// request itself must contain it.
+// Rules across the fields of an app. A rule that compares two values waits until both are known: a
+// field missing in the request may be in the repository's TOML file. If the request triggers a rule
+// that requires another setting, the request itself must contain it.
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { ComputeType } from "@slipway/contract/app-choices.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
@@ -8,17 +8,26 @@ import { Fault } from "#lib/fault.ts";
 import { shown } from "./refusal.ts";
 
 /** A value and its source: a field of the body, or a path in a TOML file. */
-export type GivenSetting = { readonly value: unknown; readonly path: string; readonly isBody: boolean };
+export type GivenSetting = {
+  readonly value: unknown;
+  readonly path: string;
+  readonly isBody: boolean;
+};
 
 export type RulesContext = {
   readonly source: (field: FieldName) => GivenSetting | undefined;
-  /** True once the repository has been read: a field that is still missing then gets its default. */
+  /**
+   * True once the repository has been read: a field that is still missing then gets its default.
+   */
   readonly isComplete: boolean;
 };
 
 type Rules = { readonly settings: AppSettings; readonly warnings: readonly string[] };
 
-/** Checks the rules; returns the settings with harmless contradictions corrected. Throws `Fault("invalid")`. */
+/**
+ * Checks the rules; returns the settings with harmless contradictions corrected. Throws
+ * `Fault("invalid")`.
+ */
 export function checkRules(settings: AppSettings, context: RulesContext): Rules {
   checkReplicas(settings, context);
   checkScaling(settings, context);
@@ -31,11 +40,15 @@ export function checkRules(settings: AppSettings, context: RulesContext): Rules 
 
 function checkReplicas(settings: AppSettings, { source, isComplete }: RulesContext): void {
   const max = source("maxReplicaCount");
-  if (settings.minReplicaCount <= settings.maxReplicaCount || (max === undefined && !isComplete)) return;
+  if (settings.minReplicaCount <= settings.maxReplicaCount || (max === undefined && !isComplete))
+    return;
   const path = source("minReplicaCount")?.path ?? "minReplicaCount";
   const limit = `${max?.path ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
   const byDefault = max === undefined ? " by default" : "";
-  throw new Fault("invalid", `${path} is ${settings.minReplicaCount}, but must not be above ${limit}${byDefault}.`);
+  throw new Fault(
+    "invalid",
+    `${path} is ${settings.minReplicaCount}, but must not be above ${limit}${byDefault}.`,
+  );
 }
 
 function checkScaling(settings: AppSettings, { source, isComplete }: RulesContext): void {
@@ -65,12 +78,18 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
   }
 }
 
-/** Any page on the internet could act with the cookies of whoever views it; browsers refuse the pair, too. */
+/**
+ * Any page on the internet could act with the cookies of whoever views it; browsers refuse the
+ * pair, too.
+ */
 function checkCors({ corsOrigins, corsCredentials }: AppSettings, { source }: RulesContext): void {
   if (!corsCredentials || !corsOrigins.includes("*")) return;
   const path = source("corsCredentials")?.path ?? "corsCredentials";
   const origins = source("corsOrigins")?.path ?? "corsOrigins";
-  throw new Fault("invalid", `${path} is true, but ${origins} has "*": name the origins that may send cookies.`);
+  throw new Fault(
+    "invalid",
+    `${path} is true, but ${origins} has "*": name the origins that may send cookies.`,
+  );
 }
 
 type Family = "CPU" | "AWS accelerators" | "NVIDIA GPUs";
@@ -106,7 +125,9 @@ function checkGpuCount(settings: AppSettings, { source }: RulesContext): Rules {
 }
 
 function checkRuntime(settings: AppSettings, context: RulesContext): Rules {
-  return settings.runtime === "custom" ? checkCustom(settings, context) : checkCortex(settings, context);
+  return settings.runtime === "custom"
+    ? checkCustom(settings, context)
+    : checkCortex(settings, context);
 }
 
 function checkCustom(settings: AppSettings, { source }: RulesContext): Rules {
@@ -117,7 +138,10 @@ function checkCustom(settings: AppSettings, { source }: RulesContext): Rules {
       `${path === "runtime" ? 'runtime is "custom"' : path}, but neither entrypoint nor dockerfilePath is given: one of them must say how the app starts.`,
     );
   }
-  return { settings, warnings: settings.dockerfilePath === null ? [] : ignoredWithDockerfile(settings) };
+  return {
+    settings,
+    warnings: settings.dockerfilePath === null ? [] : ignoredWithDockerfile(settings),
+  };
 }
 
 function ignoredWithDockerfile(settings: AppSettings): string[] {
@@ -126,8 +150,13 @@ function ignoredWithDockerfile(settings: AppSettings): string[] {
   const isCommand = settings.preBuildCommands.length + settings.shellCommands.length > 0;
   const lists =
     "the dependency tables count only as far as it copies requirements.txt, pkglist.txt or conda_pkglist.txt";
-  const said = [...(isCommand ? ["the build commands have no effect"] : []), ...(isAny ? [lists] : [])];
-  return said.length === 0 ? [] : [`dockerfilePath is ${settings.dockerfilePath}, so ${said.join(", and ")}.`];
+  const said = [
+    ...(isCommand ? ["the build commands have no effect"] : []),
+    ...(isAny ? [lists] : []),
+  ];
+  return said.length === 0
+    ? []
+    : [`dockerfilePath is ${settings.dockerfilePath}, so ${said.join(", and ")}.`];
 }
 
 const customOnly = [

@@ -1,4 +1,5 @@
-// Settings of an app from all their sources: precedence, TOML facts, rules across fields, and that no input breaks it.
+// Settings of an app from all their sources: precedence, TOML facts, rules across fields, and that
+// no input breaks it.
 import { describe, test } from "node:test";
 import assert from "node:assert/strict";
 import fc from "fast-check";
@@ -108,7 +109,11 @@ describe("where a setting comes from", () => {
     const byDefault: Readonly<Record<string, unknown>> = fromToml("", base).settings;
     const read: Readonly<Record<string, unknown>> = settings;
     for (const name of place)
-      assert.notDeepEqual(read[name], byDefault[name], `${name} is read from ${appFields[name].toml}`);
+      assert.notDeepEqual(
+        read[name],
+        byDefault[name],
+        `${name} is read from ${appFields[name].toml}`,
+      );
     assert.equal(settings.runtime, "custom");
     assert.equal(settings.dockerfilePath, "docker/Dockerfile");
     assert.deepEqual(settings.shellCommands, ["echo b"]);
@@ -122,10 +127,17 @@ describe("where a setting comes from", () => {
 
   test("dependencies of a kind come from the first file that has that kind", () => {
     const configToml = '[cerebrium.dependencies.pip]\na = "1"';
-    const repository = '[cerebrium.dependencies.pip]\nb = "2"\n[cerebrium.dependencies.apt]\ngit = ""';
+    const repository =
+      '[cerebrium.dependencies.pip]\nb = "2"\n[cerebrium.dependencies.apt]\ngit = ""';
     const repositoryToml = { name: "slipway.toml", text: repository };
     const { settings } = resolveSettings({ body: base, configToml, repositoryToml, providers });
-    assert.deepEqual(settings.dependencies, { pip: { a: "1" }, apt: { git: "" }, conda: {}, paths: {}, groups: [] });
+    assert.deepEqual(settings.dependencies, {
+      pip: { a: "1" },
+      apt: { git: "" },
+      conda: {},
+      paths: {},
+      groups: [],
+    });
   });
 });
 
@@ -136,7 +148,10 @@ describe("a TOML file", () => {
       `"uvicorn main:app --log-config 'my file.json'"`,
       `["uvicorn main:app --log-config 'my file.json'"]`,
     ]) {
-      assert.deepEqual(fromToml(`[cerebrium.runtime.custom]\nentrypoint = ${value}`).settings.entrypoint, words);
+      assert.deepEqual(
+        fromToml(`[cerebrium.runtime.custom]\nentrypoint = ${value}`).settings.entrypoint,
+        words,
+      );
     }
     assert.match(
       refusal(() => fromToml(`[cerebrium.runtime.custom]\nentrypoint = "sh -c 'open"`)),
@@ -145,7 +160,10 @@ describe("a TOML file", () => {
   });
 
   test("a Python version may be a number, and 3.1 means 3.10", () => {
-    assert.equal(fromToml("[cerebrium.deployment]\npython_version = 3.11").settings.pythonVersion, "3.11");
+    assert.equal(
+      fromToml("[cerebrium.deployment]\npython_version = 3.11").settings.pythonVersion,
+      "3.11",
+    );
     const ten = fromToml("[cerebrium.deployment]\npython_version = 3.10");
     assert.equal(ten.settings.pythonVersion, "3.10");
     assert.match(ten.warnings[0] ?? "", /read as 3\.10/);
@@ -164,7 +182,10 @@ describe("a TOML file", () => {
       [tool.other]
       y = 1`);
     assert.match(warnings[0] ?? "", /^build in slipway.toml is unknown and has no effect/);
-    assert.match(warnings[1] ?? "", /^hardware.gpu_cuont in slipway.toml .* did you mean hardware.gpu_count\?/);
+    assert.match(
+      warnings[1] ?? "",
+      /^hardware.gpu_cuont in slipway.toml .* did you mean hardware.gpu_count\?/,
+    );
     assert.match(warnings[2] ?? "", /^pip in slipway.toml .* did you mean dependencies.pip\?/);
     assert.match(warnings[3] ?? "", /^tool in slipway.toml is ignored/);
     assert.equal(warnings.length, 4);
@@ -180,7 +201,10 @@ describe("a TOML file", () => {
   test("a file with very many unknown keys holds nothing up: fifty are named, the others counted", () => {
     const keys = Array.from({ length: 5_000 }, (_, index) => `key${index} = 1`);
     const began = process.cpuUsage();
-    const { warnings } = readTomlFile("slipway.toml", ["[cerebrium.deployment]", ...keys].join("\n"));
+    const { warnings } = readTomlFile(
+      "slipway.toml",
+      ["[cerebrium.deployment]", ...keys].join("\n"),
+    );
     assert.ok(process.cpuUsage(began).user < 3_000_000, "it took longer than parsing explains");
     assert.equal(warnings.length, 51);
     assert.equal(warnings.at(-1), "slipway.toml has 4950 more keys without effect.");
@@ -194,7 +218,10 @@ describe("a TOML file", () => {
   });
 
   test("include and exclude are known and mean nothing here", () => {
-    assert.deepEqual(fromToml("[cerebrium.deployment]\ninclude = ['*']\nexclude = ['.*']").warnings, []);
+    assert.deepEqual(
+      fromToml("[cerebrium.deployment]\ninclude = ['*']\nexclude = ['.*']").warnings,
+      [],
+    );
   });
 
   test("what is not TOML is refused with its place", () => {
@@ -208,10 +235,16 @@ describe("a TOML file", () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
       ["cerebrium = 1", /^cerebrium in .* is 1, but must be a table/],
       ["[cerebrium]\nhardware = [1]", /^hardware in .* must be a table/],
-      ["[cerebrium.deployment]\nshell_commands = [1]", /^deployment.shell_commands in .* must be a list/],
+      [
+        "[cerebrium.deployment]\nshell_commands = [1]",
+        /^deployment.shell_commands in .* must be a list/,
+      ],
       ["[cerebrium.dependencies]\npip = ['a']", /^dependencies.pip in .* must be a table/],
       ["[cerebrium.dependencies.pip]\na = true", /package "a", is true, but must be a version/],
-      ["[cerebrium.dependencies.paths]\npip = '../x'", /^dependencies.paths.pip in .* must be a path/],
+      [
+        "[cerebrium.dependencies.paths]\npip = '../x'",
+        /^dependencies.paths.pip in .* must be a path/,
+      ],
       ["[cerebrium.dependencies]\npip = {a = '1'}\npaths = {pip = 'r.txt'}", /only one of the two/],
       ["[cerebrium.runtime.deepgram]", /partner service deepgram/],
       ["[cerebrium.scaling]\ncooldown = 2026-01-01", /^scaling.cooldown in .* is a date/],
@@ -231,7 +264,10 @@ describe("rules across fields", () => {
       { minReplicaCount: 3, maxReplicaCount: 2 },
       /^minReplicaCount is 3, but must not be above maxReplicaCount, which is 2\./,
     ],
-    [{ compute: ["CPU", "ADA_L4"] }, /^compute is \["CPU", "ADA_L4"\], but must name types of one family/],
+    [
+      { compute: ["CPU", "ADA_L4"] },
+      /^compute is \["CPU", "ADA_L4"\], but must name types of one family/,
+    ],
     [{ compute: ["INF2", "ADA_L4"] }, /AWS accelerators and NVIDIA GPUs/],
     [{ compute: "ADA_L4", gpuCount: 0 }, /^gpuCount is 0, but must be 1 to 16 for compute ADA_L4/],
     [{ scalingMetric: "cpu_utilization" }, /^scalingMetric is cpu_utilization.*at least 1/],
@@ -239,11 +275,17 @@ describe("rules across fields", () => {
       { scalingMetric: "memory_utilization", minReplicaCount: 1, scalingBuffer: 1 },
       /^scalingBuffer is 1, but must be 0/,
     ],
-    [{ scalingMetric: "concurrency_utilization", scalingTarget: 101 }, /^scalingTarget is 101.*at most 100/],
+    [
+      { scalingMetric: "concurrency_utilization", scalingTarget: 101 },
+      /^scalingTarget is 101.*at most 100/,
+    ],
     [{ runtime: "custom" }, /^runtime is "custom", but neither entrypoint nor dockerfilePath/],
     [{ runtime: "custom", entrypoint: [] }, /neither entrypoint nor dockerfilePath/],
     [{ runtime: "cortex", entrypoint: ["x"] }, /^entrypoint is \["x"\], but the runtime is cortex/],
-    [{ runtime: "cortex", dockerfilePath: "Dockerfile" }, /^dockerfilePath is "Dockerfile", but the runtime is cortex/],
+    [
+      { runtime: "cortex", dockerfilePath: "Dockerfile" },
+      /^dockerfilePath is "Dockerfile", but the runtime is cortex/,
+    ],
   ];
   for (const [body, expected] of refusals) {
     test(`${JSON.stringify(body)} is refused`, () =>
@@ -256,7 +298,10 @@ describe("rules across fields", () => {
   test("a Dockerfile that the request names means the custom runtime, unless something says another", () => {
     const body = { ...base, dockerfilePath: "./Dockerfile" };
     for (const { settings, origins } of [atRequest(body), fromToml("", body)]) {
-      assert.deepEqual([settings.runtime, settings.dockerfilePath, origins.runtime], ["custom", "Dockerfile", "api"]);
+      assert.deepEqual(
+        [settings.runtime, settings.dockerfilePath, origins.runtime],
+        ["custom", "Dockerfile", "api"],
+      );
     }
     assert.match(
       refusal(() => fromToml("[cerebrium.runtime.cortex]", body)),
@@ -266,19 +311,28 @@ describe("rules across fields", () => {
   });
 
   test("what the repository may still bring is not refused at the request, but once the repository was read", () => {
-    for (const body of [{ minReplicaCount: 5 }, { scalingTarget: 500 }, { entrypoint: ["serve"] }]) {
+    for (const body of [
+      { minReplicaCount: 5 },
+      { scalingTarget: 500 },
+      { entrypoint: ["serve"] },
+    ]) {
       atRequest(body);
       refusal(() => fromToml("", { ...base, ...body }));
     }
     fromToml("[cerebrium.scaling]\nmax_replicas = 5", { ...base, minReplicaCount: 5 });
-    fromToml("[cerebrium.scaling]\nscaling_metric = 'requests_per_second'", { ...base, scalingTarget: 500 });
+    fromToml("[cerebrium.scaling]\nscaling_metric = 'requests_per_second'", {
+      ...base,
+      scalingTarget: 500,
+    });
     fromToml("[cerebrium.runtime.custom]\nport = 1", { ...base, entrypoint: ["serve"] });
   });
 
   test("a GPU count on CPU is a warning", () => {
     const { settings, warnings } = fromToml("[cerebrium.hardware]\ncompute = 'CPU'\ngpu_count = 1");
     assert.equal(settings.gpuCount, 0);
-    assert.deepEqual(warnings, ["hardware.gpu_count in slipway.toml is 1 and has no effect: the app runs on CPU."]);
+    assert.deepEqual(warnings, [
+      "hardware.gpu_count in slipway.toml is 1 and has no effect: the app runs on CPU.",
+    ]);
   });
 
   test("a start command in a TOML file gives way to the runtime cortex in the body", () => {
@@ -334,7 +388,11 @@ describe("a create request", () => {
       );
       assert.doesNotMatch(message, /sesame/);
     }
-    for (const dockerAuth of ["{}", ' {"auths": {}, "credsStore": "desktop"}\n', "reader:sesame:2"]) {
+    for (const dockerAuth of [
+      "{}",
+      ' {"auths": {}, "credsStore": "desktop"}\n',
+      "reader:sesame:2",
+    ]) {
       assert.equal(readCreateRequest({ dockerAuth }).dockerAuth?.reveal(), dockerAuth);
     }
   });
@@ -367,12 +425,19 @@ describe("a create request", () => {
       fc.constantFrom("true", "[]", "{}", "[1, 'a']", "2026-01-01", "12:00:00", "[[['CPU']]]"),
     );
     const line = fc.tuple(
-      fc.constantFrom(...places, "dependencies.pip.x", "dependencies.paths.pip", "deployment.shell_commands"),
+      fc.constantFrom(
+        ...places,
+        "dependencies.pip.x",
+        "dependencies.paths.pip",
+        "deployment.shell_commands",
+      ),
       value,
     );
     const text = fc.oneof(
       fc.string(),
-      fc.array(line).map((lines) => lines.map(([place, given]) => `cerebrium.${place} = ${given}`).join("\n")),
+      fc
+        .array(line)
+        .map((lines) => lines.map(([place, given]) => `cerebrium.${place} = ${given}`).join("\n")),
     );
     fc.assert(
       fc.property(text, (toml) => {

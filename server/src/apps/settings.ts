@@ -1,5 +1,6 @@
-// Resolves the settings of an app, as a pure function: body, then config_toml, then the TOML file of the repository,
-// then the default. The API calls it with what the request contains, the build after reading the repository.
+// Resolves the settings of an app, as a pure function: body, then config_toml, then the TOML file
+// of the repository, then the default. The API calls it with what the request contains, the build
+// after reading the repository.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
@@ -35,7 +36,10 @@ export type ResolvedSettings = {
   readonly origins: SettingOrigins;
   /** What the settings become where the API no longer sets them. */
   readonly files: FileSettings;
-  /** Sentences for the build log: what was not understood, ignored, or interpreted differently than written. */
+  /**
+   * Sentences for the build log: what was not understood, ignored, or interpreted differently than
+   * written.
+   */
   readonly warnings: readonly string[];
   /** False when the Python version is the default. */
   readonly isPythonVersionGiven: boolean;
@@ -58,7 +62,9 @@ export function resolveSettings(input: SettingsInput): ResolvedSettings {
   return {
     ...resolved,
     files,
-    warnings: settled ? [] : [...warnings, ...resolved.warnings, ...overridden(repository, { body, files })],
+    warnings: settled
+      ? []
+      : [...warnings, ...resolved.warnings, ...overridden(repository, { body, files })],
   };
 }
 
@@ -70,7 +76,8 @@ export function resolveFiles(input: ReadLayers): Omit<ResolvedSettings, "files">
     source: (field) => given.source(field),
     isComplete: input.isComplete,
   });
-  const isAsGiven = (name: SettingName): boolean => isDeepStrictEqual(settings[name], assembled[name]);
+  const isAsGiven = (name: SettingName): boolean =>
+    isDeepStrictEqual(settings[name], assembled[name]);
   return {
     settings,
     origins: originsOf(given, isAsGiven),
@@ -93,18 +100,24 @@ export type ReleaseSettings = {
 };
 
 /**
- * The settings of a release in effect: its own, but those that can change live as the API has them now, and where it
- * has none, as the files of the release. Never throws: a value that is not allowed does not count.
+ * The settings of a release in effect: its own, but those that can change live as the API has them
+ * now, and where it has none, as the files of the release. Never throws: a value that is not
+ * allowed does not count.
  */
-export function liveSettings(release: ReleaseSettings, body: Body): Pick<ResolvedSettings, "settings" | "origins"> {
+export function liveSettings(
+  release: ReleaseSettings,
+  body: Body,
+): Pick<ResolvedSettings, "settings" | "origins"> {
   const given = new GivenValues({ body, files: release.files, providers: [] });
   const settings: Record<string, unknown> = { ...release.settings };
   const origins: Record<string, SettingOrigin> = { ...originsOf(given), ...release.origins };
   for (const name of settingNames.filter((one) => appFields[one].change === "live")) {
     const source = given.source(name);
-    const isAllowed = source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
+    const isAllowed =
+      source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
     // A default may have been found out by the build, such as the branch.
-    const isKept = source === undefined && (release.origins === null || release.origins[name] === "default");
+    const isKept =
+      source === undefined && (release.origins === null || release.origins[name] === "default");
     if (isKept || !isAllowed) continue;
     origins[name] = source?.origin ?? "default";
     if (source === undefined) delete settings[name];
@@ -114,7 +127,10 @@ export function liveSettings(release: ReleaseSettings, body: Body): Pick<Resolve
 }
 
 /** A setting that rules have changed from what was given has its default. */
-function originsOf(given: GivenValues, isAsGiven: (name: SettingName) => boolean = () => true): SettingOrigins {
+function originsOf(
+  given: GivenValues,
+  isAsGiven: (name: SettingName) => boolean = () => true,
+): SettingOrigins {
   const names = [...settingNames.filter(isAsGiven), ...fileSettingNames];
   const byDefault = settingNames.map((name) => [name, "default"]);
   return Object.fromEntries([
@@ -123,12 +139,16 @@ function originsOf(given: GivenValues, isAsGiven: (name: SettingName) => boolean
   ]) as SettingOrigins;
 }
 
-/** Names the values of the repository's file that do not count; one that is the same anyway needs no mention. */
+/**
+ * Names the values of the repository's file that do not count; one that is the same anyway needs no
+ * mention.
+ */
 function overridden(repository: FileSettings, layers: Layers): string[] {
   const given = new GivenValues({ ...layers, providers: [] });
   return Object.entries(repository).flatMap(([name, { value, path }]) => {
     const used = given.source(name as FieldName);
-    if (used === undefined || used.origin === "repository" || isDeepStrictEqual(used.value, value)) return [];
+    if (used === undefined || used.origin === "repository" || isDeepStrictEqual(used.value, value))
+      return [];
     const isTable = typeof value === "object" && !Array.isArray(value);
     const what = isTable ? path : `${path} is ${shown(value)}, which`;
     const other = isTable ? "it too" : `${shown(used.value)}`;
@@ -170,16 +190,22 @@ class GivenValues {
   }
 
   /** The effective source of a field; undefined when no source has it. */
-  source(name: FieldName | (typeof fileSettingNames)[number]): (GivenSetting & { origin: SettingOrigin }) | undefined {
+  source(
+    name: FieldName | (typeof fileSettingNames)[number],
+  ): (GivenSetting & { origin: SettingOrigin }) | undefined {
     const { body, files } = this.#input;
     const own = Object.hasOwn(body, name) ? body[name] : undefined;
-    if (own !== undefined && own !== null) return { value: own, path: name, isBody: true, origin: "api" };
+    if (own !== undefined && own !== null)
+      return { value: own, path: name, isBody: true, origin: "api" };
     const file = Object.hasOwn(files, name) ? files[name] : undefined;
     if (file !== undefined) return { ...file, isBody: false };
     return name === "runtime" ? this.#runtimeOfDockerfile() : undefined;
   }
 
-  /** A Dockerfile that the API names says by itself that the app brings its own server, as the table of a file does. */
+  /**
+   * A Dockerfile that the API names says by itself that the app brings its own server, as the table
+   * of a file does.
+   */
   #runtimeOfDockerfile(): (GivenSetting & { origin: SettingOrigin }) | undefined {
     const { dockerfilePath } = this.#input.body;
     const isNamed = typeof dockerfilePath === "string" && plainPath(dockerfilePath) !== "";
@@ -198,10 +224,17 @@ class GivenValues {
     if (given === undefined) return undefined;
     const row = appFields[name];
     const value = given.isBody ? given.value : tolerated(name, given.value);
-    const isKnown = name !== "provider" || (typeof value === "string" && this.#input.providers.includes(value));
+    const isKnown =
+      name !== "provider" || (typeof value === "string" && this.#input.providers.includes(value));
     if (!isKnown || !fieldSchema(row).safeParse(value).success) {
-      const allowed = name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);
-      throw refused({ field: given.path, given: given.value, allowed, isSecret: "isSecret" in row });
+      const allowed =
+        name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);
+      throw refused({
+        field: given.path,
+        given: given.value,
+        allowed,
+        isSecret: "isSecret" in row,
+      });
     }
     // The schema above and the type come from the same row.
     return value as FieldValue<Name>;
@@ -212,7 +245,10 @@ class GivenValues {
     const value = this.value("name");
     if (value !== undefined) return value;
     const { name } = appFields;
-    throw new Fault("invalid", `name is missing; it must be ${allowedText(name)}, or ${name.toml} in config_toml.`);
+    throw new Fault(
+      "invalid",
+      `name is missing; it must be ${allowedText(name)}, or ${name.toml} in config_toml.`,
+    );
   }
 
   /** All given settings; refuses an app without a name. */
@@ -228,7 +264,8 @@ class GivenValues {
 /** Accepts forms used in TOML files of existing apps, with their intended meaning. */
 function tolerated(field: FieldName, value: unknown): unknown {
   if (field === "pythonVersion" && typeof value === "number") return String(value);
-  if (field === "entrypoint" && typeof value === "string") return value.trim() === "" ? [] : [value];
+  if (field === "entrypoint" && typeof value === "string")
+    return value.trim() === "" ? [] : [value];
   return value;
 }
 
@@ -262,7 +299,8 @@ export function withDefaults(given: GivenSettings): AppSettings {
     ...tableDefaults,
     gpuCount: isCpu ? 0 : 1,
     replicaConcurrency,
-    // A small limit fills one replica after another, so that the others may go idle; a large one spreads calls.
+    // A small limit fills one replica after another, so that the others may go idle; a large one
+    // spreads calls.
     loadBalancingAlgorithm: replicaConcurrency <= 3 ? "first-available" : "round-robin",
     preBuildCommands: [],
     shellCommands: [],
@@ -283,13 +321,18 @@ function plainPath(path: string): string {
     .join("/");
 }
 
-/** An unquoted 3.10 is the number 3.1 in TOML, and clients pass it on as "3.1"; Python 3.1 itself is not supported. */
+/**
+ * An unquoted 3.10 is the number 3.1 in TOML, and clients pass it on as "3.1"; Python 3.1 itself is
+ * not supported.
+ */
 function pythonVersion(written: string, given: GivenValues): string {
   const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
   const path = given.source("pythonVersion")?.path ?? "";
-  if (minor === "1") given.warnings.push(`${path} is 3.1, which is read as 3.10; write it as a string: "3.10".`);
-  else if (patch !== undefined) given.warnings.push(`${path} is ${written}; the newest installed ${version} is used.`);
+  if (minor === "1")
+    given.warnings.push(`${path} is 3.1, which is read as 3.10; write it as a string: "3.10".`);
+  else if (patch !== undefined)
+    given.warnings.push(`${path} is ${written}; the newest installed ${version} is used.`);
   return version;
 }
 

@@ -1,8 +1,8 @@
 // Splits a command line into words as a POSIX shell would, without expanding anything.
 
 /**
- * Returns the words of `line`; null when a quote or a backslash is unclosed. Quotes and backslashes work as in a shell;
- * `$`, `*`, `|` are plain characters.
+ * Returns the words of `line`; null when a quote or a backslash is unclosed. Quotes and backslashes
+ * work as in a shell; `$`, `*`, `|` are plain characters.
  */
 export function shellWords(line: string): string[] | null {
   const words: string[] = [];
@@ -12,7 +12,8 @@ export function shellWords(line: string): string[] | null {
     const char = line.charAt(index);
     if (quote !== undefined) {
       if (char === quote) quote = undefined;
-      else if (char === "\\" && quote === '"' && /["\\$`\n]/.test(line.charAt(index + 1))) word += line.charAt(++index);
+      else if (char === "\\" && quote === '"' && /["\\$`\n]/.test(line.charAt(index + 1)))
+        word += line.charAt(++index);
       else word += char;
     } else if (/[ \t\r\n]/.test(char)) {
       if (word !== undefined) words.push(word);

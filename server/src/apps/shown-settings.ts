@@ -1,10 +1,21 @@
-// The settings of an app for its owner, pure: those in effect, where each comes from, and those that wait for a release.
+// The settings of an app for its owner, pure: those in effect, where each comes from, and those
+// that wait for a release.
 import { isDeepStrictEqual } from "node:util";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import { settingNames, type AppSettings, type SettingOrigins } from "@slipway/contract/app-settings.ts";
+import {
+  settingNames,
+  type AppSettings,
+  type SettingOrigins,
+} from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { knownProviders } from "./settings-change.ts";
-import { liveSettings, resolveFiles, resolveSettings, type ReadLayers, type ReleaseSettings } from "./settings.ts";
+import {
+  liveSettings,
+  resolveFiles,
+  resolveSettings,
+  type ReadLayers,
+  type ReleaseSettings,
+} from "./settings.ts";
 
 export type ShownSettings = {
   readonly settings: AppSettings;
@@ -13,7 +24,9 @@ export type ShownSettings = {
   readonly pending: Partial<AppSettings>;
 };
 
-/** Throws `Fault("invalid")` when nothing was built yet, and this version does not take the request. */
+/**
+ * Throws `Fault("invalid")` when nothing was built yet, and this version does not take the request.
+ */
 export function shownSettings(app: {
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
@@ -52,7 +65,10 @@ function pendingOf(now: AppSettings, wanted: Omit<ReadLayers, "isComplete">): Pa
     const { settings } = resolveFiles({ ...wanted, isComplete: true });
     const names = settingNames.filter((name) => {
       const { change } = appFields[name];
-      return (change === "replica" || change === "build") && !isDeepStrictEqual(settings[name], now[name]);
+      return (
+        (change === "replica" || change === "build") &&
+        !isDeepStrictEqual(settings[name], now[name])
+      );
     });
     return Object.fromEntries(names.map((name) => [name, settings[name]]));
   } catch (error) {

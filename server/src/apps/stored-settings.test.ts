@@ -1,5 +1,5 @@
-// Settings that other versions of the platform stored: each form that there ever was is read, anything else is refused
-// with the field's name.
+// Settings that other versions of the platform stored: each form that there ever was is read,
+// anything else is refused with the field's name.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { appFields } from "@slipway/contract/app-fields.ts";
@@ -8,7 +8,10 @@ import { Fault } from "#lib/fault.ts";
 import { resolveSettings } from "./settings.ts";
 import { readSettings, releaseSettings } from "./stored-settings.ts";
 
-/** As the first version stored them: an app on a GPU with all kinds of values, before a run could be tried again. */
+/**
+ * As the first version stored them: an app on a GPU with all kinds of values, before a run could be
+ * tried again.
+ */
 const first = {
   name: "shop",
   gitRepo: "acme/shop",
@@ -86,7 +89,12 @@ describe("stored settings", () => {
 
   test("of this version are what was resolved", () => {
     const body = { name: "app", gitRepo: "a/b", compute: "ADA_L4", pythonVersion: "3.13.2" };
-    const { settings } = resolveSettings({ body, configToml: null, repositoryToml: null, providers: [] });
+    const { settings } = resolveSettings({
+      body,
+      configToml: null,
+      repositoryToml: null,
+      providers: [],
+    });
     assert.deepEqual(releaseSettings(JSON.parse(JSON.stringify(settings))), settings);
   });
 
@@ -94,9 +102,17 @@ describe("stored settings", () => {
     for (const name of settingNames) {
       if (name === "name" || name === "gitRepo") continue;
       const { [name]: _, ...older } = { ...first, ...since };
-      const byDefault = { gpuCount: 1, loadBalancingAlgorithm: "round-robin", replicaConcurrency: 1 }[name as string];
+      const byDefault = {
+        gpuCount: 1,
+        loadBalancingAlgorithm: "round-robin",
+        replicaConcurrency: 1,
+      }[name as string];
       assert.deepEqual(releaseSettings(older)[name], byDefault ?? appFields[name].default, name);
-      assert.deepEqual(releaseSettings({ ...older, [name]: null })[name], byDefault ?? appFields[name].default, name);
+      assert.deepEqual(
+        releaseSettings({ ...older, [name]: null })[name],
+        byDefault ?? appFields[name].default,
+        name,
+      );
     }
   });
 
@@ -114,11 +130,27 @@ describe("stored settings", () => {
   });
 
   const broken: readonly (readonly [string, unknown, RegExp])[] = [
-    ["a number that is a text", { ...first, scalingTarget: "250" }, /scalingTarget is "250" \(.*expected number/],
-    ["half a replica", { ...first, maxReplicaCount: 1.5 }, /maxReplicaCount is 1\.5 \(.*expected int/],
-    ["a compute type that is gone", { ...first, compute: ["VAX"] }, /compute\.0 is "VAX" \(.*expected one of/],
+    [
+      "a number that is a text",
+      { ...first, scalingTarget: "250" },
+      /scalingTarget is "250" \(.*expected number/,
+    ],
+    [
+      "half a replica",
+      { ...first, maxReplicaCount: 1.5 },
+      /maxReplicaCount is 1\.5 \(.*expected int/,
+    ],
+    [
+      "a compute type that is gone",
+      { ...first, compute: ["VAX"] },
+      /compute\.0 is "VAX" \(.*expected one of/,
+    ],
     ["a repository that is no text", { ...first, gitRepo: 7 }, /gitRepo is 7 \(.*expected string/],
-    ["a version that is no text", { ...first, dependencies: { ...first.dependencies, pip: { a: 1 } } }, /pip\.a is 1/],
+    [
+      "a version that is no text",
+      { ...first, dependencies: { ...first.dependencies, pip: { a: 1 } } },
+      /pip\.a is 1/,
+    ],
     ["nothing", null, /settings are null \(.*expected object/],
     ["a list", [first], /settings are a list of 1/],
   ];

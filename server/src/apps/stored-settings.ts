@@ -1,5 +1,5 @@
-// Parses the settings stored with builds and releases, since another version of the platform may have stored them. Used
-// by every area that reads such a row.
+// Parses the settings stored with builds and releases, since another version of the platform may
+// have stored them. Used by every area that reads such a row.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
@@ -9,16 +9,23 @@ import { shown } from "./refusal.ts";
 import { withDefaults, type GivenSettings, type ReleaseSettings } from "./settings.ts";
 
 /**
- * The settings of a stored build or release, or why they cannot be read. Fields added since get their defaults; removed
- * fields are dropped. Limits of requests are not checked: they may have been wider at that time.
+ * The settings of a stored build or release, or why they cannot be read. Fields added since get
+ * their defaults; removed fields are dropped. Limits of requests are not checked: they may have
+ * been wider at that time.
  */
 export function readSettings(stored: unknown): contract.AppSettings | Fault {
   const parsed = schema.safeParse(withoutNulls(stored), { reportInput: true });
   if (parsed.success) return withDefaults(parsed.data);
   const [issue] = parsed.error.issues;
-  const where = issue === undefined || issue.path.length === 0 ? "the settings are" : `${issue.path.join(".")} is`;
+  const where =
+    issue === undefined || issue.path.length === 0
+      ? "the settings are"
+      : `${issue.path.join(".")} is`;
   const what = `${where} ${shown(issue?.input)} (${issue?.message})`;
-  return new Fault("not_usable", `The app's stored settings cannot be read: ${what}. Please ${buildAgain}.`);
+  return new Fault(
+    "not_usable",
+    `The app's stored settings cannot be read: ${what}. Please ${buildAgain}.`,
+  );
 }
 
 /** Like `readSettings`. Throws `Fault("not_usable")`. */
@@ -45,14 +52,19 @@ export function readReleaseSettings(row: {
 }
 
 /** What an app says of pages of other origins. */
-export type CorsSettings = Pick<contract.AppSettings, "corsOrigins" | "corsHeaders" | "corsCredentials">;
+export type CorsSettings = Pick<
+  contract.AppSettings,
+  "corsOrigins" | "corsHeaders" | "corsCredentials"
+>;
 
 /**
- * What the request of an app without a release says of pages of other origins, or else its latest build. Undefined: no page may
- * call it, or what is stored cannot be read.
+ * What the request of an app without a release says of pages of other origins, or else its latest
+ * build. Undefined: no page may call it, or what is stored cannot be read.
  */
 export function corsBeforeRelease(request: unknown, latest: unknown): CorsSettings | undefined {
-  const parts = [latest, request].map((stored) => corsSchema.safeParse(withoutNulls(stored ?? {})).data);
+  const parts = [latest, request].map(
+    (stored) => corsSchema.safeParse(withoutNulls(stored ?? {})).data,
+  );
   const {
     corsOrigins = [],
     corsHeaders = [],
@@ -62,7 +74,11 @@ export function corsBeforeRelease(request: unknown, latest: unknown): CorsSettin
 }
 
 const corsSchema = z
-  .object({ corsOrigins: z.array(z.string()), corsHeaders: z.array(z.string()), corsCredentials: z.boolean() })
+  .object({
+    corsOrigins: z.array(z.string()),
+    corsHeaders: z.array(z.string()),
+    corsCredentials: z.boolean(),
+  })
   .partial();
 
 const originsSchema = z.record(z.string(), z.enum(contract.settingOrigins));
@@ -76,7 +92,9 @@ const packages = z.record(z.string(), z.string());
 const path = z.string().optional();
 
 const schema = z.object({
-  ...Object.fromEntries(contract.settingNames.map((name) => [name, storedValue(appFields[name]).optional()])),
+  ...Object.fromEntries(
+    contract.settingNames.map((name) => [name, storedValue(appFields[name]).optional()]),
+  ),
   name: z.string(),
   preBuildCommands: z.array(z.string()).optional(),
   shellCommands: z.array(z.string()).optional(),
@@ -94,7 +112,8 @@ const schema = z.object({
 /** Checks only the type. */
 function storedValue(field: (typeof appFields)[contract.SettingName]): z.ZodType {
   if (field.kind === "choice") return z.enum(field.choices);
-  if (field.kind === "list") return z.array("choices" in field ? z.enum(field.choices) : z.string());
+  if (field.kind === "list")
+    return z.array("choices" in field ? z.enum(field.choices) : z.string());
   return scalars[field.kind];
 }
 

@@ -1,5 +1,5 @@
-// Reads the settings file of a repository for an app that does not exist yet, with the code that builds use, and says of each
-// setting whether a build would take it.
+// Reads the settings file of a repository for an app that does not exist yet, with the code that
+// builds use, and says of each setting whether a build would take it.
 import { Fault } from "#lib/fault.ts";
 import { readFiles, type FileSettings } from "./file-settings.ts";
 import { resolveFiles } from "./settings.ts";
@@ -16,7 +16,10 @@ export type CheckedSetting = {
 export type CheckedToml = {
   readonly settings: readonly CheckedSetting[];
   readonly warnings: readonly string[];
-  /** Why a build would refuse the file as a whole, or how its settings contradict each other; null: neither. */
+  /**
+   * Why a build would refuse the file as a whole, or how its settings contradict each other; null:
+   * neither.
+   */
   readonly problem: string | null;
 };
 
@@ -29,7 +32,14 @@ export function checkToml(
   if (!read.ok) return { settings: [], warnings: [], problem: read.problem };
   const { files, warnings } = read.value;
   const resolved = (some: FileSettings, isComplete: boolean) =>
-    tried(() => resolveFiles({ body: "name" in some ? {} : { name: "app" }, files: some, isComplete, providers }));
+    tried(() =>
+      resolveFiles({
+        body: "name" in some ? {} : { name: "app" },
+        files: some,
+        isComplete,
+        providers,
+      }),
+    );
   const settings = Object.entries(files).map(([name, file]) => {
     const one = resolved(withWhatItNeeds(name, files), false);
     return { name, value: file.value, problem: one.ok ? null : one.problem };
@@ -46,7 +56,9 @@ function withWhatItNeeds(name: string, files: FileSettings): FileSettings {
   return Object.fromEntries(Object.entries(files).filter(([one]) => names.includes(one)));
 }
 
-type Tried<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string };
+type Tried<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string };
 
 function tried<T>(work: () => T): Tried<T> {
   try {

@@ -1,4 +1,5 @@
-// The dependency tables of an app's TOML file: packages with versions, or files of the repository that list them.
+// The dependency tables of an app's TOML file: packages with versions, or files of the repository
+// that list them.
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { refused } from "./refusal.ts";
@@ -14,16 +15,28 @@ const groupForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$/;
 const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
 
 /**
- * Reads one table name → version. Keeps versions as written; a number becomes its text, with a warning. Throws
- * `Fault("invalid")`.
+ * Reads one table name → version. Keeps versions as written; a number becomes its text, with a
+ * warning. Throws `Fault("invalid")`.
  */
-export function readPackages(path: string, value: unknown): { packages: PackageVersions; warnings: string[] } {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Date) {
+export function readPackages(
+  path: string,
+  value: unknown,
+): { packages: PackageVersions; warnings: string[] } {
+  if (
+    typeof value !== "object" ||
+    value === null ||
+    Array.isArray(value) ||
+    value instanceof Date
+  ) {
     throw refused({ field: path, given: value, allowed: 'a table of the form name = "version"' });
   }
   const entries = Object.entries(value);
   if (entries.length > packagesMax) {
-    throw refused({ field: path, given: `${entries.length} packages`, allowed: `at most ${packagesMax} packages` });
+    throw refused({
+      field: path,
+      given: `${entries.length} packages`,
+      allowed: `at most ${packagesMax} packages`,
+    });
   }
   const warnings: string[] = [];
   const packages = entries.map(([name, version]: [string, unknown]): [string, string] => {
@@ -37,8 +50,16 @@ export function readPackages(path: string, value: unknown): { packages: PackageV
       );
       return [name, String(version)];
     }
-    if (typeof version !== "string" || !/^[^\x00-\x1f\x7f]{0,500}$/.test(version) || !version.isWellFormed()) {
-      throw refused({ field, given: version, allowed: 'a version such as "1.2.3", ">=1.2" or "latest"' });
+    if (
+      typeof version !== "string" ||
+      !/^[^\x00-\x1f\x7f]{0,500}$/.test(version) ||
+      !version.isWellFormed()
+    ) {
+      throw refused({
+        field,
+        given: version,
+        allowed: 'a version such as "1.2.3", ">=1.2" or "latest"',
+      });
     }
     return [name, version];
   });
@@ -49,12 +70,20 @@ export function readPackages(path: string, value: unknown): { packages: PackageV
 export function readGroups(path: string, value: unknown): readonly string[] {
   const isName = (one: unknown): one is string => typeof one === "string" && groupForm.test(one);
   if (Array.isArray(value) && value.length <= groupsMax && value.every(isName)) return value;
-  throw refused({ field: path, given: value, allowed: `a list of at most ${groupsMax} names, such as ["gpu"]` });
+  throw refused({
+    field: path,
+    given: value,
+    allowed: `a list of at most ${groupsMax} names, such as ["gpu"]`,
+  });
 }
 
-/** Reads the path of a file that lists packages. Throws `Fault("invalid")` when it leaves the repository. */
+/**
+ * Reads the path of a file that lists packages. Throws `Fault("invalid")` when it leaves the
+ * repository.
+ */
 export function readPath(path: string, value: unknown): string {
   const { form, allowed } = appFields.dockerfilePath;
-  if (typeof value === "string" && value !== "" && value.isWellFormed() && form.test(value)) return value;
+  if (typeof value === "string" && value !== "" && value.isWellFormed() && form.test(value))
+    return value;
   throw refused({ field: path, given: value, allowed });
 }

@@ -1,11 +1,18 @@
-// Converts an app's TOML file (format: the tables below `cerebrium`, and below `slipway` what only this platform has) into values
-// for the table of fields, commands and dependencies. It only locates values; `settings.ts` checks them.
+// Converts an app's TOML file (format: the tables below `cerebrium`, and below `slipway` what only
+// this platform has) into values for the table of fields, commands and dependencies. It only
+// locates values; `settings.ts` checks them.
 import { parse } from "smol-toml";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { tomlProblem } from "#lib/operator-file.ts";
-import { readGroups, readPackages, readPath, type PackageKind, packageKinds } from "./toml-dependencies.ts";
+import {
+  readGroups,
+  readPackages,
+  readPath,
+  type PackageKind,
+  packageKinds,
+} from "./toml-dependencies.ts";
 import { refused, suggestion } from "./refusal.ts";
 
 type Table = Readonly<Record<string, unknown>>;
@@ -42,8 +49,15 @@ const commandsByPath = new Map<string, CommandKind>([
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
 /** Beside `cerebrium`: what other platforms with this format do not have. */
 const ownTable = "slipway";
-const withKeys = [...fieldsByPath.keys(), ...commandsByPath.keys(), "dependencies.pip", "runtime.cortex.any"];
-const tables = [...new Set(withKeys.flatMap((path) => tablesOf(path)))].filter((path) => path !== ownTable);
+const withKeys = [
+  ...fieldsByPath.keys(),
+  ...commandsByPath.keys(),
+  "dependencies.pip",
+  "runtime.cortex.any",
+];
+const tables = [...new Set(withKeys.flatMap((path) => tablesOf(path)))].filter(
+  (path) => path !== ownTable,
+);
 const knownPaths = [
   ...tables,
   ...fieldsByPath.keys(),
@@ -59,7 +73,10 @@ function tablesOf(path: string): string[] {
   return parts.map((_, index) => parts.slice(0, index + 1).join("."));
 }
 
-/** Parses `text`. Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
+/**
+ * Parses `text`. Throws `Fault("invalid")` for invalid TOML and for content that cannot be a
+ * settings file.
+ */
 export function readTomlFile(file: string, text: string): TomlSettings {
   const reader = new Reader(file);
   reader.readRoot(parseToml(file, text));
@@ -71,7 +88,10 @@ const lengthMax = 100_000;
 
 function parseToml(file: string, text: string): Table {
   if (text.length > lengthMax) {
-    throw new Fault("invalid", `${file} has ${text.length} characters, but must have at most ${lengthMax}.`);
+    throw new Fault(
+      "invalid",
+      `${file} has ${text.length} characters, but must have at most ${lengthMax}.`,
+    );
   }
   try {
     return parse(text, { maxDepth: 100 });
@@ -97,7 +117,8 @@ class Reader {
   }
 
   get settings(): TomlSettings {
-    const more = this.#unsaid === 0 ? [] : [`${this.#file} has ${this.#unsaid} more keys without effect.`];
+    const more =
+      this.#unsaid === 0 ? [] : [`${this.#file} has ${this.#unsaid} more keys without effect.`];
     return {
       file: this.#file,
       values: this.#values,
@@ -113,13 +134,17 @@ class Reader {
     for (const [key, value] of Object.entries(root)) {
       if (key === "cerebrium") this.#readTable("", this.#table(key, value));
       else if (key === ownTable) this.#readTable(key, this.#table(key, value));
-      else this.#warn(`${oneLine(key)} in ${this.#file} is ignored: settings must be below the table cerebrium.`);
+      else
+        this.#warn(
+          `${oneLine(key)} in ${this.#file} is ignored: settings must be below the table cerebrium.`,
+        );
     }
     this.#refuseTwoForms();
   }
 
   #readTable(prefix: string, table: Table): void {
-    for (const [key, value] of Object.entries(table)) this.#readPlace(prefix === "" ? key : `${prefix}.${key}`, value);
+    for (const [key, value] of Object.entries(table))
+      this.#readPlace(prefix === "" ? key : `${prefix}.${key}`, value);
   }
 
   #readPlace(path: string, value: unknown): void {
@@ -130,7 +155,8 @@ class Reader {
     else if (command !== undefined) this.#commands[command] = this.#readCommands(path, value);
     else if (kind !== undefined) this.#readPackages(kind, path, value);
     else if (path === "dependencies.paths") this.#readPaths(path, value);
-    else if (path === "dependencies.groups") this.#groups = readGroups(`${path} in ${this.#file}`, value);
+    else if (path === "dependencies.groups")
+      this.#groups = readGroups(`${path} in ${this.#file}`, value);
     else if (tables.includes(path)) this.#enter(path, value);
     else if (path === "runtime.deepgram" || path === "runtime.rime") throw this.#noPartner(path);
     else if (!ignoredPaths.has(path)) this.#warnUnknown(path);
@@ -138,7 +164,8 @@ class Reader {
 
   #enter(path: string, value: unknown): void {
     if (path === "runtime.custom") this.#values.set("runtime", "custom");
-    if (path === "runtime.cortex" && !this.#values.has("runtime")) this.#values.set("runtime", "cortex");
+    if (path === "runtime.cortex" && !this.#values.has("runtime"))
+      this.#values.set("runtime", "cortex");
     this.#readTable(path, this.#table(path, value));
   }
 
@@ -161,7 +188,11 @@ class Reader {
     const isFine = (line: unknown): line is string =>
       typeof line === "string" && line.isWellFormed() && !line.includes("\0");
     if (!Array.isArray(list) || list.length > 1000 || !list.every(isFine)) {
-      throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a list of at most 1000 strings" });
+      throw refused({
+        field: `${path} in ${this.#file}`,
+        given: value,
+        allowed: "a list of at most 1000 strings",
+      });
     }
     return list.filter((line) => line.trim() !== "");
   }
@@ -178,7 +209,12 @@ class Reader {
   }
 
   #table(path: string, value: unknown): Table {
-    if (typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)) {
+    if (
+      typeof value === "object" &&
+      value !== null &&
+      !Array.isArray(value) &&
+      !(value instanceof Date)
+    ) {
       return value as Table;
     }
     throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a table" });
@@ -198,11 +234,16 @@ class Reader {
     const name = path.slice(path.lastIndexOf(".") + 1);
     const usual = path.startsWith(`${ownTable}.`) ? path.slice(ownTable.length + 1) : "";
     if (knownPaths.includes(usual)) {
-      return this.#warn(`${path} in ${this.#file} has no effect; the table is called [cerebrium.${usual}].`);
+      return this.#warn(
+        `${path} in ${this.#file} has no effect; the table is called [cerebrium.${usual}].`,
+      );
     }
     // Also by the name that the API has for it.
-    const sameName = pathsByField.get(name.toLowerCase()) ?? knownPaths.find((known) => known.endsWith(`.${name}`));
-    const hint = sameName === undefined ? suggestion(path, knownPaths) : `; did you mean ${sameName}?`;
+    const sameName =
+      pathsByField.get(name.toLowerCase()) ??
+      knownPaths.find((known) => known.endsWith(`.${name}`));
+    const hint =
+      sameName === undefined ? suggestion(path, knownPaths) : `; did you mean ${sameName}?`;
     this.#warn(`${oneLine(path)} in ${this.#file} is unknown and has no effect${hint || "."}`);
   }
 

@@ -1,4 +1,5 @@
-// Deployments by upload: the app, which is created with the first one, and a build that waits for its files, in one transaction.
+// Deployments by upload: the app, which is created with the first one, and a build that waits for
+// its files, in one transaction.
 import { createHash, randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Permission } from "@slipway/contract/words.ts";
@@ -39,7 +40,9 @@ type Deployment = {
   };
 };
 type ToBuild = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
-type Options = Omit<AppsOptions, "builds" | "gitHosts"> & { readonly builds: Pick<BuildReceiver, "receiveUpload"> };
+type Options = Omit<AppsOptions, "builds" | "gitHosts"> & {
+  readonly builds: Pick<BuildReceiver, "receiveUpload">;
+};
 
 /** Starts deployments. */
 export class UploadDeployments {
@@ -53,13 +56,19 @@ export class UploadDeployments {
   check(body: unknown): CheckedUpload {
     const request = readUploadRequest(body);
     const { providers, whyNever } = this.#options;
-    const resolved = resolveSettings({ body: request.fields, configToml: request.configToml, providers });
+    const resolved = resolveSettings({
+      body: request.fields,
+      configToml: request.configToml,
+      providers,
+    });
     const refusal = whyNever(givenHardware(resolved), "creator");
     if (refusal !== null) throw new Fault("invalid", refusal);
     return { request, name: resolved.settings.name };
   }
 
-  /** Throws `Fault("conflict")` when an app of that name was deployed, which files must not replace. */
+  /**
+   * Throws `Fault("conflict")` when an app of that name was deployed, which files must not replace.
+   */
   async requireForFiles(projectId: ProjectId, name: string): Promise<void> {
     const { db } = this.#options;
     const appId = await store.findApp(db, projectId, name);
@@ -74,15 +83,28 @@ export class UploadDeployments {
     const key = new Secret(randomBytes(32).toString("base64url"));
     return await db.transaction().execute(async (tx) => {
       const existing = await store.findApp(tx, projectId, checked.name);
-      const app = existing === undefined ? await this.#create(tx, given) : await this.#update(tx, given, existing);
+      const app =
+        existing === undefined
+          ? await this.#create(tx, given)
+          : await this.#update(tx, given, existing);
       const build = { projectId, ...app, by: by.actor, keyHash: hashOfUploadKey(key.reveal()) };
       const { buildId, status, uploadId } = await builds.receiveUpload(tx, build);
       await given.fileRun?.add(tx, { projectId, appId: app.appId, buildId });
-      return { appId: shownAppId(app.appId), appName: checked.name, buildId, status, uploadId, key };
+      return {
+        appId: shownAppId(app.appId),
+        appName: checked.name,
+        buildId,
+        status,
+        uploadId,
+        key,
+      };
     });
   }
 
-  async #create(tx: Tx, { projectId, checked: { request, name }, by, fileRun }: Deployment): Promise<ToBuild> {
+  async #create(
+    tx: Tx,
+    { projectId, checked: { request, name }, by, fileRun }: Deployment,
+  ): Promise<ToBuild> {
     const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
     const { fields, configToml } = request;
     const isNew = await store.insertApp(tx, {
@@ -94,13 +116,27 @@ export class UploadDeployments {
       docker_auth_sealed: this.#seal(appId, request) ?? null,
       runs_files: fileRun !== undefined,
     });
-    if (!isNew) throw new Fault("conflict", `Another request created the app "${name}" just now; send this one again.`);
-    await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: requestChanges(request) });
+    if (!isNew)
+      throw new Fault(
+        "conflict",
+        `Another request created the app "${name}" just now; send this one again.`,
+      );
+    await recordOfApp(tx, {
+      projectId,
+      appId,
+      name,
+      action: "app.create",
+      by,
+      changes: requestChanges(request),
+    });
     await notify(tx, "apps", appId);
     return { appId, cause: "create", request: { ...fields, name }, configToml };
   }
 
-  /** What the API has set and the deployment leaves out stays. The files of an app with a repository are only this build's. */
+  /**
+   * What the API has set and the deployment leaves out stays. The files of an app with a repository
+   * are only this build's.
+   */
   async #update(tx: Tx, given: Deployment, appId: AppId): Promise<ToBuild> {
     const { projectId, checked, by, requires, fileRun } = given;
     requires("builds.create");
@@ -125,11 +161,16 @@ export class UploadDeployments {
   }
 
   #seal(appId: AppId, { dockerAuth }: CreateRequest): string | undefined {
-    return dockerAuth === null ? undefined : this.#options.sealer.seal(dockerAuth.reveal(), dockerAuthContext(appId));
+    return dockerAuth === null
+      ? undefined
+      : this.#options.sealer.seal(dockerAuth.reveal(), dockerAuthContext(appId));
   }
 }
 
-function refuseDeployed({ name, runs_files: runsFiles }: Pick<store.AppRow, "name" | "runs_files">): void {
+function refuseDeployed({
+  name,
+  runs_files: runsFiles,
+}: Pick<store.AppRow, "name" | "runs_files">): void {
   if (runsFiles) return;
   throw new Fault(
     "conflict",

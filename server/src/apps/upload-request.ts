@@ -1,4 +1,5 @@
-// Reads the body of a deployment by upload: what an app's settings are set to, apart from what its TOML file says anyway.
+// Reads the body of a deployment by upload: what an app's settings are set to, apart from what its
+// TOML file says anyway.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";
@@ -17,20 +18,31 @@ const repositoryFields = ["gitRepo", "gitBranch", "gitPath", "gitAutoDeploy"];
 /** Throws `Fault("malformed" | "invalid" | "not_usable")`. */
 export function readUploadRequest(body: unknown): CreateRequest {
   if (!isObject(body)) {
-    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`);
+    throw new Fault(
+      "malformed",
+      `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`,
+    );
   }
   const given = withoutNulls(body);
   refuseOthers(given);
-  const own = Object.fromEntries(Object.entries(given).filter(([name]) => Object.hasOwn(uploadOnly, name)));
+  const own = Object.fromEntries(
+    Object.entries(given).filter(([name]) => Object.hasOwn(uploadOnly, name)),
+  );
   for (const [name, value] of Object.entries(own)) check(name, value);
-  const rest = Object.fromEntries(Object.entries(given).filter(([name]) => !Object.hasOwn(uploadOnly, name)));
+  const rest = Object.fromEntries(
+    Object.entries(given).filter(([name]) => !Object.hasOwn(uploadOnly, name)),
+  );
   const { cerebrium_toml: text } = own;
   if (text !== undefined && rest["config_toml"] !== undefined) {
-    throw new Fault("invalid", "cerebrium_toml and config_toml are both given, but mean the same: leave one out.");
+    throw new Fault(
+      "invalid",
+      "cerebrium_toml and config_toml are both given, but mean the same: leave one out.",
+    );
   }
   const request = readCreateRequest(text === undefined ? rest : { ...rest, config_toml: text });
   const { files } = readFiles({ configToml: request.configToml });
-  for (const name of ["shellCommands", "preBuildCommands"] as const) checkCommands(name, own[name], files);
+  for (const name of ["shellCommands", "preBuildCommands"] as const)
+    checkCommands(name, own[name], files);
   const fields = Object.entries(request.fields).filter(
     ([name, value]) => name === "name" || !isSaid(name, value, files),
   );
@@ -40,8 +52,12 @@ export function readUploadRequest(body: unknown): CreateRequest {
 function refuseOthers(given: Readonly<Record<string, unknown>>): void {
   const partner = partnerFields.find((name) => given[name] !== undefined);
   if (partner !== undefined || partners.includes(String(given["runtime"]))) {
-    const what = partner === undefined ? `runtime is ${shown(given["runtime"])}` : `${partner} is given`;
-    throw new Fault("not_usable", `${what}, but services of partners are not part of this platform.`);
+    const what =
+      partner === undefined ? `runtime is ${shown(given["runtime"])}` : `${partner} is given`;
+    throw new Fault(
+      "not_usable",
+      `${what}, but services of partners are not part of this platform.`,
+    );
   }
   const repository = repositoryFields.find((name) => given[name] !== undefined);
   if (repository === undefined) return;
@@ -53,10 +69,15 @@ function refuseOthers(given: Readonly<Record<string, unknown>>): void {
 
 function check(name: string, given: unknown): void {
   const field: Field = uploadOnly[name as keyof typeof uploadOnly];
-  if (!fieldSchema(field).safeParse(given).success) throw refused({ field: name, given, allowed: allowedText(field) });
+  if (!fieldSchema(field).safeParse(given).success)
+    throw refused({ field: name, given, allowed: allowedText(field) });
 }
 
-function checkCommands(name: "shellCommands" | "preBuildCommands", given: unknown, files: FileSettings): void {
+function checkCommands(
+  name: "shellCommands" | "preBuildCommands",
+  given: unknown,
+  files: FileSettings,
+): void {
   const said = files[name]?.value ?? [];
   if (given === undefined || isDeepStrictEqual(given, said)) return;
   const key = name === "shellCommands" ? "shell_commands" : "pre_build_commands";
@@ -66,7 +87,10 @@ function checkCommands(name: "shellCommands" | "preBuildCommands", given: unknow
   );
 }
 
-/** Clients send each value of the file as a field too, and some defaults always: what the API has set would never count. */
+/**
+ * Clients send each value of the file as a field too, and some defaults always: what the API has
+ * set would never count.
+ */
 function isSaid(name: string, given: unknown, files: FileSettings): boolean {
   const said = files[name]?.value ?? appFields[name as FieldName].default;
   return said !== null && isDeepStrictEqual(asTexts(given), asTexts(said));

@@ -47,7 +47,15 @@ export function useCases(options: {
   /** Called after the commit when a build was cancelled. */
   readonly onCancelled?: () => void;
 }) {
-  const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
+  const {
+    db,
+    sealer,
+    receiver,
+    providers,
+    personChanged,
+    onDeleted = () => undefined,
+    clock = systemClock,
+  } = options;
   const {
     whyNever = () => null,
     gitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] },
@@ -59,7 +67,15 @@ export function useCases(options: {
     apps: new Apps({ db, sealer, builds: receiver, providers, whyNever, gitHosts }),
     uploadDeployments: new UploadDeployments({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
-    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, gitHosts, refreshRoute }),
+    settingsChanges: new SettingsChanges({
+      db,
+      sealer,
+      builds: receiver,
+      providers,
+      whyNever,
+      gitHosts,
+      refreshRoute,
+    }),
     builds: new Builds({ db, receiver, onCancelled }),
     releases: new Releases({ db, builds: receiver, isThere }),
     rollOuts: new RollOuts({ db, clock }),
@@ -72,11 +88,16 @@ export function useCases(options: {
       ownedMax: options.projectsPerPerson,
     }),
     /** Records what happened to a replica, which is in no transaction: no row changes with it. */
-    recordOfReplica: (entry: Omit<AuditEntry, "resource"> & { readonly replicaId: ReplicaId }): Promise<void> => {
+    recordOfReplica: (
+      entry: Omit<AuditEntry, "resource"> & { readonly replicaId: ReplicaId },
+    ): Promise<void> => {
       const { replicaId, ...rest } = entry;
       return record(db, { ...rest, resource: { type: "replica", id: replicaId } });
     },
-    /** Records an attempt that was refused or failed; not in the transaction of a change, since there is none. */
+    /**
+     * Records an attempt that was refused or failed; not in the transaction of a change, since
+     * there is none.
+     */
     recordFailure: (attempt: Omit<AuditEntry, "outcome">): Promise<void> =>
       record(db, { ...attempt, outcome: "failure" }),
   };

@@ -1,4 +1,5 @@
-// The audit log for readers: pages of a project's entries, newest first, back to the end of their retention.
+// The audit log for readers: pages of a project's entries, newest first, back to the end of their
+// retention.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
@@ -9,7 +10,11 @@ import { listEntries, type AuditRow, type EntryCursor, type AuditOutcome } from 
 import { windowOf } from "./audit-window.ts";
 import type { Instant } from "./instant.ts";
 
-export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
+export type AuditLogOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly retentionOf: RetentionOf;
+};
 
 /** The query that a token is bound to: everything except the page size. */
 export type AuditScope = {
@@ -42,15 +47,31 @@ export class AuditLog {
     return this.#options.retentionOf(projectId);
   }
 
-  /** Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after `to` and for a token of another query. */
+  /**
+   * Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after
+   * `to` and for a token of another query.
+   */
   async page(wanted: PageWanted): Promise<Page<AuditRow>> {
     const { db, clock } = this.#options;
     const { projectId, action, actorId, outcome, limit, nextToken } = wanted;
-    const window = windowOf(wanted, { nowMs: clock.now(), retentionDays: this.retentionDays(projectId) });
+    const window = windowOf(wanted, {
+      nowMs: clock.now(),
+      retentionDays: this.retentionDays(projectId),
+    });
     const before = auditTokens.read(queryOf(wanted), nextToken);
     if (window === null) return { items: [], nextToken: null };
-    const rows = await listEntries(db, { projectId, ...window, action, actorId, outcome, before, limit: limit + 1 });
-    return pageOf(rows, limit, (last) => auditToken(wanted, { atMicros: last.at_micros, id: last.id }));
+    const rows = await listEntries(db, {
+      projectId,
+      ...window,
+      action,
+      actorId,
+      outcome,
+      before,
+      limit: limit + 1,
+    });
+    return pageOf(rows, limit, (last) =>
+      auditToken(wanted, { atMicros: last.at_micros, id: last.id }),
+    );
   }
 
   /** The log belongs to the project's owner, so it records that the operator read it. */

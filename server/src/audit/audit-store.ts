@@ -1,4 +1,5 @@
-// Rows of the audit log: inserted and read in pages. They never change; chain-store.ts removes old ones.
+// Rows of the audit log: inserted and read in pages. They never change; chain-store.ts removes old
+// ones.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
@@ -14,7 +15,8 @@ export type AuditOutcome = "success" | "failure";
 export type EntryCursor = { readonly atMicros: number; readonly id: number };
 
 /**
- * Which entries to read; absent conditions do not filter. Times: `from` is included, `to` is not. `before` itself is left out.
+ * Which entries to read; absent conditions do not filter. Times: `from` is included, `to` is not.
+ * `before` itself is left out.
  */
 export type AuditQuery = {
   readonly projectId: ProjectId;
@@ -35,12 +37,17 @@ export async function insertEntry(tx: Db, row: Insertable<Tables["audit_log"]>):
     .execute();
 }
 
-/** Newest first by time and id, so that pages neither repeat nor skip rows while new ones arrive. */
+/**
+ * Newest first by time and id, so that pages neither repeat nor skip rows while new ones arrive.
+ */
 export async function listEntries(db: Db, query: AuditQuery): Promise<AuditRow[]> {
   return (await entriesQuery(query).execute(db)).rows;
 }
 
-/** The statement of `listEntries`; a test checks its plan. Uses the four indexes that end in `at, id`. */
+/**
+ * The statement of `listEntries`; a test checks its plan. Uses the four indexes that end in `at,
+ * id`.
+ */
 export function entriesQuery(query: AuditQuery): RawBuilder<AuditRow> {
   const { outcome, limit } = query;
   const parts = outcome
@@ -60,13 +67,21 @@ function partOf(query: AuditQuery, outcome: AuditOutcome): RawBuilder<unknown> {
 }
 
 /** The conditions for entries of one outcome that match a query, in the form of the indexes. */
-export function conditionsOf(query: Omit<AuditQuery, "limit">, outcome: AuditOutcome): RawBuilder<unknown> {
+export function conditionsOf(
+  query: Omit<AuditQuery, "limit">,
+  outcome: AuditOutcome,
+): RawBuilder<unknown> {
   const { projectId, fromMicros, toMicros, action, actorId, before } = query;
   const conditions = [sql`project_id = ${projectId}`, sql`outcome = ${sql.lit(outcome)}`];
   if (action) conditions.push(sql`action = ${action}`);
   if (actorId) conditions.push(sql`actor_id = ${actorId}`);
-  if (typeof fromMicros === "number") conditions.push(sql`at >= ${timeOfMicros(fromMicros)}::timestamptz`);
-  if (typeof toMicros === "number") conditions.push(sql`at < ${timeOfMicros(toMicros)}::timestamptz`);
-  if (before) conditions.push(sql`(at, id) < (${timeOfMicros(before.atMicros)}::timestamptz, ${before.id}::bigint)`);
+  if (typeof fromMicros === "number")
+    conditions.push(sql`at >= ${timeOfMicros(fromMicros)}::timestamptz`);
+  if (typeof toMicros === "number")
+    conditions.push(sql`at < ${timeOfMicros(toMicros)}::timestamptz`);
+  if (before)
+    conditions.push(
+      sql`(at, id) < (${timeOfMicros(before.atMicros)}::timestamptz, ${before.id}::bigint)`,
+    );
   return sql.join(conditions, sql` and `);
 }

@@ -12,8 +12,14 @@ const day = (days: number) => instantOfMs(nowMs + days * dayMs);
 const microsOf = (days: number): number => (nowMs + days * dayMs) * 1_000;
 
 test("reads what was asked for, but no further back than entries are kept", () => {
-  assert.deepEqual(windowOf({ from: null, to: null }, at), { fromMicros: microsOf(-10), toMicros: null });
-  assert.deepEqual(windowOf({ from: day(-99), to: null }, at), { fromMicros: microsOf(-10), toMicros: null });
+  assert.deepEqual(windowOf({ from: null, to: null }, at), {
+    fromMicros: microsOf(-10),
+    toMicros: null,
+  });
+  assert.deepEqual(windowOf({ from: day(-99), to: null }, at), {
+    fromMicros: microsOf(-10),
+    toMicros: null,
+  });
   assert.deepEqual(windowOf({ from: day(-3), to: day(-1) }, at), {
     fromMicros: microsOf(-3),
     toMicros: microsOf(-1),
@@ -30,7 +36,11 @@ test("refuses from after to, however little, and after now where to is left out"
   const to = readInstant("2026-06-29T00:00:00.0000001Z");
   const from = readInstant("2026-06-29T00:00:00.00000011Z");
   assert.throws(() => windowOf({ from, to }, at), isRefused);
-  assert.throws(() => windowOf({ from: day(-98), to: day(-99) }, at), isRefused, "also outside of what is kept");
+  assert.throws(
+    () => windowOf({ from: day(-98), to: day(-99) }, at),
+    isRefused,
+    "also outside of what is kept",
+  );
 });
 
 test("takes times that no entry can have", () => {

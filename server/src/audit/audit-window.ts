@@ -1,4 +1,5 @@
-// Computes the part of the audit log that a query reads: the requested times, limited by retention. Pure.
+// Computes the part of the audit log that a query reads: the requested times, limited by retention.
+// Pure.
 import { Fault } from "#lib/fault.ts";
 import { instantOfMs, isAfter, microsFrom, type Instant } from "./instant.ts";
 
@@ -8,8 +9,8 @@ export type AuditWindow = { readonly fromMicros: number; readonly toMicros: numb
 const dayMs = 86_400_000;
 
 /**
- * The window of a query at a given time; null: it must be empty. Throws `Fault("invalid")` when `from` is after `to`, which
- * defaults to the present.
+ * The window of a query at a given time; null: it must be empty. Throws `Fault("invalid")` when
+ * `from` is after `to`, which defaults to the present.
  */
 export function windowOf(
   wanted: { readonly from: Instant | null; readonly to: Instant | null },
@@ -18,12 +19,16 @@ export function windowOf(
   const { from, to } = wanted;
   const now = instantOfMs(at.nowMs);
   if (from !== null && isAfter(from, to ?? now)) {
-    throw new Fault("invalid", `from is after to${to === null ? ", which is now when it is left out" : ""}.`);
+    throw new Fault(
+      "invalid",
+      `from is after to${to === null ? ", which is now when it is left out" : ""}.`,
+    );
   }
   const begin = instantOfMs(at.nowMs - at.retentionDays * dayMs);
   const start = from !== null && isAfter(from, begin) ? from : begin;
   if (to !== null && !isAfter(to, start)) return null;
-  // Entries carry the database's time, whose clock may be slightly ahead: without `to`, nothing is cut off.
+  // Entries carry the database's time, whose clock may be slightly ahead: without `to`, nothing is
+  // cut off.
   return { fromMicros: numberOf(start), toMicros: to === null ? null : numberOf(to) };
 }
 

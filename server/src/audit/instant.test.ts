@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAfter, microsFrom, readInstant, timeOfMicros } from "./instant.ts";
 
-const micros = (text: string): bigint => microsFrom(readInstant(text) ?? assert.fail(`${text} is a time`));
+const micros = (text: string): bigint =>
+  microsFrom(readInstant(text) ?? assert.fail(`${text} is a time`));
 
 test("every form that RFC 3339 has of one time is that time", () => {
   const expected = BigInt(Date.UTC(2026, 0, 31, 12)) * 1_000n;
@@ -31,19 +32,32 @@ test("every form that RFC 3339 has of one time is that time", () => {
 });
 
 test("what is finer than a microsecond is kept apart when times are compared, and ends at the next microsecond", () => {
-  const [one, other] = ["2026-01-01T00:00:00.0000005Z", "2026-01-01T00:00:00.00000051Z"].map(readInstant);
+  const [one, other] = ["2026-01-01T00:00:00.0000005Z", "2026-01-01T00:00:00.00000051Z"].map(
+    readInstant,
+  );
   assert.ok(one && other);
-  assert.deepEqual([isAfter(other, one), isAfter(one, other), isAfter(one, one)], [true, false, false]);
+  assert.deepEqual(
+    [isAfter(other, one), isAfter(one, other), isAfter(one, one)],
+    [true, false, false],
+  );
   assert.equal(microsFrom(one), micros("2026-01-01T00:00:00.000001Z"));
   assert.deepEqual(readInstant("2026-01-01T00:00:00.00000050Z"), one);
 });
 
 test("a leap second is the beginning of the second after it, where there can be one", () => {
   const after = micros("2017-01-01T00:00:00Z");
-  for (const text of ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.75Z", "2016-12-31T15:59:60-08:00"]) {
+  for (const text of [
+    "2016-12-31T23:59:60Z",
+    "2016-12-31T23:59:60.75Z",
+    "2016-12-31T15:59:60-08:00",
+  ]) {
     assert.equal(micros(text), after, text);
   }
-  for (const text of ["2016-12-30T23:59:60Z", "2016-12-31T23:58:60Z", "2016-12-31T23:59:60+01:00"]) {
+  for (const text of [
+    "2016-12-30T23:59:60Z",
+    "2016-12-31T23:58:60Z",
+    "2016-12-31T23:59:60+01:00",
+  ]) {
     assert.equal(readInstant(text), null, text);
   }
 });

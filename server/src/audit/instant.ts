@@ -1,28 +1,35 @@
-// Parses all forms of RFC 3339 times, exact to any number of digits, and formats times of the database, which are exact to the
-// microsecond. Pure.
-
-/** A point in time. `rest`: the digits of the second after its microseconds, without trailing zeros. */
-export type Instant = { readonly micros: bigint; readonly rest: string };
-
-const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
+// Parses all forms of RFC 3339 times, exact to any number of digits, and formats times of the
+// database, which are exact to the microsecond. Pure.
 
 /**
- * Null: not a valid time. A leap second, valid only at the end of a month in UTC, counts as the start of the next second, since
- * computer clocks have none.
+ * A point in time. `rest`: the digits of the second after its microseconds, without trailing zeros.
+ */
+export type Instant = { readonly micros: bigint; readonly rest: string };
+
+const form =
+  /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
+
+/**
+ * Null: not a valid time. A leap second, valid only at the end of a month in UTC, counts as the
+ * start of the next second, since computer clocks have none.
  */
 export function readInstant(text: string): Instant | null {
   const found = form.exec(text);
   if (found === null) return null;
-  const [, date = "", hour = "", minute = "", second = "", fraction = "", sign = "+", ...offset] = found;
+  const [, date = "", hour = "", minute = "", second = "", fraction = "", sign = "+", ...offset] =
+    found;
   const [offsetHours, offsetMinutes] = offset.map((part) => Number(part ?? 0));
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
   if ((offsetHours ?? 0) > 23 || (offsetMinutes ?? 0) > 59) return null;
   const dayMs = Date.parse(`${date}T00:00:00Z`);
   if (Number.isNaN(dayMs) || new Date(dayMs).toISOString().slice(0, 10) !== date) return null;
-  const offsetMs = ((offsetHours ?? 0) * 60 + (offsetMinutes ?? 0)) * 60_000 * (sign === "-" ? -1 : 1);
-  const ms = dayMs + (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1_000 - offsetMs;
+  const offsetMs =
+    ((offsetHours ?? 0) * 60 + (offsetMinutes ?? 0)) * 60_000 * (sign === "-" ? -1 : 1);
+  const ms =
+    dayMs + (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1_000 - offsetMs;
   const micros = BigInt(ms) * 1_000n;
-  if (second !== "60") return { micros: micros + BigInt(fraction.slice(0, 6).padEnd(6, "0")), rest: restOf(fraction) };
+  if (second !== "60")
+    return { micros: micros + BigInt(fraction.slice(0, 6).padEnd(6, "0")), rest: restOf(fraction) };
   return isBeginOfMonth(ms) ? { micros, rest: "" } : null;
 }
 
@@ -31,7 +38,9 @@ export function isAfter(one: Instant, other: Instant): boolean {
   return one.micros === other.micros ? one.rest > other.rest : one.micros > other.micros;
 }
 
-/** The first microsecond that is not before the instant, for comparisons with times in microseconds. */
+/**
+ * The first microsecond that is not before the instant, for comparisons with times in microseconds.
+ */
 export function microsFrom({ micros, rest }: Instant): bigint {
   return rest === "" ? micros : micros + 1n;
 }

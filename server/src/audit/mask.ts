@@ -6,7 +6,13 @@ export type Change = { readonly old?: unknown; readonly new?: unknown };
 export type Changes = Readonly<Record<string, Change>>;
 
 /** Any JSON. */
-export type Kept = string | number | boolean | null | readonly Kept[] | { readonly [name: string]: Kept };
+export type Kept =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Kept[]
+  | { readonly [name: string]: Kept };
 
 const hidden = "[secret]";
 const tooLarge = "[too large]";
@@ -16,7 +22,9 @@ const entriesMax = 100;
 const depthMax = 6;
 const totalLengthMax = 32_000;
 
-/** Names of fields whose values are always secret; compared without case, dashes and underscores. */
+/**
+ * Names of fields whose values are always secret; compared without case, dashes and underscores.
+ */
 const secretFields = new Set(
   (
     "password passwordhash secret secrets token tokens accesstoken refreshtoken apikey authorization cookie " +
@@ -28,13 +36,16 @@ const secretFields = new Set(
 const secretEnd = /(password|secret|token|credentials?|private_?key|api_?key|sealed)$/i;
 
 /**
- * The changes with secrets replaced and everything cut to size. Fields that do not fit keep only their names, and names that do
- * not fit are counted: nothing is lost without a trace.
+ * The changes with secrets replaced and everything cut to size. Fields that do not fit keep only
+ * their names, and names that do not fit are counted: nothing is lost without a trace.
  */
 export function maskChanges(changes: Changes): Record<string, Kept> {
   const fields = Object.entries(changes);
-  // Built at once instead of by assignment: a field may be named like a property that every object has.
-  const masked = Object.fromEntries(fields.slice(0, entriesMax).map(([field, change]) => maskChange(field, change)));
+  // Built at once instead of by assignment: a field may be named like a property that every object
+  // has.
+  const masked = Object.fromEntries(
+    fields.slice(0, entriesMax).map(([field, change]) => maskChange(field, change)),
+  );
   const names = fields.slice(entriesMax).map(([field]) => cutText(field, 200));
   const all = { ...masked, ...Object.fromEntries(names.map((name) => [name, tooMany])) };
   if (JSON.stringify(all).length <= totalLengthMax) return all;
@@ -66,7 +77,8 @@ export function cutText(text: string, max: number = textLengthMax): string {
 
 function maskField(name: string, value: unknown, depth: number): Kept {
   if (value === null || value === undefined) return null;
-  if (secretFields.has(name.toLowerCase().replaceAll(/[-_]/g, "")) || secretEnd.test(name)) return hidden;
+  if (secretFields.has(name.toLowerCase().replaceAll(/[-_]/g, "")) || secretEnd.test(name))
+    return hidden;
   return maskValue(value, depth);
 }
 

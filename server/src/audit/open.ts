@@ -47,7 +47,10 @@ export async function openAudit(settings: AuditSettings, parts: Parts) {
 /** Concurrent receivers, each with one batch at a time. */
 const totalMax = 16;
 
-async function openForwarding({ auditForward }: AuditSettings, parts: Parts): Promise<ForwardingUseCases> {
+async function openForwarding(
+  { auditForward }: AuditSettings,
+  parts: Parts,
+): Promise<ForwardingUseCases> {
   const { db, sealer, notifications, instanceId, guard, log, lifecycle, clock } = parts;
   const common = { clock, userAgent: "Slipway", totalMax };
   const client = new OutwardClient({ ...common, guard });
@@ -63,7 +66,9 @@ async function openForwarding({ auditForward }: AuditSettings, parts: Parts): Pr
     clock,
     log,
     platform:
-      auditForward === null ? null : { url: auditForward.url.reveal(), key: auditForward.key, client: operators },
+      auditForward === null
+        ? null
+        : { url: auditForward.url.reveal(), key: auditForward.key, client: operators },
   });
   await forwarder.start();
   lifecycle.onClose("audit forwarding", async () => {

@@ -1,5 +1,5 @@
-// The only way into the audit log. Called within the transaction of the change it describes, so that both are committed or
-// neither; a refused or failed action is recorded on its own.
+// The only way into the audit log. Called within the transaction of the change it describes, so
+// that both are committed or neither; a refused or failed action is recorded on its own.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -7,10 +7,23 @@ import { toJson } from "#store/json.ts";
 import { insertEntry } from "./audit-store.ts";
 import { cutText, maskChanges, type Changes } from "./mask.ts";
 
-export type ActorType = "person" | "service_account" | "inference_token" | "operator" | "platform" | "anonymous";
+export type ActorType =
+  | "person"
+  | "service_account"
+  | "inference_token"
+  | "operator"
+  | "platform"
+  | "anonymous";
 
-/** The acting party. `id` is a person's or a token's id; null for the platform itself and for callers without a valid token. */
-export type Actor = { readonly type: ActorType; readonly id: string | null; readonly name: string | null };
+/**
+ * The acting party. `id` is a person's or a token's id; null for the platform itself and for
+ * callers without a valid token.
+ */
+export type Actor = {
+  readonly type: ActorType;
+  readonly id: string | null;
+  readonly name: string | null;
+};
 
 /** The known facts about the request that caused an action. */
 type RequestFacts = {
@@ -29,7 +42,10 @@ export const platformActor: Actor = { type: "platform", id: null, name: "platfor
 /** A caller without a valid token. */
 export const anonymousActor: Actor = { type: "anonymous", id: null, name: null };
 
-/** One action. Secrets in `changes` are masked here, but `reason` is kept as it is and must not contain any. */
+/**
+ * One action. Secrets in `changes` are masked here, but `reason` is kept as it is and must not
+ * contain any.
+ */
 export type AuditEntry = {
   /** Null if it belongs to no project. */
   readonly projectId: ProjectId | null;
@@ -45,7 +61,10 @@ export type AuditEntry = {
 const nameLengthMax = 300;
 const userAgentLengthMax = 500;
 
-/** Writes one row. `tx` is the transaction of the change, or the database itself for a refused action. */
+/**
+ * Writes one row. `tx` is the transaction of the change, or the database itself for a refused
+ * action.
+ */
 export async function record(tx: Db, entry: AuditEntry): Promise<void> {
   const { actor, request } = entry.by;
   const name = (text: string | null | undefined): string | null => cutOrNull(text, nameLengthMax);

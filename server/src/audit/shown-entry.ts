@@ -1,5 +1,5 @@
-// An audit log entry as readers get it: from the API, in an export and by forwarding. Every field is part of the entry's hash,
-// see export-format.ts.
+// An audit log entry as readers get it: from the API, in an export and by forwarding. Every field
+// is part of the entry's hash, see export-format.ts.
 import type { z } from "zod";
 import type { auditEntry } from "@slipway/contract/audit-routes.ts";
 import type { ActorType } from "./record.ts";
@@ -8,7 +8,9 @@ import type { JsonObject } from "./chain/canonical.ts";
 import { timeOfMicros } from "./instant.ts";
 
 /** Every field is always present; null if there is no value. */
-export type ShownEntry = Readonly<Omit<z.infer<typeof auditEntry>, "changes"> & { changes: JsonObject | null }>;
+export type ShownEntry = Readonly<
+  Omit<z.infer<typeof auditEntry>, "changes"> & { changes: JsonObject | null }
+>;
 
 /** A row as readers see it. */
 export function showEntry(row: AuditRow): ShownEntry {

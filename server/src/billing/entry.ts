@@ -2,12 +2,15 @@
 import { negative, type Money } from "#lib/money.ts";
 
 /**
- * promotions: what the platform has given away; coupon_credit: the credit it owes; receivable: what a project owes it;
- * revenue: what it has sold.
+ * promotions: what the platform has given away; coupon_credit: the credit it owes; receivable: what
+ * a project owes it; revenue: what it has sold.
  */
 export type Account = "promotions" | "coupon_credit" | "receivable" | "revenue";
 
-/** Debits are positive, credits negative. `applicationId` and `couponCode` are set only for movements by coupons, else null. */
+/**
+ * Debits are positive, credits negative. `applicationId` and `couponCode` are set only for
+ * movements by coupons, else null.
+ */
 export type LedgerEntry = {
   readonly account: Account;
   readonly applicationId: string | null;

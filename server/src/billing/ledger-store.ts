@@ -5,13 +5,26 @@ import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { Account, LedgerEntry } from "./entry.ts";
 
-/** Inserts a transaction; false when its reference exists. Waits for an uncommitted one with the same reference. */
-export async function insertTransaction(tx: Tx, row: Insertable<Tables["ledger_transactions"]>): Promise<boolean> {
-  return await insertNew(tx, "ledger_transactions", { ...row, created_at: sql<Date>`clock_timestamp()` });
+/**
+ * Inserts a transaction; false when its reference exists. Waits for an uncommitted one with the
+ * same reference.
+ */
+export async function insertTransaction(
+  tx: Tx,
+  row: Insertable<Tables["ledger_transactions"]>,
+): Promise<boolean> {
+  return await insertNew(tx, "ledger_transactions", {
+    ...row,
+    created_at: sql<Date>`clock_timestamp()`,
+  });
 }
 
 /** Inserts the entries of a transaction inserted in this database transaction. */
-export async function insertEntries(tx: Tx, transactionId: string, entries: readonly LedgerEntry[]): Promise<void> {
+export async function insertEntries(
+  tx: Tx,
+  transactionId: string,
+  entries: readonly LedgerEntry[],
+): Promise<void> {
   const rows = entries.map(({ account, applicationId, couponCode, amount }, number) => ({
     transaction_id: transactionId,
     number,

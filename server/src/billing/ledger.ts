@@ -1,5 +1,6 @@
-// The double-entry ledger: every movement of money is a transaction whose entries sum to zero. It is append-only; the
-// database refuses everything else, an unbalanced transaction, and a credit below zero.
+// The double-entry ledger: every movement of money is a transaction whose entries sum to zero. It
+// is append-only; the database refuses everything else, an unbalanced transaction, and a credit
+// below zero.
 import { randomUUID } from "node:crypto";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -28,7 +29,10 @@ export async function post(tx: Tx, posting: Posting): Promise<boolean> {
   assert(entries.length >= 2 && sum.micros === 0n, `the ledger transaction ${reference} balances`);
   const id = randomUUID();
   const { kind, projectId, period = null } = posting;
-  if (!(await insertTransaction(tx, { id, reference, kind, project_id: projectId, currency, period }))) return false;
+  if (
+    !(await insertTransaction(tx, { id, reference, kind, project_id: projectId, currency, period }))
+  )
+    return false;
   await insertEntries(tx, id, entries);
   return true;
 }

@@ -1,4 +1,5 @@
-// Opens billing: plans, which limit what projects may do, and, on the ledger, usage, coupons, statements and budgets.
+// Opens billing: plans, which limit what projects may do, and, on the ledger, usage, coupons,
+// statements and budgets.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute } from "#apps/routes.ts";
@@ -41,7 +42,10 @@ export type PlanSettings = {
   readonly callRecordsPerMinute: number;
 };
 
-export type BillingSettings = { readonly pricesFile: string | null; readonly meteringSeconds: number };
+export type BillingSettings = {
+  readonly pricesFile: string | null;
+  readonly meteringSeconds: number;
+};
 
 /** What the rest of the platform uses of plans and budgets. */
 export type OpenedPlans = {
@@ -71,7 +75,10 @@ const noticesAtOnceMax = 16;
 const turnsOfPosting = 10;
 
 /** Opens plans; they are loaded when this resolves. Throws `CannotStart` for an invalid file. */
-export async function openPlans(settings: PlanSettings, foundation: Foundation): Promise<OpenedPlans> {
+export async function openPlans(
+  settings: PlanSettings,
+  foundation: Foundation,
+): Promise<OpenedPlans> {
   const { db, notifications, lifecycle, log, clock } = foundation;
   const plans = plansOf(settings);
   await refuseUnknown(db, plans);
@@ -111,7 +118,8 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
     refusalOf: ({ projectId, appId }) => refusal(projectId, appId),
     logDaysOf: () => daysOf("logRetentionDays"),
     callDaysOf: () => daysOf("callRetentionDays"),
-    callRecordsOf: (projectId) => cache.planOf(projectId).callRecordsPerMinute ?? settings.callRecordsPerMinute,
+    callRecordsOf: (projectId) =>
+      cache.planOf(projectId).callRecordsPerMinute ?? settings.callRecordsPerMinute,
     receiverOver: (builds) => admittingReceiver(builds, { plans: useCases, refusal }),
   };
 }
@@ -126,7 +134,8 @@ type BillingParts = Foundation & {
 };
 
 /**
- * Opens the use cases for money and starts metering; its loops end with the platform. Throws `CannotStart` for invalid prices.
+ * Opens the use cases for money and starts metering; its loops end with the platform. Throws
+ * `CannotStart` for invalid prices.
  */
 export function openBilling(settings: BillingSettings, parts: BillingParts) {
   const { db, clock, log, lifecycle, plans, onStep } = parts;
@@ -136,7 +145,9 @@ export function openBilling(settings: BillingSettings, parts: BillingParts) {
   const prices =
     pricesFile === null
       ? builtInPrices
-      : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes));
+      : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) =>
+          readPrices(text, computeTypes),
+        );
   const meter = new Meter({
     db,
     clock,
@@ -159,7 +170,12 @@ export function openBilling(settings: BillingSettings, parts: BillingParts) {
 
 function openBudgets(parts: BillingParts) {
   const { db, lifecycle, log, clock, guard, mail } = parts;
-  const client = new OutwardClient({ guard, clock, userAgent: "Slipway", totalMax: noticesAtOnceMax });
+  const client = new OutwardClient({
+    guard,
+    clock,
+    userAgent: "Slipway",
+    totalMax: noticesAtOnceMax,
+  });
   const notices = budgetNotices({ db, client, mail, clock, log });
   const common = { db, clock, log, hasMail: mail !== null };
   const onStep = (): void => notices.nudge();
@@ -177,7 +193,9 @@ function openBudgets(parts: BillingParts) {
 }
 
 function plansOf({ plansFile }: PlanSettings): Plans {
-  return plansFile === null ? plansOfNoFile : readOperatorFile("SLIPWAY_PLANS_FILE", plansFile, readPlans);
+  return plansFile === null
+    ? plansOfNoFile
+    : readOperatorFile("SLIPWAY_PLANS_FILE", plansFile, readPlans);
 }
 
 /** A limit must not vanish because a plan was removed from the file while projects have it. */
@@ -191,7 +209,10 @@ async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
   }
 }
 
-function allowanceOf(cache: PlanCache, stopOf: (projectId: ProjectId, appId: AppId) => string | undefined): Allowance {
+function allowanceOf(
+  cache: PlanCache,
+  stopOf: (projectId: ProjectId, appId: AppId) => string | undefined,
+): Allowance {
   return {
     stopOf(projectId, appId) {
       const reason = stopOf(projectId, appId);

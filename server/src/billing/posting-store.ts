@@ -1,5 +1,5 @@
-// Rows that record how much usage, and how many discounts, are posted to the ledger. Written with the ledger, only under
-// the lock of the project's billing account.
+// Rows that record how much usage, and how many discounts, are posted to the ledger. Written with
+// the ledger, only under the lock of the project's billing account.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Currency } from "#lib/money.ts";
@@ -18,7 +18,11 @@ export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Peri
 }
 
 /** Records how much of a month's usage is posted. */
-export async function writePosted(tx: Tx, projectId: ProjectId, posted: ReadonlyMap<Period, bigint>): Promise<void> {
+export async function writePosted(
+  tx: Tx,
+  projectId: ProjectId,
+  posted: ReadonlyMap<Period, bigint>,
+): Promise<void> {
   const rows = [...posted].map(([period, micros]) => ({
     project_id: projectId,
     period,
@@ -33,7 +37,11 @@ export async function addPeriod(tx: Tx, projectId: ProjectId, period: Period): P
 }
 
 /** A project's coupon discounts by month, as posted to the ledger. No locks. */
-export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Currency): Promise<Drawn[]> {
+export async function readDrawn(
+  db: Db | Tx,
+  projectId: ProjectId,
+  currency: Currency,
+): Promise<Drawn[]> {
   const rows = await db
     .selectFrom("coupon_draws as d")
     .innerJoin("coupon_applications as a", "a.id", "d.application_id")
@@ -60,7 +68,11 @@ export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void>
 
 /** Months of a project with closed statements. No locks. */
 export async function readClosedPeriods(tx: Tx, projectId: ProjectId): Promise<Set<Period>> {
-  const rows = await tx.selectFrom("statements").select("period").where("project_id", "=", projectId).execute();
+  const rows = await tx
+    .selectFrom("statements")
+    .select("period")
+    .where("project_id", "=", projectId)
+    .execute();
   return new Set(rows.map(({ period }) => period));
 }
 

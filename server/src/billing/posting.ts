@@ -1,5 +1,5 @@
-// Posts usage to the ledger: writes what has changed since the last posting, of usage and of discounts, in the caller's
-// transaction. Idempotent: only differences are posted.
+// Posts usage to the ledger: writes what has changed since the last posting, of usage and of
+// discounts, in the caller's transaction. Idempotent: only differences are posted.
 import type { ProjectId } from "#lib/ids.ts";
 import { nothing, smaller, type Currency, type Money } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -10,7 +10,13 @@ import { move, type LedgerEntry } from "./entry.ts";
 import { post, type Posting } from "./ledger.ts";
 import { periodOf, type Period } from "./period.ts";
 import * as store from "./posting-store.ts";
-import { settle, type AppliedCoupon, type Drawn, type UsageSettlement, type UsageItem } from "./coupons/settle.ts";
+import {
+  settle,
+  type AppliedCoupon,
+  type Drawn,
+  type UsageSettlement,
+  type UsageItem,
+} from "./coupons/settle.ts";
 import { readStretches } from "./usage/usage-sums-store.ts";
 
 /** The known usage of a project, and its discounts. */
@@ -31,13 +37,27 @@ export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<S
 }
 
 /** Reads one snapshot, because usage is counted concurrently. */
-export async function readSnapshot<Result>(db: Db, read: (tx: Tx) => Promise<Result>): Promise<Result> {
-  return await db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
+export async function readSnapshot<Result>(
+  db: Db,
+  read: (tx: Tx) => Promise<Result>,
+): Promise<Result> {
+  return await db
+    .transaction()
+    .setIsolationLevel("repeatable read")
+    .setAccessMode("read only")
+    .execute(read);
 }
 
 /** A project's usage in the form for coupons: one record per stretch. */
-function usageOf(currency: Currency, stretches: readonly { atMs: number; micros: bigint }[]): UsageItem[] {
-  return stretches.map(({ atMs, micros }) => ({ id: String(atMs), atMs, amount: { currency, micros } }));
+function usageOf(
+  currency: Currency,
+  stretches: readonly { atMs: number; micros: bigint }[],
+): UsageItem[] {
+  return stretches.map(({ atMs, micros }) => ({
+    id: String(atMs),
+    atMs,
+    amount: { currency, micros },
+  }));
 }
 
 export type PostingRequest = {
@@ -49,7 +69,10 @@ export type PostingRequest = {
   readonly nowMs: number;
 };
 
-/** Posts what has changed. The stretches must be cut at all borders of `applied`, and the account locked. */
+/**
+ * Posts what has changed. The stretches must be cut at all borders of `applied`, and the account
+ * locked.
+ */
 export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> {
   const { projectId, currency, applied, postings, nowMs } = request;
   const thisPeriod = periodOf(nowMs);
@@ -61,13 +84,22 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
   const bases = basesOf(usage);
   // Records months with zero cost too; stretches of future months exist when a coupon ends in them.
   const changed = new Map(
-    [...bases].filter(([period, micros]) => posted.get(period) !== micros && (micros !== 0n || period <= thisPeriod)),
+    [...bases].filter(
+      ([period, micros]) =>
+        posted.get(period) !== micros && (micros !== 0n || period <= thisPeriod),
+    ),
   );
   const charges = [...changed].flatMap(([period, micros]): Part[] => {
     const amount = { currency, micros: micros - (posted.get(period) ?? 0n) };
     if (amount.micros === 0n) return [];
     const isCorrection = closed.has(period) || amount.micros < 0n;
-    return [{ kind: isCorrection ? "usage.correction" : "usage.charge", period, entries: chargeEntries(amount) }];
+    return [
+      {
+        kind: isCorrection ? "usage.correction" : "usage.charge",
+        period,
+        entries: chargeEntries(amount),
+      },
+    ];
   });
   const draws = drawParts(applied, drawnBefore, settlement);
   for (const [index, part] of [...charges, ...draws].entries()) {
@@ -76,7 +108,8 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
   }
   await store.writePosted(tx, projectId, changed);
   // Changes to a closed statement go into this month's, even without usage.
-  if ([...charges, ...draws].some(({ period }) => closed.has(period))) await store.addPeriod(tx, projectId, thisPeriod);
+  if ([...charges, ...draws].some(({ period }) => closed.has(period)))
+    await store.addPeriod(tx, projectId, thisPeriod);
   await store.writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));
   await store.countPosting(tx, projectId);
 }
@@ -98,7 +131,11 @@ function chargeEntries(amount: Money): LedgerEntry[] {
 }
 
 /** By month, refunds first: no credit goes below zero in between. */
-function drawParts(applied: readonly AppliedCoupon[], before: readonly Drawn[], after: UsageSettlement): Part[] {
+function drawParts(
+  applied: readonly AppliedCoupon[],
+  before: readonly Drawn[],
+  after: UsageSettlement,
+): Part[] {
   const { currency } = after.base;
   const earlier = amountsOf(before);
   const later = amountsOf(after.drawn);
@@ -124,11 +161,20 @@ function amountsOf(drawn: readonly Drawn[]): Map<string, Drawn> {
   return new Map(drawn.map((one) => [`${one.applicationId} ${one.period}`, one]));
 }
 
-function changedDraws(currency: Currency, before: readonly Drawn[], after: readonly Drawn[]): Drawn[] {
+function changedDraws(
+  currency: Currency,
+  before: readonly Drawn[],
+  after: readonly Drawn[],
+): Drawn[] {
   const earlier = amountsOf(before);
   const later = amountsOf(after);
-  const gone = before.filter((one) => !later.has(keyOf(one))).map((one) => ({ ...one, amount: nothing(currency) }));
-  return [...gone, ...after.filter((one) => earlier.get(keyOf(one))?.amount.micros !== one.amount.micros)];
+  const gone = before
+    .filter((one) => !later.has(keyOf(one)))
+    .map((one) => ({ ...one, amount: nothing(currency) }));
+  return [
+    ...gone,
+    ...after.filter((one) => earlier.get(keyOf(one))?.amount.micros !== one.amount.micros),
+  ];
 }
 
 function keyOf({ applicationId, period }: Drawn): string {

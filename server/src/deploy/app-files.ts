@@ -18,7 +18,10 @@ export type AppFiles = {
   readonly readText: ReadText;
   /** True for a regular file inside the folder. */
   readonly has: (path: string) => boolean;
-  /** Paths of files in the folder and in the folders there, for a message: not all if there are very many. */
+  /**
+   * Paths of files in the folder and in the folders there, for a message: not all if there are very
+   * many.
+   */
   readonly names: () => readonly string[];
   /** Why Python cannot read a source file that is there; null: it can. */
   readonly pythonProblem: (path: string) => string | null;
@@ -44,7 +47,9 @@ export function appFiles(appDir: string): AppFiles {
   };
 }
 
-/** The maximum number of entries that are read of one folder, and of folders that are looked into. */
+/**
+ * The maximum number of entries that are read of one folder, and of folders that are looked into.
+ */
 const namesMax = 500;
 const foldersMax = 50;
 
@@ -52,7 +57,9 @@ function namesIn(root: string): string[] {
   const top = entriesOf(root, "");
   const folders = top.filter(({ isFolder }) => isFolder).slice(0, foldersMax);
   const all = [...top, ...folders.flatMap(({ path }) => entriesOf(root, path))];
-  return all.filter(({ path, isFolder }) => !isFolder && findFile(root, path) !== null).map(({ path }) => path);
+  return all
+    .filter(({ path, isFolder }) => !isFolder && findFile(root, path) !== null)
+    .map(({ path }) => path);
 }
 
 type Entry = { readonly path: string; readonly isFolder: boolean };
@@ -81,7 +88,10 @@ function entriesOf(root: string, path: string): Entry[] {
 }
 
 /** Null when the path is missing, is not a regular file or leads out of the folder. */
-function findFile(root: string, path: string): { readonly real: string; readonly stats: Stats } | null {
+function findFile(
+  root: string,
+  path: string,
+): { readonly real: string; readonly stats: Stats } | null {
   try {
     const real = realpathSync(join(root, path));
     const stats = lstatSync(real);
@@ -94,11 +104,16 @@ function findFile(root: string, path: string): { readonly real: string; readonly
 /** Throws `Fault("invalid")` for a text file that is too large to be read. */
 export function checkTextSize(bytes: number, name: string): void {
   if (bytes <= textBytesMax) return;
-  throw new Fault("invalid", `${name} is larger than 1 MB, the most that is read of such a file. Make it shorter.`);
+  throw new Fault(
+    "invalid",
+    `${name} is larger than 1 MB, the most that is read of such a file. Make it shorter.`,
+  );
 }
 
 /** The repository's settings file; null when it has none. */
-export function readAppToml(readText: ReadText): { readonly name: string; readonly text: string } | null {
+export function readAppToml(
+  readText: ReadText,
+): { readonly name: string; readonly text: string } | null {
   for (const name of tomlNames) {
     const text = readText(name);
     if (text !== null) return { name, text };

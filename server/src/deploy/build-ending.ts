@@ -54,10 +54,14 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
     );
   }
   if (error instanceof StartFailed) return end(error.end, error.message);
-  const isRefused = error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
+  const isRefused =
+    error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
   if (error instanceof BuildFailed || isRefused) {
     const isAdvised = error.message.includes("…/apps/{app}");
-    return end("build_failure", isAdvised ? error.message : `${error.message} Fix that, then ${buildAgain}.`);
+    return end(
+      "build_failure",
+      isAdvised ? error.message : `${error.message} Fix that, then ${buildAgain}.`,
+    );
   }
   return {
     ...end(
@@ -68,6 +72,9 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   };
 }
 
-function end(to: Exclude<BuildEnd, "success">, reason: string): BuildEnding & { readonly kind: "end" } {
+function end(
+  to: Exclude<BuildEnd, "success">,
+  reason: string,
+): BuildEnding & { readonly kind: "end" } {
   return { kind: "end", to, reason, isUnexpected: false };
 }

@@ -1,4 +1,5 @@
-// The log of one build in progress. Writes lines without waiting, with credentials and secrets removed.
+// The log of one build in progress. Writes lines without waiting, with credentials and secrets
+// removed.
 import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
 import { maskOf, type BuildSecrets, type Mask } from "#drivers/build-secrets.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
@@ -43,8 +44,13 @@ export class BuildOutput {
   };
 
   /** Logs a message of the platform itself, if the app wants to read messages of its level. */
-  say(stage: BuildStage, text: string, level: LogLevel = text.startsWith("Error: ") ? "ERROR" : "INFO"): void {
-    if (logLevels.indexOf(level) <= logLevels.indexOf(this.#options.level)) this.#write(stage, "platform", text);
+  say(
+    stage: BuildStage,
+    text: string,
+    level: LogLevel = text.startsWith("Error: ") ? "ERROR" : "INFO",
+  ): void {
+    if (logLevels.indexOf(level) <= logLevels.indexOf(this.#options.level))
+      this.#write(stage, "platform", text);
   }
 
   readonly #write: BuildLog = (stage, stream, text) => {

@@ -40,9 +40,20 @@ type Given = {
 };
 
 function plan(given: Given): PlannedBuild | string {
-  const { body = {}, toml = "", files = { "main.py": "" }, capabilities = all, hasDockerAuth = false } = given;
+  const {
+    body = {},
+    toml = "",
+    files = { "main.py": "" },
+    capabilities = all,
+    hasDockerAuth = false,
+  } = given;
   const request = { name: "app", gitRepo: "acme/app", ...body };
-  const { settings } = resolveSettings({ body: request, configToml: toml, repositoryToml: null, providers: [] });
+  const { settings } = resolveSettings({
+    body: request,
+    configToml: toml,
+    repositoryToml: null,
+    providers: [],
+  });
   const planned = planBuild({
     buildId: newBuildId(),
     projectId,
@@ -83,7 +94,10 @@ test("packages come from the table, else the named file, else requirements.txt",
   const table = '[cerebrium.dependencies.pip]\ninline = "1"\n';
   const path = '[cerebrium.dependencies.paths]\npip = "deps.txt"\n';
   assert.deepEqual(planned({ files, toml: table }).plan.requirements, ["inline==1"]);
-  assert.match(planned({ files, toml: table }).notes.join(), /those in requirements\.txt are not installed/);
+  assert.match(
+    planned({ files, toml: table }).notes.join(),
+    /those in requirements\.txt are not installed/,
+  );
   assert.deepEqual(planned({ files, toml: path }).plan.requirements, ["named"]);
   const usual = planned({ files });
   assert.deepEqual(usual.plan.requirements, ["usual"]);
@@ -96,7 +110,8 @@ test("after requirements.txt come uv.lock and pyproject.toml, unless the setting
   const files = {
     "main.py": "",
     "requirements.txt": "six\n",
-    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["idna"]\n[dependency-groups]\ngpu = ["torch"]\n',
+    "pyproject.toml":
+      '[project]\nname = "a"\ndependencies = ["idna"]\n[dependency-groups]\ngpu = ["torch"]\n',
     "uv.lock": "version = 1\n",
   };
   const { "requirements.txt": _, ...withoutList } = files;
@@ -106,13 +121,17 @@ test("after requirements.txt come uv.lock and pyproject.toml, unless the setting
     if (typeof planned === "string") return planned;
     return [planned.plan.requirements, planned.plan.project?.isLocked ?? null, planned.notes];
   };
-  const said = (what: string): string => `The settings list no packages: those in ${what} are installed.`;
+  const said = (what: string): string =>
+    `The settings list no packages: those in ${what} are installed.`;
   assert.deepEqual(made({ files }), [["six"], null, [said("requirements.txt")]]);
   assert.deepEqual(made({ files: withoutList }), [[], true, [said("uv.lock")]]);
   assert.deepEqual(made({ files: withoutLock }), [[], false, [said("pyproject.toml")]]);
   const paths = (file: string): string => `[cerebrium.dependencies.paths]\npip = "${file}"\n`;
   assert.deepEqual(made({ files, toml: paths("./uv.lock") }), [[], true, [said("uv.lock")]]);
-  assert.match(String(made({ files: withoutLock, toml: paths("uv.lock") })), /names uv\.lock, which is not there/);
+  assert.match(
+    String(made({ files: withoutLock, toml: paths("uv.lock") })),
+    /names uv\.lock, which is not there/,
+  );
   const groups = made({ files: withoutLock, toml: '[cerebrium.dependencies]\ngroups = ["gpu"]\n' });
   assert.deepEqual(groups, [
     [],
@@ -123,14 +142,21 @@ test("after requirements.txt come uv.lock and pyproject.toml, unless the setting
   assert.deepEqual(table, [["six==1"], null, []]);
   const custom = { body: { runtime: "custom", entrypoint: ["uvicorn", "a:b"] } };
   assert.deepEqual((made({ files: withoutLock, ...custom }) as unknown[])[0], ["uvicorn"]);
-  const own = { ...withoutLock, "pyproject.toml": '[project]\ndependencies = ["uvicorn[standard]>=0.3"]\n' };
+  const own = {
+    ...withoutLock,
+    "pyproject.toml": '[project]\ndependencies = ["uvicorn[standard]>=0.3"]\n',
+  };
   assert.deepEqual((made({ files: own, ...custom }) as unknown[])[0], []);
   const foreign = plan({ files: { "main.py": "", Pipfile: "" } });
-  assert.match(String((foreign as PlannedBuild).warnings), /^Pipfile is not installed: make a requirements\.txt/);
+  assert.match(
+    String((foreign as PlannedBuild).warnings),
+    /^Pipfile is not installed: make a requirements\.txt/,
+  );
 });
 
 test("a requirements.txt that a client has made of the table is not said to be left out", () => {
-  const toml = '[cerebrium.dependencies.pip]\nsix = "1.16.0"\nNumPy = "latest"\nidna = ">=3,<4"\ntoml = "~=0.10"\n';
+  const toml =
+    '[cerebrium.dependencies.pip]\nsix = "1.16.0"\nNumPy = "latest"\nidna = ">=3,<4"\ntoml = "~=0.10"\n';
   const notes = (list: string): readonly string[] => {
     const planned = plan({ toml, files: { "main.py": "", "requirements.txt": list } });
     return typeof planned === "string" ? [planned] : planned.notes;
@@ -140,19 +166,29 @@ test("a requirements.txt that a client has made of the table is not said to be l
     "six==1.16.0\r\nNumPy\r\nidna >= 3, < 4\r\ntoml~=0.10",
   ])
     assert.deepEqual(notes(list), []);
-  for (const list of ["six==1.16.0\n", "six==1.16.0\nnumpy\nidna>=3,<4\ntoml~=0.10\ntorch\n", "-r nowhere.txt"])
-    assert.deepEqual(notes(list), ["The settings list packages: those in requirements.txt are not installed."]);
+  for (const list of [
+    "six==1.16.0\n",
+    "six==1.16.0\nnumpy\nidna>=3,<4\ntoml~=0.10\ntorch\n",
+    "-r nowhere.txt",
+  ])
+    assert.deepEqual(notes(list), [
+      "The settings list packages: those in requirements.txt are not installed.",
+    ]);
 });
 
 test("an entrypoint of uvicorn gets uvicorn, unless the app lists it in whatever spelling", () => {
   assert.deepEqual(planned({ body: uvicorn }).plan.requirements, ["uvicorn"]);
   assert.deepEqual(
-    planned({ body: { ...uvicorn, entrypoint: ["python3", "-m", "uvicorn", "main:app"] } }).plan.requirements,
+    planned({ body: { ...uvicorn, entrypoint: ["python3", "-m", "uvicorn", "main:app"] } }).plan
+      .requirements,
     ["uvicorn"],
   );
   const toml = '[cerebrium.dependencies.pip]\n"Uvicorn[standard]" = "latest"\n';
   assert.deepEqual(planned({ body: uvicorn, toml }).plan.requirements, ["Uvicorn[standard]"]);
-  assert.deepEqual(planned({ body: { ...uvicorn, entrypoint: ["python", "main.py"] } }).plan.requirements, []);
+  assert.deepEqual(
+    planned({ body: { ...uvicorn, entrypoint: ["python", "main.py"] } }).plan.requirements,
+    [],
+  );
 });
 
 test("an entrypoint of gunicorn gets gunicorn beside the app's packages, but not where a base image has all of them", () => {
@@ -161,19 +197,25 @@ test("an entrypoint of gunicorn gets gunicorn beside the app's packages, but not
     "flask",
     "gunicorn",
   ]);
-  assert.deepEqual(planned({ body, files: { "requirements.txt": "Gunicorn>=20\n" } }).plan.requirements, [
-    "Gunicorn>=20",
-  ]);
+  assert.deepEqual(
+    planned({ body, files: { "requirements.txt": "Gunicorn>=20\n" } }).plan.requirements,
+    ["Gunicorn>=20"],
+  );
   assert.deepEqual(planned({ body }).plan.requirements, []);
 });
 
 test("blank commands are none", () => {
-  const { plan: made } = planned({ toml: '[cerebrium.deployment]\nshell_commands = ["", " ", "make"]\n' });
+  const { plan: made } = planned({
+    toml: '[cerebrium.deployment]\nshell_commands = ["", " ", "make"]\n',
+  });
   assert.deepEqual(made.shellCommands, ["make"]);
 });
 
 test("a line for pip that names a variable which is no build secret is a warning", () => {
-  const files = { "main.py": "", "requirements.txt": "a==${A_VERSION}\n--index-url https://${B}@x.example/simple\n" };
+  const files = {
+    "main.py": "",
+    "requirements.txt": "a==${A_VERSION}\n--index-url https://${B}@x.example/simple\n",
+  };
   const [warning, ...more] = planned({ files, body: { buildSecrets: ["B"] } }).warnings;
   assert.match(
     warning ?? "",
@@ -186,7 +228,10 @@ test("a line for pip that names a variable which is no build secret is a warning
 test("building the same again with secrets starts clean, since their values may be new", () => {
   const clean = (body: object, isRebuild: boolean): boolean =>
     planned({ body: { ...body }, isRebuild }).plan.startsClean;
-  assert.deepEqual([clean({ buildSecrets: ["A"] }, true), clean({ buildSecrets: ["A"] }, false)], [true, false]);
+  assert.deepEqual(
+    [clean({ buildSecrets: ["A"] }, true), clean({ buildSecrets: ["A"] }, false)],
+    [true, false],
+  );
   assert.equal(clean({}, true), false);
 });
 
@@ -197,9 +242,15 @@ test("there must be something to start", () => {
     typeof plan({ files: {}, toml: '[cerebrium.deployment]\nshell_commands = ["make main.py"]\n' }),
     "object",
   );
-  assert.match(refusal({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } }), /there is no such file/);
+  assert.match(
+    refusal({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } }),
+    /there is no such file/,
+  );
   const elsewhere = { body: { dockerfilePath: "Dockerfile" }, files: { "docker/Dockerfile": "" } };
-  assert.match(refusal(elsewhere), /no such file in the repository's root\. There is docker\/Dockerfile\.$/);
+  assert.match(
+    refusal(elsewhere),
+    /no such file in the repository's root\. There is docker\/Dockerfile\.$/,
+  );
 });
 
 test("a runtime of containers has no effect with processes, and must be there with an engine", () => {
@@ -214,7 +265,8 @@ test("a runtime of containers has no effect with processes, and must be there wi
     /^containerRuntime is v2, which means the runtime runsc here \(SLIPWAY_RUNTIME_V2\), .*only runc\. Use another value or none/,
   );
   assert.deepEqual(
-    planned({ body: { containerRuntime: "v1" }, capabilities: { ...all, containerRuntimes } }).warnings,
+    planned({ body: { containerRuntime: "v1" }, capabilities: { ...all, containerRuntimes } })
+      .warnings,
     [],
   );
 });
@@ -255,6 +307,11 @@ test("what the driver cannot do is said with what to do instead; a Dockerfile or
     /process driver does not do; the docker driver does .*leave dockerfilePath out/,
   );
   const closed = { toml: '[cerebrium.deployment]\negress_cidrs = ["203.0.113.0/24"]\n' };
-  assert.match(refusal(closed), /^egressCidrs is set, but what an app reaches cannot be limited here: as a test\./);
-  assert.ok(planned({ ...closed, capabilities: { ...all, egress: { canLimit: true, allowed: [] } } }));
+  assert.match(
+    refusal(closed),
+    /^egressCidrs is set, but what an app reaches cannot be limited here: as a test\./,
+  );
+  assert.ok(
+    planned({ ...closed, capabilities: { ...all, egress: { canLimit: true, allowed: [] } } }),
+  );
 });

@@ -1,4 +1,5 @@
-// Decides what a build does, from the app's settings and the files in its folder. Pure except for `files`.
+// Decides what a build does, from the app's settings and the files in its folder. Pure except for
+// `files`.
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
@@ -29,9 +30,22 @@ export type PlanInput = BuildRef &
     readonly isRebuild: boolean;
   };
 
-/** Returns the plan, or a sentence that says why there is none. Throws `Fault("invalid")` for a file that cannot be read. */
+/**
+ * Returns the plan, or a sentence that says why there is none. Throws `Fault("invalid")` for a file
+ * that cannot be read.
+ */
 export function planBuild(input: PlanInput): Checked<PlannedBuild> {
-  const { buildId, appId, projectId, settings, isPythonVersionGiven, files, capabilities, pools, driver } = input;
+  const {
+    buildId,
+    appId,
+    projectId,
+    settings,
+    isPythonVersionGiven,
+    files,
+    capabilities,
+    pools,
+    driver,
+  } = input;
   const { readText } = files;
   const entry = checkEntry(input);
   if (entry !== null) return { ok: false, reason: entry };
@@ -51,7 +65,12 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   if (!conda.ok) return conda;
   const packages = { aptPackages: apt.value, condaPackages: conda.value };
   const given = { settings, ...packages, hasDockerAuth: input.hasDockerAuth };
-  const { refusal, warnings: unsupported } = checkCapabilities({ ...given, capabilities, pools, driver });
+  const { refusal, warnings: unsupported } = checkCapabilities({
+    ...given,
+    capabilities,
+    pools,
+    driver,
+  });
   if (refusal !== null) return { ok: false, reason: refusal };
   const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
   const plan: BuildPlan = {
@@ -106,18 +125,33 @@ function checkEntry({ settings, files, capabilities, driver }: PlanInput): strin
   // Commands of the build may create or change the file.
   if (settings.preBuildCommands.length > 0 || settings.shellCommands.length > 0) return null;
   if (files.has("main.py")) return files.pythonProblem("main.py");
-  return whyNoMain({ settings, names: files.names(), driver, canBuildDockerfiles: capabilities.dockerfile });
+  return whyNoMain({
+    settings,
+    names: files.names(),
+    driver,
+    canBuildDockerfiles: capabilities.dockerfile,
+  });
 }
 
-function packageList(settings: AppSettings, kind: "apt" | "conda", readText: requirements.ReadText): Checked<string[]> {
+function packageList(
+  settings: AppSettings,
+  kind: "apt" | "conda",
+  readText: requirements.ReadText,
+): Checked<string[]> {
   const path = settings.dependencies.paths[kind];
   const table = settings.dependencies[kind];
   if (path === undefined || Object.keys(table).length > 0) {
-    return { ok: true, value: kind === "apt" ? requirements.aptPackages(table) : requirements.condaPackages(table) };
+    return {
+      ok: true,
+      value: kind === "apt" ? requirements.aptPackages(table) : requirements.condaPackages(table),
+    };
   }
   const text = readText(posix.normalize(path));
   if (text !== null) return { ok: true, value: requirements.listedPackages(text) };
-  return { ok: false, reason: `dependencies.paths.${kind} names ${path}, but that is not in the app's folder.` };
+  return {
+    ok: false,
+    reason: `dependencies.paths.${kind} names ${path}, but that is not in the app's folder.`,
+  };
 }
 
 export type Fingerprint = {

@@ -17,7 +17,8 @@ export async function readBuildSecrets(
   if (names.length === 0) return new Map();
   const all = await read();
   const missing = names.filter((name) => !Object.hasOwn(all, name));
-  if (missing.length === 0) return new Map(names.map((name) => [name, must(all[name], "it was looked for")]));
+  if (missing.length === 0)
+    return new Map(names.map((name) => [name, must(all[name], "it was looked for")]));
   const which = missing.length === 1 ? "a secret" : "secrets";
   throw new BuildFailed(
     `Builds of this app need ${which} that neither the app nor its project has: ${missing.join(", ")} (buildSecrets, or secrets below [slipway.build]). Set what is missing (slipway secrets set ${missing[0]}, or the page Secrets), and ${buildAgain}.`,

@@ -17,7 +17,8 @@ test("success comes only after the trial start, and every state can be reached f
   const reached = new Set<string>(["pending"]);
   for (let size = 0; size < reached.size;) {
     size = reached.size;
-    for (const to of buildStates) if (buildStatesBefore(to).some((from) => reached.has(from))) reached.add(to);
+    for (const to of buildStates)
+      if (buildStatesBefore(to).some((from) => reached.has(from))) reached.add(to);
   }
   assert.deepEqual([...reached].sort(), [...buildStates].sort());
 });

@@ -1,5 +1,5 @@
-// The life cycle of a build: its states, and a table of the moves between them. Pure; `build-store.ts` takes from here
-// the states that each UPDATE may leave.
+// The life cycle of a build: its states, and a table of the moves between them. Pure;
+// `build-store.ts` takes from here the states that each UPDATE may leave.
 import { buildStates, type BuildState } from "@slipway/contract/words.ts";
 
 /** Final states of a build. */
@@ -11,7 +11,15 @@ const moves: Readonly<Record<BuildState, readonly BuildState[]>> = {
   // To itself: a takeover from a lost worker. `pending`: put back when the platform stops.
   building: ["building", "pending", "initializing", "build_failure", "cancelled"],
   // Back to `building`: a build that is taken over starts again from its first stage.
-  initializing: ["building", "pending", "success", "init_failure", "init_timeout", "build_failure", "cancelled"],
+  initializing: [
+    "building",
+    "pending",
+    "success",
+    "init_failure",
+    "init_timeout",
+    "build_failure",
+    "cancelled",
+  ],
   success: [],
   build_failure: [],
   init_failure: [],

@@ -1,5 +1,5 @@
-// Queries of the build queue. Every change by a worker checks its lease, names the states it leaves, and notifies; the
-// row count shows whether the worker still owned the build.
+// Queries of the build queue. Every change by a worker checks its lease, names the states it
+// leaves, and notifies; the row count shows whether the worker still owned the build.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
@@ -20,7 +20,10 @@ import { uploadHours } from "./upload-store.ts";
 /** What a worker needs to know about a build. */
 export type BuildRecord = NonNullable<Awaited<ReturnType<typeof readBuild>>>;
 
-/** The builds that a platform works on, and the maximum for one owner's projects while there are other owners. */
+/**
+ * The builds that a platform works on, and the maximum for one owner's projects while there are
+ * other owners.
+ */
 export type OwnerShare = {
   readonly running: readonly BuildId[];
   readonly runningMax: number;
@@ -30,8 +33,9 @@ export type OwnerShare = {
 };
 
 /**
- * Unfinished builds that may start: not cancelled, with their files, attempts left, no older unfinished build of the same app, and within
- * the share of their project's owner. For `Leases.claim`.
+ * Unfinished builds that may start: not cancelled, with their files, attempts left, no older
+ * unfinished build of the same app, and within the share of their project's owner. For
+ * `Leases.claim`.
  */
 export function claimable({ running, runningMax, working, workingMax }: OwnerShare) {
   const isSameOwner = sql`${ownerKey(sql`beside.project_id`)} = ${ownerKey(sql`builds.project_id`)}`;
@@ -44,7 +48,8 @@ export function claimable({ running, runningMax, working, workingMax }: OwnerSha
       and (not ${areSeveralOwners} or (
         select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
         from builds beside where beside.id = any(${running}::uuid[]) and ${isSameOwner}))`,
-    // Owners with fewer builds in progress first, so that one with a hundred in the queue does not block all others.
+    // Owners with fewer builds in progress first, so that one with a hundred in the queue does not
+    // block all others.
     order: sql`(select count(*) from builds beside where beside.ended_at is null
       and beside.lease_until > lease_clock() and ${isSameOwner}), created_at, number`,
   };
@@ -62,12 +67,21 @@ export async function readBuild(db: Db, buildId: BuildId) {
     .selectFrom("builds as b")
     .innerJoin("apps as app", "app.id", "b.app_id")
     .leftJoin("releases as live", (join) =>
-      join.onRef("live.id", "=", "app.live_release_id").on(sql`live.origins ->> 'gitBranch'`, "=", "default"),
+      join
+        .onRef("live.id", "=", "app.live_release_id")
+        .on(sql`live.origins ->> 'gitBranch'`, "=", "default"),
     )
-    .select(["b.id as buildId", "b.project_id as projectId", "b.app_id as appId", "app.name as appName", "b.number"])
+    .select([
+      "b.id as buildId",
+      "b.project_id as projectId",
+      "b.app_id as appId",
+      "app.name as appName",
+      "b.number",
+    ])
     .select(["b.cause", "b.config_toml as configToml"])
     .select(sql<Readonly<Record<string, unknown>>>`b.request`.as("request"))
-    // The commit of an earlier attempt or, for a rebuild, of the earlier build. The branch asked for; null: the app's own.
+    // The commit of an earlier attempt or, for a rebuild, of the earlier build. The branch asked
+    // for; null: the app's own.
     .select(["b.commit_sha as commit", "b.branch"])
     // The branch of the live release if nobody has set it; null: none, or somebody has.
     .select(sql<string | null>`live.settings ->> 'gitBranch'`.as("usualBranch"))
@@ -75,15 +89,17 @@ export async function readBuild(db: Db, buildId: BuildId) {
     .select("b.settings")
     // The app has credentials for registries.
     .select(sql<boolean>`app.docker_auth_sealed is not null`.as("hasDockerAuth"))
-    // Its files; null: those of the repository. `keepsArtifact`: its release has the artifact that takes the calls.
+    // Its files; null: those of the repository. `keepsArtifact`: its release has the artifact that
+    // takes the calls.
     .select(["b.upload_id as uploadId", "b.keeps_artifact as keepsArtifact"])
     .where("b.id", "=", buildId)
     .executeTakeFirst();
 }
 
 /**
- * Moves a build, within `tx`. Returns false when the lease is lost, the state does not allow it, or the build should
- * continue but was cancelled meanwhile. Final states and `pending` release the lease; a failure ends the build's release.
+ * Moves a build, within `tx`. Returns false when the lease is lost, the state does not allow it, or
+ * the build should continue but was cancelled meanwhile. Final states and `pending` release the
+ * lease; a failure ends the build's release.
  */
 export async function moveBuild(
   tx: Tx,
@@ -99,11 +115,15 @@ export async function moveBuild(
   const letsGo = isEnd(to) || to === "pending";
   let update = tx
     .updateTable("builds")
-    .set({ status: to, reason: to === "cancelled" ? sql`coalesce(cancel_reason, ${move.reason})` : move.reason })
+    .set({
+      status: to,
+      reason: to === "cancelled" ? sql`coalesce(cancel_reason, ${move.reason})` : move.reason,
+    })
     .set({ updated_at: sql<Date>`clock_timestamp()` })
     .where(move.held)
     .where("status", "in", buildStatesBefore(to));
-  if (to === "building") update = update.set({ started_at: sql<Date>`coalesce(started_at, clock_timestamp())` });
+  if (to === "building")
+    update = update.set({ started_at: sql<Date>`coalesce(started_at, clock_timestamp())` });
   if (isEnd(to)) update = update.set({ ended_at: sql<Date>`clock_timestamp()` });
   if (letsGo) update = update.set({ lease_holder: null, lease_until: null });
   if (move.artifact !== undefined) update = update.set({ artifact: toJson(move.artifact) });
@@ -128,10 +148,14 @@ export type IntermediateResults = {
 };
 
 /**
- * Stores intermediate results; false when the lease is lost. A reason is published at once, since calls of the app are
- * answered with it.
+ * Stores intermediate results; false when the lease is lost. A reason is published at once, since
+ * calls of the app are answered with it.
  */
-export async function recordProgress(db: Db, held: RawBuilder<boolean>, found: IntermediateResults): Promise<boolean> {
+export async function recordProgress(
+  db: Db,
+  held: RawBuilder<boolean>,
+  found: IntermediateResults,
+): Promise<boolean> {
   const updated = await db
     .updateTable("builds")
     .set({
@@ -142,7 +166,10 @@ export async function recordProgress(db: Db, held: RawBuilder<boolean>, found: I
       ...(found.fingerprint === undefined ? {} : { fingerprint: found.fingerprint }),
       ...(found.environment === undefined
         ? {}
-        : { environment_started_at: found.environment.startedAt, environment_ended_at: found.environment.endedAt }),
+        : {
+            environment_started_at: found.environment.startedAt,
+            environment_ended_at: found.environment.endedAt,
+          }),
     })
     .where(held)
     .returning("id")
@@ -174,12 +201,18 @@ export async function readCancelled(
 }
 
 /**
- * Ends builds that nobody works on and that will not start again: cancelled ones, and those without attempts left.
- * `running`: those that this platform works on, whatever their leases say. Returns how many.
+ * Ends builds that nobody works on and that will not start again: cancelled ones, and those without
+ * attempts left. `running`: those that this platform works on, whatever their leases say. Returns
+ * how many.
  */
 export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise<number> {
   return await db.transaction().execute(async (tx) => {
-    const { rows } = await sql<{ id: BuildId; status: "build_failure" | "cancelled"; reason: string; ended_at: Date }>`
+    const { rows } = await sql<{
+      id: BuildId;
+      status: "build_failure" | "cancelled";
+      reason: string;
+      ended_at: Date;
+    }>`
       update builds set
         status = case when cancel_requested_at is null and not awaits_upload then 'build_failure' else 'cancelled' end,
         reason = case when awaits_upload

@@ -1,12 +1,18 @@
-// Executes one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. A retry
-// starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
+// Executes one build, stage by stage: source, plan, the driver's builder, release, trial start,
+// promotion. A retry starts from the first stage. Every write checks the lease, and every outcome
+// ends in a state with a reason.
 import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { settingNames, type AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { isAppStopped, lockApp } from "#apps/app-store.ts";
 import { shown } from "#apps/refusal.ts";
-import { requestedSource, resolveSettings, type ReleaseSettings, type ResolvedSettings } from "#apps/settings.ts";
+import {
+  requestedSource,
+  resolveSettings,
+  type ReleaseSettings,
+  type ResolvedSettings,
+} from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -22,7 +28,13 @@ import { BuildStopped, endingOf, lastLines } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
 import { takesMax, type BuildEnd } from "./build-states.ts";
-import { moveBuild, readBuild, recordProgress, type BuildRecord, type IntermediateResults } from "./build-store.ts";
+import {
+  moveBuild,
+  readBuild,
+  recordProgress,
+  type BuildRecord,
+  type IntermediateResults,
+} from "./build-store.ts";
 import { promote } from "./promote.ts";
 import { putRelease, reuseArtifact } from "./release-store.ts";
 import { makeSettingsRelease, type SettingsRelease } from "./settings-release.ts";
@@ -53,13 +65,16 @@ export type BuildTask = {
   readonly lease: Lease<"builds">;
   /** Aborted with `BuildStopped`. */
   readonly stop: AbortSignal;
-  /** Called when the build is complete and only the start of the app is left, which may take long or wait for a machine. */
+  /**
+   * Called when the build is complete and only the start of the app is left, which may take long or
+   * wait for a machine.
+   */
   readonly onBuilt: () => void;
 };
 
 /**
- * Works on the claimed build until it ends, is put back, or belongs to another worker. Returns its final state; null in
- * the other cases. Never rejects.
+ * Works on the claimed build until it ends, is put back, or belongs to another worker. Returns its
+ * final state; null in the other cases. Never rejects.
  */
 export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<BuildEnd | null> {
   const { log } = parts;
@@ -87,7 +102,12 @@ class BuildWork {
     this.#task = task;
     this.#record = record;
     const { logs: sink, clock } = parts;
-    this.#output = new BuildOutput({ sink, buildId: record.buildId, clock, level: levelOf(record) });
+    this.#output = new BuildOutput({
+      sink,
+      buildId: record.buildId,
+      clock,
+      level: levelOf(record),
+    });
   }
 
   get #held() {
@@ -97,11 +117,15 @@ class BuildWork {
   async run(): Promise<BuildEnd | null> {
     const { appName, number, buildId, request } = this.#record;
     if (!(await this.#move("building", null))) {
-      // Either cancelled since the claim, or already claimed by another worker: only the first can be written.
+      // Either cancelled since the claim, or already claimed by another worker: only the first can
+      // be written.
       return (await this.#move("cancelled", "Cancelled.")) ? "cancelled" : null;
     }
     const { epoch, isTakenOver } = this.#task.lease;
-    this.#output.say("source", `Build ${number} of ${appName}${clientNote(request["cliVersion"])}.`);
+    this.#output.say(
+      "source",
+      `Build ${number} of ${appName}${clientNote(request["cliVersion"])}.`,
+    );
     if (isTakenOver) {
       this.#output.say(
         "source",
@@ -125,7 +149,9 @@ class BuildWork {
   async #makeRelease(): Promise<CandidateRelease> {
     const { clock, buildTimeoutMs, log } = this.#parts;
     const timeout = new AbortController();
-    const cancelTimeout = clock.after(buildTimeoutMs, () => timeout.abort(new BuildStopped("timeout")));
+    const cancelTimeout = clock.after(buildTimeoutMs, () =>
+      timeout.abort(new BuildStopped("timeout")),
+    );
     const signal = AbortSignal.any([this.#task.stop, timeout.signal]);
     const startMs = clock.monotonicMs();
     try {
@@ -143,14 +169,28 @@ class BuildWork {
     }
   }
 
-  async #makeArtifact(signal: AbortSignal): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
+  async #makeArtifact(
+    signal: AbortSignal,
+  ): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
     const { source, builder, registryAuthOf, secretsOf, providers, driver } = this.#parts;
-    const { buildId, projectId, appId, commit, uploadId, request, configToml, usualBranch, hasDockerAuth } =
-      this.#record;
+    const {
+      buildId,
+      projectId,
+      appId,
+      commit,
+      uploadId,
+      request,
+      configToml,
+      usualBranch,
+      hasDockerAuth,
+    } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
     const isBranchUsual = settled === null && (request["gitBranch"] ?? null) === null;
     const branch = this.#record.branch ?? (isBranchUsual ? usualBranch : null);
-    const wanted = { ...(settled ?? requestedSource(request)), ...(branch === null ? {} : { gitBranch: branch }) };
+    const wanted = {
+      ...(settled ?? requestedSource(request)),
+      ...(branch === null ? {} : { gitBranch: branch }),
+    };
     const isBranchGiven = !isBranchUsual || this.#record.branch !== null;
     const { log } = this.#output;
     const isClean = (settled === null ? request["partialUpload"] : settled.partialUpload) === false;
@@ -165,7 +205,9 @@ class BuildWork {
     await this.#keep({ source: fetched });
     const files = appFiles(fetched.appDir);
     const resolved = resolve(files);
-    const gitBranch = (isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null) ?? resolved.settings.gitBranch;
+    const gitBranch =
+      (isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null) ??
+      resolved.settings.gitBranch;
     const decided = { ...resolved, settings: { ...resolved.settings, gitBranch } };
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
@@ -184,15 +226,24 @@ class BuildWork {
     if (!planned.ok) throw new BuildFailed(planned.reason);
     const { plan, notes, warnings } = planned.value;
     for (const line of settingLines(decided)) this.#output.say("plan", line, "DEBUG");
-    for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
+    for (const warning of [...decided.warnings, ...warnings])
+      this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
     if (uploadId !== null && (decided.settings.gitSubmodules || decided.settings.gitLfs))
-      this.#output.say("plan", "Warning: submodules and lfs below [slipway.git] have no effect on uploaded files.");
+      this.#output.say(
+        "plan",
+        "Warning: submodules and lfs below [slipway.git] have no effect on uploaded files.",
+      );
     signal.throwIfAborted();
     const { gitPath } = decided.settings;
     const secrets = await readBuildSecrets(plan.secretNames, () => secretsOf(appId));
     this.#output.hide(secrets);
-    const fingerprint = fingerprintOf({ content: fetched.content, gitPath, driver: driver.name, plan });
+    const fingerprint = fingerprintOf({
+      content: fetched.content,
+      gitPath,
+      driver: driver.name,
+      plan,
+    });
     const reused = await this.#reuse(fingerprint, { isClean, signal });
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((metering) =>
@@ -212,14 +263,24 @@ class BuildWork {
   /** Instead of `#makeRelease`, where only settings have changed. */
   async #takeRelease(): Promise<SettingsRelease> {
     const { db, providers } = this.#parts;
-    const made = await makeSettingsRelease(db, { record: this.#record, held: this.#held, providers });
+    const made = await makeSettingsRelease(db, {
+      record: this.#record,
+      held: this.#held,
+      providers,
+    });
     if (made === null) throw await this.#whyNotMine();
-    this.#output.say("release", `Release ${made.number} has other settings and the same files: nothing is built.`);
+    this.#output.say(
+      "release",
+      `Release ${made.number} has other settings and the same files: nothing is built.`,
+    );
     this.#output.say("start", "Checking that it starts correctly...");
     return made;
   }
 
-  /** The artifact of an earlier build of the same; null: there is none, a person asked to build it again, or it starts clean. */
+  /**
+   * The artifact of an earlier build of the same; null: there is none, a person asked to build it
+   * again, or it starts clean.
+   */
   async #reuse(
     { text: fingerprint, isLasting }: Fingerprint,
     { isClean, signal }: { readonly isClean: boolean; readonly signal: AbortSignal },
@@ -234,20 +295,29 @@ class BuildWork {
       return found.artifact;
     }
     if (found !== undefined)
-      this.#output.say("release", `${same} ${found.buildNumber}, but its result was removed: building it again.`);
+      this.#output.say(
+        "release",
+        `${same} ${found.buildNumber}, but its result was removed: building it again.`,
+      );
     await this.#keep({ fingerprint });
     return null;
   }
 
-  /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */
+  /**
+   * Records the time spent creating an environment, whatever the outcome: builds are billed for it.
+   */
   async #buildMetered(
-    build: (metering: { readonly onEnvironment: () => void; readonly onAgain: () => void }) => Promise<Artifact>,
+    build: (metering: {
+      readonly onEnvironment: () => void;
+      readonly onAgain: () => void;
+    }) => Promise<Artifact>,
   ): Promise<Artifact> {
     const { clock, db } = this.#parts;
     const starts: { readonly ms: number; readonly startedAt: Date }[] = [];
     try {
       return await build({
-        onEnvironment: () => starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }),
+        onEnvironment: () =>
+          starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }),
         onAgain: () => (starts.length = 0),
       });
     } finally {
@@ -259,7 +329,10 @@ class BuildWork {
   }
 
   /** Writes the release and the move to `initializing` in one transaction. */
-  async #release({ settings, origins, files }: ReleaseSettings, artifact: Artifact): Promise<CandidateRelease> {
+  async #release(
+    { settings, origins, files }: ReleaseSettings,
+    artifact: Artifact,
+  ): Promise<CandidateRelease> {
     const { db } = this.#parts;
     const { buildId, projectId, appId } = this.#record;
     const move = { buildId, held: this.#held, to: "initializing", reason: null } as const;
@@ -279,7 +352,10 @@ class BuildWork {
     if (await isAppStopped(db, release.appId)) this.#output.say("start", notTried);
     else await this.#try(release);
     await this.#output.flush();
-    const isPromoted = await promote({ db, clock, refreshRoute }, { release, over, held: this.#held });
+    const isPromoted = await promote(
+      { db, clock, refreshRoute },
+      { release, over, held: this.#held },
+    );
     if (!isPromoted) throw await this.#whyNotMine();
   }
 
@@ -326,7 +402,8 @@ class BuildWork {
   }
 
   async #keep(found: IntermediateResults): Promise<void> {
-    if (!(await recordProgress(this.#parts.db, this.#held, found))) throw new BuildStopped("lease_lost");
+    if (!(await recordProgress(this.#parts.db, this.#held, found)))
+      throw new BuildStopped("lease_lost");
   }
 
   /** Why a step was refused: the build was just cancelled, or the lease is lost. */
@@ -360,7 +437,10 @@ function clientNote(version: unknown): string {
   return typeof version === "string" ? `, as its client (version ${version}) asked` : "";
 }
 
-function settingLines({ settings, origins }: Pick<ResolvedSettings, "settings" | "origins">): string[] {
+function settingLines({
+  settings,
+  origins,
+}: Pick<ResolvedSettings, "settings" | "origins">): string[] {
   const given = settingNames.filter((name) => origins[name] !== "default");
   return given.map((name) => `Setting ${name} is ${shown(settings[name])} (${origins[name]}).`);
 }

@@ -1,5 +1,5 @@
-// Reports in the build log, before work begins, what an app asks for and the driver does not support, and what to do
-// instead. Pure.
+// Reports in the build log, before work begins, what an app asks for and the driver does not
+// support, and what to do instead. Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
@@ -74,7 +74,10 @@ export function checkCapabilities(
     );
   }
   if (!capabilities.memoryLimit || !capabilities.cpuLimit) {
-    const kinds = [capabilities.cpuLimit ? "" : "cpu", capabilities.memoryLimit ? "" : "memory"].filter(Boolean);
+    const kinds = [
+      capabilities.cpuLimit ? "" : "cpu",
+      capabilities.memoryLimit ? "" : "memory",
+    ].filter(Boolean);
     warnings.push(
       `the ${driver} driver does not enforce ${kinds.join(" and ")} of replicas here: leave room for them on the machine, or ask the operator to give the platform cgroups (docs/guides/isolation.md).`,
     );
@@ -83,5 +86,7 @@ export function checkCapabilities(
 }
 
 function shortList(names: readonly string[]): string {
-  return names.length > 6 ? `${names.slice(0, 6).join(", ")} and ${names.length - 6} more` : names.join(", ");
+  return names.length > 6
+    ? `${names.slice(0, 6).join(", ")} and ${names.length - 6} more`
+    : names.join(", ");
 }

@@ -3,8 +3,8 @@ import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * Bytes of all files below `folder`, without following links; stops early once the sum exceeds `enough`. Ignores files
- * that disappear meanwhile.
+ * Bytes of all files below `folder`, without following links; stops early once the sum exceeds
+ * `enough`. Ignores files that disappear meanwhile.
  */
 export async function folderBytes(folder: string, enough: number): Promise<number> {
   let bytes = 0;

@@ -1,4 +1,5 @@
-// Says what to do about an app of the cortex runtime that has no main.py, by what its folder has instead. Pure.
+// Says what to do about an app of the cortex runtime that has no main.py, by what its folder has
+// instead. Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver } from "#drivers/driver.ts";
@@ -27,12 +28,16 @@ export function whyNoMain(app: AppWithoutMain): string {
     const [first = ""] = mains;
     const folder = first.slice(0, first.lastIndexOf("/"));
     const inRepository = [app.settings.gitPath, folder].filter((one) => one !== "").join("/");
-    const how = isGit ? `set gitPath to ${inRepository} (${changeField})` : `deploy the folder ${folder}`;
+    const how = isGit
+      ? `set gitPath to ${inRepository} (${changeField})`
+      : `deploy the folder ${folder}`;
     return `${missing}, but there is ${listed(mains)}. If the app is there, ${how}.`;
   }
   const other = otherApp(app);
   if (other !== null) return `${missing}, but there is ${other}`;
-  const elsewhere = isGit ? "set gitPath to the folder that has it" : "deploy the folder that has it";
+  const elsewhere = isGit
+    ? "set gitPath to the folder that has it"
+    : "deploy the folder that has it";
   return `${missing}. Add one, ${elsewhere}, or use the custom runtime.`;
 }
 
@@ -69,7 +74,9 @@ function ofItsFolder({ gitRepo }: AppSettings, path: string): string {
 /** What other platforms start an app by; null: nothing says how it starts. */
 function otherApp({ names, canBuildDockerfiles }: AppWithoutMain): string | null {
   const top = names.filter((name) => !name.includes("/"));
-  const program = ["package.json", "go.mod", "Cargo.toml", "Gemfile"].find((name) => top.includes(name));
+  const program = ["package.json", "go.mod", "Cargo.toml", "Gemfile"].find((name) =>
+    top.includes(name),
+  );
   if (program !== undefined) {
     return canBuildDockerfiles
       ? `${program}. Such an app is built from a Dockerfile: add one, and set dockerfilePath to it (${changeField}, or dockerfile_path below ${custom}); slipway init in its folder writes both for Node.js and Go.`

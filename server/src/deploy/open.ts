@@ -1,4 +1,5 @@
-// Opens the uploads of files and the build queue, which builds from git repositories and from uploads.
+// Opens the uploads of files and the build queue, which builds from git repositories and from
+// uploads.
 import type { Credentials } from "#apps/credentials.ts";
 import type { GitHosts } from "#apps/repository.ts";
 import type { Builder } from "#drivers/builder.ts";
@@ -46,13 +47,31 @@ export async function openUploads(
   { db, clock, disk, ownerKeyOf }: Pick<UploadsOptions, "db" | "clock" | "disk" | "ownerKeyOf">,
 ): Promise<Uploads> {
   await clearStaged(paths.uploadsDir);
-  return new Uploads({ db, clock, disk, ownerKeyOf, uploadsDir: paths.uploadsDir, bytesMax: uploadSizeBytes });
+  return new Uploads({
+    db,
+    clock,
+    disk,
+    ownerKeyOf,
+    uploadsDir: paths.uploadsDir,
+    bytesMax: uploadSizeBytes,
+  });
 }
 
 /** Returns the queue, which has started, and stops with the platform. */
 export async function openBuilds(settings: DeploySettings, parts: Parts): Promise<BuildQueue> {
-  const { db, notifications, instanceId, log, clock, driver, builder, buildLogs, credentials, trial, refreshRoute } =
-    parts;
+  const {
+    db,
+    notifications,
+    instanceId,
+    log,
+    clock,
+    driver,
+    builder,
+    buildLogs,
+    credentials,
+    trial,
+    refreshRoute,
+  } = parts;
   const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(settings.gitSizeBytes) });
   const { sourcesDir, uploadsDir } = settings.paths;
   const gitSource = new GitSource({

@@ -1,5 +1,6 @@
-// Promotes a release that passed its trial, at once or in the steps of a roll-out: release, app, build, the last line of its log and the audit row change in
-// one transaction, so that a kill at any moment leaves either the old release or the new one live.
+// Promotes a release that passed its trial, at once or in the steps of a roll-out: release, app,
+// build, the last line of its log and the audit row change in one transaction, so that a kill at
+// any moment leaves either the old release or the new one live.
 import type { RawBuilder } from "kysely";
 import { recordOfApp } from "#apps/app-audit.ts";
 import { lockApp, resumeAutoDeploy } from "#apps/app-store.ts";
@@ -18,12 +19,17 @@ import { moveBuild } from "./build-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
 /**
- * Ends the build and its log; all its lines must be stored. Returns false, without any change, when the caller no
- * longer owns the build or it was cancelled meanwhile. Resolves when the proxy of this process knows the release. Throws
- * `BuildStopped` when it is over a release that another one has replaced.
+ * Ends the build and its log; all its lines must be stored. Returns false, without any change, when
+ * the caller no longer owns the build or it was cancelled meanwhile. Resolves when the proxy of
+ * this process knows the release. Throws `BuildStopped` when it is over a release that another one
+ * has replaced.
  */
 export async function promote(
-  parts: { readonly db: Db; readonly clock: Clock; readonly refreshRoute: (appId: AppId) => Promise<void> },
+  parts: {
+    readonly db: Db;
+    readonly clock: Clock;
+    readonly refreshRoute: (appId: AppId) => Promise<void>;
+  },
   given: {
     readonly release: CandidateRelease;
     readonly held: RawBuilder<boolean>;
@@ -58,18 +64,30 @@ export async function promote(
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
     // A reader of the line may call the app at once.
     const lines =
-      release.settings.logLevel === "ERROR" ? [] : [{ at, stage: "release", stream: "platform", line } as const];
+      release.settings.logLevel === "ERROR"
+        ? []
+        : [{ at, stage: "release", stream: "platform", line } as const];
     await addBuildLines(tx, buildId, lines);
     const changes = { releaseId: { new: releaseId }, buildId: { new: buildId } };
     const by = { actor: platformActor };
-    await recordOfApp(tx, { projectId, appId, name: release.settings.name, action: "app.promote", by, changes });
+    await recordOfApp(tx, {
+      projectId,
+      appId,
+      name: release.settings.name,
+      action: "app.promote",
+      by,
+      changes,
+    });
     return true;
   });
   if (isPromoted) await parts.refreshRoute(appId);
   return isPromoted;
 }
 
-/** Who asked for the release and when, and the time of its roll-out, which the app's `request` may have changed since. */
+/**
+ * Who asked for the release and when, and the time of its roll-out, which the app's `request` may
+ * have changed since.
+ */
 async function readWish(tx: Tx, releaseId: ReleaseId, request: unknown) {
   const row = await tx
     .selectFrom("releases")
@@ -81,7 +99,11 @@ async function readWish(tx: Tx, releaseId: ReleaseId, request: unknown) {
   const release = readReleaseSettings(row);
   if (release instanceof Fault) throw release;
   const { settings } = liveSettings(release, (request ?? {}) as Readonly<Record<string, unknown>>);
-  return { durationSeconds: settings.rollOutDurationSeconds, cause: row.cause, askedAt: row.askedAt };
+  return {
+    durationSeconds: settings.rollOutDurationSeconds,
+    cause: row.cause,
+    askedAt: row.askedAt,
+  };
 }
 
 const replacedText =

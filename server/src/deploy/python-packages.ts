@@ -1,11 +1,17 @@
-// Decides which Python packages an app gets, of the places where they may be listed. Used by builds and by `slipway dev`. Pure
-// except for `files`.
+// Decides which Python packages an app gets, of the places where they may be listed. Used by builds
+// and by `slipway dev`. Pure except for `files`.
 import { posix } from "node:path";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import type { PythonProject } from "#drivers/builder.ts";
 import type { AppFiles } from "./app-files.ts";
 import type { Checked } from "./checked.ts";
-import { foreignWarnings, isOfUv, projectNames, projectNote, pythonProject } from "./python-project.ts";
+import {
+  foreignWarnings,
+  isOfUv,
+  projectNames,
+  projectNote,
+  pythonProject,
+} from "./python-project.ts";
 import * as requirements from "./requirements.ts";
 
 /** The packages of an app. */
@@ -33,7 +39,10 @@ export type WantedPackages = {
 
 const usualFile = "requirements.txt";
 
-/** The packages, or a sentence that says what is wrong. Throws `Fault("invalid")` for a file that cannot be read. */
+/**
+ * The packages, or a sentence that says what is wrong. Throws `Fault("invalid")` for a file that
+ * cannot be read.
+ */
 export function pythonPackages(wanted: WantedPackages): Checked<PythonPackages> {
   const found = listedPackages(wanted);
   return found.ok ? { ok: true, value: withServer(wanted, found.value) } : found;
@@ -43,10 +52,18 @@ export function pythonPackages(wanted: WantedPackages): Checked<PythonPackages> 
  * Returns the packages of the first source that lists any: the table, the file that is named,
  * requirements.txt, then uv.lock or pyproject.toml.
  */
-function listedPackages({ files, pip, path, groups, hasDockerfile }: WantedPackages): Checked<PythonPackages> {
+function listedPackages({
+  files,
+  pip,
+  path,
+  groups,
+  hasDockerfile,
+}: WantedPackages): Checked<PythonPackages> {
   const named = path === undefined ? undefined : posix.normalize(path);
-  if (Object.keys(pip).length > 0) return listed(requirements.pipRequirements(pip), unusedNotes(pip, files));
-  if (named !== undefined && !isOfUv(named)) return listed(requirements.fileRequirements(named, files.readText), []);
+  if (Object.keys(pip).length > 0)
+    return listed(requirements.pipRequirements(pip), unusedNotes(pip, files));
+  if (named !== undefined && !isOfUv(named))
+    return listed(requirements.fileRequirements(named, files.readText), []);
   if (named === undefined && files.has(usualFile)) {
     const note = `The settings list no packages: those in ${usualFile} are installed.`;
     return listed(requirements.fileRequirements(usualFile, files.readText), [note]);
@@ -55,10 +72,17 @@ function listedPackages({ files, pip, path, groups, hasDockerfile }: WantedPacka
   const project = pythonProject(files, groups);
   if (!project.ok) return project;
   if (named !== undefined && (project.value === null || !files.has(named))) {
-    return { ok: false, reason: `dependencies.paths.pip names ${named}, which is not there or lists no packages.` };
+    return {
+      ok: false,
+      reason: `dependencies.paths.pip names ${named}, which is not there or lists no packages.`,
+    };
   }
-  if (project.value === null) return { ok: true, value: { ...none, warnings: foreignWarnings(files) } };
-  return { ok: true, value: { ...none, project: project.value, notes: [projectNote(project.value)] } };
+  if (project.value === null)
+    return { ok: true, value: { ...none, warnings: foreignWarnings(files) } };
+  return {
+    ok: true,
+    value: { ...none, project: project.value, notes: [projectNote(project.value)] },
+  };
 }
 
 const none: PythonPackages = { lines: [], project: null, notes: [], warnings: [] };
@@ -83,9 +107,13 @@ function plain(lines: readonly string[]): string {
 }
 
 /** A custom app may start with a server that it does not list. */
-function withServer({ files, entrypoint }: WantedPackages, packages: PythonPackages): PythonPackages {
+function withServer(
+  { files, entrypoint }: WantedPackages,
+  packages: PythonPackages,
+): PythonPackages {
   // The dot stands for what the project lists.
-  const ofProject = packages.project === null ? [] : [".", ...projectNames(files, ["uvicorn", "gunicorn"])];
+  const ofProject =
+    packages.project === null ? [] : [".", ...projectNames(files, ["uvicorn", "gunicorn"])];
   const server = requirements.unlistedServer(entrypoint, [...packages.lines, ...ofProject]);
   if (server === null) return packages;
   const note = `The entrypoint starts ${server}, which is not in the app's packages: it is installed too.`;

@@ -37,7 +37,10 @@ test("a project is installed when it lists packages or is locked; its groups are
   };
   const plain = { isLocked: false, groups: [], extras: [], needsCode: false };
   assert.deepEqual(project({ "pyproject.toml": listed }), plain);
-  assert.deepEqual(project({ "pyproject.toml": listed, "uv.lock": "version = 1" }), { ...plain, isLocked: true });
+  assert.deepEqual(project({ "pyproject.toml": listed, "uv.lock": "version = 1" }), {
+    ...plain,
+    isLocked: true,
+  });
   const chosen = project({ "pyproject.toml": listed }, ["gpu", "serve-all"]);
   assert.deepEqual(chosen, { ...plain, groups: ["Serve_All"], extras: ["gpu"] });
   assert.equal(
@@ -48,7 +51,10 @@ test("a project is installed when it lists packages or is locked; its groups are
   assert.equal(project({ "pyproject.toml": "[tool.ruff]\nline-length = 100\n" }), null);
   assert.equal(project({ "pyproject.toml": '[project]\nname = "shop"\n' }), null);
   assert.match(refusalOf({ "uv.lock": "version = 1" }), /no pyproject\.toml beside it/);
-  assert.match(refusalOf({ "pyproject.toml": "[project\n" }), /^pyproject\.toml is not valid TOML at line 1/);
+  assert.match(
+    refusalOf({ "pyproject.toml": "[project\n" }),
+    /^pyproject\.toml is not valid TOML at line 1/,
+  );
 });
 
 test("packages that are files of the app are made from them", () => {
@@ -59,9 +65,15 @@ test("packages that are files of the app are made from them", () => {
   const from = (source: string): string => `${listed}[tool.uv.sources]\nidna = ${source}\n`;
   assert.equal(needsCode({ "pyproject.toml": from('{ path = "libs/idna" }') }), true);
   assert.equal(needsCode({ "pyproject.toml": from("[{ workspace = true }]") }), true);
-  assert.equal(needsCode({ "pyproject.toml": from('{ git = "https://github.com/kjd/idna" }') }), false);
+  assert.equal(
+    needsCode({ "pyproject.toml": from('{ git = "https://github.com/kjd/idna" }') }),
+    false,
+  );
   assert.equal(needsCode({ "pyproject.toml": '[project]\ndynamic = ["dependencies"]\n' }), true);
-  const locked = (source: string) => ({ "pyproject.toml": listed, "uv.lock": `[[package]]\nsource = ${source}\n` });
+  const locked = (source: string) => ({
+    "pyproject.toml": listed,
+    "uv.lock": `[[package]]\nsource = ${source}\n`,
+  });
   assert.equal(needsCode(locked('{ virtual = "." }')), false);
   assert.equal(needsCode(locked('{ editable = "." }')), false);
   assert.equal(needsCode(locked('{ editable = "libs/idna" }')), true);
@@ -73,10 +85,19 @@ test("other tools' lists are named with what makes them installable", () => {
   const cases: readonly (readonly [Readonly<Record<string, string>>, readonly RegExp[]])[] = [
     [{}, []],
     [{ "pyproject.toml": "[tool.ruff]\n" }, []],
-    [{ Pipfile: "" }, [/^Pipfile is not installed: make a requirements\.txt of it: pipenv requirements > /]],
+    [
+      { Pipfile: "" },
+      [/^Pipfile is not installed: make a requirements\.txt of it: pipenv requirements > /],
+    ],
     [{ "pyproject.toml": poetry }, [/^pyproject\.toml is not installed: .* poetry export/]],
-    [{ "pyproject.toml": poetry, "poetry.lock": "" }, [/^poetry\.lock is not installed: .* poetry export/]],
-    [{ "setup.py": "" }, [/^setup\.py is not installed: write a requirements\.txt with the line "\."/]],
+    [
+      { "pyproject.toml": poetry, "poetry.lock": "" },
+      [/^poetry\.lock is not installed: .* poetry export/],
+    ],
+    [
+      { "setup.py": "" },
+      [/^setup\.py is not installed: write a requirements\.txt with the line "\."/],
+    ],
     [{ "environment.yml": "" }, [/^environment\.yml .*\[cerebrium\.dependencies\.conda\]/]],
   ];
   for (const [files, expected] of cases) {

@@ -1,5 +1,6 @@
-// What of an app's packages stands in files that other tools write: `pyproject.toml` and `uv.lock`, which uv installs, and those
-// of which the build log says how to turn them into one of these. Pure except for `files`.
+// What of an app's packages stands in files that other tools write: `pyproject.toml` and `uv.lock`,
+// which uv installs, and those of which the build log says how to turn them into one of these. Pure
+// except for `files`.
 import { createHash } from "node:crypto";
 import { parse } from "smol-toml";
 import type { PythonProject } from "#drivers/builder.ts";
@@ -23,8 +24,14 @@ const foreignFiles: readonly (readonly [file: string, advice: string])[] = [
   ["pdm.lock", "make a requirements.txt of it: pdm export -o requirements.txt"],
   ["setup.py", 'write a requirements.txt with the line "."'],
   ["setup.cfg", 'write a requirements.txt with the line "."'],
-  ["environment.yml", "list its packages below [cerebrium.dependencies.conda] and [cerebrium.dependencies.pip]"],
-  ["environment.yaml", "list its packages below [cerebrium.dependencies.conda] and [cerebrium.dependencies.pip]"],
+  [
+    "environment.yml",
+    "list its packages below [cerebrium.dependencies.conda] and [cerebrium.dependencies.pip]",
+  ],
+  [
+    "environment.yaml",
+    "list its packages below [cerebrium.dependencies.conda] and [cerebrium.dependencies.pip]",
+  ],
 ];
 
 /** Whether the app's folder has a file that uv installs. */
@@ -33,10 +40,13 @@ export function isOfUv(path: string): boolean {
 }
 
 /**
- * The packages of `pyproject.toml`, with those of the groups; null: there is no such file, or it names none. Throws
- * `Fault("invalid")` for a file that cannot be read.
+ * The packages of `pyproject.toml`, with those of the groups; null: there is no such file, or it
+ * names none. Throws `Fault("invalid")` for a file that cannot be read.
  */
-export function pythonProject(files: AppFiles, chosen: readonly string[]): Checked<PythonProject | null> {
+export function pythonProject(
+  files: AppFiles,
+  chosen: readonly string[],
+): Checked<PythonProject | null> {
   const text = files.readText(projectFile);
   const lock = files.has(lockFile) ? files.readText(lockFile) : null;
   if (text === null) {
@@ -49,7 +59,10 @@ export function pythonProject(files: AppFiles, chosen: readonly string[]): Check
   const isDynamic = listOf(project["dynamic"]).includes("dependencies");
   const isListed = listOf(project["dependencies"]).length > 0 || isDynamic || chosen.length > 0;
   if (lock === null && !isListed) return { ok: true, value: null };
-  const known = { groups: tableOf(read.value["dependency-groups"]), extras: tableOf(project["optional-dependencies"]) };
+  const known = {
+    groups: tableOf(read.value["dependency-groups"]),
+    extras: tableOf(project["optional-dependencies"]),
+  };
   const found = chosenOf(chosen, known);
   if (!found.ok) return found;
   const needsCode = isDynamic || ownLocked.test(lock ?? "") || hasOwnSources(read.value);
@@ -63,7 +76,9 @@ export function pythonProject(files: AppFiles, chosen: readonly string[]): Check
 export function foreignWarnings(files: AppFiles): readonly string[] {
   const text = files.readText(projectFile);
   const read = text === null ? null : tableIn(text);
-  const isPoetry = read?.ok === true && tableOf(tableOf(read.value["tool"])["poetry"])["dependencies"] !== undefined;
+  const isPoetry =
+    read?.ok === true &&
+    tableOf(tableOf(read.value["tool"])["poetry"])["dependencies"] !== undefined;
   const found = foreignFiles.filter(([file]) => files.has(file));
   const poetry: (typeof found)[number] = [
     projectFile,
@@ -103,7 +118,10 @@ function chosenOf(
     else {
       const all = [...Object.keys(known.groups), ...Object.keys(known.extras)];
       const there = all.length === 0 ? "it has none" : `it has ${all.join(", ")}`;
-      return { ok: false, reason: `dependencies.groups names ${name}, which is no group of ${projectFile}; ${there}.` };
+      return {
+        ok: false,
+        reason: `dependencies.groups names ${name}, which is no group of ${projectFile}; ${there}.`,
+      };
     }
   }
   return { ok: true, value: { groups, extras } };
@@ -130,7 +148,9 @@ function tableIn(text: string): Checked<Table> {
 }
 
 function tableOf(value: unknown): Table {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Table) : {};
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Table)
+    : {};
 }
 
 function listOf(value: unknown): readonly unknown[] {

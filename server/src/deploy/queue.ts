@@ -1,6 +1,7 @@
-// Executes builds: claims waiting builds up to a limit (builds that only start their app do not count), one per app and
-// not all of one project; ends cancelled builds and takes over those of a killed platform. The rows are the queue, and
-// leases keep a build to one process; its trial and artifacts belong to that process.
+// Executes builds: claims waiting builds up to a limit (builds that only start their app do not
+// count), one per app and not all of one project; ends cancelled builds and takes over those of a
+// killed platform. The rows are the queue, and leases keep a build to one process; its trial and
+// artifacts belong to that process.
 import { randomUUID } from "node:crypto";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -22,8 +23,8 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   /** How many good releases of an app keep their artifacts. */
   readonly releasesKept: number;
   /**
-   * The instance of the data folder, which only one process holds at a time; absent: builds of an earlier process are
-   * taken over when their leases expire.
+   * The instance of the data folder, which only one process holds at a time; absent: builds of an
+   * earlier process are taken over when their leases expire.
    */
   readonly instanceId?: string;
   /** How long a killed platform's builds wait before they are taken over. */
@@ -44,13 +45,25 @@ const intervalMs = 2000;
 const tidyPauseMs = 60_000;
 /** Replicas may have ended since the last build. */
 const tidyEveryMs = 3_600_000;
-/** The maximum number of builds whose apps are starting or waiting for a machine, in addition to builds in progress. */
+/**
+ * The maximum number of builds whose apps are starting or waiting for a machine, in addition to
+ * builds in progress.
+ */
 const startingMax = 200;
 
-/** The builds of one platform. Call `start()` once; `stop()` puts running builds back into the queue. */
+/**
+ * The builds of one platform. Call `start()` once; `stop()` puts running builds back into the
+ * queue.
+ */
 export class BuildQueue {
   /** Builds that ended here since the platform started, by final state. */
-  readonly ended = new Tally<BuildEnd>("success", "build_failure", "init_failure", "init_timeout", "cancelled");
+  readonly ended = new Tally<BuildEnd>(
+    "success",
+    "build_failure",
+    "init_failure",
+    "init_timeout",
+    "cancelled",
+  );
   /** From the start of the work to its end. */
   readonly durations = new Histogram();
   readonly #options: BuildQueueOptions;
@@ -117,7 +130,8 @@ export class BuildQueue {
     const ids = [...this.#running.keys()];
     if ((await endAbandoned(db, ids)) > 0) this.#tidySoon();
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
-    for (const { id, reason } of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled", reason));
+    for (const { id, reason } of cancelled)
+      this.#running.get(id)?.control.abort(new BuildStopped("cancelled", reason));
     let hasBegun: boolean;
     do {
       hasBegun = await this.#beginNext();
@@ -127,13 +141,18 @@ export class BuildQueue {
 
   /** A platform that is never idle removes artifacts too, but not after each build. */
   #tidySoon(): void {
-    const soonestMs = this.#running.size === 0 ? Number.NEGATIVE_INFINITY : this.#tidiedAtMs + tidyPauseMs;
-    this.#tidyAtMs = Math.min(this.#tidyAtMs, Math.max(soonestMs, this.#options.clock.monotonicMs()));
+    const soonestMs =
+      this.#running.size === 0 ? Number.NEGATIVE_INFINITY : this.#tidiedAtMs + tidyPauseMs;
+    this.#tidyAtMs = Math.min(
+      this.#tidyAtMs,
+      Math.max(soonestMs, this.#options.clock.monotonicMs()),
+    );
   }
 
   /**
-   * Starts the next build; false when there is none or no free slot. Claims one at a time, since each claim changes
-   * which build is next. A project leaves one slot to others: builds take long, and running ones are not interrupted.
+   * Starts the next build; false when there is none or no free slot. Claims one at a time, since
+   * each claim changes which build is next. A project leaves one slot to others: builds take long,
+   * and running ones are not interrupted.
    */
   async #beginNext(): Promise<boolean> {
     const { buildsAtOnce } = this.#options;
@@ -141,7 +160,12 @@ export class BuildQueue {
     const working = running.filter((id) => this.#running.get(id)?.isBuilt !== true);
     const starting = Math.min(running.length - working.length, startingMax);
     if (running.length - starting >= buildsAtOnce) return false;
-    const share = { running, runningMax: startingMax / 2, working, workingMax: Math.max(1, buildsAtOnce - 1) };
+    const share = {
+      running,
+      runningMax: startingMax / 2,
+      working,
+      workingMax: Math.max(1, buildsAtOnce - 1),
+    };
     const [lease] = await this.#leases.claim({ ...claimable(share), limit: 1 });
     if (lease !== undefined) this.#begin(lease);
     return lease !== undefined;
@@ -150,7 +174,9 @@ export class BuildQueue {
   #begin(lease: Lease<"builds">): void {
     const control = new AbortController();
     const kept = this.#leases.keep(lease);
-    kept.signal.addEventListener("abort", () => control.abort(new BuildStopped("lease_lost")), { once: true });
+    kept.signal.addEventListener("abort", () => control.abort(new BuildStopped("lease_lost")), {
+      once: true,
+    });
     const onBuilt = (): void => {
       const build = this.#running.get(lease.id);
       if (build !== undefined) build.isBuilt = true;

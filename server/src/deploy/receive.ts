@@ -1,10 +1,17 @@
-// Accepts builds, and requests to cancel them. The API calls it inside its own transactions, so that the build, the
-// related change and the audit row commit or roll back together; `queue.ts` does the work.
+// Accepts builds, and requests to cancel them. The API calls it inside its own transactions, so
+// that the build, the related change and the audit row commit or roll back together; `queue.ts`
+// does the work.
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { lockAppForChange } from "#apps/app-store.ts";
-import type { BuildRef, NewBuild, NewSettings, NewUpload, ReceivedBuild } from "#apps/build-receiver.ts";
+import type {
+  BuildRef,
+  NewBuild,
+  NewSettings,
+  NewUpload,
+  ReceivedBuild,
+} from "#apps/build-receiver.ts";
 import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId, type AppId, type BuildId } from "#lib/ids.ts";
@@ -20,9 +27,10 @@ import { isUploadKept, latestUpload, uploadHours } from "./upload-store.ts";
 const unfinishedMax = 50;
 
 /**
- * Adds a build to the queue, status `pending`. A push ends the builds of earlier pushes that are still pending. Throws
- * `Fault("not_found")` when the app does not exist, `Fault("rate_limited")` when too many of its builds are unfinished,
- * `Fault("conflict")` for an app without repository and files. Locks the app's row.
+ * Adds a build to the queue, status `pending`. A push ends the builds of earlier pushes that are
+ * still pending. Throws `Fault("not_found")` when the app does not exist, `Fault("rate_limited")`
+ * when too many of its builds are unfinished, `Fault("conflict")` for an app without repository and
+ * files. Locks the app's row.
  */
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
   const app = await lockAppForChange(tx, build);
@@ -45,11 +53,17 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
 async function uploadFor(tx: Tx, build: NewBuild): Promise<string> {
   const given = givenOf(build);
   if (given !== null) {
-    throw new Fault("invalid", `${given} is given, but the app has no repository: its files are uploaded.`);
+    throw new Fault(
+      "invalid",
+      `${given} is given, but the app has no repository: its files are uploaded.`,
+    );
   }
   const upload = await latestUpload(tx, build.appId);
   if (upload !== undefined) return upload;
-  throw new Fault("conflict", "The app has no repository, and no files of it were uploaded yet (POST …/apps).");
+  throw new Fault(
+    "conflict",
+    "The app has no repository, and no files of it were uploaded yet (POST …/apps).",
+  );
 }
 
 /** The field that asks for something of a repository; null: there is none. */
@@ -59,8 +73,8 @@ function givenOf({ commit, branch }: NewBuild): "commit" | "branch" | null {
 }
 
 /**
- * Adds a build whose files are still to be uploaded; it starts when they are there. Builds of the app that wait for theirs end.
- * Throws like `receiveBuild`. Locks the app's row.
+ * Adds a build whose files are still to be uploaded; it starts when they are there. Builds of the
+ * app that wait for theirs end. Throws like `receiveBuild`. Locks the app's row.
  */
 export async function receiveUpload(
   tx: Tx,
@@ -85,8 +99,8 @@ export async function receiveUpload(
 }
 
 /**
- * Adds a build that tries a release of the same artifact with other settings, and the release. One that is still pending
- * ends. Throws like `receiveBuild`. Locks the app's row.
+ * Adds a build that tries a release of the same artifact with other settings, and the release. One
+ * that is still pending ends. Throws like `receiveBuild`. Locks the app's row.
  */
 export async function receiveSettings(
   tx: Tx,
@@ -106,10 +120,14 @@ export async function receiveSettings(
 }
 
 /**
- * Adds a build of the same source: the recorded commit and the stored settings of an earlier build as far as it got;
- * for the rest, its original request. Throws `Fault("not_found")` when the build does not belong to the app.
+ * Adds a build of the same source: the recorded commit and the stored settings of an earlier build
+ * as far as it got; for the rest, its original request. Throws `Fault("not_found")` when the build
+ * does not belong to the app.
  */
-export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild> {
+export async function rebuild(
+  tx: Tx,
+  given: BuildRef & { readonly by: Actor },
+): Promise<ReceivedBuild> {
   await lockAppForChange(tx, given);
   const earlier = await lockBuild(tx, given);
   if (earlier.upload_id !== null && !(await isUploadKept(tx, earlier.upload_id))) {
@@ -132,10 +150,14 @@ export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }):
 }
 
 /**
- * Requests cancellation of a build. One that nobody works on is `cancelled` at once; otherwise its worker ends it within about a
- * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
+ * Requests cancellation of a build. One that nobody works on is `cancelled` at once; otherwise its
+ * worker ends it within about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a
+ * build that has ended. Locks the build's row.
  */
-export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly status: BuildState }> {
+export async function requestCancel(
+  tx: Tx,
+  given: BuildRef,
+): Promise<{ readonly status: BuildState }> {
   const build = await lockBuild(tx, given);
   if (isEnd(build.status)) {
     throw new Fault(
@@ -148,13 +170,21 @@ export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly
 
 /** Throws `Fault("not_found")`. */
 async function lockBuild(tx: Tx, { projectId, appId, buildId }: BuildRef) {
-  const ofApp = tx.selectFrom("builds").selectAll().where("app_id", "=", appId).where("project_id", "=", projectId);
+  const ofApp = tx
+    .selectFrom("builds")
+    .selectAll()
+    .where("app_id", "=", appId)
+    .where("project_id", "=", projectId);
   const build = await ofApp.where("id", "=", buildId).forUpdate().executeTakeFirst();
-  if (build === undefined) throw new Fault("not_found", `There is no build ${buildId} of this app.`);
+  if (build === undefined)
+    throw new Fault("not_found", `There is no build ${buildId} of this app.`);
   return build;
 }
 
-/** Ends a pending build at once, and returns true; asks the worker of another one. The caller holds the lock on its row. */
+/**
+ * Ends a pending build at once, and returns true; asks the worker of another one. The caller holds
+ * the lock on its row.
+ */
 async function askToEnd(tx: Tx, buildId: BuildId, reason: string | null): Promise<boolean> {
   const cancelled = await tx
     .updateTable("builds")
@@ -186,18 +216,23 @@ async function askToEnd(tx: Tx, buildId: BuildId, reason: string | null): Promis
 }
 
 /**
- * Ends an app's unfinished builds of earlier pushes: those that nobody works on at once, running ones within about a
- * second. The caller holds the lock on the app's row. `reason` is a sentence.
+ * Ends an app's unfinished builds of earlier pushes: those that nobody works on at once, running
+ * ones within about a second. The caller holds the lock on the app's row. `reason` is a sentence.
  */
 export async function endPushes(
   tx: Tx,
   given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
 ): Promise<void> {
-  const states = given.isRunningSuperseded ? buildStatesBefore("cancelled") : (["pending"] as const);
+  const states = given.isRunningSuperseded
+    ? buildStatesBefore("cancelled")
+    : (["pending"] as const);
   await endBuilds(tx, { ...given, cause: "push", states });
 }
 
-/** Ends unfinished builds of a cause that are in one of the states. The caller holds the lock on the app's row. */
+/**
+ * Ends unfinished builds of a cause that are in one of the states. The caller holds the lock on the
+ * app's row.
+ */
 async function endBuilds(
   tx: Tx,
   given: {
@@ -218,7 +253,8 @@ async function endBuilds(
     .where("cancel_requested_at", "is", null)
     .where("status", "in", given.states);
   if (given.isArtifactKept === true) builds = builds.where("keeps_artifact", "=", true);
-  for (const { id } of await builds.orderBy("number").forUpdate().execute()) await askToEnd(tx, id, given.reason);
+  for (const { id } of await builds.orderBy("number").forUpdate().execute())
+    await askToEnd(tx, id, given.reason);
 }
 
 type CommitColumn = "commit" | "branch" | "message" | "author";
@@ -247,15 +283,19 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
     await endPushes(tx, { appId, reason, isRunningSuperseded });
   }
   if (cause === "settings") {
-    // A build has all settings, a release of the same artifact not those of an earlier change that needs a build.
+    // A build has all settings, a release of the same artifact not those of an earlier change that
+    // needs a build.
     const reason = `Build ${number} of later settings took its place.`;
     const isArtifactKept = given.keepsArtifact === true;
     await endBuilds(tx, { appId, cause, states: ["pending"], reason, isArtifactKept });
   }
   const { awaitsUpload = false } = given;
-  if (awaitsUpload) await endWaiting(tx, appId, `Build ${number} took its place before its files had arrived.`);
+  if (awaitsUpload)
+    await endWaiting(tx, appId, `Build ${number} took its place before its files had arrived.`);
   const waitsFor = await reasonToWait(tx, appId);
-  const reason = awaitsUpload ? `It waits for its files, for up to ${uploadHours} hours.` : waitsFor;
+  const reason = awaitsUpload
+    ? `It waits for its files, for up to ${uploadHours} hours.`
+    : waitsFor;
   const buildId = newBuildId();
   await tx
     .insertInto("builds")
@@ -285,14 +325,23 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
   return { buildId, number, status: "pending" };
 }
 
-/** Ends the builds of an app that wait for their files. The caller holds the lock on the app's row. */
+/**
+ * Ends the builds of an app that wait for their files. The caller holds the lock on the app's row.
+ */
 async function endWaiting(tx: Tx, appId: AppId, reason: string): Promise<void> {
-  const waiting = tx.selectFrom("builds").select("id").where("app_id", "=", appId).where("awaits_upload", "=", true);
+  const waiting = tx
+    .selectFrom("builds")
+    .select("id")
+    .where("app_id", "=", appId)
+    .where("awaits_upload", "=", true);
   const builds = await waiting.where("ended_at", "is", null).forUpdate().execute();
   for (const { id } of builds) await askToEnd(tx, id, reason);
 }
 
-/** What a build of the app waits for, if others are unfinished: builds of one app run one after the other. */
+/**
+ * What a build of the app waits for, if others are unfinished: builds of one app run one after the
+ * other.
+ */
 async function reasonToWait(tx: Tx, appId: AppId): Promise<string | null> {
   const unfinished = await tx
     .selectFrom("builds")

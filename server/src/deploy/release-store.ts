@@ -8,7 +8,10 @@ import { newReleaseId, type AppId, type BuildId, type ReleaseId } from "#lib/ids
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
-/** The driver that made the newest release. `process` for apps without a release: earlier versions used no other unasked. Null without apps. */
+/**
+ * The driver that made the newest release. `process` for apps without a release: earlier versions
+ * used no other unasked. Null without apps.
+ */
 export async function driverOfApps(db: Db): Promise<"process" | "docker" | null> {
   const { rows } = await sql<{ kind: string | null }>`
     select (select artifact ->> 'kind' from releases order by created_at desc limit 1) as kind from apps limit 1`.execute(
@@ -20,12 +23,17 @@ export async function driverOfApps(db: Db): Promise<"process" | "docker" | null>
 }
 
 /**
- * Creates the release of a build with what the build knows of its commit and its maker, or updates the one of an earlier
- * attempt with the new artifact. The caller holds the lock on the app's row, which orders the numbers.
+ * Creates the release of a build with what the build knows of its commit and its maker, or updates
+ * the one of an earlier attempt with the new artifact. The caller holds the lock on the app's row,
+ * which orders the numbers.
  */
 export async function putRelease(
   tx: Tx,
-  release: ReleaseSettings & { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly artifact: Artifact },
+  release: ReleaseSettings & {
+    readonly releaseId: ReleaseId;
+    readonly buildId: BuildId;
+    readonly artifact: Artifact;
+  },
 ): Promise<{ readonly id: ReleaseId; readonly number: number }> {
   const { buildId } = release;
   const settings = toJson(release.settings);
@@ -50,13 +58,22 @@ export async function putRelease(
 }
 
 /**
- * Gives a build of the kind `keeps_artifact` its release, or that of an earlier attempt what it should be now: artifact and
- * commit of another release, with other settings. The caller holds the lock on the app's row.
+ * Gives a build of the kind `keeps_artifact` its release, or that of an earlier attempt what it
+ * should be now: artifact and commit of another release, with other settings. The caller holds the
+ * lock on the app's row.
  */
 export async function copyRelease(
   tx: Tx,
-  given: { readonly buildId: BuildId; readonly from: ReleaseId; readonly settings: ReleaseSettings },
-): Promise<{ readonly releaseId: ReleaseId; readonly number: number; readonly artifact: Artifact }> {
+  given: {
+    readonly buildId: BuildId;
+    readonly from: ReleaseId;
+    readonly settings: ReleaseSettings;
+  },
+): Promise<{
+  readonly releaseId: ReleaseId;
+  readonly number: number;
+  readonly artifact: Artifact;
+}> {
   const { buildId, from, settings } = given;
   const taken = await sql<{ artifact: Artifact }>`
     update builds b set commit_sha = r.commit_sha, commit_message = r.commit_message,
@@ -64,11 +81,19 @@ export async function copyRelease(
     from releases r join builds maker on maker.id = r.build_id where b.id = ${buildId} and r.id = ${from}
     returning r.artifact`.execute(tx);
   const { artifact } = must(taken.rows[0], "the other release is stored");
-  const { id, number } = await putRelease(tx, { ...settings, releaseId: newReleaseId(), buildId, artifact });
+  const { id, number } = await putRelease(tx, {
+    ...settings,
+    releaseId: newReleaseId(),
+    buildId,
+    artifact,
+  });
   return { releaseId: id, artifact, number };
 }
 
-/** Ends the releases that these builds made and that never took calls, with the reason of the build; of ended builds only. */
+/**
+ * Ends the releases that these builds made and that never took calls, with the reason of the build;
+ * of ended builds only.
+ */
 export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promise<void> {
   await tx
     .updateTable("releases")
@@ -87,8 +112,9 @@ export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promis
 }
 
 /**
- * Reserves for a build the artifact of an earlier one of its app with the same fingerprint, whose release took calls and
- * is kept; undefined when there is none. One that was made more than a day ago only counts when it `isLasting`.
+ * Reserves for a build the artifact of an earlier one of its app with the same fingerprint, whose
+ * release took calls and is kept; undefined when there is none. One that was made more than a day
+ * ago only counts when it `isLasting`.
  */
 export async function reuseArtifact(
   db: Db,
@@ -119,8 +145,10 @@ export async function reuseArtifact(
 }
 
 /**
- * Gives up the artifacts of releases that never took calls, and all but the last `keptMax` good artifacts of each app, each of
- * which may have several releases; those that take calls or have replicas, and the latest that had all calls, keep theirs. `readUsed` does not name them from then on.
+ * Gives up the artifacts of releases that never took calls, and all but the last `keptMax` good
+ * artifacts of each app, each of which may have several releases; those that take calls or have
+ * replicas, and the latest that had all calls, keep theirs. `readUsed` does not name them from then
+ * on.
  */
 export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
   await sql`
@@ -131,7 +159,9 @@ export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
     where p.id = r.id and r.collected_at is null and r.ended_at is not null
       and (r.promoted_at is null or p.place > ${keptMax})
       and r.number <> coalesce((select max(number) from releases where app_id = r.app_id and state = 'replaced'), 0)
-      and not exists (select from replicas where release_id = r.id and stopped_at is null)`.execute(db);
+      and not exists (select from replicas where release_id = r.id and stopped_at is null)`.execute(
+    db,
+  );
 }
 
 /** The artifacts that releases keep and that builds have reserved, and the unfinished builds. */

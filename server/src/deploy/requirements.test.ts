@@ -54,7 +54,9 @@ test("versions become specifiers: bare, exact, ranges, compatible, conditions", 
 });
 
 test("addresses keep their case, and their version is what stands behind the @", () => {
-  assert.deepEqual(lines({ "git+https://github.com/Foo/Bar.git": "latest" }), ["git+https://github.com/Foo/Bar.git"]);
+  assert.deepEqual(lines({ "git+https://github.com/Foo/Bar.git": "latest" }), [
+    "git+https://github.com/Foo/Bar.git",
+  ]);
   assert.deepEqual(lines({ "git+https://github.com/Foo/Bar.git": "v1.2" }), [
     "git+https://github.com/Foo/Bar.git@v1.2",
   ]);
@@ -82,7 +84,10 @@ test("what pip would not understand is refused with the entry and what is allowe
 });
 
 test("whatever the table holds, no line is an option and none holds a second line", () => {
-  const text = fc.string({ unit: fc.constantFrom(...Array.from('ab1-.=<>~!@;# []\n"\\:/+')), maxLength: 12 });
+  const text = fc.string({
+    unit: fc.constantFrom(...Array.from('ab1-.=<>~!@;# []\n"\\:/+')),
+    maxLength: 12,
+  });
   fc.assert(
     fc.property(fc.dictionary(text, text, { maxKeys: 3 }), (packages) => {
       const made = pipRequirements(packages);
@@ -116,7 +121,13 @@ test("a requirements file says all: files behind -r are put in, paths behind -c 
   const made = fileRequirements("./deps/all.txt", (path) => files[path] ?? null);
   assert.deepEqual(made, {
     ok: true,
-    value: ["numpy", "cuda-python", "-c deps/limits.txt", "-r https://example.com/x.txt", "torch   ==2.1"],
+    value: [
+      "numpy",
+      "cuda-python",
+      "-c deps/limits.txt",
+      "-r https://example.com/x.txt",
+      "torch   ==2.1",
+    ],
   });
 });
 
@@ -125,8 +136,14 @@ test("a file that is not there, or that would lie outside, is named", () => {
     const made = fileRequirements(file, (path) => (path === "r.txt" ? (text ?? null) : null));
     return made.ok ? "" : made.reason;
   };
-  assert.match(reason("r.txt"), /^The file r\.txt, which should list the packages, is not in the app's folder/);
-  assert.match(reason("r.txt", "-r ../../etc/passwd"), /^r\.txt names \.\.\/\.\.\/etc\/passwd with -r/);
+  assert.match(
+    reason("r.txt"),
+    /^The file r\.txt, which should list the packages, is not in the app's folder/,
+  );
+  assert.match(
+    reason("r.txt", "-r ../../etc/passwd"),
+    /^r\.txt names \.\.\/\.\.\/etc\/passwd with -r/,
+  );
   assert.match(reason("r.txt", "-c /etc/passwd"), /with -c, which is not in the app's folder/);
 });
 

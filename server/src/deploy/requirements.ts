@@ -1,12 +1,12 @@
-// Converts an app's package settings to input for pip, apt and conda. Pure except for `readText`, which reads files of
-// the app's folder.
+// Converts an app's package settings to input for pip, apt and conda. Pure except for `readText`,
+// which reads files of the app's folder.
 import { posix } from "node:path";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import type { Checked } from "./checked.ts";
 
 /**
- * Text of a file, by its path relative to the app's folder; null when it is missing. Throws `Fault("invalid")` for one that
- * cannot be read.
+ * Text of a file, by its path relative to the app's folder; null when it is missing. Throws
+ * `Fault("invalid")` for one that cannot be read.
  */
 export type ReadText = (path: string) => string | null;
 
@@ -17,11 +17,16 @@ const linesMax = 10_000;
 /** A package with extras, as in `uvicorn[standard]`. */
 const packageForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[A-Za-z0-9._,\s-]*\])?$/;
 /** `git+https://…`, `https://…/x.whl`, `name @ https://…`. */
-const addressForm = /^(?:[A-Za-z0-9._[\],-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?(?:https?|ssh|git):\/\/\S+$/;
+const addressForm =
+  /^(?:[A-Za-z0-9._[\],-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?(?:https?|ssh|git):\/\/\S+$/;
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.*+!_-]*$/;
-const specifierForm = /^(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*\s*(?:,\s*|$))+$/;
+const specifierForm =
+  /^(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*\s*(?:,\s*|$))+$/;
 
-/** Converts a table name → version to lines for pip, sorted by name. `""`, `*` and `latest` mean any version. */
+/**
+ * Converts a table name → version to lines for pip, sorted by name. `""`, `*` and `latest` mean any
+ * version.
+ */
 export function pipRequirements(packages: PackageVersions): Checked<string[]> {
   const lines: string[] = [];
   for (const [nameGiven, versionGiven] of Object.entries(packages).sort(byName)) {
@@ -54,7 +59,11 @@ function pipLine(name: string, version: string): Checked<string> {
   const specifier = numbers.trim().replace(/^=(?!=)\s*/, "==");
   if (specifierForm.test(specifier)) return { ok: true, value: `${name}${specifier}${marker}` };
   if (versionForm.test(specifier)) return { ok: true, value: `${name}==${specifier}${marker}` };
-  return refused(name, version, 'a version such as "1.2.3", a range such as ">=1.2,<2" or "~=1.4", or "latest"');
+  return refused(
+    name,
+    version,
+    'a version such as "1.2.3", a range such as ">=1.2,<2" or "~=1.4", or "latest"',
+  );
 }
 
 /** Converts a table to names for apt: `ffmpeg`, `curl=7.88.1-10`. */
@@ -67,7 +76,10 @@ export function condaPackages(packages: PackageVersions): string[] {
   return namesWithVersion(packages, "==");
 }
 
-/** Lines of a file with one package each, the format of apt and conda lists; without comments and empty lines. */
+/**
+ * Lines of a file with one package each, the format of apt and conda lists; without comments and
+ * empty lines.
+ */
 export function listedPackages(text: string): string[] {
   return text
     .split(/\r?\n/)
@@ -76,8 +88,9 @@ export function listedPackages(text: string): string[] {
 }
 
 /**
- * Lines for pip from a requirements file of the app's folder. Inlines files included with -r, so that the lines are
- * complete; makes paths after -c relative to the app's folder, pip's working directory.
+ * Lines for pip from a requirements file of the app's folder. Inlines files included with -r, so
+ * that the lines are complete; makes paths after -c relative to the app's folder, pip's working
+ * directory.
  */
 export function fileRequirements(file: string, readText: ReadText): Checked<string[]> {
   const lines: string[] = [];
@@ -130,7 +143,9 @@ function namesWithVersion(packages: PackageVersions, sign: string): string[] {
     .sort(byName)
     .map(([name, version]) => {
       const plain = version.trim().replace(/^=+\s*/, "");
-      return isAnyVersion(plain) ? name.trim() : `${name.trim()}${/^[<>!~]/.test(plain) ? "" : sign}${plain}`;
+      return isAnyVersion(plain)
+        ? name.trim()
+        : `${name.trim()}${/^[<>!~]/.test(plain) ? "" : sign}${plain}`;
     });
 }
 
@@ -145,13 +160,18 @@ function refused(name: string, version: string, allowed: string): Checked<string
 }
 
 /**
- * A custom app may start with uvicorn without listing it, or with gunicorn beside the packages that it lists; without any, its
- * base image has them. Null: nothing is to be added to `lines`.
+ * A custom app may start with uvicorn without listing it, or with gunicorn beside the packages that
+ * it lists; without any, its base image has them. Null: nothing is to be added to `lines`.
  */
-export function unlistedServer(entrypoint: readonly string[], lines: readonly string[]): string | null {
+export function unlistedServer(
+  entrypoint: readonly string[],
+  lines: readonly string[],
+): string | null {
   const [program = "", ...rest] = entrypoint;
   const name = posix.basename(program);
   const server = /^python[0-9.]*$/.test(name) && rest[0] === "-m" ? rest[1] : name;
   const isAdded = server === "uvicorn" || (server === "gunicorn" && lines.length > 0);
-  return server === undefined || !isAdded || lines.some((line) => requirementName(line) === server) ? null : server;
+  return server === undefined || !isAdded || lines.some((line) => requirementName(line) === server)
+    ? null
+    : server;
 }

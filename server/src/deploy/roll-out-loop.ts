@@ -1,8 +1,14 @@
-// Moves roll-outs on: a step when its time is over, the end after the last one; and takes a release back that is clearly
-// worse than the one before. Everything that counts is in rows: a platform that starts again goes on with the step it finds,
-// and compares the releases anew.
+// Moves roll-outs on: a step when its time is over, the end after the last one; and takes a release
+// back that is clearly worse than the one before. Everything that counts is in rows: a platform
+// that starts again goes on with the step it finds, and compares the releases anew.
 import type { AppRoute, RouteRollOut } from "#apps/routes.ts";
-import { lockRollOut, moveRollOut, stepMs, stepShare, takeBackRollOut } from "#apps/roll-out-store.ts";
+import {
+  lockRollOut,
+  moveRollOut,
+  stepMs,
+  stepShare,
+  takeBackRollOut,
+} from "#apps/roll-out-store.ts";
 import { finishRollOut, recordRollOut } from "#apps/roll-outs.ts";
 import { platformActor } from "#audit/record.ts";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
@@ -11,12 +17,21 @@ import { Loop } from "#lib/loop.ts";
 import { addAppLines } from "#logs/app-log-store.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
-import { compared, newComparison, worseBecause, type Comparison, type Conditions } from "./worse.ts";
+import {
+  compared,
+  newComparison,
+  worseBecause,
+  type Comparison,
+  type Conditions,
+} from "./worse.ts";
 
 export type RollOutLoopParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly routes: { all(): Iterable<AppRoute>; refresh(appId: AppId): Promise<void> };
   /** How the releases of an app do now; scheduler and proxy know it. */
-  readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
+  readonly conditionsOf: (
+    appId: AppId,
+    releases: { readonly old: ReleaseId; readonly next: ReleaseId },
+  ) => Conditions;
   /** Sends mail to the owners of a project, in the background. */
   readonly mailOwners: (
     projectId: ProjectId,
@@ -38,7 +53,9 @@ export function startRollOuts(parts: RollOutLoopParts & { readonly lifecycle: Li
 }
 
 async function lookAtAll(parts: RollOutLoopParts, watched: Map<AppId, Watched>): Promise<void> {
-  const active = new Map([...parts.routes.all()].flatMap((route) => (route.rollOut ? [[route.appId, route]] : [])));
+  const active = new Map(
+    [...parts.routes.all()].flatMap((route) => (route.rollOut ? [[route.appId, route]] : [])),
+  );
   for (const appId of watched.keys()) if (!active.has(appId)) watched.delete(appId);
   for (const [appId, { live, rollOut }] of active) {
     if (live === null || !rollOut) continue;
@@ -55,7 +72,11 @@ async function lookAtAll(parts: RollOutLoopParts, watched: Map<AppId, Watched>):
 async function lookAt(
   parts: RollOutLoopParts,
   watched: Map<AppId, Watched>,
-  { appId, live, rollOut }: { appId: AppId; live: NonNullable<AppRoute["live"]>; rollOut: RouteRollOut },
+  {
+    appId,
+    live,
+    rollOut,
+  }: { appId: AppId; live: NonNullable<AppRoute["live"]>; rollOut: RouteRollOut },
 ): Promise<boolean> {
   const { clock } = parts;
   const { releaseId } = rollOut.release;
@@ -96,14 +117,22 @@ async function moveOn({ db, clock }: RollOutLoopParts, { appId, releaseId }: Of)
   });
 }
 
-async function takeBack(parts: RollOutLoopParts, { appId, releaseId }: Of, why: string): Promise<boolean> {
+async function takeBack(
+  parts: RollOutLoopParts,
+  { appId, releaseId }: Of,
+  why: string,
+): Promise<boolean> {
   const { db, clock, log } = parts;
   const taken = await db.transaction().execute(async (tx) => {
     const rollOut = await lockRollOut(tx, { appId });
     if (!rollOut || rollOut.releaseId !== releaseId) return null;
     const reason = `Its roll-out was rolled back at ${rollOut.share} % of the calls, because it is worse than the release before: ${why}`;
     await takeBackRollOut(tx, rollOut, { reason, isWorse: true });
-    await recordRollOut(tx, rollOut, { action: "rollout.take_back", by: { actor: platformActor }, reason });
+    await recordRollOut(tx, rollOut, {
+      action: "rollout.take_back",
+      by: { actor: platformActor },
+      reason,
+    });
     await addLine(tx, { appId, releaseId }, { at: clock.now(), reason });
     log.warn({ appId, releaseId, reason }, "a release was rolled back");
     return { ...rollOut, reason };
@@ -112,12 +141,18 @@ async function takeBack(parts: RollOutLoopParts, { appId, releaseId }: Of, why: 
   const { projectId, name, number, reason } = taken;
   const text = `Release v${number} of the app ${name} (project ${projectId}) no longer takes calls; they go to the release before it.\n\n${reason}\n\nThe log of the app has more. To try again, deploy the app with a fix.\n`;
   const mail = { subject: `Slipway: release v${number} of ${name} was rolled back`, text };
-  await parts.mailOwners(projectId, mail).catch((error: unknown) => log.error({ err: error }, "no mail was sent"));
+  await parts
+    .mailOwners(projectId, mail)
+    .catch((error: unknown) => log.error({ err: error }, "no mail was sent"));
   return true;
 }
 
 /** Writes the reason into the app's log, as a line of the release's latest replica. */
-async function addLine(tx: Tx, { appId, releaseId }: Of, line: { at: number; reason: string }): Promise<void> {
+async function addLine(
+  tx: Tx,
+  { appId, releaseId }: Of,
+  line: { at: number; reason: string },
+): Promise<void> {
   const replica = await tx
     .selectFrom("replicas")
     .innerJoin("releases", "releases.id", "replicas.release_id")

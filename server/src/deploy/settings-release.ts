@@ -1,5 +1,6 @@
-// The first stage of a build that builds nothing: takes the artifact that takes the calls, which a build before may have
-// replaced since the request, and gives it the app's settings of now. Called by `build.ts`.
+// The first stage of a build that builds nothing: takes the artifact that takes the calls, which a
+// build before may have replaced since the request, and gives it the app's settings of now. Called
+// by `build.ts`.
 import type { RawBuilder } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { readChangeable } from "#apps/settings-change-store.ts";
@@ -21,12 +22,17 @@ export type SettingsRelease = {
 };
 
 /**
- * Moves the build to `initializing`. Null: the build is no longer the caller's, or was cancelled. Throws
- * `Fault("invalid" | "not_usable")` when the settings do not fit the release that takes the calls now.
+ * Moves the build to `initializing`. Null: the build is no longer the caller's, or was cancelled.
+ * Throws `Fault("invalid" | "not_usable")` when the settings do not fit the release that takes the
+ * calls now.
  */
 export async function makeSettingsRelease(
   db: Db,
-  given: { readonly record: BuildRecord; readonly held: RawBuilder<boolean>; readonly providers: readonly string[] },
+  given: {
+    readonly record: BuildRecord;
+    readonly held: RawBuilder<boolean>;
+    readonly providers: readonly string[];
+  },
 ): Promise<SettingsRelease | null> {
   const { buildId, projectId, appId } = given.record;
   return await db.transaction().execute(async (tx) => {
@@ -39,11 +45,23 @@ export async function makeSettingsRelease(
     const release = readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
     const providers = knownProviders(given.providers, app.request);
-    const desired = resolveFiles({ body: app.request, files: release.files, isComplete: true, providers });
+    const desired = resolveFiles({
+      body: app.request,
+      files: release.files,
+      isComplete: true,
+      providers,
+    });
     const settings = settingsOfRelease(release, desired);
     const copied = await copyRelease(tx, { buildId, from: app.release.id, settings });
     const { releaseId, number, artifact } = copied;
-    const candidate = { releaseId, projectId, appId, buildId, settings: settings.settings, artifact };
+    const candidate = {
+      releaseId,
+      projectId,
+      appId,
+      buildId,
+      settings: settings.settings,
+      artifact,
+    };
     return { candidate, number, over: app.release.id };
   });
 }

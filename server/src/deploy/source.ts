@@ -1,5 +1,6 @@
-// What fetches the files that a build is made from: an interface that `build.ts` uses. `sources/any-source.ts` implements it for
-// repositories and uploads, `sources/git.ts` for repositories.
+// What fetches the files that a build is made from: an interface that `build.ts` uses.
+// `sources/any-source.ts` implements it for repositories and uploads, `sources/git.ts` for
+// repositories.
 import type { SourceSettings } from "#apps/settings.ts";
 import type { BuildLog } from "#drivers/builder.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
@@ -10,14 +11,22 @@ export type SourceRequest = {
   readonly settings: SourceSettings;
   /** The app whose last checkout it goes on from, and leaves its own to; null: it starts clean. */
   readonly checkoutOf: AppId | null;
-  /** False: `settings.gitBranch` is a default, so the repository's default branch is used where that one is missing. */
+  /**
+   * False: `settings.gitBranch` is a default, so the repository's default branch is used where that
+   * one is missing.
+   */
   readonly isBranchGiven: boolean;
-  /** The commit of an earlier build or attempt, or the first digits of one; null selects the newest. */
+  /**
+   * The commit of an earlier build or attempt, or the first digits of one; null selects the newest.
+   */
   readonly commit: string | null;
   /** The upload with the files; null: they are in the repository. */
   readonly uploadId: string | null;
   /** What else to fetch, by the settings in the app's folder, once its files are there. */
-  readonly fetchesOf: (appDir: string) => { readonly gitSubmodules: boolean; readonly gitLfs: boolean };
+  readonly fetchesOf: (appDir: string) => {
+    readonly gitSubmodules: boolean;
+    readonly gitLfs: boolean;
+  };
   readonly log: BuildLog;
   readonly signal: AbortSignal;
 };
@@ -51,13 +60,16 @@ const commitTextMax = { message: 2000, author: 300 } as const;
 export interface Source {
   /** Reports in the platform's log whether it can work here. */
   check(): Promise<void>;
-  /** Rejects with `BuildFailed` for every problem that the app's owner can fix, and then leaves nothing behind. */
+  /**
+   * Rejects with `BuildFailed` for every problem that the app's owner can fix, and then leaves
+   * nothing behind.
+   */
   fetch(request: SourceRequest): Promise<FetchedSource>;
   /** Deletes everything fetched for a build, including leftovers of a killed attempt. */
   remove(buildId: BuildId): Promise<void>;
   /**
-   * Deletes what killed builds left before `readBuilding` is called, which names the unfinished ones, and old checkouts;
-   * `readApps` names those apps that exist.
+   * Deletes what killed builds left before `readBuilding` is called, which names the unfinished
+   * ones, and old checkouts; `readApps` names those apps that exist.
    */
   collect(
     readBuilding: () => Promise<readonly BuildId[]>,

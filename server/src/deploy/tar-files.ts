@@ -1,5 +1,6 @@
-// Turns the tar of a file that runs once into the zip of a deployment, as it arrives: only files and folders, bounded, with names that
-// stay inside. `uploads.ts` calls it; the build unpacks the zip with its own checks.
+// Turns the tar of a file that runs once into the zip of a deployment, as it arrives: only files
+// and folders, bounded, with names that stay inside. `uploads.ts` calls it; the build unpacks the
+// zip with its own checks.
 import { createWriteStream } from "node:fs";
 import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -24,7 +25,9 @@ type Packing = {
   readonly folder: string;
   /** What is beside that folder, by path. */
   readonly others: Readonly<Record<string, string>>;
-  /** Called for each piece of the tar with its length. Throws `Fault` when there is no room for it. */
+  /**
+   * Called for each piece of the tar with its length. Throws `Fault` when there is no room for it.
+   */
   readonly requireRoom: (bytes: number) => void;
   readonly signal: AbortSignal;
 };
@@ -32,8 +35,13 @@ type Packing = {
 /** The tar reader keeps headers in memory, whose length a tar says itself. */
 const headerBytesMax = 4 * 1_048_576;
 
-/** Reads the tar to its end. Throws `Fault("invalid" | "too_large")` for what its sender can fix. */
-export async function zipOfTar(tar: Readable, { zipPath, folder, others, ...given }: Packing): Promise<PackedFiles> {
+/**
+ * Reads the tar to its end. Throws `Fault("invalid" | "too_large")` for what its sender can fix.
+ */
+export async function zipOfTar(
+  tar: Readable,
+  { zipPath, folder, others, ...given }: Packing,
+): Promise<PackedFiles> {
   const files = new Set<string>();
   const zip = new ZipFile();
   for (const [path, text] of Object.entries(others)) zip.addBuffer(Buffer.from(text), path);
@@ -42,7 +50,11 @@ export async function zipOfTar(tar: Readable, { zipPath, folder, others, ...give
   const entries = extract();
   const guard = new Guard(given);
   const reading = pipeline(tar, guard.stream, entries, { signal });
-  const writing = pipeline(zip.outputStream, createWriteStream(zipPath, { flags: "wx", mode: 0o600 }), { signal });
+  const writing = pipeline(
+    zip.outputStream,
+    createWriteStream(zipPath, { flags: "wx", mode: 0o600 }),
+    { signal },
+  );
   const packing = async (): Promise<void> => {
     for await (const entry of entries) {
       guard.passed();
@@ -51,7 +63,8 @@ export async function zipOfTar(tar: Readable, { zipPath, folder, others, ...give
         entry.resume();
         continue;
       }
-      if (files.size >= filesMax) throw new Fault("invalid", `The tar has more than ${filesMax} files.`);
+      if (files.size >= filesMax)
+        throw new Fault("invalid", `The tar has more than ${filesMax} files.`);
       files.add(path);
       const mode = ((entry.header.mode ?? 0) & 0o111) === 0 ? 0o100644 : 0o100755;
       const counted = new Transform({
@@ -69,9 +82,12 @@ export async function zipOfTar(tar: Readable, { zipPath, folder, others, ...give
   try {
     await Promise.all(parts.map((part) => part.catch((error: unknown) => endAll(error, stop))));
   } catch {
-    // The first failure ends the other parts, whose errors say nothing. None of them may write any more.
+    // The first failure ends the other parts, whose errors say nothing. None of them may write any
+    // more.
     await Promise.allSettled(parts);
-    throw given.signal.aborted ? given.signal.reason : (guard.refusal ?? refusalOf(stop.signal.reason));
+    throw given.signal.aborted
+      ? given.signal.reason
+      : (guard.refusal ?? refusalOf(stop.signal.reason));
   }
   if (files.size === 0) throw new Fault("invalid", "The tar has no files.");
   return { files, bytes: guard.bytes };
@@ -116,10 +132,16 @@ class Guard {
     this.bytes += length;
     this.#headerBytes += length;
     if (this.bytes > bytesMax) {
-      throw new Fault("too_large", `The tar is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`);
+      throw new Fault(
+        "too_large",
+        `The tar is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`,
+      );
     }
     if (this.#headerBytes > headerBytesMax) {
-      throw new Fault("invalid", `The tar has ${sizeText(headerBytesMax)} without the content of a file.`);
+      throw new Fault(
+        "invalid",
+        `The tar has ${sizeText(headerBytesMax)} without the content of a file.`,
+      );
     }
     requireRoom(length);
   }
@@ -129,7 +151,10 @@ class Guard {
 function pathOf({ header: { name, type } }: Entry, files: ReadonlySet<string>): string | null {
   const shown = JSON.stringify(name.slice(0, 200));
   if (type === "link" || type === "symlink") {
-    throw new Fault("invalid", `${shown} in the tar is a link, which uploads cannot hold: send the file itself.`);
+    throw new Fault(
+      "invalid",
+      `${shown} in the tar is a link, which uploads cannot hold: send the file itself.`,
+    );
   }
   const isFolder = type === "directory";
   if (!isFolder && type !== "file" && type !== "contiguous-file") {
@@ -148,5 +173,7 @@ function refusalOf(error: unknown): unknown {
   const isOfSystem = error instanceof Error && "syscall" in error;
   if (error instanceof Fault || isOfSystem) return error;
   const text = error instanceof Error ? error.message : String(error);
-  return new Fault("invalid", `The tar cannot be read: ${text.slice(0, 300).replace(/\.$/, "")}.`, { cause: error });
+  return new Fault("invalid", `The tar cannot be read: ${text.slice(0, 300).replace(/\.$/, "")}.`, {
+    cause: error,
+  });
 }

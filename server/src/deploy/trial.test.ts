@@ -64,7 +64,12 @@ function attempt(outcomes: TrialOutcome[]) {
 const noRoom = (reason: string): TrialOutcome => ({ ok: false, kind: "no_capacity", reason });
 
 test("room that appears while it is waited for is used, with the time that is left", async () => {
-  const { result, waits, deadlines } = attempt([noRoom("a"), noRoom("a"), noRoom("b"), { ok: true }]);
+  const { result, waits, deadlines } = attempt([
+    noRoom("a"),
+    noRoom("a"),
+    noRoom("b"),
+    { ok: true },
+  ]);
   assert.equal(await result, 15_000);
   assert.deepEqual(waits, ["a", "b"]);
   assert.deepEqual(deadlines, [60_000, 55_000, 50_000, 45_000]);
@@ -85,8 +90,14 @@ test("room that never appears is init_timeout with that reason, within the time 
 });
 
 test("what waiting cannot help with is init_failure at once, with that reason alone", async () => {
-  const { result, waits, deadlines } = attempt([{ ok: false, kind: "impossible", reason: "There are no GPUs here." }]);
-  await assert.rejects(result, { name: "StartFailed", end: "init_failure", message: "There are no GPUs here." });
+  const { result, waits, deadlines } = attempt([
+    { ok: false, kind: "impossible", reason: "There are no GPUs here." },
+  ]);
+  await assert.rejects(result, {
+    name: "StartFailed",
+    end: "init_failure",
+    message: "There are no GPUs here.",
+  });
   assert.deepEqual([waits, deadlines], [[], [60_000]]);
 });
 
@@ -98,7 +109,8 @@ test("a replica that ends is init_failure, one that is too slow init_timeout", a
     const { result } = attempt([{ ok: false, kind, reason: "Because" }]);
     await assert.rejects(
       result,
-      (error: unknown) => error instanceof StartFailed && error.end === end && error.message.startsWith("Because. "),
+      (error: unknown) =>
+        error instanceof StartFailed && error.end === end && error.message.startsWith("Because. "),
     );
   }
 });

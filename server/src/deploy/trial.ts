@@ -1,5 +1,6 @@
-// The trial start: before a release takes traffic, one replica of it must start and become ready. Declares the
-// interface that the scheduler implements, and decides what an outcome means for the build.
+// The trial start: before a release takes traffic, one replica of it must start and become ready.
+// Declares the interface that the scheduler implements, and decides what an outcome means for the
+// build.
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Artifact, ReplicaLine } from "#drivers/driver.ts";
@@ -19,8 +20,8 @@ export type TrialOutcome =
   | {
       readonly ok: false;
       /**
-       * `no_capacity`: nothing was started, since no machine has free resources; a retry is possible. `impossible`: nothing
-       * was started, and waiting would not help.
+       * `no_capacity`: nothing was started, since no machine has free resources; a retry is
+       * possible. `impossible`: nothing was started, and waiting would not help.
        */
       readonly kind: "failed" | "timeout" | "no_capacity" | "impossible";
       /** A sentence for the app's owner. */
@@ -62,7 +63,9 @@ export type TrialRun = {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly onLine: (line: ReplicaLine) => void;
-  /** Called when there is no capacity, once for each new reason; the build shows it while it waits. */
+  /**
+   * Called when there is no capacity, once for each new reason; the build shows it while it waits.
+   */
   readonly onWait: (reason: string) => Promise<void>;
 };
 
@@ -71,13 +74,18 @@ const capacityPauseMs = 5000;
 /** Timeout for an outcome, beyond the trial's own deadline. */
 const overtimeMs = 30_000;
 
-/** Resolves with the milliseconds until ready. Rejects with `StartFailed`, or with the reason of an abort. */
+/**
+ * Resolves with the milliseconds until ready. Rejects with `StartFailed`, or with the reason of an
+ * abort.
+ */
 export async function runTrial(run: TrialRun): Promise<number> {
   const { starter, release, signal, clock } = run;
   const startMs = clock.monotonicMs();
   const limitMs = release.settings.deploymentInitializationTimeout * 1000;
   const overtime = new AbortController();
-  const cancelOvertime = clock.after(limitMs + overtimeMs, () => overtime.abort(new Error("the trial did not end")));
+  const cancelOvertime = clock.after(limitMs + overtimeMs, () =>
+    overtime.abort(new Error("the trial did not end")),
+  );
   let waitReason: string | null = null;
   try {
     for (;;) {
@@ -102,7 +110,11 @@ export async function runTrial(run: TrialRun): Promise<number> {
   }
 }
 
-function startFailed(kind: "failed" | "timeout" | "impossible", reason: string, limitMs: number): StartFailed {
+function startFailed(
+  kind: "failed" | "timeout" | "impossible",
+  reason: string,
+  limitMs: number,
+): StartFailed {
   if (kind === "impossible") return new StartFailed("init_failure", reason);
   const sentence = /[.!?]$/.test(reason) ? reason : `${reason}.`;
   if (kind === "failed") {

@@ -46,8 +46,14 @@ export async function findUploadOf(db: Db, { projectId, appId, buildId }: BuildR
     .executeTakeFirst();
 }
 
-/** Notes that the files are stored and lets the build begin; false when it has ended, or that was noted before. */
-export async function completeUpload(db: Db, given: { readonly id: string; readonly bytes: number }): Promise<boolean> {
+/**
+ * Notes that the files are stored and lets the build begin; false when it has ended, or that was
+ * noted before.
+ */
+export async function completeUpload(
+  db: Db,
+  given: { readonly id: string; readonly bytes: number },
+): Promise<boolean> {
   return await db.transaction().execute(async (tx) => {
     const build = await tx
       .updateTable("builds")
@@ -75,11 +81,16 @@ export async function completeUpload(db: Db, given: { readonly id: string; reado
 export async function waitingUploads(db: Db, projectId: ProjectId): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from uploads where project_id = ${projectId} and removed_at is null and (completed_at is null or exists
-      (select from builds where builds.upload_id = uploads.id and builds.ended_at is null))`.execute(db);
+      (select from builds where builds.upload_id = uploads.id and builds.ended_at is null))`.execute(
+    db,
+  );
   return rows.map(({ id }) => id);
 }
 
-/** The newest files of an app, which are kept until the transaction ends; undefined when there are none. Locks their row. */
+/**
+ * The newest files of an app, which are kept until the transaction ends; undefined when there are
+ * none. Locks their row.
+ */
 export async function latestUpload(tx: Tx, appId: AppId): Promise<string | undefined> {
   const row = await tx
     .selectFrom("uploads")
@@ -94,26 +105,40 @@ export async function latestUpload(tx: Tx, appId: AppId): Promise<string | undef
   return row?.id;
 }
 
-/** True when the files of the upload are kept, at least until the transaction ends. Locks its row. */
+/**
+ * True when the files of the upload are kept, at least until the transaction ends. Locks its row.
+ */
 export async function isUploadKept(tx: Tx, id: string): Promise<boolean> {
-  const row = await tx.selectFrom("uploads").select("removed_at").where("id", "=", id).forShare().executeTakeFirst();
+  const row = await tx
+    .selectFrom("uploads")
+    .select("removed_at")
+    .where("id", "=", id)
+    .forShare()
+    .executeTakeFirst();
   return row !== undefined && row.removed_at === null;
 }
 
 /**
- * Gives up all but the newest complete one of each app, those of unfinished builds, and those of releases whose artifacts are
- * kept. Returns the uploads whose files are kept. Locks the rows of those given up: whoever adds a build of one has locked it before.
+ * Gives up all but the newest complete one of each app, those of unfinished builds, and those of
+ * releases whose artifacts are kept. Returns the uploads whose files are kept. Locks the rows of
+ * those given up: whoever adds a build of one has locked it before.
  */
 export async function giveUpUploads(db: Db): Promise<readonly string[]> {
   await db.transaction().execute(async (tx) => {
-    const { rows } = await sql<{ id: string }>`select id from uploads where ${isUnused} order by id for update`.execute(
-      tx,
-    );
+    const { rows } = await sql<{
+      id: string;
+    }>`select id from uploads where ${isUnused} order by id for update`.execute(tx);
     const ids = rows.map(({ id }) => id);
     // Looks again: builds may have been added until the rows were locked.
-    await sql`update uploads set removed_at = clock_timestamp() where id = any(${ids}) and ${isUnused}`.execute(tx);
+    await sql`update uploads set removed_at = clock_timestamp() where id = any(${ids}) and ${isUnused}`.execute(
+      tx,
+    );
   });
-  const rows = await db.selectFrom("uploads").select("id").where("removed_at", "is", null).execute();
+  const rows = await db
+    .selectFrom("uploads")
+    .select("id")
+    .where("removed_at", "is", null)
+    .execute();
   return rows.map(({ id }) => id);
 }
 

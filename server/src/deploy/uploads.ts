@@ -1,5 +1,5 @@
-// Takes the zip of a deployment as it arrives: bounded in size, resumable, on disk before it is acknowledged. Its build starts
-// when it is complete. `sources/upload.ts` unpacks it.
+// Takes the zip of a deployment as it arrives: bounded in size, resumable, on disk before it is
+// acknowledged. Its build starts when it is complete. `sources/upload.ts` unpacks it.
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
@@ -73,11 +73,21 @@ const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 /** The uploads of all apps. */
 export class Uploads {
   readonly #options: UploadsOptions;
-  readonly #gate = new Gate({ max: atOnceMax, keyMax: "half", waitingMax: atOnceMax, keyWaitingMax: atOnceMax / 2 });
+  readonly #gate = new Gate({
+    max: atOnceMax,
+    keyMax: "half",
+    waitingMax: atOnceMax,
+    keyWaitingMax: atOnceMax / 2,
+  });
   /** By upload: the client of an earlier request for the same one is gone or has given up. */
-  readonly #latest = new Latest(() => new Fault("conflict", "Another request sends the same upload."));
+  readonly #latest = new Latest(
+    () => new Fault("conflict", "Another request sends the same upload."),
+  );
 
-  /** Bytes that uploads will have, those that began earlier first: many may begin before anything of them is stored. */
+  /**
+   * Bytes that uploads will have, those that began earlier first: many may begin before anything of
+   * them is stored.
+   */
   readonly #arriving = new Map<string, number>();
 
   constructor(options: UploadsOptions) {
@@ -90,8 +100,9 @@ export class Uploads {
   }
 
   /**
-   * Stores what arrives. Throws `Fault("not_found" | "not_usable" | "invalid" | "conflict" | "too_large" | "unavailable" |
-   * "rate_limited" | "malformed")`; what has arrived by then is kept, unless it was too large.
+   * Stores what arrives. Throws `Fault("not_found" | "not_usable" | "invalid" | "conflict" |
+   * "too_large" | "unavailable" | "rate_limited" | "malformed")`; what has arrived by then is kept,
+   * unless it was too large.
    */
   async receive(key: string, arriving: ArrivingUpload): Promise<UploadProgress> {
     const upload = await this.#find(key);
@@ -103,7 +114,9 @@ export class Uploads {
       deadline: { waitMs, clock: this.#options.clock },
     });
     if (leave === null)
-      throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
+      throw new Fault("unavailable", "Too many uploads at once; try again.", {
+        retryAfterSeconds: 5,
+      });
     try {
       return await this.#latest.run(upload.id, (signal) => this.#store(key, arriving, signal));
     } finally {
@@ -112,9 +125,13 @@ export class Uploads {
   }
 
   /**
-   * The zip of a build, as it was uploaded; the caller closes it. Records the access. Throws `Fault("not_found" | "conflict")`.
+   * The zip of a build, as it was uploaded; the caller closes it. Records the access. Throws
+   * `Fault("not_found" | "conflict")`.
    */
-  async filesOf(ref: BuildRef, by: By): Promise<{ readonly file: FileHandle; readonly bytes: number }> {
+  async filesOf(
+    ref: BuildRef,
+    by: By,
+  ): Promise<{ readonly file: FileHandle; readonly bytes: number }> {
     const { db, uploadsDir } = this.#options;
     const found = await store.findUploadOf(db, ref);
     if (found === undefined) {
@@ -124,14 +141,18 @@ export class Uploads {
     const isThere = found.isComplete && !found.isRemoved;
     const file = isThere ? await open(join(uploadsDir, found.uploadId)).catch(() => null) : null;
     if (file === null) {
-      const why = found.isComplete ? "were removed, since newer ones were uploaded" : "have not arrived";
+      const why = found.isComplete
+        ? "were removed, since newer ones were uploaded"
+        : "have not arrived";
       throw new Fault("conflict", `The files of this build ${why}.`);
     }
     try {
       const resource = { type: "build", id: ref.buildId, name: shownAppId(ref.appId) };
       await db
         .transaction()
-        .execute((tx) => record(tx, { projectId: ref.projectId, action: "build.download", by, resource }));
+        .execute((tx) =>
+          record(tx, { projectId: ref.projectId, action: "build.download", by, resource }),
+        );
       return { file, bytes: (await file.stat()).size };
     } catch (error) {
       await file.close();
@@ -140,12 +161,13 @@ export class Uploads {
   }
 
   /**
-   * Stores the files of a tar as a zip, which `use` may make that of an upload. Throws `Fault("invalid" | "too_large" |
-   * "unavailable")`.
+   * Stores the files of a tar as a zip, which `use` may make that of an upload. Throws
+   * `Fault("invalid" | "too_large" | "unavailable")`.
    */
   async stage({ tar, length, ...given }: ArrivingTar): Promise<StagedFiles> {
     const { uploadsDir, bytesMax } = this.#options;
-    const requireRoom = (bytes: number): void => this.#requireRoom({ from: 0, length: bytes, size: null });
+    const requireRoom = (bytes: number): void =>
+      this.#requireRoom({ from: 0, length: bytes, size: null });
     requireRoom(Math.min(length, bytesMax));
     const stagingDir = join(uploadsDir, stagingName);
     await mkdir(stagingDir, { recursive: true, mode: 0o700 });
@@ -174,13 +196,20 @@ export class Uploads {
     await rm(zipPath, { force: true });
   }
 
-  async #store(key: string, { range, length, body }: ArrivingUpload, signal: AbortSignal): Promise<UploadProgress> {
+  async #store(
+    key: string,
+    { range, length, body }: ArrivingUpload,
+    signal: AbortSignal,
+  ): Promise<UploadProgress> {
     const { uploadsDir, db } = this.#options;
     const upload = await this.#find(key);
     const part = partOf(range, length);
     if (part.from > 0 && part.from !== (await this.#stored(upload.id))) {
       const { receivedBytes } = await this.#progressOf(upload);
-      throw new Fault("conflict", `Content-Range begins at byte ${part.from}, but must go on at ${receivedBytes}.`);
+      throw new Fault(
+        "conflict",
+        `Content-Range begins at byte ${part.from}, but must go on at ${receivedBytes}.`,
+      );
     }
     this.#requireRoom(part);
     await mkdir(uploadsDir, { recursive: true, mode: 0o700 });
@@ -195,7 +224,10 @@ export class Uploads {
         this.#requireRoom({ from: end, length: chunk.length, size: null });
         if (end >= countAt) {
           countAt = end + countEveryBytes;
-          await this.#requireShare(upload, part.size ?? Math.min(countAt + chunk.length, this.#options.bytesMax));
+          await this.#requireShare(
+            upload,
+            part.size ?? Math.min(countAt + chunk.length, this.#options.bytesMax),
+          );
         }
         await file.appendFile(chunk);
         end += chunk.length;
@@ -209,7 +241,8 @@ export class Uploads {
       await file.close();
     }
     if (part.size !== null && end < part.size) return await this.#progressOf(upload);
-    if (end === 0) throw new Fault("invalid", "The body is empty, but must be a zip of the app's folder.");
+    if (end === 0)
+      throw new Fault("invalid", "The body is empty, but must be a zip of the app's folder.");
     const isFirst = await store.completeUpload(db, { id: upload.id, bytes: end });
     const now = await this.#find(key);
     if (!isFirst) this.#requireOpen(now);
@@ -225,7 +258,8 @@ export class Uploads {
     const free = disk.room.bytes - disk.room.reserveBytes;
     if (refusal === null && wanted - from <= free) return;
     const why =
-      refusal ?? `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the upload.`;
+      refusal ??
+      `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the upload.`;
     throw new Fault("unavailable", why, { retryAfterSeconds: diskFullRetrySeconds });
   }
 
@@ -235,7 +269,9 @@ export class Uploads {
     const begun = [...this.#arriving.set(id, bytes)];
     const wanted = new Map(begun.slice(0, begun.findIndex(([one]) => one === id) + 1));
     const ids = await store.waitingUploads(db, projectId);
-    const stored = await Promise.all(ids.map(async (one) => wanted.get(one) ?? (await this.#stored(one))));
+    const stored = await Promise.all(
+      ids.map(async (one) => wanted.get(one) ?? (await this.#stored(one))),
+    );
     const total = stored.reduce((sum, one) => sum + one, 0);
     if (total <= waitingMax * bytesMax) return;
     const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
@@ -250,12 +286,21 @@ export class Uploads {
 
   #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: store.UploadRow): void {
     if (sizeBytes !== null || (buildStatus === "pending" && !isExpired)) return;
-    const why = buildStatus === "pending" ? `takes files for ${store.uploadHours} hours, which are over` : "has ended";
-    const what = buildStatus === "pending" ? "The address" : `Build ${buildId}, which waited for these files,`;
+    const why =
+      buildStatus === "pending"
+        ? `takes files for ${store.uploadHours} hours, which are over`
+        : "has ended";
+    const what =
+      buildStatus === "pending" ? "The address" : `Build ${buildId}, which waited for these files,`;
     throw new Fault("not_usable", `${what} ${why}: deploy again (POST …/apps).`);
   }
 
-  async #progressOf({ id, buildId, buildStatus, sizeBytes }: store.UploadRow): Promise<UploadProgress> {
+  async #progressOf({
+    id,
+    buildId,
+    buildStatus,
+    sizeBytes,
+  }: store.UploadRow): Promise<UploadProgress> {
     const receivedBytes = sizeBytes ?? (await this.#stored(id));
     return { buildId, buildStatus, receivedBytes, isComplete: sizeBytes !== null };
   }
@@ -282,7 +327,10 @@ export async function clearStaged(uploadsDir: string): Promise<void> {
 }
 
 /** Deletes the files of all other uploads. */
-export async function collectUploads(uploadsDir: string, readKept: () => Promise<readonly string[]>): Promise<void> {
+export async function collectUploads(
+  uploadsDir: string,
+  readKept: () => Promise<readonly string[]>,
+): Promise<void> {
   // Before the rows: an upload that begins in between has a row.
   const names = await readdir(uploadsDir).catch(() => []);
   const kept = new Set(names.length === 0 ? [] : await readKept());
@@ -293,7 +341,13 @@ export async function collectUploads(uploadsDir: string, readKept: () => Promise
 function partOf(range: string | null, length: number | null): Part {
   if (range === null) return { from: 0, length, size: length };
   const [first, last, size] = (rangeForm.exec(range) ?? []).slice(1).map(Number);
-  if (first === undefined || last === undefined || size === undefined || last < first || last >= size) {
+  if (
+    first === undefined ||
+    last === undefined ||
+    size === undefined ||
+    last < first ||
+    last >= size
+  ) {
     throw new Fault(
       "invalid",
       "Content-Range must be of the form bytes {first}-{last}/{size}, such as bytes 0-999/5000.",
@@ -309,5 +363,8 @@ function partOf(range: string | null, length: number | null): Part {
 }
 
 function tooLarge(bytesMax: number): Fault {
-  return new Fault("too_large", `The upload is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`);
+  return new Fault(
+    "too_large",
+    `The upload is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`,
+  );
 }

@@ -1,9 +1,16 @@
-// When a new release is clearly worse than the one before: by its failed calls, its starts and its readiness.
+// When a new release is clearly worse than the one before: by its failed calls, its starts and its
+// readiness.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { Seeded } from "#test/support/seeded.ts";
-import { compared, newComparison, worseBecause, type Comparison, type ReleaseCondition } from "./worse.ts";
+import {
+  compared,
+  newComparison,
+  worseBecause,
+  type Comparison,
+  type ReleaseCondition,
+} from "./worse.ts";
 
 const calm: ReleaseCondition = {
   calls: 0,
@@ -17,7 +24,10 @@ const calm: ReleaseCondition = {
 
 type Rates = { readonly next: number; readonly old: number };
 
-/** Plays calls second by second; `rates`: of failures, in each second. Resolves with the first verdict, or null. */
+/**
+ * Plays calls second by second; `rates`: of failures, in each second. Resolves with the first
+ * verdict, or null.
+ */
 function play(given: {
   readonly seed: number;
   readonly seconds: number;
@@ -40,7 +50,8 @@ function play(given: {
       if (isNext) next = { ...next, calls: next.calls + 1, failures: next.failures + failed };
       else old = { ...old, calls: old.calls + 1, failures: old.failures + failed };
     }
-    if (next.failures > comparison.latest.next.failures) next = { ...next, failedSeconds: next.failedSeconds + 1 };
+    if (next.failures > comparison.latest.next.failures)
+      next = { ...next, failedSeconds: next.failedSeconds + 1 };
     comparison = compared(comparison, { next, old, weight }, second * 1000);
     const reason = worseBecause(comparison, second * 1000);
     if (reason !== null) return { reason, second };
@@ -53,9 +64,21 @@ const steps = [0.2, 0.4, 0.6, 0.8, 1];
 test("a release that fails all calls is found after a few of them, also where there are few", () => {
   let inTime = 0;
   for (let seed = 1; seed <= 50; seed++) {
-    const quick = play({ seed, seconds: 60, callsPerSecond: 20, shares: [0.2], rates: () => ({ next: 1, old: 0 }) });
+    const quick = play({
+      seed,
+      seconds: 60,
+      callsPerSecond: 20,
+      shares: [0.2],
+      rates: () => ({ next: 1, old: 0 }),
+    });
     assert.ok(quick !== null && quick.second <= 6, `${quick?.second}`);
-    const slow = play({ seed, seconds: 60, callsPerSecond: 1, shares: steps, rates: () => ({ next: 1, old: 0 }) });
+    const slow = play({
+      seed,
+      seconds: 60,
+      callsPerSecond: 1,
+      shares: steps,
+      rates: () => ({ next: 1, old: 0 }),
+    });
     if (slow !== null && slow.second < 48) inTime++;
   }
   // With one call a second the few draws may miss the new release.
@@ -64,8 +87,17 @@ test("a release that fails all calls is found after a few of them, also where th
 
 test("a release that fails a tenth of its calls where the other fails none is found", () => {
   for (let seed = 1; seed <= 50; seed++) {
-    const found = play({ seed, seconds: 300, callsPerSecond: 10, shares: steps, rates: () => ({ next: 0.1, old: 0 }) });
-    assert.match(found?.reason ?? "none", /^\d+ of its \d+ calls failed, but only 0 of \d+ of the release before\.$/);
+    const found = play({
+      seed,
+      seconds: 300,
+      callsPerSecond: 10,
+      shares: steps,
+      rates: () => ({ next: 0.1, old: 0 }),
+    });
+    assert.match(
+      found?.reason ?? "none",
+      /^\d+ of its \d+ calls failed, but only 0 of \d+ of the release before\.$/,
+    );
   }
 });
 
@@ -101,7 +133,8 @@ test("an outage that strikes both says nothing, also when it strikes while the n
 });
 
 test("one crash with many calls says nothing, and neither do a few failures of a few calls", () => {
-  const rates = (second: number): Rates => (second === 30 ? { next: 1, old: 0 } : { next: 0, old: 0 });
+  const rates = (second: number): Rates =>
+    second === 30 ? { next: 1, old: 0 } : { next: 0, old: 0 };
   assert.equal(play({ seed: 1, seconds: 200, callsPerSecond: 100, shares: steps, rates }), null);
   const start = newComparison({ next: calm, old: calm, weight: 0.2 });
   const few = { ...calm, calls: 4, failures: 4, failedSeconds: 4 };
@@ -125,7 +158,10 @@ test("starts that fail in a row make it worse, unless those of the other fail to
   const start = newComparison({ next: calm, old: calm, weight: 0.2 });
   const alone = compared(start, { next: failing, old: calm, weight: 0 }, 0);
   assert.equal(worseBecause(alone, 0), "3 of its starts failed in a row: It exited with code 1.");
-  assert.equal(worseBecause(compared(start, { next: failing, old: failing, weight: 0 }, 0), 0), null);
+  assert.equal(
+    worseBecause(compared(start, { next: failing, old: failing, weight: 0 }, 0), 0),
+    null,
+  );
   const twice = { ...failing, failedStarts: 2 };
   assert.equal(worseBecause(compared(start, { next: twice, old: calm, weight: 0 }, 0), 0), null);
 });

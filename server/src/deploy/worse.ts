@@ -1,8 +1,12 @@
-// Judges whether a new release is clearly worse than the one before it: pure. Compares the parts of failed calls of both in
-// the same stretches of time (the test of Mantel and Haenszel), so that an outage that strikes both says nothing,
-// whatever their shares were; and whether its replicas start and become ready where those of the other do.
+// Judges whether a new release is clearly worse than the one before it: pure. Compares the parts of
+// failed calls of both in the same stretches of time (the test of Mantel and Haenszel), so that an
+// outage that strikes both says nothing, whatever their shares were; and whether its replicas start
+// and become ready where those of the other do.
 
-/** The calls of one release so far; the counts never decrease, except when the platform has started again. */
+/**
+ * The calls of one release so far; the counts never decrease, except when the platform has started
+ * again.
+ */
 export type CallCounts = {
   readonly calls: number;
   readonly failures: number;
@@ -22,7 +26,11 @@ export type ReleaseCondition = CallCounts & {
 };
 
 /** Both releases at one moment; `weight`: the part of the calls that the new one gets. */
-export type Conditions = { readonly old: ReleaseCondition; readonly next: ReleaseCondition; readonly weight: number };
+export type Conditions = {
+  readonly old: ReleaseCondition;
+  readonly next: ReleaseCondition;
+  readonly weight: number;
+};
 
 /** A stretch in which the weight was the same. */
 type Stretch = {
@@ -37,9 +45,15 @@ export type Comparison = {
   readonly latest: Conditions;
   readonly open: Stretch;
   readonly all: Stretch & { readonly failedSeconds: number };
-  /** Sums over closed stretches: failures beyond the expected ones, their variance, and the difference of the parts. */
+  /**
+   * Sums over closed stretches: failures beyond the expected ones, their variance, and the
+   * difference of the parts.
+   */
   readonly sums: Sums;
-  /** Since when the new release alone has had replicas and none of them took calls; null: it serves, or nothing does. */
+  /**
+   * Since when the new release alone has had replicas and none of them took calls; null: it serves,
+   * or nothing does.
+   */
   readonly unreadySinceMs: number | null;
 };
 
@@ -56,7 +70,9 @@ const stretchCalls = 50;
 const callsMin = 10;
 /** One crash fails many calls in one second; it may be bad luck. */
 const failedSecondsMin = 3;
-/** Standard deviations. Far beyond the usual two, because the question is asked again every second. */
+/**
+ * Standard deviations. Far beyond the usual two, because the question is asked again every second.
+ */
 const deviationsMin = 4.5;
 /** A smaller difference is not clear, however certain it is. */
 const differenceMin = 0.02;
@@ -70,20 +86,29 @@ const nothing: Stretch = { calls: 0, failures: 0, oldCalls: 0, oldFailures: 0 };
 /** The beginning of a comparison: what happened before does not count. */
 export function newComparison(latest: Conditions): Comparison {
   const sums = { excess: 0, variance: 0, difference: 0, weight: 0 };
-  return { latest, open: nothing, all: { ...nothing, failedSeconds: 0 }, sums, unreadySinceMs: null };
+  return {
+    latest,
+    open: nothing,
+    all: { ...nothing, failedSeconds: 0 },
+    sums,
+    unreadySinceMs: null,
+  };
 }
 
 /** The comparison after another look. */
 export function compared(before: Comparison, latest: Conditions, nowMs: number): Comparison {
   const { next, old } = latest;
-  const isClosed = before.open.calls + before.open.oldCalls >= stretchCalls || latest.weight !== before.latest.weight;
+  const isClosed =
+    before.open.calls + before.open.oldCalls >= stretchCalls ||
+    latest.weight !== before.latest.weight;
   const seen = {
     calls: grown(before.latest.next.calls, next.calls),
     failures: grown(before.latest.next.failures, next.failures),
     oldCalls: grown(before.latest.old.calls, old.calls),
     oldFailures: grown(before.latest.old.failures, old.failures),
   };
-  const failedSeconds = before.all.failedSeconds + grown(before.latest.next.failedSeconds, next.failedSeconds);
+  const failedSeconds =
+    before.all.failedSeconds + grown(before.latest.next.failedSeconds, next.failedSeconds);
   const isUnready = next.serving === 0 && next.unready > 0 && old.serving > 0;
   return {
     latest,
@@ -95,7 +120,10 @@ export function compared(before: Comparison, latest: Conditions, nowMs: number):
 }
 
 /** Why the new release is clearly worse, in a sentence for the app's owner; null: it is not. */
-export function worseBecause({ latest, open, all, sums, unreadySinceMs }: Comparison, nowMs: number): string | null {
+export function worseBecause(
+  { latest, open, all, sums, unreadySinceMs }: Comparison,
+  nowMs: number,
+): string | null {
   const { next, old } = latest;
   if (next.failedStarts >= failedStartsMin && old.failedStarts === 0) {
     return `${next.failedStarts} of its starts failed in a row: ${next.startReason ?? "the reason is unknown."}`;
@@ -103,7 +131,8 @@ export function worseBecause({ latest, open, all, sums, unreadySinceMs }: Compar
   if (unreadySinceMs !== null && nowMs - unreadySinceMs >= unreadyMsMax) {
     return `None of its replicas has been ready for calls for ${unreadyMsMax / 1000} seconds.`;
   }
-  if (all.calls < callsMin || all.oldCalls < callsMin || all.failedSeconds < failedSecondsMin) return null;
+  if (all.calls < callsMin || all.oldCalls < callsMin || all.failedSeconds < failedSecondsMin)
+    return null;
   const { excess, variance, difference, weight } = added(sums, open);
   if (variance <= 0 || difference / weight < differenceMin) return null;
   // Half a failure less, since failures are whole numbers.

@@ -1,4 +1,5 @@
-// Converts a replica's address between its forms: text in a database row, and options of node's HTTP client. Pure.
+// Converts a replica's address between its forms: text in a database row, and options of node's
+// HTTP client. Pure.
 import type { Address } from "./driver.ts";
 
 const socketPrefix = "unix:";
@@ -13,10 +14,16 @@ export function parseAddress(text: string): Address | null {
   if (text.startsWith(socketPrefix)) return { path: text.slice(socketPrefix.length) };
   const colon = text.lastIndexOf(":");
   const port = Number(text.slice(colon + 1));
-  return colon > 0 && Number.isInteger(port) && port > 0 ? { host: text.slice(0, colon), port } : null;
+  return colon > 0 && Number.isInteger(port) && port > 0
+    ? { host: text.slice(0, colon), port }
+    : null;
 }
 
 /** Options of `http.request`, which names the path of a socket differently. */
-export function requestAddress(address: Address): { host: string; port: number } | { socketPath: string } {
-  return "path" in address ? { socketPath: address.path } : { host: address.host, port: address.port };
+export function requestAddress(
+  address: Address,
+): { host: string; port: number } | { socketPath: string } {
+  return "path" in address
+    ? { socketPath: address.path }
+    : { host: address.host, port: address.port };
 }

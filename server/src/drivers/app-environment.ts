@@ -1,5 +1,6 @@
-// Builds the environment of an app: a small clean base, the platform's variables for every app, then the app's own
-// variables and secrets. Passes nothing from the platform's own environment. Pure.
+// Builds the environment of an app: a small clean base, the platform's variables for every app,
+// then the app's own variables and secrets. Passes nothing from the platform's own environment.
+// Pure.
 import type { ReplicaSpec } from "./driver.ts";
 import { Secret } from "#lib/secret.ts";
 
@@ -18,8 +19,9 @@ export type AppPaths = {
 };
 
 /**
- * Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex app's socket, as the
- * app sees it. `readyFd`: the descriptor for the report of a cortex app's start.
+ * Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex
+ * app's socket, as the app sees it. `readyFd`: the descriptor for the report of a cortex app's
+ * start.
  */
 export type ListenAddress = {
   readonly port: number | null;
@@ -29,7 +31,11 @@ export type ListenAddress = {
 };
 
 /** Reveals the secrets: pass the result only to the process. */
-export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAddress): Record<string, string> {
+export function appEnvironment(
+  spec: ReplicaSpec,
+  places: AppPaths,
+  at: ListenAddress,
+): Record<string, string> {
   const environment: Record<string, string> = {
     ...pathOf(places),
     HOME: places.homeDir,
@@ -51,7 +57,11 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAd
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }
   // Empty for an app without GPUs: a card is given to one replica.
-  return { ...environment, ...platformVariables(spec, at), CUDA_VISIBLE_DEVICES: cardsAmong(places.gpus).join(",") };
+  return {
+    ...environment,
+    ...platformVariables(spec, at),
+    CUDA_VISIBLE_DEVICES: cardsAmong(places.gpus).join(","),
+  };
 }
 
 /** The ids of real cards among those of a claim: a simulated GPU is none. */
@@ -66,7 +76,10 @@ function pathOf({ python, venvDir }: AppPaths): Record<string, string> {
 }
 
 /** Required for calls to reach the app, so they override the app's settings. */
-function platformVariables(spec: ReplicaSpec, { port, socket, host, readyFd }: ListenAddress): Record<string, string> {
+function platformVariables(
+  spec: ReplicaSpec,
+  { port, socket, host, readyFd }: ListenAddress,
+): Record<string, string> {
   const marker = { SLIPWAY_REPLICA_ID: spec.replicaId };
   if (spec.runtime === "custom") return port === null ? marker : { ...marker, PORT: String(port) };
   return {

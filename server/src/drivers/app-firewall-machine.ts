@@ -1,10 +1,17 @@
-// Puts the firewall rules for networks of apps in force on this machine, with `nft`. The platform is root.
+// Puts the firewall rules for networks of apps in force on this machine, with `nft`. The platform
+// is root.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import type { Log } from "#lib/log.ts";
-import { chainOfLink, firewallRules, firewallTableOf, limitRules, type Firewall } from "./app-firewall.ts";
+import {
+  chainOfLink,
+  firewallRules,
+  firewallTableOf,
+  limitRules,
+  type Firewall,
+} from "./app-firewall.ts";
 import { StartRefused } from "./driver.ts";
 import { commandFailure, toolsEnvironment } from "./short-command.ts";
 
@@ -13,8 +20,15 @@ export async function applyFirewall(firewall: Firewall): Promise<string | null> 
   return inTurn(firewall, () => firewallRules(firewall));
 }
 
-/** Limits what is sent through an interface from now on; throws `StartRefused` when the rules cannot be set. */
-export async function limitEgress(firewall: Firewall, link: string, cidrs: readonly string[]): Promise<void> {
+/**
+ * Limits what is sent through an interface from now on; throws `StartRefused` when the rules cannot
+ * be set.
+ */
+export async function limitEgress(
+  firewall: Firewall,
+  link: string,
+  cidrs: readonly string[],
+): Promise<void> {
   if (firewall.egress.has(link)) return;
   firewall.egress.set(link, cidrs);
   const failure = await inTurn(firewall, () => limitRules(firewall, link));
@@ -34,18 +48,23 @@ async function inTurn(firewall: Firewall, rules: () => string): Promise<string |
 }
 
 function notSet(failure: string): StartRefused {
-  return new StartRefused("The rules for what the app may reach could not be set on its machine.", { cause: failure });
+  return new StartRefused("The rules for what the app may reach could not be set on its machine.", {
+    cause: failure,
+  });
 }
 
 /**
- * Restores the rules if another program that configures the firewall removed them. Returns true when they were still there.
- * Rejects with `StartRefused` when they cannot be set.
+ * Restores the rules if another program that configures the firewall removed them. Returns true
+ * when they were still there. Rejects with `StartRefused` when they cannot be set.
  */
 export async function keepFirewall(firewall: Firewall): Promise<boolean> {
   const table = firewallTableOf(firewall);
   const { buildBridge } = firewall;
   // A platform with other settings has left a table without the chain.
-  const rules = buildBridge === null ? ["table", "inet", table] : ["chain", "inet", table, chainOfLink(buildBridge)];
+  const rules =
+    buildBridge === null
+      ? ["table", "inet", table]
+      : ["chain", "inet", table, chainOfLink(buildBridge)];
   if ((await runMachineTool(["nft", "list", ...rules])) === null) return true;
   const failure = await applyFirewall(firewall);
   if (failure !== null) throw notSet(failure);
@@ -57,7 +76,9 @@ export async function removeFirewall(firewall: Firewall): Promise<void> {
   await runMachineTool(["nft", "delete", "table", "inet", firewallTableOf(firewall)]);
 }
 
-/** Apps cannot reach a resolver on the loopback address; systemd's file lists the upstream servers. */
+/**
+ * Apps cannot reach a resolver on the loopback address; systemd's file lists the upstream servers.
+ */
 export async function machineNameServers(): Promise<string[]> {
   for (const path of ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"]) {
     const text = await readFile(path, "utf8").catch(() => "");
@@ -93,9 +114,13 @@ export async function letAppsCall(
 ): Promise<void> {
   if (firewall === null) return;
   const isEveryAddress = ["0.0.0.0", "::", "localhost"].includes(config.host);
-  firewall.platform = { host: isEveryAddress ? "127.0.0.1" : config.host, ports: portsOf(config, port) };
+  firewall.platform = {
+    host: isEveryAddress ? "127.0.0.1" : config.host,
+    ports: portsOf(config, port),
+  };
   const failure = await applyFirewall(firewall);
-  if (failure !== null) log.error({ reason: failure }, "the rules of apps' networks could not be put in force");
+  if (failure !== null)
+    log.error({ reason: failure }, "the rules of apps' networks could not be put in force");
 }
 
 /** The platform's own port, and the port of a proxy in front of it on this machine. */

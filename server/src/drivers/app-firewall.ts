@@ -1,31 +1,50 @@
-// The machine's firewall rules for networks of apps, whichever driver makes the networks: apps can reach the internet and the
-// platform, but nothing else on the machine, in other apps or in private networks. Pure.
+// The machine's firewall rules for networks of apps, whichever driver makes the networks: apps can
+// reach the internet and the platform, but nothing else on the machine, in other apps or in private
+// networks. Pure.
 import { createHash } from "node:crypto";
 import { isIPv4 } from "node:net";
 
 /** What the rules of one installation depend on. */
 export type Firewall = {
-  /** Four hexadecimal digits that distinguish this installation's interfaces and rules from those of others. */
+  /**
+   * Four hexadecimal digits that distinguish this installation's interfaces and rules from those of
+   * others.
+   */
   readonly installation: string;
-  /** The names of the driver's interfaces begin with `prefix` and the installation; apps have addresses from `range` (CIDR). */
+  /**
+   * The names of the driver's interfaces begin with `prefix` and the installation; apps have
+   * addresses from `range` (CIDR).
+   */
   readonly links: { readonly prefix: string; readonly range: string };
   /** Private ranges (CIDR) that apps may reach despite the rules. */
   readonly allowed: readonly string[];
   /** Name servers for apps. */
   readonly nameServers: readonly string[];
-  /** What interfaces of apps with the setting egressCidrs may reach, of what the rules leave open: ranges (CIDR). */
+  /**
+   * What interfaces of apps with the setting egressCidrs may reach, of what the rules leave open:
+   * ranges (CIDR).
+   */
   readonly egress: Map<string, readonly string[]>;
-  /** A bridge that is not ours and whose containers reach what apps may reach, but not the platform; null: there is none. */
+  /**
+   * A bridge that is not ours and whose containers reach what apps may reach, but not the platform;
+   * null: there is none.
+   */
   readonly buildBridge: string | null;
   /** Where the platform listens, which apps may call; null until it listens. */
   platform: { readonly host: string; readonly ports: readonly number[] } | null;
 };
 
-/** The machine's address for apps, on each of their networks. Link-local, so it conflicts with nothing. */
+/**
+ * The machine's address for apps, on each of their networks. Link-local, so it conflicts with
+ * nothing.
+ */
 export const hostAddress = "169.254.1.1";
 /** The machine's host name in apps, for calls to other apps through the platform. */
 export const hostName = "slipway.internal";
-/** Concurrent connections of one app: the whole machine shares one kernel table (262,144 entries unless memory is short). */
+/**
+ * Concurrent connections of one app: the whole machine shares one kernel table (262,144 entries
+ * unless memory is short).
+ */
 export const connectionsMax = 4_096;
 
 /** Private and special-purpose ranges; apps reach them only if allowed. */
@@ -41,7 +60,12 @@ export const privateRanges = [
   "224.0.0.0/3",
 ];
 /** Where clouds expose a machine's identity: always blocked, even if allowed. */
-export const metadataRanges = ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"];
+export const metadataRanges = [
+  "169.254.0.0/16",
+  "100.100.100.200/32",
+  "168.63.129.16/32",
+  "192.0.0.192/32",
+];
 
 /** A short name for the installation with this data folder. */
 export function installationOf(dataDir: string): string {
@@ -61,7 +85,8 @@ export function firewallRules(firewall: Firewall): string {
   const all = `"${links.prefix}*"`;
   const fewConnections = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
   const ports = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
-  const allowedLine = allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
+  const allowedLine =
+    allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
   const limits = "  iifname vmap @egress";
   const names = nameServers.map((server) => `  iifname ${ours} ${toNames(server)}`);
   return `${[
@@ -80,7 +105,9 @@ export function firewallRules(firewall: Firewall): string {
     "  type nat hook prerouting priority dstnat;",
     ...(platform === null || !isIPv4(platform.host)
       ? []
-      : ports.map((port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`)),
+      : ports.map(
+          (port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`,
+        )),
     " }",
     " chain to_the_machine {",
     "  type filter hook input priority filter;",
@@ -107,7 +134,8 @@ export function firewallRules(firewall: Firewall): string {
     `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
     `  iifname ${ours} meta nfproto ipv6 drop`,
     " }",
-    // An interface disappears with its replicas: what the platform still sends there must not take another route.
+    // An interface disappears with its replicas: what the platform still sends there must not take
+    // another route.
     " chain from_the_machine {",
     "  type filter hook output priority filter;",
     `  ip daddr ${links.range} oifname != ${all} meta l4proto tcp reject with tcp reset`,
@@ -119,7 +147,9 @@ export function firewallRules(firewall: Firewall): string {
     " }",
     "}",
     ...[...firewall.egress.keys()].map((link) => limitRules(firewall, link)),
-    ...(firewall.buildBridge === null ? [] : [rulesOf(firewall, firewall.buildBridge, buildRules(firewall))]),
+    ...(firewall.buildBridge === null
+      ? []
+      : [rulesOf(firewall, firewall.buildBridge, buildRules(firewall))]),
   ].join("\n")}\n`;
 }
 
@@ -146,7 +176,10 @@ export function chainOfLink(link: string): string {
 }
 
 /** Rules that drop what leaves these ranges: of what is sent to others than the platform. */
-export function egressRules({ nameServers }: Pick<Firewall, "nameServers">, cidrs: readonly string[]): string[] {
+export function egressRules(
+  { nameServers }: Pick<Firewall, "nameServers">,
+  cidrs: readonly string[],
+): string[] {
   if (cidrs.length === 0) return ["drop"];
   return [...nameServers.map(toNames), `ip daddr != { ${cidrs.join(", ")} } drop`];
 }

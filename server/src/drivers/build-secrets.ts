@@ -1,4 +1,5 @@
-// The secrets of one build: which step gets which, and what hides their values in all that the build prints. Pure.
+// The secrets of one build: which step gets which, and what hides their values in all that the
+// build prints. Pure.
 import type { Secret } from "#lib/secret.ts";
 
 /** Values by name, which is that of an environment variable. */
@@ -17,13 +18,19 @@ const installerForm = /^(?:PIP|UV)_/;
  * Returns the secrets that the installation of Python packages gets: its lines name them, as
  * `${NAME}`, or pip and uv read them by themselves.
  */
-export function secretsOfPackages(secrets: BuildSecrets, requirements: readonly string[]): BuildSecrets {
+export function secretsOfPackages(
+  secrets: BuildSecrets,
+  requirements: readonly string[],
+): BuildSecrets {
   const names = namesForPackages([...secrets.keys()], requirements);
   return new Map([...secrets].filter(([name]) => names.includes(name)));
 }
 
 /** The same of their names. */
-export function namesForPackages(names: readonly string[], requirements: readonly string[]): string[] {
+export function namesForPackages(
+  names: readonly string[],
+  requirements: readonly string[],
+): string[] {
   const named = new Set(requirements.flatMap((line) => variablesIn(line)));
   return names.filter((name) => named.has(name) || installerForm.test(name));
 }
@@ -39,8 +46,8 @@ export function revealed(secrets: BuildSecrets): Record<string, string> {
 }
 
 /**
- * Hides the values in a text, also as parts of addresses and in base64. What a step changes in another way, such as a value
- * printed backwards, is not recognized.
+ * Hides the values in a text, also as parts of addresses and in base64. What a step changes in
+ * another way, such as a value printed backwards, is not recognized.
  */
 export type Mask = (text: string) => string;
 

@@ -17,7 +17,10 @@ export type PythonProject = {
   readonly digest: string;
 };
 
-/** What to build, decided by `deploy/build-plan.ts` from the app's settings and the files of the repository. */
+/**
+ * What to build, decided by `deploy/build-plan.ts` from the app's settings and the files of the
+ * repository.
+ */
 export type BuildPlan = {
   readonly buildId: BuildId;
   readonly appId: AppId;
@@ -47,10 +50,25 @@ export type BuildPlan = {
   readonly environment: Readonly<Record<string, string>>;
 };
 
-export type BuildStage = "source" | "plan" | "prepare" | "dependencies" | "code" | "commands" | "start" | "release";
+export type BuildStage =
+  | "source"
+  | "plan"
+  | "prepare"
+  | "dependencies"
+  | "code"
+  | "commands"
+  | "start"
+  | "release";
 
-/** Appends a line to the build's log. `stream` is `platform` for the platform's own messages. Never waits. */
-export type BuildLog = (stage: BuildStage, stream: "platform" | "stdout" | "stderr", text: string) => void;
+/**
+ * Appends a line to the build's log. `stream` is `platform` for the platform's own messages. Never
+ * waits.
+ */
+export type BuildLog = (
+  stage: BuildStage,
+  stream: "platform" | "stdout" | "stderr",
+  text: string,
+) => void;
 
 /** What a build has besides its plan. */
 export type BuildContext = {
@@ -81,19 +99,25 @@ export type BuildContext = {
 export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
   build(plan: BuildPlan, context: BuildContext): Promise<Artifact>;
-  /** False when somebody has removed what was built, and it cannot be got back: it has to be built again. */
+  /**
+   * False when somebody has removed what was built, and it cannot be got back: it has to be built
+   * again.
+   */
   isThere(artifact: Artifact, context: { readonly signal: AbortSignal }): Promise<boolean>;
   /** Removes an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;
   /**
-   * Removes what nobody uses, also while builds run: of what was there before `readUsed` is called, all but what it names
-   * and unused caches. `building`: unfinished builds.
+   * Removes what nobody uses, also while builds run: of what was there before `readUsed` is called,
+   * all but what it names and unused caches. `building`: unfinished builds.
    */
   collect(readUsed: () => Promise<UsedArtifacts>): Promise<void>;
 }
 
 /** What must not be removed. */
-export type UsedArtifacts = { readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] };
+export type UsedArtifacts = {
+  readonly artifacts: readonly Artifact[];
+  readonly building: readonly BuildId[];
+};
 
 /** Why a build failed, in a sentence for the app's owner. */
 export class BuildFailed extends Error {

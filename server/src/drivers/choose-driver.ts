@@ -1,5 +1,6 @@
-// Which driver a start uses: the one that SLIPWAY_DRIVER names; with `auto` the one that the installation has used, since no other
-// runs its releases; and for an installation without one docker, if an engine does all that is needed, else process.
+// Which driver a start uses: the one that SLIPWAY_DRIVER names; with `auto` the one that the
+// installation has used, since no other runs its releases; and for an installation without one
+// docker, if an engine does all that is needed, else process.
 import { existsSync, readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
@@ -17,7 +18,10 @@ type Given = DockerDriverConfig & {
 
 type Parts = {
   readonly log: Log;
-  /** Asked when the file is missing: the driver whose releases the database has; null: it has no apps. */
+  /**
+   * Asked when the file is missing: the driver whose releases the database has; null: it has no
+   * apps.
+   */
   readonly usedBefore: () => Promise<DriverName | null>;
 };
 
@@ -25,23 +29,30 @@ type Parts = {
 export async function chooseDriver(config: Given, { log, usedBefore }: Parts): Promise<DriverName> {
   const { driver, paths } = config;
   const used = readDriver(paths.driverFile) ?? (await usedBefore());
-  const again = "what was built by one driver does not run with another, so each app must be deployed again";
+  const again =
+    "what was built by one driver does not run with another, so each app must be deployed again";
   if (driver !== "auto") {
     if (used === null || used === driver) log.info(`driver ${driver}: SLIPWAY_DRIVER names it`);
-    else log.warn(`driver ${driver}: SLIPWAY_DRIVER names it, but until now it was ${used}; ${again}`);
+    else
+      log.warn(`driver ${driver}: SLIPWAY_DRIVER names it, but until now it was ${used}; ${again}`);
     return driver;
   }
   if (used !== null) {
-    log.info(`driver ${used}: this installation has used it; to change it, set SLIPWAY_DRIVER (${again})`);
+    log.info(
+      `driver ${used}: this installation has used it; to change it, set SLIPWAY_DRIVER (${again})`,
+    );
     return used;
   }
   // The engine's library is large, and only this driver needs it.
   const { dockerObstacle } = await import("./docker/open.ts");
   const obstacle = await dockerObstacle(config);
   const chosen = obstacle === null ? "docker" : "process";
-  const why = obstacle ?? `an engine answers at ${config.docker.host}, and images can be built there`;
+  const why =
+    obstacle ?? `an engine answers at ${config.docker.host}, and images can be built there`;
   const other = obstacle === null ? "process" : "docker";
-  log.info(`driver ${chosen}: ${why}; to change it, set SLIPWAY_DRIVER=${other} before the first app is deployed`);
+  log.info(
+    `driver ${chosen}: ${why}; to change it, set SLIPWAY_DRIVER=${other} before the first app is deployed`,
+  );
   return chosen;
 }
 
@@ -54,5 +65,7 @@ function readDriver(file: string): DriverName | null {
   if (!existsSync(file)) return null;
   const name = readFileSync(file, "utf8").trim();
   if (name === "process" || name === "docker") return name;
-  throw new CannotStart(`${file} must contain process or docker: the driver that made the releases of this platform.`);
+  throw new CannotStart(
+    `${file} must contain process or docker: the driver that made the releases of this platform.`,
+  );
 }

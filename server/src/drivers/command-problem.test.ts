@@ -33,7 +33,10 @@ test("the missing program is named in whatever words it was missed", async () =>
     "./start.sh: srv: bad interpreter: No such file or directory",
   ];
   for (const lastErrorLine of lines)
-    assert.match((await problem({ lastErrorLine })) ?? lastErrorLine, /the program srv, which it runs, was not found/);
+    assert.match(
+      (await problem({ lastErrorLine })) ?? lastErrorLine,
+      /the program srv, which it runs, was not found/,
+    );
 });
 
 test("a file that is there is told apart from one that is not", async () => {
@@ -48,9 +51,15 @@ test("a file that is there is told apart from one that is not", async () => {
   ];
   for (const [program, expected] of cases) {
     assert.match((await problem({ program })) ?? "", expected);
-    assert.match((await problem({ lastErrorLine: `sh: 1: ${program}: not found` })) ?? "", expected);
+    assert.match(
+      (await problem({ lastErrorLine: `sh: 1: ${program}: not found` })) ?? "",
+      expected,
+    );
   }
-  assert.match((await problem({ lastErrorLine: "start.sh: line 2: $'uvicorn\\r': command not found" })) ?? "", /CRLF/);
+  assert.match(
+    (await problem({ lastErrorLine: "start.sh: line 2: $'uvicorn\\r': command not found" })) ?? "",
+    /CRLF/,
+  );
 });
 
 test("a start command that is not there itself is left to its own sentence", async () => {

@@ -1,5 +1,5 @@
-// Says why a start command ended as one whose program is not there (127, 126): the file is there and lacks its interpreter, or a
-// program that the command runs is missing.
+// Says why a start command ended as one whose program is not there (127, 126): the file is there
+// and lacks its interpreter, or a program that the command runs is missing.
 const beginBytesMax = 512;
 
 export type CommandFacts = {
@@ -12,7 +12,10 @@ export type CommandFacts = {
   readonly readBegin: (path: string, bytesMax: number) => Promise<Buffer | null>;
 };
 
-/** A sentence for the app's owner; null: the program of the start command itself is not there, or nothing is known. */
+/**
+ * A sentence for the app's owner; null: the program of the start command itself is not there, or
+ * nothing is known.
+ */
 export async function commandProblem(facts: CommandFacts): Promise<string | null> {
   if (facts.exitCode !== 127 && facts.exitCode !== 126) return null;
   const { program } = facts;
@@ -23,7 +26,8 @@ export async function commandProblem(facts: CommandFacts): Promise<string | null
     const problem = begin === null ? null : fileProblem(path, begin);
     if (problem !== null) return problem;
   }
-  if (missing?.endsWith("\\r") === true || missing?.endsWith("\r") === true) return ofWindows("A script that it runs");
+  if (missing?.endsWith("\\r") === true || missing?.endsWith("\r") === true)
+    return ofWindows("A script that it runs");
   if (facts.exitCode === 126) return null;
   if (missing !== null && missing !== program)
     return `The start command ended with exit code 127: the program ${missing}, which it runs, was not found. Correct the command, or add the package that has ${missing} to the dependencies.`;

@@ -1,14 +1,22 @@
-// Which OCI runtimes the values of an app's field containerRuntime mean, and why one of them cannot be had. Pure.
+// Which OCI runtimes the values of an app's field containerRuntime mean, and why one of them cannot
+// be had. Pure.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 
 /** The runtimes that the settings name for v1 and v2, and those that are there. */
-export type ContainerRuntimes = { readonly v1: string; readonly v2: string; readonly present: readonly string[] };
+export type ContainerRuntimes = {
+  readonly v1: string;
+  readonly v2: string;
+  readonly present: readonly string[];
+};
 
 /** A value of the field; null: the engine's default. */
 export type ContainerRuntime = AppSettings["containerRuntime"];
 
-/** Why no replica with this value can start, in a sentence; null: one can. `runtimes` null: the field has no effect. */
+/**
+ * Why no replica with this value can start, in a sentence; null: one can. `runtimes` null: the
+ * field has no effect.
+ */
 export function whyNoRuntime(
   runtimes: ContainerRuntimes | null,
   wanted: ContainerRuntime | undefined,

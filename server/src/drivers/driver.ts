@@ -1,5 +1,6 @@
-// The contract between the platform and what runs replicas (processes, containers, pods). A driver has no database and makes no
-// decisions: it starts, stops, lists, measures and reports. Each driver passes `test/support/driver-conformance.ts`.
+// The contract between the platform and what runs replicas (processes, containers, pods). A driver
+// has no database and makes no decisions: it starts, stops, lists, measures and reports. Each
+// driver passes `test/support/driver-conformance.ts`.
 import type { LogLevel } from "@slipway/contract/app-choices.ts";
 import type { AppId, AppKey, BuildId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -10,20 +11,30 @@ import type { PoolWish } from "./pools/choose-pool.ts";
 import type { Placement } from "./pools/placement.ts";
 import type { GpuUse, PoolRequest } from "./pools/pool.ts";
 
-/** Where a replica accepts calls: a TCP port, or a Unix socket of this machine. Has the form that `net.connect` takes. */
+/**
+ * Where a replica accepts calls: a TCP port, or a Unix socket of this machine. Has the form that
+ * `net.connect` takes.
+ */
 export type Address =
   | {
       readonly host: string;
       readonly port: number;
-      /** Checked on each new connection where another program could listen on the port: true when the replica is the listener. */
+      /**
+       * Checked on each new connection where another program could listen on the port: true when
+       * the replica is the listener.
+       */
       readonly isOwn?: () => boolean;
     }
   | { readonly path: string };
 
 /**
- * The output of a build and the input of `start`. The driver that built it defines its fields. Stored as JSON with the release.
+ * The output of a build and the input of `start`. The driver that built it defines its fields.
+ * Stored as JSON with the release.
  */
-export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
+export type Artifact = {
+  readonly kind: string;
+  readonly [key: string]: string | number | boolean | null;
+};
 
 /** What one replica gets from a machine. GB of 10^9 bytes. */
 export type Resources = Pick<PoolRequest, "compute" | "gpuCount" | "cpuCores" | "memoryGb">;
@@ -56,7 +67,10 @@ export type ReplicaSpec = Resources &
     readonly concurrency: number;
     /** How long running calls may take after the replica is asked to stop. */
     readonly graceSeconds: number;
-    /** The ranges of addresses that it may reach, of those that apps may reach here; null: all of these. */
+    /**
+     * The ranges of addresses that it may reach, of those that apps may reach here; null: all of
+     * these.
+     */
     readonly egressCidrs: readonly string[] | null;
     /** Calls have the path by which clients see the app; else it is left out. */
     readonly keepsPathPrefix: boolean;
@@ -65,8 +79,8 @@ export type ReplicaSpec = Resources &
   };
 
 /**
- * An event of a replica. Times are milliseconds since the epoch. Each replica has at most one `started`, then exactly
- * one `exited`.
+ * An event of a replica. Times are milliseconds since the epoch. Each replica has at most one
+ * `started`, then exactly one `exited`.
  */
 export type ReplicaEvent =
   /** It is running and billed, and can be probed for readiness at `address`. */
@@ -75,10 +89,16 @@ export type ReplicaEvent =
       readonly replicaId: ReplicaId;
       readonly at: number;
       readonly address: Address;
-      /** A sentence for the app's owner: why the replica may never accept calls there; null when nothing is unusual. */
+      /**
+       * A sentence for the app's owner: why the replica may never accept calls there; null when
+       * nothing is unusual.
+       */
       readonly hint: string | null;
     }
-  /** It is gone, which is told at once: the rest of its lines follows. `reason` is a sentence for the app's owner. */
+  /**
+   * It is gone, which is told at once: the rest of its lines follows. `reason` is a sentence for
+   * the app's owner.
+   */
   | {
       readonly kind: "exited";
       readonly replicaId: ReplicaId;
@@ -89,11 +109,16 @@ export type ReplicaEvent =
       readonly reason: string;
       /** Undefined: the reason quotes nothing. */
       readonly quote?: ErrorQuote | undefined;
-      /** Neither the app nor the platform ended it, but the engine or somebody with access to it. */
+      /**
+       * Neither the app nor the platform ended it, but the engine or somebody with access to it.
+       */
       readonly isExternal?: boolean | undefined;
     };
 
-/** The line of its error output that a reason quotes, which may be older than what ended the replica. */
+/**
+ * The line of its error output that a reason quotes, which may be older than what ended the
+ * replica.
+ */
 export type ErrorQuote = Pick<ReplicaLine, "at" | "runId"> & {
   /** The reason without the line. */
   readonly reasonWithout: string;
@@ -110,15 +135,18 @@ export type ReplicaLine = {
 };
 
 /**
- * Receives events and lines. `event` must return at once; `lines` resolves when they are stored, and a driver waits for
- * that before it reads more.
+ * Receives events and lines. `event` must return at once; `lines` resolves when they are stored,
+ * and a driver waits for that before it reads more.
  */
 export interface ReplicaSink {
   event(event: ReplicaEvent): void;
   lines(lines: readonly ReplicaLine[]): Promise<void>;
 }
 
-/** A replica on the driver's backend, found by `list`; an earlier process of the platform may have started it. */
+/**
+ * A replica on the driver's backend, found by `list`; an earlier process of the platform may have
+ * started it.
+ */
 export type OwnedReplica = {
   readonly replicaId: ReplicaId;
   /** The instance that started it. Never touch replicas of other instances on the same backend. */
@@ -127,7 +155,9 @@ export type OwnedReplica = {
   readonly releaseId: ReleaseId;
   /** `pending`: accepted and waiting for a machine or its image, so `started` is still to come. */
   readonly state: "pending" | "running" | "exited";
-  /** Listed as running, but not checked since the driver was opened: it may have exited unobserved. */
+  /**
+   * Listed as running, but not checked since the driver was opened: it may have exited unobserved.
+   */
   readonly isUnseen?: true;
   /** How long its process has run, where that is known independently of clock changes. */
   readonly ranMs?: number;
@@ -149,23 +179,32 @@ export type Capabilities = {
   /** Apps can have storage of their own: there is a view of files for each replica. */
   readonly storagePaths: boolean;
   /**
-   * Every line reaches the platform, even one printed while the platform is down. False: the last lines may be lost
-   * with the replica.
+   * Every line reaches the platform, even one printed while the platform is down. False: the last
+   * lines may be lost with the replica.
    */
   readonly keepsLines: boolean;
-  /** What the field containerRuntime means; null: replicas have one kind of sandbox, and it has no effect. */
+  /**
+   * What the field containerRuntime means; null: replicas have one kind of sandbox, and it has no
+   * effect.
+   */
   readonly containerRuntimes: ContainerRuntimes | null;
 };
 
 /** When a replica would fit: now, later when others exit, or never. */
 export type Capacity = "now" | "later" | "never";
 
-/** The backend answers nothing, so that it can start nothing: since when, in `Clock.monotonicMs`, and a sentence for the app's owner. */
+/**
+ * The backend answers nothing, so that it can start nothing: since when, in `Clock.monotonicMs`,
+ * and a sentence for the app's owner.
+ */
 export type Outage = { readonly sinceMs: number; readonly reason: string };
 
 /** A replica's use of its machine. */
 export type ReplicaUsage = {
-  /** Processor time since the start. May decrease: the time of an exited process can be missing, briefly or permanently. */
+  /**
+   * Processor time since the start. May decrease: the time of an exited process can be missing,
+   * briefly or permanently.
+   */
   readonly cpuSeconds: number;
   /** Current memory, without what the system could reclaim. */
   readonly memoryBytes: number;
@@ -178,51 +217,64 @@ export type ReplicaUsage = {
 /** Runs replicas on one kind of backend. All methods are idempotent per id. */
 export interface Driver {
   readonly name: "process" | "docker" | "kubernetes" | "fake";
-  /** The instance that the driver works for. Everything it starts carries this label permanently. */
+  /**
+   * The instance that the driver works for. Everything it starts carries this label permanently.
+   */
   readonly instanceId: string;
   readonly capabilities: Capabilities;
   /**
-   * Starts watching, including replicas of an earlier process. After it, `list` is accurate and lines of adopted
-   * replicas flow. The driver emits no events for the state that `list` then returns; a replica that exited unobserved
-   * is listed as running until `exited` is emitted.
+   * Starts watching, including replicas of an earlier process. After it, `list` is accurate and
+   * lines of adopted replicas flow. The driver emits no events for the state that `list` then
+   * returns; a replica that exited unobserved is listed as running until `exited` is emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
   /** What its replicas have of the platform's pools. See there for what a driver does with it. */
   readonly placement: Placement;
   /**
-   * Uses only what the driver already knows: callers ask often, so it must return at once. `ahead`: what comes first, even if
-   * it waits.
+   * Uses only what the driver already knows: callers ask often, so it must return at once. `ahead`:
+   * what comes first, even if it waits.
    */
   capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity;
   /** Null: the backend answers, as far as the driver knows. Returns at once. */
   outage(): Outage | null;
   /**
-   * Resolves when the machine, engine or cluster has accepted the replica, which may then stay pending for long;
-   * `started` reports when it runs. Rejects with `StartRefused` and leaves nothing behind, also when it is aborted or
-   * stopped meanwhile; no `exited` follows then. Does nothing for an id that already exists.
+   * Resolves when the machine, engine or cluster has accepted the replica, which may then stay
+   * pending for long; `started` reports when it runs. Rejects with `StartRefused` and leaves
+   * nothing behind, also when it is aborted or stopped meanwhile; no `exited` follows then. Does
+   * nothing for an id that already exists.
    */
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
-  /** Asks it to stop and kills it after `graceMs`; resolves when it is gone. Resolves at once for an unknown id. */
+  /**
+   * Asks it to stop and kills it after `graceMs`; resolves when it is gone. Resolves at once for an
+   * unknown id.
+   */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
-  /** A sentence for the app's owner: where a running replica listens instead of at its address. Null: nothing is to be said. */
+  /**
+   * A sentence for the app's owner: where a running replica listens instead of at its address.
+   * Null: nothing is to be said.
+   */
   whyUnreached(replicaId: ReplicaId): Promise<string | null>;
   /**
-   * Runs a command in a running replica, as the app itself runs there: see `RunningExec`. It does not keep the replica alive: `stop`
-   * kills it first, and so does `close`; what a killed platform leaves is ended by the `open` of the next. Rejects with `ExecRefused`.
+   * Runs a command in a running replica, as the app itself runs there: see `RunningExec`. It does
+   * not keep the replica alive: `stop` kills it first, and so does `close`; what a killed platform
+   * leaves is ended by the `open` of the next. Rejects with `ExecRefused`.
    */
   exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec>;
-  /** Lists all replicas on the backend, including those of other instances that share it; each names its instance. */
+  /**
+   * Lists all replicas on the backend, including those of other instances that share it; each names
+   * its instance.
+   */
   list(): Promise<readonly OwnedReplica[]>;
   /** Usage of running replicas; omits those that cannot be measured. */
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>>;
   /**
-   * Delivers the remaining lines of an exited replica and removes its record and files; keeps both when the driver is closed
-   * meanwhile. Ignores running replicas and unknown ids.
+   * Delivers the remaining lines of an exited replica and removes its record and files; keeps both
+   * when the driver is closed meanwhile. Ignores running replicas and unknown ids.
    */
   forget(replicaId: ReplicaId): Promise<void>;
   /**
-   * Removes each storage that `readGone` picks from those that are there: of projects by their names (see `ReplicaSpec`), of apps by
-   * their ids. Aborted, it goes on the next time.
+   * Removes each storage that `readGone` picks from those that are there: of projects by their
+   * names (see `ReplicaSpec`), of apps by their ids. Aborted, it goes on the next time.
    */
   collectStorage(
     readGone: (storages: readonly string[]) => Promise<readonly string[]>,
@@ -232,7 +284,10 @@ export interface Driver {
   close(): Promise<void>;
 }
 
-/** `no_capacity`: the backend cannot take it at this moment, and may later. `image`: its image is unavailable. `refused`: anything else. */
+/**
+ * `no_capacity`: the backend cannot take it at this moment, and may later. `image`: its image is
+ * unavailable. `refused`: anything else.
+ */
 export type RefusalKind = "no_capacity" | "image" | "refused";
 
 /** Why a replica could not be started, in a sentence for the app's owner. */
@@ -240,7 +295,10 @@ export class StartRefused extends Error {
   override readonly name = "StartRefused";
   readonly kind: RefusalKind;
 
-  constructor(message: string, options: { readonly kind?: RefusalKind; readonly cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    options: { readonly kind?: RefusalKind; readonly cause?: unknown } = {},
+  ) {
     super(message, options);
     this.kind = options.kind ?? "refused";
   }

@@ -8,20 +8,39 @@ const some = { canLimit: true, allowed: ["10.1.0.0/16", "192.168.1.20"] } as con
 const shared = { canLimit: false, reason: "SLIPWAY_APP_NETWORK is shared" } as const;
 
 test("public ranges, wider ones and an empty list can be kept", () => {
-  for (const cidrs of [null, undefined, [], ["203.0.113.0/24"], ["0.0.0.0/0"], ["8.0.0.0/6", "128.0.0.0/1"]]) {
+  for (const cidrs of [
+    null,
+    undefined,
+    [],
+    ["203.0.113.0/24"],
+    ["0.0.0.0/0"],
+    ["8.0.0.0/6", "128.0.0.0/1"],
+  ]) {
     assert.equal(egressRefusal(none, cidrs), null);
   }
 });
 
 test("a private range is refused unless the operator has opened a part of it", () => {
-  for (const cidr of ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "192.168.0.0/16", "192.168.1.20/32"]) {
+  for (const cidr of [
+    "10.0.0.0/8",
+    "10.1.0.0/16",
+    "10.1.2.3/32",
+    "192.168.0.0/16",
+    "192.168.1.20/32",
+  ]) {
     assert.equal(egressRefusal(some, [cidr]), null);
     assert.equal(
       egressRefusal(none, ["203.0.113.0/24", cidr]),
       `egressCidrs has "${cidr}", but of private networks, apps may reach none here (SLIPWAY_APP_NETWORK_ALLOW).`,
     );
   }
-  for (const cidr of ["10.2.0.0/16", "192.168.1.21/32", "172.16.0.0/12", "127.0.0.1/32", "224.0.0.0/4"]) {
+  for (const cidr of [
+    "10.2.0.0/16",
+    "192.168.1.21/32",
+    "172.16.0.0/12",
+    "127.0.0.1/32",
+    "224.0.0.0/4",
+  ]) {
     assert.match(
       egressRefusal(some, [cidr]) ?? "",
       /apps may reach only 10\.1\.0\.0\/16, 192\.168\.1\.20 here \(SLIPWAY_APP_NETWORK_ALLOW\)\.$/,

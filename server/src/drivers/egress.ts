@@ -1,5 +1,5 @@
-// What apps may reach outside the platform, as their setting egressCidrs narrows it: whether a driver can keep to it, and why not.
-// Pure; the rules are those of `app-firewall.ts`.
+// What apps may reach outside the platform, as their setting egressCidrs narrows it: whether a
+// driver can keep to it, and why not. Pure; the rules are those of `app-firewall.ts`.
 import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 import { metadataRanges, privateRanges } from "./app-firewall.ts";
 
@@ -39,7 +39,8 @@ function whyClosed(cidr: string, allowed: readonly string[]): string | null {
   if (cidr.includes(":")) return "apps have only IPv4 here";
   if (metadataRanges.some((range) => isWithin(cidr, range))) return "that is closed to all apps";
   const isPrivate = privateRanges.some((range) => isWithin(cidr, range));
-  if (!isPrivate || allowed.some((range) => isWithin(range, cidr) || isWithin(cidr, range))) return null;
+  if (!isPrivate || allowed.some((range) => isWithin(range, cidr) || isWithin(cidr, range)))
+    return null;
   const open = allowed.length === 0 ? "none" : `only ${allowed.join(", ")}`;
   return `of private networks, apps may reach ${open} here (SLIPWAY_APP_NETWORK_ALLOW)`;
 }

@@ -14,14 +14,20 @@ const librariesOf = namesIn(`
 /** Who installs a system package, as the end of a sentence. */
 export type SystemAdvice = (what: string) => string;
 
-/** What to do about `line`, such as `ModuleNotFoundError: No module named 'x'`; empty: nothing is known. */
+/**
+ * What to do about `line`, such as `ModuleNotFoundError: No module named 'x'`; empty: nothing is
+ * known.
+ */
 export function errorAdvice(line: string, systemAdvice: SystemAdvice = systemPackage): string {
   const module = /^ModuleNotFoundError: No module named '([\w-]+)/.exec(line)?.[1];
   if (module !== undefined) {
     const name = packagesOf.get(module) ?? module.replaceAll("_", "-");
     return `Add its package to the app's TOML file: ${name} = "latest" below [cerebrium.dependencies.pip]. A module of your own must be a file in the app's folder (gitPath).`;
   }
-  const library = /^(?:ImportError|OSError): (lib[\w+.-]+\.so[.\d]*): cannot open shared object file/.exec(line)?.[1];
+  const library =
+    /^(?:ImportError|OSError): (lib[\w+.-]+\.so[.\d]*): cannot open shared object file/.exec(
+      line,
+    )?.[1];
   if (library !== undefined) {
     return `A system library is missing: ${systemAdvice(`the Debian package ${librariesOf.get(library) ?? "with it"}`)}`;
   }

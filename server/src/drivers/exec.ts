@@ -1,5 +1,5 @@
-// Commands in running replicas, as every driver runs them: with the replica's variables, user, files, network and limits, and with
-// no more rights than the app has.
+// Commands in running replicas, as every driver runs them: with the replica's variables, user,
+// files, network and limits, and with no more rights than the app has.
 import type { Readable, Writable } from "node:stream";
 
 /** In characters. */
@@ -14,9 +14,15 @@ export type ExecCommand = {
 
 /** How a command ended. */
 export type ExecEnd = {
-  /** As shells tell it: 127 when there is no such program, 128 and the number of the signal that ended it. Null: unknown. */
+  /**
+   * As shells tell it: 127 when there is no such program, 128 and the number of the signal that
+   * ended it. Null: unknown.
+   */
   readonly exitCode: number | null;
-  /** A sentence for whoever runs it: why it could not be started, or did not end by itself; null: it says so itself. */
+  /**
+   * A sentence for whoever runs it: why it could not be started, or did not end by itself; null: it
+   * says so itself.
+   */
   readonly message: string | null;
 };
 
@@ -26,7 +32,10 @@ export interface RunningExec {
   /** With a terminal, all output. */
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Resolves when it has ended, its outputs too, and nothing that it started is left. Never rejects. */
+  /**
+   * Resolves when it has ended, its outputs too, and nothing that it started is left. Never
+   * rejects.
+   */
   readonly ended: Promise<ExecEnd>;
   /** Only with a terminal; does nothing when it has ended. */
   resize(size: TerminalSize): void;
@@ -40,8 +49,9 @@ export class ExecRefused extends Error {
 }
 
 /**
- * The variable by which a driver finds what a command started, wherever that has moved: `<replica>.<number>`. It is removed from
- * nothing, so a command can hide from it only what ends with the replica anyway.
+ * The variable by which a driver finds what a command started, wherever that has moved:
+ * `<replica>.<number>`. It is removed from nothing, so a command can hide from it only what ends
+ * with the replica anyway.
  */
 export const execVariable = "SLIPWAY_EXEC";
 

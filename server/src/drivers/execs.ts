@@ -1,4 +1,5 @@
-// The commands that a driver runs in its replicas, by replica: they end before their replica, and with the driver.
+// The commands that a driver runs in its replicas, by replica: they end before their replica, and
+// with the driver.
 import type { ReplicaId } from "#lib/ids.ts";
 import { ExecRefused, replicaNotRunning, type RunningExec } from "./exec.ts";
 
@@ -12,7 +13,10 @@ export class Execs {
   readonly #ended = new Set<ReplicaId>();
   #isClosed = false;
 
-  /** Keeps what `start` starts until it ends. Rejects with `ExecRefused` once the replica is being stopped. */
+  /**
+   * Keeps what `start` starts until it ends. Rejects with `ExecRefused` once the replica is being
+   * stopped.
+   */
   async run(replicaId: ReplicaId, start: () => Promise<RunningExec>): Promise<RunningExec> {
     if (this.#isOver(replicaId)) throw new ExecRefused(replicaNotRunning);
     const exec = await start();

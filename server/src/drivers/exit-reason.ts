@@ -4,7 +4,9 @@ import type { ReplicaEvent, ReplicaLine } from "./driver.ts";
 import { errorAdvice, type SystemAdvice } from "./error-advice.ts";
 
 export type ExitFacts = {
-  /** As a shell reports it: 128 + n after signal n; null when the shell died too early to report it. */
+  /**
+   * As a shell reports it: 128 + n after signal n; null when the shell died too early to report it.
+   */
   readonly exitCode: number | null;
   /** The runtime's error message when it failed to become ready. */
   readonly startError: string | null;
@@ -29,7 +31,10 @@ export type ExitFacts = {
 /** A line of standard error. */
 export type ErrorLine = Pick<ReplicaLine, "at" | "runId" | "text">;
 
-export type ExitSummary = Omit<Extract<ReplicaEvent, { kind: "exited" }>, "kind" | "replicaId" | "at">;
+export type ExitSummary = Omit<
+  Extract<ReplicaEvent, { kind: "exited" }>,
+  "kind" | "replicaId" | "at"
+>;
 
 /** Exit code, signal and sentence, which may quote the last line of standard error. */
 export function exitSummary(facts: ExitFacts): ExitSummary {
@@ -38,14 +43,22 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
   if (lastErrorLine === null) return summary;
   const { reason } = summaryOf({ ...facts, lastErrorLine: null });
   const { at, runId } = lastErrorLine;
-  return reason === summary.reason ? summary : { ...summary, quote: { at, runId, reasonWithout: reason } };
+  return reason === summary.reason
+    ? summary
+    : { ...summary, quote: { at, runId, reasonWithout: reason } };
 }
 
 function summaryOf(facts: ExitFacts): ExitSummary {
-  const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
-  if (facts.endReason !== null) return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
+  const signal =
+    facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
+  if (facts.endReason !== null)
+    return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
   if (facts.asked === "killed")
-    return { exitCode: null, signal: "SIGKILL", reason: "The replica did not stop in time and was stopped by force." };
+    return {
+      exitCode: null,
+      signal: "SIGKILL",
+      reason: "The replica did not stop in time and was stopped by force.",
+    };
   // The kernel may have killed the shell together with the app.
   if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
     return { exitCode: null, signal: "SIGKILL", reason: memoryReason(facts) };
@@ -67,7 +80,8 @@ function signalReason(facts: ExitFacts, signal: string): string {
 }
 
 function memoryReason({ memoryRanOut, memoryGb }: ExitFacts): string {
-  if (memoryRanOut !== "own") return "The app was killed by the kernel because the machine ran out of memory.";
+  if (memoryRanOut !== "own")
+    return "The app was killed by the kernel because the machine ran out of memory.";
   const max = memoryGb === null ? "the memory that it may use" : `its memory of ${memoryGb} GB`;
   return `The app was killed by the kernel because it used up ${max}; raise memory or make the app use less.`;
 }
@@ -88,7 +102,10 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
   return `The app ended with exit code ${exitCode}${detail(facts)}`;
 }
 
-/** The error that ended it, if the app printed one, and what to do about it: `: ImportError: No module named x. Add …` */
+/**
+ * The error that ended it, if the app printed one, and what to do about it: `: ImportError: No
+ * module named x. Add …`
+ */
 function detail(facts: ExitFacts): string {
   const line = facts.startError ?? errorLine(facts.lastErrorLine?.text ?? "");
   const text = (line ?? "").trim().replace(/\.$/, "");
@@ -96,9 +113,13 @@ function detail(facts: ExitFacts): string {
   return text === "" ? "." : `: ${text}.${advice === "" ? "" : ` ${advice}`}`;
 }
 
-/** Accepts only lines that look like the end of a traceback; other last output could be anything. */
+/**
+ * Accepts only lines that look like the end of a traceback; other last output could be anything.
+ */
 function errorLine(line: string): string | null {
-  return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line) ? line.slice(0, 500) : null;
+  return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line)
+    ? line.slice(0, 500)
+    : null;
 }
 
 function signalName(number: number): string {

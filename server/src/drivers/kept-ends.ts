@@ -44,7 +44,11 @@ export async function deliverKept(
 ): Promise<void> {
   if (!existsSync(file)) return;
   const events: ReplicaEvent[] = [];
-  const options = { clock, lines: (lines: readonly ReplicaLine[]) => sink.lines(lines), signal: never };
+  const options = {
+    clock,
+    lines: (lines: readonly ReplicaLine[]) => sink.lines(lines),
+    signal: never,
+  };
   for await (const text of createInterface({ input: createReadStream(file) })) {
     const kept = parse(text);
     if (kept !== null && "lines" in kept) await storeLines(kept.lines, options);

@@ -15,7 +15,11 @@ const tables = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->wh
 `;
 
 test("listening sockets are found in the kernel's tables, with the addresses that only the replica reaches", () => {
-  const found = listeningSockets(tables).map(({ port, isLoopback, inode }) => [port, isLoopback, inode]);
+  const found = listeningSockets(tables).map(({ port, isLoopback, inode }) => [
+    port,
+    isLoopback,
+    inode,
+  ]);
   assert.deepEqual(found, [
     [9000, false, "11"],
     [8000, true, "12"],
@@ -37,8 +41,14 @@ test("an owner reads where the app listens instead, and what to do", () => {
       [[own], { port: 9000, needsAll: true }],
       "It listens on port 9000 of 127.0.0.1 only, where no call reaches it: have it listen on 0.0.0.0.",
     ],
-    [[[any], { port: 8000, needsAll: true }], "It listens on port 9000: set port = 9000, or have it listen on 8000."],
-    [[[own], { port: 8000, needsAll: false }], "It listens on port 9000: set port = 9000, or have it listen on 8000."],
+    [
+      [[any], { port: 8000, needsAll: true }],
+      "It listens on port 9000: set port = 9000, or have it listen on 8000.",
+    ],
+    [
+      [[own], { port: 8000, needsAll: false }],
+      "It listens on port 9000: set port = 9000, or have it listen on 8000.",
+    ],
     [
       [[own], { port: 8000, needsAll: true }],
       "It listens on port 9000 of 127.0.0.1 only: set port = 9000 and have it listen on 0.0.0.0, or have it listen on 8000.",

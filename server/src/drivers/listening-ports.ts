@@ -1,7 +1,12 @@
-// Finds in the kernel's tables of a replica where it listens, and says so when that is not where it is called. Pure.
+// Finds in the kernel's tables of a replica where it listens, and says so when that is not where it
+// is called. Pure.
 
 /** One row: a socket that listens. */
-export type ListeningSocket = { readonly port: number; readonly isLoopback: boolean; readonly inode: string };
+export type ListeningSocket = {
+  readonly port: number;
+  readonly isLoopback: boolean;
+  readonly inode: string;
+};
 
 /** State 0A of proc_net_tcp: listening. */
 const listening = "0A";
@@ -22,14 +27,18 @@ export function listeningSockets(tables: string): readonly ListeningSocket[] {
     // The engine answers questions for names there.
     if (address === "0B00007F") return [];
     return [
-      { port: Number.parseInt(port, 16), isLoopback: loopbackForm.test(address), inode: fields[inodeField] ?? "" },
+      {
+        port: Number.parseInt(port, 16),
+        isLoopback: loopbackForm.test(address),
+        inode: fields[inodeField] ?? "",
+      },
     ];
   });
 }
 
 /**
- * A sentence for the app's owner: where it listens instead of on `port`. Null when it listens there, or nowhere. `needsAll`: a
- * server on the loopback address gets no calls.
+ * A sentence for the app's owner: where it listens instead of on `port`. Null when it listens
+ * there, or nowhere. `needsAll`: a server on the loopback address gets no calls.
  */
 export function listensElsewhere(
   sockets: readonly ListeningSocket[],
@@ -40,7 +49,9 @@ export function listensElsewhere(
   if (here.some(isReached)) return null;
   if (here.length > 0)
     return `It listens on port ${port} of 127.0.0.1 only, where no call reaches it: have it listen on 0.0.0.0.`;
-  const ports = [...new Set(sockets.map((socket) => socket.port))].toSorted((one, other) => one - other);
+  const ports = [...new Set(sockets.map((socket) => socket.port))].toSorted(
+    (one, other) => one - other,
+  );
   const [only] = ports;
   if (only === undefined) return null;
   const host = sockets.some(isReached) ? "" : " of 127.0.0.1 only";

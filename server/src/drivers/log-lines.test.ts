@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { cutLines, lineBytesMax, unfinishedLine } from "./log-lines.ts";
 
 const reading = { isCutting: false, isEnd: false, hasFrames: false };
-const texts = (buffer: Buffer, given = reading): string[] => cutLines(buffer, given).lines.map(({ text }) => text);
+const texts = (buffer: Buffer, given = reading): string[] =>
+  cutLines(buffer, given).lines.map(({ text }) => text);
 
 test("an unfinished line is left for the next time, and is a line at the end", () => {
   const buffer = Buffer.from("one\ntwo\r\n\nrest");
@@ -22,7 +23,11 @@ test("an unfinished line is left for the next time, and is a line at the end", (
 });
 
 test("output cut anywhere gives the same lines as in one piece", () => {
-  const whole = Buffer.concat([Buffer.from("a\nbä\n\r\n"), Buffer.alloc(lineBytesMax + 5, "x"), Buffer.from("\nlast")]);
+  const whole = Buffer.concat([
+    Buffer.from("a\nbä\n\r\n"),
+    Buffer.alloc(lineBytesMax + 5, "x"),
+    Buffer.from("\nlast"),
+  ]);
   const expected = texts(whole, { ...reading, isEnd: true });
   assert.equal(expected.length, 5);
   for (const step of [1000, 4096, lineBytesMax - 1, lineBytesMax, lineBytesMax + 1, 100_000]) {
@@ -31,7 +36,11 @@ test("output cut anywhere gives the same lines as in one piece", () => {
     // A file that grows by `step` and is read from where it was left.
     for (let offset = 0, end = step; offset < whole.length; end += step) {
       const isEnd = end >= whole.length;
-      const cut = cutLines(whole.subarray(offset, Math.min(end, whole.length)), { ...reading, isCutting, isEnd });
+      const cut = cutLines(whole.subarray(offset, Math.min(end, whole.length)), {
+        ...reading,
+        isCutting,
+        isEnd,
+      });
       found.push(...cut.lines.map(({ text }) => text));
       offset += cut.bytes;
       isCutting = cut.isCutting;
@@ -56,7 +65,9 @@ test("a line is not cut inside a character", () => {
 
 test("frames name the run of a line, where the runtime writes them", () => {
   const id = "0c44b97c-22ba-4da0-b9eb-8a9b60fc66be";
-  const buffer = Buffer.from(`\x1e${id}\x1fin a run\n\x1e\x1f\x1eodd\nplain\n\x1eno end\n\x1e<script>\x1fx\n`);
+  const buffer = Buffer.from(
+    `\x1e${id}\x1fin a run\n\x1e\x1f\x1eodd\nplain\n\x1eno end\n\x1e<script>\x1fx\n`,
+  );
   const { lines } = cutLines(buffer, { ...reading, hasFrames: true });
   assert.deepEqual(
     lines.map(({ runId, text }) => ({ runId, text })),
@@ -89,12 +100,20 @@ test("a line that is written again and again needs no more room than one", () =>
   const state = "#".repeat(1000);
   const buffer = Buffer.from(`before\n${`\r${state}`.repeat(100)}`);
   const { lines, bytes, isCutting } = cutLines(buffer, reading);
-  assert.deepEqual([lines.map(({ text }) => text), bytes, isCutting], [["before"], buffer.length - 1000, false]);
-  assert.deepEqual(texts(Buffer.concat([buffer.subarray(bytes), Buffer.from("!\n")])), [`${state}!`]);
+  assert.deepEqual(
+    [lines.map(({ text }) => text), bytes, isCutting],
+    [["before"], buffer.length - 1000, false],
+  );
+  assert.deepEqual(texts(Buffer.concat([buffer.subarray(bytes), Buffer.from("!\n")])), [
+    `${state}!`,
+  ]);
 });
 
 test("an unfinished line is what a reader would see of it, and bounded", () => {
   const line = (text: string): string | undefined => unfinishedLine(Buffer.from(text), false)?.text;
-  assert.deepEqual([line("..."), line("10%\r20%\r"), line(" \r"), line("")], ["...", "20%", undefined, undefined]);
+  assert.deepEqual(
+    [line("..."), line("10%\r20%\r"), line(" \r"), line("")],
+    ["...", "20%", undefined, undefined],
+  );
   assert.equal(line(`a${".".repeat(2000)}`), `… ${".".repeat(2000)}`);
 });

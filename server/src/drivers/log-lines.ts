@@ -1,5 +1,5 @@
-// Splits an app's output into lines and finds the run of each line. Of a line only what follows its last carriage return counts,
-// as on a terminal. Pure.
+// Splits an app's output into lines and finds the run of each line. Of a line only what follows its
+// last carriage return counts, as on a terminal. Pure.
 import type { RunId } from "#lib/ids.ts";
 
 /** Lines are truncated to this length; the rest of the line is dropped. */
@@ -23,7 +23,10 @@ export type Cut = {
 
 const newline = 0x0a;
 
-/** `isEnd`: no more output follows, so an unfinished line counts as a line. `hasFrames`: the runtime marks lines of runs. */
+/**
+ * `isEnd`: no more output follows, so an unfinished line counts as a line. `hasFrames`: the runtime
+ * marks lines of runs.
+ */
 export function cutLines(
   buffer: Buffer,
   given: { readonly isCutting: boolean; readonly isEnd: boolean; readonly hasFrames: boolean },
@@ -55,8 +58,8 @@ export function cutLines(
 }
 
 /**
- * The unfinished line in the bytes after the last cut, as it stands: a progress bar, or a question. Null when a reader would
- * see nothing.
+ * The unfinished line in the bytes after the last cut, as it stands: a progress bar, or a question.
+ * Null when a reader would see nothing.
  */
 export function unfinishedLine(rest: Buffer, hasFrames: boolean): OutputLine | null {
   const line = lineOf(rest, hasFrames);
@@ -71,7 +74,8 @@ export const unfinishedAfterMs = 800;
 const unfinishedLengthMax = 2_000;
 
 /**
- * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside of runs that began with RS.
+ * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside
+ * of runs that began with RS.
  */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
 const frameMark = 0x1e;
@@ -94,5 +98,7 @@ function lineOf(bytes: Buffer, hasFrames: boolean): OutputLine {
 function visibleOf(bytes: Buffer): Buffer {
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === carriageReturn) end--;
-  return end === 0 ? bytes.subarray(bytes.length) : bytes.subarray(bytes.lastIndexOf(carriageReturn, end - 1) + 1);
+  return end === 0
+    ? bytes.subarray(bytes.length)
+    : bytes.subarray(bytes.lastIndexOf(carriageReturn, end - 1) + 1);
 }

@@ -6,7 +6,9 @@ import { openPlacement, type PoolSettings } from "./pools/open-placement.ts";
 import { openProcessDriver, type ProcessDriverConfig } from "./process/open.ts";
 
 /** The settings of all drivers. */
-export type DriverConfig = ProcessDriverConfig & DockerDriverConfig & PoolSettings & { readonly driver: DriverName };
+export type DriverConfig = ProcessDriverConfig &
+  DockerDriverConfig &
+  PoolSettings & { readonly driver: DriverName };
 
 /** Throws `CannotStart` for a driver that this machine cannot run. */
 export async function openDriver(config: DriverConfig, parts: DriverParts): Promise<OpenedDriver> {

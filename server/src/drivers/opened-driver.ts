@@ -39,7 +39,10 @@ export type OpenedDriver = {
 export type SharedDisk = {
   /** Free bytes including the reserve, and how many of them the platform keeps for itself. */
   readonly room: { readonly bytes: number; readonly reserveBytes: number };
-  /** Why nothing is built, and no files for a build are taken, while disk space is short; null when there is enough. */
+  /**
+   * Why nothing is built, and no files for a build are taken, while disk space is short; null when
+   * there is enough.
+   */
   buildRefusal(): string | null;
   /** Why nothing new is stored while disk space is short; null when there is enough. */
   storeRefusal(): string | null;

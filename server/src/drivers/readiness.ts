@@ -5,8 +5,8 @@ import type { ReplicaSpec } from "./driver.ts";
 export type ReplicaChecks = { readonly ready: string; readonly health: string | null };
 
 /**
- * The cortex runtime answers the check itself, at the moment when the app is imported. A busy app may block it for long, so
- * only its exit counts.
+ * The cortex runtime answers the check itself, at the moment when the app is imported. A busy app
+ * may block it for long, so only its exit counts.
  */
 const cortexChecks: ReplicaChecks = { ready: "/_slipway/ready", health: null };
 

@@ -1,12 +1,14 @@
-// Removes folders that programs of apps wrote to. They may hold folders that are closed even to their owner, and paths longer
-// than the system takes, neither of which may keep them there.
+// Removes folders that programs of apps wrote to. They may hold folders that are closed even to
+// their owner, and paths longer than the system takes, neither of which may keep them there.
 import { rm } from "node:fs/promises";
 import { errorCode } from "#lib/error-code.ts";
 import { runToEnd } from "./run-to-end.ts";
 
 type Removal = {
   readonly signal: AbortSignal;
-  /** As in `Sandbox`: apps are a user of this namespace, where their folders are closed to nobody. */
+  /**
+   * As in `Sandbox`: apps are a user of this namespace, where their folders are closed to nobody.
+   */
   readonly isUserOwned?: boolean;
   /** What is deleted until then stays deleted. */
   readonly timeoutMs?: number;
@@ -25,10 +27,13 @@ export async function removeFolder(dir: string): Promise<void> {
 }
 
 /**
- * Removes the folder while programs may still write in it; rejects when something is left. Never leaves the file system of the
- * folder, and follows no link.
+ * Removes the folder while programs may still write in it; rejects when something is left. Never
+ * leaves the file system of the folder, and follows no link.
  */
-export async function removeTree(dir: string, { signal, isUserOwned = false, timeoutMs }: Removal): Promise<void> {
+export async function removeTree(
+  dir: string,
+  { signal, isUserOwned = false, timeoutMs }: Removal,
+): Promise<void> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
   const run = async (...command: readonly [string, ...string[]]): Promise<void> => {
     const [file, ...args] = [...inNamespace, ...command, "--", dir];

@@ -1,5 +1,5 @@
-// Folders that were removed from the storage of projects, on their way out. An app that works in such a folder can keep it from
-// going: until it has gone, it counts for its project.
+// Folders that were removed from the storage of projects, on their way out. An app that works in
+// such a folder can keep it from going: until it has gone, it counts for its project.
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
@@ -76,10 +76,18 @@ export class RemovedFolders {
     await Promise.all(attempts);
     signal.throwIfAborted();
     const projectsWith = (wanted: Outcome): ProjectId[] => [
-      ...new Set(found.flatMap((one) => (one.outcome === wanted && one.projectId !== null ? [one.projectId] : []))),
+      ...new Set(
+        found.flatMap((one) =>
+          one.outcome === wanted && one.projectId !== null ? [one.projectId] : [],
+        ),
+      ),
     ];
     const goneCount = found.filter(({ outcome }) => outcome === "gone").length;
-    return { left: names.length - goneCount, gone: projectsWith("gone"), written: projectsWith("written") };
+    return {
+      left: names.length - goneCount,
+      gone: projectsWith("gone"),
+      written: projectsWith("written"),
+    };
   }
 
   /** `written`: it holds more than the last attempt has left, which only apps can have added. */
@@ -89,7 +97,9 @@ export class RemovedFolders {
     const before = this.#left.get(name) ?? null;
     const now = before === null ? null : await this.#usage(folder, signal);
     const isWritten =
-      before !== null && now !== null && (now.files > before.files || now.bytes > before.bytes + grownBytesMin);
+      before !== null &&
+      now !== null &&
+      (now.files > before.files || now.bytes > before.bytes + grownBytesMin);
     const { isUserOwned } = this.#options;
     // Whatever the failure says: what counts is what is left.
     await removeTree(folder, { signal, isUserOwned, timeoutMs: attemptMs }).catch(() => undefined);
@@ -108,12 +118,14 @@ export class RemovedFolders {
 }
 
 /**
- * The folders of a project's storage that are there: its files, its apps' own storage, and what was removed of them and has not
- * gone.
+ * The folders of a project's storage that are there: its files, its apps' own storage, and what was
+ * removed of them and has not gone.
  */
 export function storageFolders(storageDir: string, projectId: ProjectId): readonly string[] {
   const root = join(storageDir, projectId);
-  const others = [appStorageName, removedName].flatMap((name) => ownFolders(join(storageDir, name), projectId));
+  const others = [appStorageName, removedName].flatMap((name) =>
+    ownFolders(join(storageDir, name), projectId),
+  );
   return existsSync(root) ? [root, ...others] : others;
 }
 

@@ -1,5 +1,5 @@
-// What the drivers of this machine do alike with a replica, be it a process or a container: one start of it at a time, its claim,
-// and its state by id.
+// What the drivers of this machine do alike with a replica, be it a process or a container: one
+// start of it at a time, its claim, and its state by id.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { DiskWatch } from "./disk/disk-watch.ts";
 import { StartRefused, type Capabilities, type Capacity, type OwnedReplica } from "./driver.ts";
@@ -55,8 +55,15 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     this.#options = options;
   }
 
-  /** Adds the replica to `replicas`, or rejects as `Driver.start` does. Unless it runs then, its claim is given back. */
-  protected abstract startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void>;
+  /**
+   * Adds the replica to `replicas`, or rejects as `Driver.start` does. Unless it runs then, its
+   * claim is given back.
+   */
+  protected abstract startReplica(
+    spec: ReplicaSpec,
+    claim: PoolClaim,
+    signal: AbortSignal,
+  ): Promise<void>;
 
   /** Starts a command in a replica that has not ended. Rejects as `Driver.exec` does. */
   protected abstract execIn(replica: Replica, command: ExecCommand): Promise<RunningExec>;
@@ -76,7 +83,9 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
       try {
         await this.startReplica(spec, this.#claimFor(spec), either);
       } catch (error) {
-        throw either.aborted ? new StartRefused("The start was cancelled.", { cause: error }) : error;
+        throw either.aborted
+          ? new StartRefused("The start was cancelled.", { cause: error })
+          : error;
       } finally {
         if (this.replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
       }
@@ -131,7 +140,8 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
       null;
     if (refusal !== null) throw new StartRefused(refusal);
     const claim = this.placement.hold(spec.replicaId, spec);
-    if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
+    if (claim === null)
+      throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
     return claim;
   }
 }

@@ -10,7 +10,9 @@ import { runToEnd } from "./run-to-end.ts";
 test("an aborted program has ended when that is told, even one that takes its time", async (t) => {
   const file = join(temporaryFolder(t), "pid");
   const abort = new AbortController();
-  const run = runToEnd("sh", ["-c", `trap '' TERM; echo $$ >'${file}'; while :; do :; done`], { signal: abort.signal });
+  const run = runToEnd("sh", ["-c", `trap '' TERM; echo $$ >'${file}'; while :; do :; done`], {
+    signal: abort.signal,
+  });
   const refused = assert.rejects(run);
   const pid = await until("it runs", () => existsSync(file) && readFileSync(file, "utf8").trim());
   abort.abort();
@@ -23,5 +25,7 @@ test("a program that fails says so, and nothing is begun for a start that is ove
   await runToEnd("true", [], { signal });
   await assert.rejects(runToEnd("false", [], { signal }), { code: 1 });
   await assert.rejects(runToEnd("no-such-program", [], { signal }), { code: "ENOENT" });
-  await assert.rejects(runToEnd("true", [], { signal: AbortSignal.abort() }), { name: "AbortError" });
+  await assert.rejects(runToEnd("true", [], { signal: AbortSignal.abort() }), {
+    name: "AbortError",
+  });
 });

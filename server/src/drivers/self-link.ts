@@ -2,7 +2,10 @@
 import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Adds `app` as a link to the folder itself, unless it has an `app` of its own: some apps start `app/main.py`. */
+/**
+ * Adds `app` as a link to the folder itself, unless it has an `app` of its own: some apps start
+ * `app/main.py`.
+ */
 export async function addSelfLink(folder: string): Promise<void> {
   await symlink(".", join(folder, "app")).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "EEXIST") throw error;

@@ -2,7 +2,11 @@
 import type { ReplicaId } from "#lib/ids.ts";
 import type { ReplicaSpec } from "./driver.ts";
 
-type Start = { readonly spec: ReplicaSpec; readonly done: Promise<void>; readonly cancel: AbortController };
+type Start = {
+  readonly spec: ReplicaSpec;
+  readonly done: Promise<void>;
+  readonly cancel: AbortController;
+};
 
 /** Starts in progress. */
 export class Starts {
@@ -18,12 +22,18 @@ export class Starts {
   }
 
   /** Runs `start` unless the same replica is being started, whose outcome it has then. */
-  run(spec: ReplicaSpec, signal: AbortSignal, start: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  run(
+    spec: ReplicaSpec,
+    signal: AbortSignal,
+    start: (signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
     const { replicaId } = spec;
     const running = this.#starts.get(replicaId);
     if (running !== undefined) return running.done;
     const cancel = new AbortController();
-    const done = start(AbortSignal.any([signal, cancel.signal])).finally(() => this.#starts.delete(replicaId));
+    const done = start(AbortSignal.any([signal, cancel.signal])).finally(() =>
+      this.#starts.delete(replicaId),
+    );
     this.#starts.set(replicaId, { spec, done, cancel });
     return done;
   }

@@ -1,8 +1,19 @@
-// The files in the storage of projects, for others than its apps. Apps write there at the same time and are not trusted: each
-// folder of a path is opened from the one above it without following a link, and used through its descriptor, so that nothing
-// that an app puts in its way leads out of the storage. Only regular files are read.
+// The files in the storage of projects, for others than its apps. Apps write there at the same time
+// and are not trusted: each folder of a path is opened from the one above it without following a
+// link, and used through its descriptor, so that nothing that an app puts in its way leads out of
+// the storage. Only regular files are read.
 import { constants, type Stats } from "node:fs";
-import { lstat, mkdir, open, opendir, readdir, rename, rm, unlink, type FileHandle } from "node:fs/promises";
+import {
+  lstat,
+  mkdir,
+  open,
+  opendir,
+  readdir,
+  rename,
+  rm,
+  unlink,
+  type FileHandle,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { assert } from "#lib/assert.ts";
 import { errorCode } from "#lib/error-code.ts";
@@ -14,8 +25,8 @@ import { makeOwnedFolder, storagesIn } from "./storage.ts";
 
 export type StorageFilesOptions = {
   /**
-   * One folder per project, and one for each app with storage of its own. Names that begin with a dot are not storages but
-   * folders of this class.
+   * One folder per project, and one for each app with storage of its own. Names that begin with a
+   * dot are not storages but folders of this class.
    */
   readonly storageDir: string;
   /** Who owns the files of a project; null: the platform's own user. */
@@ -24,7 +35,10 @@ export type StorageFilesOptions = {
   readonly isUserOwned: boolean;
 };
 
-/** A file or folder within the storage of a project, by the names on the way to it; none: the storage itself. */
+/**
+ * A file or folder within the storage of a project, by the names on the way to it; none: the
+ * storage itself.
+ */
 export type StoragePath = { readonly projectId: ProjectId; readonly names: readonly string[] };
 
 /** What a folder holds. Everything but files and folders, such as a link, has the size 0. */
@@ -46,7 +60,10 @@ const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT
 const namesMax = 1_000_000;
 const statsAtOnce = 32;
 
-/** The files of all projects. Refusals are `Fault("not_found" | "conflict" | "not_usable" | "invalid")`. */
+/**
+ * The files of all projects. Refusals are `Fault("not_found" | "conflict" | "not_usable" |
+ * "invalid")`.
+ */
 export class StorageFiles {
   readonly #options: StorageFilesOptions;
   readonly #incomingDir: string;
@@ -58,7 +75,10 @@ export class StorageFiles {
     this.#removed = new RemovedFolders(options);
   }
 
-  /** The first `max` entries of a folder whose names come after `after`, by name. Names that are not UTF-8 are left out. */
+  /**
+   * The first `max` entries of a folder whose names come after `after`, by name. Names that are not
+   * UTF-8 are left out.
+   */
   async list(
     path: StoragePath,
     { after, max }: { readonly after: string; readonly max: number },
@@ -123,8 +143,8 @@ export class StorageFiles {
   }
 
   /**
-   * Puts a finished file in its place, in one step, instead of what is there; creates the folders on the way. On disk on
-   * return.
+   * Puts a finished file in its place, in one step, instead of what is there; creates the folders
+   * on the way. On disk on return.
    */
   async place(path: StoragePath, id: string): Promise<void> {
     const { folder: above, name } = lastOf(path);
@@ -163,8 +183,8 @@ export class StorageFiles {
   }
 
   /**
-   * Removes a folder with all that is in it, in one step for its apps. `collect` frees the space, which is the project's until
-   * then.
+   * Removes a folder with all that is in it, in one step for its apps. `collect` frees the space,
+   * which is the project's until then.
    */
   async removeFolder(path: StoragePath): Promise<void> {
     const { folder: above, name } = lastOf(path);
@@ -181,8 +201,8 @@ export class StorageFiles {
   }
 
   /**
-   * Bytes on disk, with those of removed folders that are still there; null when they cannot be counted in time. Takes up to
-   * 20 s for each folder.
+   * Bytes on disk, with those of removed folders that are still there; null when they cannot be
+   * counted in time. Takes up to 20 s for each folder.
    */
   async usedBytes(projectId: ProjectId, signal: AbortSignal): Promise<number | null> {
     const folders = storageFolders(this.#options.storageDir, projectId);
@@ -202,8 +222,8 @@ export class StorageFiles {
   }
 
   /**
-   * Deletes what was removed, as far as that goes in some seconds, and the files in the making that `readKept` does not name.
-   * Returns what is left of removed folders.
+   * Deletes what was removed, as far as that goes in some seconds, and the files in the making that
+   * `readKept` does not name. Returns what is left of removed folders.
    */
   async collect(
     readKept: (ids: readonly string[]) => Promise<readonly string[]>,
@@ -227,7 +247,10 @@ function projectOfApp(appId: string): string {
 }
 
 /** The folder that a path ends in, and the last name. */
-function lastOf({ projectId, names }: StoragePath): { readonly folder: StoragePath; readonly name: string } {
+function lastOf({ projectId, names }: StoragePath): {
+  readonly folder: StoragePath;
+  readonly name: string;
+} {
   const name = names.at(-1);
   assert(name !== undefined, "the path names something within the storage");
   return { folder: { projectId, names: names.slice(0, -1) }, name };
@@ -258,7 +281,11 @@ async function within<Result>(
   }
 }
 
-async function enter(above: Folder, name: string, creates?: { readonly user: number | null }): Promise<Folder> {
+async function enter(
+  above: Folder,
+  name: string,
+  creates?: { readonly user: number | null },
+): Promise<Folder> {
   const at = inFolder(above, name);
   if (creates === undefined) return await openFolder(at);
   const isNew = await mkdir(at, 0o755).then(
@@ -273,7 +300,8 @@ async function enter(above: Folder, name: string, creates?: { readonly user: num
     if (isNew) await above.handle.sync();
     // Also of one that was there: the platform may have been killed between the two steps.
     const { uid } = await folder.handle.stat();
-    if (creates.user !== null && uid === process.getuid?.()) await folder.handle.chown(creates.user, creates.user);
+    if (creates.user !== null && uid === process.getuid?.())
+      await folder.handle.chown(creates.user, creates.user);
     return folder;
   } catch (error) {
     await folder.handle.close();
@@ -288,19 +316,29 @@ async function openFolder(at: string): Promise<Folder> {
 }
 
 function inFolder({ path }: Folder, name: string): string {
-  assert(name !== "" && name !== "." && name !== ".." && !/[/\0]/.test(name), "a name stays within its folder");
+  assert(
+    name !== "" && name !== "." && name !== ".." && !/[/\0]/.test(name),
+    "a name stays within its folder",
+  );
   return `${path}/${name}`;
 }
 
 async function namesOf(
   { path: at }: Folder,
-  { after, max, path }: { readonly after: string; readonly max: number; readonly path: StoragePath },
+  {
+    after,
+    max,
+    path,
+  }: { readonly after: string; readonly max: number; readonly path: StoragePath },
 ): Promise<readonly string[]> {
   let names: string[] = [];
   let seen = 0;
   for await (const { name } of await opendir(at, { bufferSize: 1000 })) {
     if (++seen > namesMax)
-      throw new Fault("not_usable", `${shown(path)} holds more than ${namesMax} files, which is too many to list.`);
+      throw new Fault(
+        "not_usable",
+        `${shown(path)} holds more than ${namesMax} files, which is too many to list.`,
+      );
     if (name <= after) continue;
     names.push(name);
     // Only what may be shown is kept.
@@ -344,10 +382,15 @@ function noFolder(path: StoragePath): Fault {
 function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown {
   switch (errorCode(error)) {
     case "ENOENT":
-      return new Fault("not_found", `There is no ${isFolder ? "folder " : ""}${shown(path)} in the volume.`);
+      return new Fault(
+        "not_found",
+        `There is no ${isFolder ? "folder " : ""}${shown(path)} in the volume.`,
+      );
     case "ENOTDIR":
     case "ELOOP":
-      return isFolder ? noFolder(path) : new Fault("conflict", `${shown(path)} was changed by an app meanwhile.`);
+      return isFolder
+        ? noFolder(path)
+        : new Fault("conflict", `${shown(path)} was changed by an app meanwhile.`);
     case "EISDIR":
     case "ENOTEMPTY":
     case "EEXIST":
@@ -356,7 +399,10 @@ function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown
       return new Fault("not_usable", `${shown(path)} is not a file: only files can be read.`);
     case "EACCES":
     case "EPERM":
-      return new Fault("not_usable", `${shown(path)} cannot be used: an app has closed it to others (see its mode).`);
+      return new Fault(
+        "not_usable",
+        `${shown(path)} cannot be used: an app has closed it to others (see its mode).`,
+      );
     case "ENAMETOOLONG":
       return new Fault("invalid", `${shown(path)} is longer than the file system allows.`);
     case "EXDEV":

@@ -1,5 +1,5 @@
-// The folders of projects that are mounted at `/persistent-storage`, and those of single apps, the same ones whichever driver runs
-// replicas.
+// The folders of projects that are mounted at `/persistent-storage`, and those of single apps, the
+// same ones whichever driver runs replicas.
 import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 import { chownSync, mkdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -12,7 +12,10 @@ import { removeTree } from "./remove-folder.ts";
 export const sharedStoragePath = "/persistent-storage";
 
 /** The host folder of a replica's storage. */
-export function storageDirOf({ storage }: Pick<ReplicaSpec, "storage">, storageDir: string): string {
+export function storageDirOf(
+  { storage }: Pick<ReplicaSpec, "storage">,
+  storageDir: string,
+): string {
   return join(storageDir, storage);
 }
 
@@ -51,7 +54,9 @@ export function makeOwnedFolder(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
-/** The storages that are there: names of those of projects, and ids of the apps that have their own. */
+/**
+ * The storages that are there: names of those of projects, and ids of the apps that have their own.
+ */
 export async function storagesIn(
   storageDir: string,
 ): Promise<{ readonly projects: readonly string[]; readonly apps: readonly string[] }> {
@@ -81,7 +86,10 @@ export async function collectStorage(
     if (dir === undefined) continue;
     await removeTree(dir, { signal, isUserOwned }).catch((error: unknown) => {
       if (signal.aborted) return;
-      log.warn({ err: error, storage: id }, "the storage of a deleted app or project could not be removed");
+      log.warn(
+        { err: error, storage: id },
+        "the storage of a deleted app or project could not be removed",
+      );
     });
   }
 }

@@ -4,7 +4,10 @@ import type { ReplicaId } from "#lib/ids.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { ReplicaLine, ReplicaSink } from "./driver.ts";
 
-/** Lines are dropped after these attempts, so that a replica's end is reported and it can be forgotten. */
+/**
+ * Lines are dropped after these attempts, so that a replica's end is reported and it can be
+ * forgotten.
+ */
 const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 
 /** While output was written longer ago than this, newer output comes first. */
@@ -30,7 +33,11 @@ export type OutputOptions = {
 /** False when `signal` was aborted before the lines were stored: they will be read again. */
 export async function storeLines(
   given: readonly ReplicaLine[],
-  { lines, clock, signal }: Pick<OutputOptions, "lines" | "clock"> & { readonly signal: AbortSignal },
+  {
+    lines,
+    clock,
+    signal,
+  }: Pick<OutputOptions, "lines" | "clock"> & { readonly signal: AbortSignal },
 ): Promise<boolean> {
   // The sink reports its own errors; here it only matters that lines are not lost at once.
   const options = { ...storing, clock, signal, onFailure: () => undefined };

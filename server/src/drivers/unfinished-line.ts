@@ -1,5 +1,6 @@
-// Decides when the unfinished line of an output (a progress bar, dots, a question) is delivered as it stands, for all drivers: soon,
-// again when it has changed, and not a second time when it is finished as it was.
+// Decides when the unfinished line of an output (a progress bar, dots, a question) is delivered as
+// it stands, for all drivers: soon, again when it has changed, and not a second time when it is
+// finished as it was.
 import type { Clock } from "#lib/clock.ts";
 import { unfinishedAfterMs, type OutputLine } from "./log-lines.ts";
 

@@ -32,8 +32,14 @@ test("a host name is an app's or the platform's, and nothing in between", () => 
     "-p-0123abcd.localhost",
   ];
   for (const host of [undefined, ...others]) assert.equal(hosts.appOf(host), null, host);
-  assert.deepEqual(hosts.appOf("foo-dev-p-0123abcd.localhost"), { projectId: "p-0123abcd", appName: "foo-dev" });
-  assert.deepEqual(new AppHosts("apps.example.org").appOf("my-app-p-0123abcd.apps.example.org"), app);
+  assert.deepEqual(hosts.appOf("foo-dev-p-0123abcd.localhost"), {
+    projectId: "p-0123abcd",
+    appName: "foo-dev",
+  });
+  assert.deepEqual(
+    new AppHosts("apps.example.org").appOf("my-app-p-0123abcd.apps.example.org"),
+    app,
+  );
   assert.equal(new AppHosts("apps.example.org").appOf("my-app-p-0123abcd.localhost"), null);
 });
 
@@ -43,9 +49,16 @@ test("an app has an address of its own where its name leads to the platform", ()
   assert.equal(hosts.urlOf("http://127.0.0.1:7070", app), own);
   assert.equal(hosts.urlOf("http://localhost:7070", app), own);
   assert.equal(hosts.urlOf("http://[::1]", app), "http://my-app-p-0123abcd.localhost/");
-  assert.equal(hosts.urlOf("http://192.0.2.7:7070", app), null, "there it would lead to the reader's own machine");
+  assert.equal(
+    hosts.urlOf("http://192.0.2.7:7070", app),
+    null,
+    "there it would lead to the reader's own machine",
+  );
   assert.equal(hosts.urlOf("https://slipway.example.org", app), null);
   const apps = new AppHosts("apps.example.org");
-  assert.equal(apps.urlOf("https://slipway.example.org", app), "https://my-app-p-0123abcd.apps.example.org/");
+  assert.equal(
+    apps.urlOf("https://slipway.example.org", app),
+    "https://my-app-p-0123abcd.apps.example.org/",
+  );
   assert.equal(apps.urlOf("http://127.0.0.1:7070", { ...app, projectId: "dev-p-0123abcd" }), null);
 });

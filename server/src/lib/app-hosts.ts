@@ -1,6 +1,7 @@
-// The host name that each app has for its pages, so that a browser gives it an origin of its own: `{app}-{project}` below
-// one name, which is `localhost` unless SLIPWAY_APP_PAGES_HOST says otherwise. Browsers resolve every name below
-// `localhost` to their own machine, so it needs no DNS, and serves only who uses the platform on its own machine. Pure.
+// The host name that each app has for its pages, so that a browser gives it an origin of its own:
+// `{app}-{project}` below one name, which is `localhost` unless SLIPWAY_APP_PAGES_HOST says
+// otherwise. Browsers resolve every name below `localhost` to their own machine, so it needs no
+// DNS, and serves only who uses the platform on its own machine. Pure.
 
 /** An app, as its host name says. */
 export type AppOfHost = { readonly projectId: string; readonly appName: string };
@@ -19,7 +20,10 @@ export class AppHosts {
     this.#end = `.${parent}`;
   }
 
-  /** The app whose pages a `Host` field is for, whether or not it exists; null: it is for the platform. */
+  /**
+   * The app whose pages a `Host` field is for, whether or not it exists; null: it is for the
+   * platform.
+   */
   appOf(host: string | undefined): AppOfHost | null {
     if (host === undefined || !/-p-/i.test(host)) return null;
     const name = host.replace(/:\d*$/, "").toLowerCase();
@@ -28,7 +32,10 @@ export class AppHosts {
     return appName === undefined || projectId === undefined ? null : { projectId, appName };
   }
 
-  /** Where a browser opens the app; null: the name does not lead there from where the platform is used. */
+  /**
+   * Where a browser opens the app; null: the name does not lead there from where the platform is
+   * used.
+   */
   urlOf(baseUrl: string, { projectId, appName }: AppOfHost): string | null {
     const url = new URL(baseUrl);
     const label = `${appName}-${projectId}`;

@@ -1,5 +1,5 @@
-// Assertions for what must hold if the code is correct. A failed assertion is a bug: it ends the request or the loop turn, and
-// the platform keeps running.
+// Assertions for what must hold if the code is correct. A failed assertion is a bug: it ends the
+// request or the loop turn, and the platform keeps running.
 
 /** The error of a failed assertion; callers only see an internal error with the request's id. */
 export class AssertionFailed extends Error {
@@ -11,7 +11,9 @@ export function assert(condition: unknown, what: string): asserts condition {
   if (!condition) throw new AssertionFailed(what);
 }
 
-/** Returns the value unless it is null or undefined; otherwise throws `AssertionFailed` with `what`. */
+/**
+ * Returns the value unless it is null or undefined; otherwise throws `AssertionFailed` with `what`.
+ */
 export function must<T>(value: T | null | undefined, what: string): T {
   assert(value !== null && value !== undefined, what);
   return value;

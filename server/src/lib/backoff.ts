@@ -7,7 +7,10 @@ export type Backoff = {
   readonly jitter: number;
 };
 
-/** The wait before retry number `attempt` (from 1): first × factor^(attempt-1), bounded, ± jitter. `random` is in [0, 1). */
+/**
+ * The wait before retry number `attempt` (from 1): first × factor^(attempt-1), bounded, ± jitter.
+ * `random` is in [0, 1).
+ */
 export function backoffMs(policy: Backoff, attempt: number, random: number): number {
   const plain = Math.min(policy.msMax, policy.firstMs * policy.factor ** Math.max(0, attempt - 1));
   return Math.round(plain * (1 + policy.jitter * (2 * random - 1)));

@@ -1,5 +1,5 @@
-// The batcher: who is alone is written at once, who comes meanwhile is written together, within bounds, and each learns its
-// own fate; also while the database is away.
+// The batcher: who is alone is written at once, who comes meanwhile is written together, within
+// bounds, and each learns its own fate; also while the database is away.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { until } from "#test/support/until.ts";
@@ -9,7 +9,9 @@ import { DeadlineExceeded } from "./with-deadline.ts";
 
 type Options = Partial<BatcherOptions<number, number>>;
 
-/** Writes at once unless `options` say otherwise; the result of a number is ten times the number. */
+/**
+ * Writes at once unless `options` say otherwise; the result of a number is ten times the number.
+ */
 function make(options: Options = {}) {
   const clock = new VirtualClock();
   const written: number[][] = [];
@@ -36,7 +38,9 @@ function makeHeld(options: Options = {}) {
 const away = (): Error => Object.assign(new Error("connection lost"), { code: "08006" });
 const badRow = (): Error => Object.assign(new Error("bad row"), { code: "22021" });
 const fates = async (promises: readonly Promise<unknown>[]): Promise<string> =>
-  (await Promise.allSettled(promises)).map(({ status }) => (status === "fulfilled" ? "+" : "-")).join("");
+  (await Promise.allSettled(promises))
+    .map(({ status }) => (status === "fulfilled" ? "+" : "-"))
+    .join("");
 
 test("the first is written alone and before anything else happens, those that come meanwhile together", async () => {
   const { batcher, batches, next } = makeHeld();
@@ -60,7 +64,11 @@ test("a write holds at most so many items and so much weight", async () => {
 test("many that are added at once keep their order and the bounds of a write, and nothing is lost between them", async () => {
   const { batcher, written } = make({ batchMax: 10 });
   const many = Array.from({ length: 25 }, (_, index) => index);
-  const results = await Promise.all([batcher.addAll(many), batcher.addAll([25, 26]), batcher.add(27)]);
+  const results = await Promise.all([
+    batcher.addAll(many),
+    batcher.addAll([25, 26]),
+    batcher.add(27),
+  ]);
   assert.equal(results[2], 270);
   assert.deepEqual(
     written.map(({ length }) => length),
@@ -170,14 +178,20 @@ test("a database that stays away ends the trying, and those that wait are tried 
 
 test("what cannot be stored is not tried again", async () => {
   let tries = 0;
-  const { batcher } = make({ retryForMs: 30_000, write: () => (tries++, Promise.reject(badRow())) });
+  const { batcher } = make({
+    retryForMs: 30_000,
+    write: () => (tries++, Promise.reject(badRow())),
+  });
   await assert.rejects(batcher.add(1), /bad row/);
   assert.equal(tries, 1);
 });
 
 test("a stop waits for no repeats: what fails once more is given up, with all that wait for it", async () => {
   let tries = 0;
-  const { batcher, clock } = make({ retryForMs: 30_000, write: () => (tries++, Promise.reject(away())) });
+  const { batcher, clock } = make({
+    retryForMs: 30_000,
+    write: () => (tries++, Promise.reject(away())),
+  });
   const all = fates([1, 2, 3].map((item) => batcher.add(item)));
   await clock.advance(10);
   assert.equal(tries, 1);

@@ -1,6 +1,6 @@
-// Writes items in batches: items added during a write are queued and then written together. A single
-// item does not wait unless the batcher lingers. The queue is bounded, order is kept (with keys, that of
-// each key, and the keys take turns), and every item gets its own result or error.
+// Writes items in batches: items added during a write are queued and then written together. A
+// single item does not wait unless the batcher lingers. The queue is bounded, order is kept (with
+// keys, that of each key, and the keys take turns), and every item gets its own result or error.
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
@@ -13,7 +13,9 @@ export type BatcherOptions<Item, Result> = {
   /** Upper bounds on the items of one write and of the queue. */
   readonly batchMax: number;
   readonly queueMax: number;
-  /** Whose an item is: those that wait take turns, and `addWhenRoom` always takes the first of each. */
+  /**
+   * Whose an item is: those that wait take turns, and `addWhenRoom` always takes the first of each.
+   */
   readonly keyOf?: (item: Item) => string;
   /** The most items of one turn; without it, a whole batch. */
   readonly turnMax?: number;
@@ -22,7 +24,10 @@ export type BatcherOptions<Item, Result> = {
   /** Upper bounds on the total weight of one write and of the queue. */
   readonly batchWeightMax?: number;
   readonly queueWeightMax?: number;
-  /** How long the first item of a batch waits for more, unless the batch is full; without it, not at all. */
+  /**
+   * How long the first item of a batch waits for more, unless the batch is full; without it, not at
+   * all.
+   */
   readonly lingerMs?: number;
   /** How long to retry a write that may succeed later; without it, there are no retries. */
   readonly retryForMs?: number;
@@ -71,14 +76,20 @@ export class Batcher<Item, Result = void> {
     return !this.#hasRoom(0);
   }
 
-  /** Resolves once the item is written. Rejects with `BatcherFull` or with the error of the write. */
+  /**
+   * Resolves once the item is written. Rejects with `BatcherFull` or with the error of the write.
+   */
   add(item: Item): Promise<Result> {
     const weight = this.#options.weigh?.(item) ?? 0;
-    if (!this.#hasRoom(weight)) return Promise.reject(new BatcherFull("too much is waiting to be written"));
+    if (!this.#hasRoom(weight))
+      return Promise.reject(new BatcherFull("too much is waiting to be written"));
     return this.#push([item], weight);
   }
 
-  /** Like `add`, for many items: if the queue has space for one, it takes them all, even beyond its bound. */
+  /**
+   * Like `add`, for many items: if the queue has space for one, it takes them all, even beyond its
+   * bound.
+   */
   async addAll(items: readonly Item[]): Promise<void> {
     if (this.isFull) throw new BatcherFull("too much is waiting to be written");
     await this.#pushAll(items);
@@ -89,12 +100,15 @@ export class Batcher<Item, Result = void> {
     const [first] = items;
     if (first === undefined) return;
     const key = this.#keyOf(first);
-    const mustWait = (): boolean => this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
+    const mustWait = (): boolean =>
+      this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
     while (mustWait()) await (this.#room ??= Promise.withResolvers<void>()).promise;
     await this.#pushAll(items);
   }
 
-  /** Resolves when everything added so far is written or given up. Ends lingering, but not retries. */
+  /**
+   * Resolves when everything added so far is written or given up. Ends lingering, but not retries.
+   */
   async flush(): Promise<void> {
     if (this.#running === undefined) return;
     this.#isHurried = true;
@@ -110,7 +124,9 @@ export class Batcher<Item, Result = void> {
 
   #hasRoom(weight: number): boolean {
     const { queueMax, queueWeightMax = Number.POSITIVE_INFINITY } = this.#options;
-    return this.#count < queueMax && (this.#weight === 0 || this.#weight + weight <= queueWeightMax);
+    return (
+      this.#count < queueMax && (this.#weight === 0 || this.#weight + weight <= queueWeightMax)
+    );
   }
 
   #keyOf(item: Item): string {
@@ -122,7 +138,12 @@ export class Batcher<Item, Result = void> {
     const added: Promise<Result>[] = [];
     for (let at = 0; at < items.length; at += turnMax) {
       const some = items.slice(at, at + turnMax);
-      added.push(this.#push(some, weigh === undefined ? 0 : some.reduce((sum, item) => sum + weigh(item), 0)));
+      added.push(
+        this.#push(
+          some,
+          weigh === undefined ? 0 : some.reduce((sum, item) => sum + weigh(item), 0),
+        ),
+      );
     }
     await Promise.all(added);
   }
@@ -232,24 +253,34 @@ export class Batcher<Item, Result = void> {
         if (!mayPass) return await this.#giveUp(entries, error);
       }
       // An abort ends the pause early, as intended.
-      await clock.sleep(backoffMs(retryBackoff, attempt, clock.random()), signal).catch(() => undefined);
+      await clock
+        .sleep(backoffMs(retryBackoff, attempt, clock.random()), signal)
+        .catch(() => undefined);
     }
   }
 
   async #giveUp(entries: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
     // An item that the database rejects must not fail the other items of its batch.
-    if (entries.length > 1 && isOfData(error)) for (const entry of entries) await this.#write([entry]);
+    if (entries.length > 1 && isOfData(error))
+      for (const entry of entries) await this.#write([entry]);
     else for (const entry of [...entries, ...this.#takeHopeless(error)]) entry.reject(error);
   }
 
-  /** Queued entries that would fail as well: after a timeout, or at stop while the database is unreachable. */
+  /**
+   * Queued entries that would fail as well: after a timeout, or at stop while the database is
+   * unreachable.
+   */
   #takeHopeless(error: unknown): Entry<Item, Result>[] {
-    const isAway = this.#stopping.signal.aborted && this.#options.retryForMs !== undefined && !isOfData(error);
+    const isAway =
+      this.#stopping.signal.aborted && this.#options.retryForMs !== undefined && !isOfData(error);
     return error instanceof DeadlineExceeded || isAway ? this.#takeAll() : [];
   }
 }
 
-function resolveAll<Item, Result>(entries: readonly Entry<Item, Result>[], results: readonly Result[] | void): void {
+function resolveAll<Item, Result>(
+  entries: readonly Entry<Item, Result>[],
+  results: readonly Result[] | void,
+): void {
   const count = entries.reduce((sum, { items }) => sum + items.length, 0);
   assert(!results || results.length === count, "a batch must give one result for each item");
   let at = 0;

@@ -1,4 +1,5 @@
-// Caches an answer that takes a moment to find. It is looked up on demand, and concurrent callers share one lookup.
+// Caches an answer that takes a moment to find. It is looked up on demand, and concurrent callers
+// share one lookup.
 import type { Clock } from "./clock.ts";
 import { withDeadline } from "./with-deadline.ts";
 
@@ -25,7 +26,8 @@ export class CachedAnswer<Answer> {
   /** Returns null when the answer is not there in time. Never rejects. */
   async get(): Promise<Answer | null> {
     const { clock, freshMs, waitMs } = this.#options;
-    if (this.#known !== undefined && clock.monotonicMs() - this.#known.atMs < freshMs) return this.#known.answer;
+    if (this.#known !== undefined && clock.monotonicMs() - this.#known.atMs < freshMs)
+      return this.#known.answer;
     this.#looking ??= this.#look();
     return await withDeadline(clock, waitMs, this.#looking).catch(() => null);
   }

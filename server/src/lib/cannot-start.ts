@@ -1,6 +1,10 @@
-// The error for "the platform cannot start like this". `main.ts` prints its message without a stack.
+// The error for "the platform cannot start like this". `main.ts` prints its message without a
+// stack.
 
-/** The platform cannot start until the operator acts; the message says what to do, and holds no secret. */
+/**
+ * The platform cannot start until the operator acts; the message says what to do, and holds no
+ * secret.
+ */
 export class CannotStart extends Error {
   override readonly name = "CannotStart";
 }

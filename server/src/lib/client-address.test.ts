@@ -28,5 +28,6 @@ for (const [address, network] of [
   ["::1", "::/64"],
   ["", ""],
 ] as const) {
-  test(`the address "${address}" counts as "${network}"`, () => assert.equal(networkOf(address), network));
+  test(`the address "${address}" counts as "${network}"`, () =>
+    assert.equal(networkOf(address), network));
 }

@@ -3,7 +3,8 @@ import ipaddr from "ipaddr.js";
 import { isIP } from "node:net";
 
 /**
- * Normalizes an IPv6 address; an IPv4 address in IPv6 form (`::ffff:192.0.2.1`) becomes plain IPv4. Other text stays unchanged.
+ * Normalizes an IPv6 address; an IPv4 address in IPv6 form (`::ffff:192.0.2.1`) becomes plain IPv4.
+ * Other text stays unchanged.
  */
 export function plainAddress(address: string): string {
   return isIP(address) === 6 ? ipaddr.process(address).toString() : address;

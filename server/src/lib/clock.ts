@@ -1,13 +1,13 @@
-// The only reader of time and of non-secret randomness. All other code gets a Clock, so that tests move time instead of
-// waiting, and can repeat random draws.
+// The only reader of time and of non-secret randomness. All other code gets a Clock, so that tests
+// move time instead of waiting, and can repeat random draws.
 
 import { uptime } from "node:os";
 
 /** A source of time, waiting and randomness. */
 export interface Clock {
   /**
-   * Milliseconds since the Unix epoch. The platform's own clock (`steadyClock`) does not follow a step of the machine's clock
-   * at once.
+   * Milliseconds since the Unix epoch. The platform's own clock (`steadyClock`) does not follow a
+   * step of the machine's clock at once.
    */
   now(): number;
   /** False while `now` may be far off: code that removes old data or closes months then waits. */
@@ -16,7 +16,10 @@ export interface Clock {
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when the signal is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `run` after `ms` unless the returned function is called first. Does not keep the process alive. */
+  /**
+   * Calls `run` after `ms` unless the returned function is called first. Does not keep the process
+   * alive.
+   */
   after(ms: number, run: () => void): () => void;
   /** In [0, 1): for jitter and choices. Unguessable values come from node:crypto. */
   random(): number;
@@ -49,13 +52,19 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/** Time since the machine booted, sleep included, on the same scale as process times in Linux's /proc. */
+/**
+ * Time since the machine booted, sleep included, on the same scale as process times in Linux's
+ * /proc.
+ */
 export function sinceBootMs(): number {
   // Some containers report their own, shorter uptime; the other value leaves out sleep.
   return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
 }
 
-/** All sleepers on one signal, behind one listener: adding or removing a listener searches the signal's whole list. */
+/**
+ * All sleepers on one signal, behind one listener: adding or removing a listener searches the
+ * signal's whole list.
+ */
 class Sleepers extends Set<() => void> {
   handleEvent(): void {
     for (const wake of this) wake();

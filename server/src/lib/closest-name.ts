@@ -1,8 +1,8 @@
 // Finds the known name that an unknown one was probably meant to be, for error messages.
 
 /**
- * The name with the smallest edit distance to `given`, unless it is too far off: more than a third of its length, at least 2,
- * and of names with fewer than 5 characters more than 1.
+ * The name with the smallest edit distance to `given`, unless it is too far off: more than a third
+ * of its length, at least 2, and of names with fewer than 5 characters more than 1.
  */
 export function closestName(given: string, known: Iterable<string>): string | undefined {
   let best: { name: string; distance: number } | undefined;
@@ -16,7 +16,10 @@ export function closestName(given: string, known: Iterable<string>): string | un
   return best.distance <= distanceMax ? best.name : undefined;
 }
 
-/** Levenshtein distance, where two neighbours that changed places count once. Inputs are cut to 100 characters. */
+/**
+ * Levenshtein distance, where two neighbours that changed places count once. Inputs are cut to 100
+ * characters.
+ */
 function editDistance(a: string, b: string): number {
   const left = a.slice(0, 100);
   const right = b.slice(0, 100);

@@ -1,4 +1,5 @@
-// The output of programs: every line once and in order, and never more at a time than the platform can bear.
+// The output of programs: every line once and in order, and never more at a time than the platform
+// can bear.
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";

@@ -1,5 +1,5 @@
-// Reads the output of a program as lines, at a pace that leaves the process time for other work: a line costs more to take than
-// to print. A program that prints faster blocks on its full pipe.
+// Reads the output of a program as lines, at a pace that leaves the process time for other work: a
+// line costs more to take than to print. A program that prints faster blocks on its full pipe.
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Clock } from "./clock.ts";
@@ -7,9 +7,14 @@ import type { Clock } from "./clock.ts";
 /** Which of the two outputs. */
 export type OutputName = "stdout" | "stderr";
 
-/** Longer lines are cut: a build that prints megabytes without a newline must not fill the memory. */
+/**
+ * Longer lines are cut: a build that prints megabytes without a newline must not fill the memory.
+ */
 const lineCharactersMax = 8192;
-/** The limits of one turn add up to 10 000 lines and 25 MB per second, more than any honest program prints for long. */
+/**
+ * The limits of one turn add up to 10 000 lines and 25 MB per second, more than any honest program
+ * prints for long.
+ */
 const turnMs = 20;
 const linesPerTurn = 200;
 const bytesPerTurn = 524_288;
@@ -39,7 +44,9 @@ export class CommandOutput {
     this.#onLine = options.onLine;
     this.#clock = options.clock;
     this.#sources = options.sources.map(([, source]) => source);
-    this.#splitters = options.sources.map(([name]) => lineSplitter(ends, (text) => this.#waiting.push([name, text])));
+    this.#splitters = options.sources.map(([name]) =>
+      lineSplitter(ends, (text) => this.#waiting.push([name, text])),
+    );
     for (const [index, source] of this.#sources.entries()) {
       source.on("data", (chunk: Buffer) => this.#take(index, chunk));
     }
@@ -53,7 +60,10 @@ export class CommandOutput {
     this.#release();
   }
 
-  /** Resolves when all lines were handed out, unfinished ones too. Call it when no more output can arrive. */
+  /**
+   * Resolves when all lines were handed out, unfinished ones too. Call it when no more output can
+   * arrive.
+   */
   finish(): Promise<void> {
     for (const splitter of this.#splitters) splitter.end();
     return new Promise((resolve) => {
@@ -71,7 +81,11 @@ export class CommandOutput {
   }
 
   #work(): void {
-    for (; this.#next < this.#waiting.length && this.#lines < linesPerTurn && !this.#isStopped; this.#lines++) {
+    for (
+      ;
+      this.#next < this.#waiting.length && this.#lines < linesPerTurn && !this.#isStopped;
+      this.#lines++
+    ) {
       const [name, text] = this.#waiting[this.#next++] ?? ["stdout", ""];
       this.#onLine(name, text);
     }

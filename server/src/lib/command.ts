@@ -1,6 +1,6 @@
-// Runs a program (git, pip, a command of a build) in its own process group, with a time limit and its output as lines, and
-// leaves no process behind: the group is killed on cancellation, at the timeout, when the program ends and leaves children, and
-// when the platform itself dies.
+// Runs a program (git, pip, a command of a build) in its own process group, with a time limit and
+// its output as lines, and leaves no process behind: the group is killed on cancellation, at the
+// timeout, when the program ends and leaves children, and when the platform itself dies.
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { systemClock, type Clock } from "./clock.ts";
@@ -14,7 +14,10 @@ export type CommandOptions = {
   readonly environment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
-  /** Takes each line of output without its newline; long lines are cut. A carriage return also ends a line (progress bars). */
+  /**
+   * Takes each line of output without its newline; long lines are cut. A carriage return also ends
+   * a line (progress bars).
+   */
   readonly onLine?: (stream: OutputName, text: string) => void;
   /** Only a newline ends a line: for programs whose lines hold what other programs print. */
   readonly keepsReturns?: boolean;
@@ -23,7 +26,10 @@ export type CommandOptions = {
   readonly clock?: Clock;
 };
 
-/** How the program ended. `exited` has the exit code (128 + n after signal n); this module causes the other endings. */
+/**
+ * How the program ended. `exited` has the exit code (128 + n after signal n); this module causes
+ * the other endings.
+ */
 export type CommandEnd =
   | { readonly kind: "exited"; readonly exitCode: number }
   | { readonly kind: "timeout" | "aborted" | "cut_off" }
@@ -33,8 +39,9 @@ export type CommandEnd =
 const closeWaitMs = 2000;
 
 /**
- * Starts the program as a child and kills the whole group once the pipe to the platform breaks, which also happens when the
- * platform is killed. Passes the arguments unchanged. When memory runs out, the kernel kills it before the platform.
+ * Starts the program as a child and kills the whole group once the pipe to the platform breaks,
+ * which also happens when the platform is killed. Passes the arguments unchanged. When memory runs
+ * out, the kernel kills it before the platform.
  */
 const guard = `exec 3<&0
 { echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -44,7 +51,9 @@ program=$!
 wait "$program"
 `;
 
-/** Runs the program to its end; never rejects. An abort or a timeout kills its whole group at once. */
+/**
+ * Runs the program to its end; never rejects. An abort or a timeout kills its whole group at once.
+ */
 export function runCommand(options: CommandOptions): Promise<CommandEnd> {
   if (options.signal.aborted) return Promise.resolve({ kind: "aborted" });
   const clock = options.clock ?? systemClock;
@@ -102,7 +111,12 @@ function killGroup(child: ChildProcess): void {
 /** Hands out the output as lines, or standard output as raw chunks if `onOutput` is set. */
 function readOutput(
   child: ChildProcess,
-  { onLine = () => undefined, onOutput, keepsReturns, clock }: CommandOptions & { readonly clock: Clock },
+  {
+    onLine = () => undefined,
+    onOutput,
+    keepsReturns,
+    clock,
+  }: CommandOptions & { readonly clock: Clock },
   cutOff: () => void,
 ): CommandOutput {
   const sources: [OutputName, Readable][] = [];

@@ -21,7 +21,11 @@ test("every coding that apps use is undone, also several", async () => {
   for (const [coding, bytes] of Object.entries(coded)) {
     assert.deepEqual(await withoutCodings(bytes, coding, text.length), text, coding);
   }
-  assert.deepEqual(await withoutCodings(zlib.deflateRawSync(text), "deflate", text.length), text, "without a head");
+  assert.deepEqual(
+    await withoutCodings(zlib.deflateRawSync(text), "deflate", text.length),
+    text,
+    "without a head",
+  );
 });
 
 test("what is not in its coding, in an unknown one, or cut off is not read", async () => {

@@ -1,4 +1,5 @@
-// Undoes the content codings of an answer (RFC 9110, 8.4), within a bound: a few bytes may stand for gigabytes.
+// Undoes the content codings of an answer (RFC 9110, 8.4), within a bound: a few bytes may stand
+// for gigabytes.
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 
@@ -6,7 +7,10 @@ type Decode = (bytes: Buffer, bytesMax: number) => Promise<Buffer>;
 
 /** Apps use one; more than a few are an attempt to waste time. */
 const codingsMax = 3;
-/** The largest window that senders may use (RFC 9659): 8 MB. Without it, a frame of some bytes can demand 128 MB. */
+/**
+ * The largest window that senders may use (RFC 9659): 8 MB. Without it, a frame of some bytes can
+ * demand 128 MB.
+ */
 const zstdWindowLogMax = 23;
 
 const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip);
@@ -20,17 +24,24 @@ const params = { [zlib.constants.ZSTD_d_windowLogMax]: zstdWindowLogMax };
 const decoders: ReadonlyMap<string, Decode> = new Map<string, Decode>([
   ["gzip", ungzip],
   ["x-gzip", ungzip],
-  ["deflate", (bytes, maxOutputLength) => (isZlib(bytes) ? inflate : inflateRaw)(bytes, { maxOutputLength })],
+  [
+    "deflate",
+    (bytes, maxOutputLength) => (isZlib(bytes) ? inflate : inflateRaw)(bytes, { maxOutputLength }),
+  ],
   ["br", (bytes, maxOutputLength) => brotli(bytes, { maxOutputLength })],
   ["zstd", (bytes, maxOutputLength) => zstd(bytes, { maxOutputLength, params })],
   ["identity", (bytes) => Promise.resolve(bytes)],
 ]);
 
 /**
- * The bytes without the codings that `contentEncoding` lists; null: a coding is not known, the bytes are not in it, or they would
- * be longer than `bytesMax`, also in between.
+ * The bytes without the codings that `contentEncoding` lists; null: a coding is not known, the
+ * bytes are not in it, or they would be longer than `bytesMax`, also in between.
  */
-export async function withoutCodings(bytes: Buffer, contentEncoding: string, bytesMax: number): Promise<Buffer | null> {
+export async function withoutCodings(
+  bytes: Buffer,
+  contentEncoding: string,
+  bytesMax: number,
+): Promise<Buffer | null> {
   const names = contentEncoding.split(",").map((name) => name.trim().toLowerCase());
   if (names.length > codingsMax) return null;
   let decoded = bytes;

@@ -1,12 +1,17 @@
-// Writes CSV values (RFC 4180) that spreadsheets never take for a formula. Used wherever the platform answers CSV. Pure.
+// Writes CSV values (RFC 4180) that spreadsheets never take for a formula. Used wherever the
+// platform answers CSV. Pure.
 
 /**
- * Text that a spreadsheet may take for a formula (also after spaces and invisible characters, and in the wide forms of East
- * Asian text). Also text that begins with the escape mark itself, so that removing one mark restores the value.
+ * Text that a spreadsheet may take for a formula (also after spaces and invisible characters, and
+ * in the wide forms of East Asian text). Also text that begins with the escape mark itself, so that
+ * removing one mark restores the value.
  */
 const formula = /^(?:'|[\t\r\n]|[\s\p{Cf}\p{Cc}]*[=+\-@\uff1d\uff0b\uff0d\uff20\u2212])/u;
 
-/** Writes any text as a value that no spreadsheet takes for a formula; empty text is `""`. Numbers do not need this. */
+/**
+ * Writes any text as a value that no spreadsheet takes for a formula; empty text is `""`. Numbers
+ * do not need this.
+ */
 export function csvText(text: string): string {
   const safe = formula.test(text) ? `'${text}` : text;
   return safe === "" || /[",\r\n']|^\s|\s$/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

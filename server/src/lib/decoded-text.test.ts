@@ -22,7 +22,10 @@ test("text is read whatever its byte order mark is, and by the encoding that its
     [Buffer.from("\ufeffidna # é\n"), "idna # é\n"],
     [utf16le("idna\r\nsix # é\r\n"), "idna\r\nsix # é\r\n"],
     [utf16le("idna # é\n").swap16(), "idna # é\n"],
-    [latin("# -*- coding: latin-1 -*-\nidna # caf\xe9\n"), "# -*- coding: latin-1 -*-\nidna # café\n"],
+    [
+      latin("# -*- coding: latin-1 -*-\nidna # caf\xe9\n"),
+      "# -*- coding: latin-1 -*-\nidna # café\n",
+    ],
     [
       latin("\n# vim: set fileencoding=iso-8859-15 :\nx = '\xa4'\n"),
       "\n# vim: set fileencoding=iso-8859-15 :\nx = '€'\n",
@@ -46,12 +49,18 @@ test("what cannot be read is refused with its name, the line and the byte", () =
     /line 2 has the byte 0xe9, and the encoding that it names, klingon, is not known or does not fit\. Save it/,
   );
   // In the third line it names nothing.
-  assert.match(problemOf(latin("\n\n# coding: latin-1\ncaf\xe9")), /line 4 has the byte 0xe9\. Save/);
+  assert.match(
+    problemOf(latin("\n\n# coding: latin-1\ncaf\xe9")),
+    /line 4 has the byte 0xe9\. Save/,
+  );
   assert.match(
     problemOf(Buffer.from("a\nb", "utf16le")),
     /has a byte 0 in line 1, so it is no text, or UTF-16 without/,
   );
-  assert.match(problemOf(Buffer.from([0xff, 0xfe, 0x00, 0xd8])), /begins as UTF-16, but is cut off or damaged/);
+  assert.match(
+    problemOf(Buffer.from([0xff, 0xfe, 0x00, 0xd8])),
+    /begins as UTF-16, but is cut off or damaged/,
+  );
 });
 
 test("a Python source file may have any encoding that it names, and no other than UTF-8 where it names none", () => {

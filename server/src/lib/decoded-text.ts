@@ -1,5 +1,6 @@
-// Reads text that people have saved with any editor: by its byte order mark, as UTF-8, or by the encoding that its first lines
-// name, as Python and pip do. Pure. A file that cannot be read is refused with its line and the byte, never taken for an empty one.
+// Reads text that people have saved with any editor: by its byte order mark, as UTF-8, or by the
+// encoding that its first lines name, as Python and pip do. Pure. A file that cannot be read is
+// refused with its line and the byte, never taken for an empty one.
 import { Fault } from "./fault.ts";
 
 const marks: readonly { readonly encoding: string; readonly bytes: readonly number[] }[] = [
@@ -12,7 +13,10 @@ const codingForm = /^(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)/;
 /** Longer than any such line. */
 const codingBytesMax = 1000;
 
-/** The text of a file, without its byte order mark. Throws `Fault("invalid")` that names the file and what is wrong. */
+/**
+ * The text of a file, without its byte order mark. Throws `Fault("invalid")` that names the file
+ * and what is wrong.
+ */
 export function decodeText(bytes: Uint8Array, name: string): string {
   const text = decoded(bytes, name);
   const zero = text.indexOf("\0");
@@ -22,7 +26,10 @@ export function decodeText(bytes: Uint8Array, name: string): string {
   throw new Fault("invalid", `${name} has a byte 0 in line ${line}, ${what}. Save it as UTF-8.`);
 }
 
-/** Why Python cannot read a source file, in a sentence; null: it can, as far as the encoding is concerned. */
+/**
+ * Why Python cannot read a source file, in a sentence; null: it can, as far as the encoding is
+ * concerned.
+ */
 export function pythonProblem(bytes: Uint8Array, name: string): string | null {
   const encoding = markOf(bytes);
   if (encoding !== undefined && encoding !== "utf-8")
@@ -37,7 +44,10 @@ function decoded(bytes: Uint8Array, name: string): string {
   const text = strict(marked ?? "utf-8", bytes);
   if (text !== null) return text;
   if (marked !== undefined && marked !== "utf-8") {
-    throw new Fault("invalid", `${name} begins as UTF-16, but is cut off or damaged. Save it as UTF-8.`);
+    throw new Fault(
+      "invalid",
+      `${name} begins as UTF-16, but is cut off or damaged. Save it as UTF-8.`,
+    );
   }
   const coding = codingOf(bytes);
   const named = coding === null ? null : strict(labelOf(coding), bytes);
@@ -45,7 +55,10 @@ function decoded(bytes: Uint8Array, name: string): string {
   // In a comment it does not matter what a byte stands for.
   const wrong = firstWrong(bytes, (line) => /^\s*#/.test(line));
   if (wrong === null) return new TextDecoder().decode(bytes);
-  const said = coding === null ? "" : `, and the encoding that it names, ${coding}, is not known or does not fit`;
+  const said =
+    coding === null
+      ? ""
+      : `, and the encoding that it names, ${coding}, is not known or does not fit`;
   const what = `${name} is not UTF-8: line ${wrong.line} has the byte 0x${wrong.byte.toString(16)}${said}`;
   throw new Fault("invalid", `${what}. Save it as UTF-8.`);
 }

@@ -1,7 +1,9 @@
-// Recognizes errors of a full or read-only disk, whether they come from the system, the database or a program.
+// Recognizes errors of a full or read-only disk, whether they come from the system, the database or
+// a program.
 
 const codes = new Set(["ENOSPC", "EDQUOT", "EROFS", "53100"]);
-const words = /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
+const words =
+  /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
 const causesMax = 5;
 
 /** True when the error or one of its causes says that nothing can be written. */
@@ -21,5 +23,7 @@ export const diskFullRetrySeconds = 30;
 export function sizeText(bytes: number): string {
   if (bytes > 0 && bytes < 1e6) return `${Math.ceil(bytes / 1e3)} kB`;
   const gb = bytes / 1e9;
-  return gb >= 1 ? `${Number(gb.toFixed(gb < 10 ? 1 : 0))} GB` : `${Math.max(0, Math.round(bytes / 1e6))} MB`;
+  return gb >= 1
+    ? `${Number(gb.toFixed(gb < 10 ? 1 : 0))} GB`
+    : `${Math.max(0, Math.round(bytes / 1e6))} MB`;
 }

@@ -1,9 +1,14 @@
-// Finds the Dockerfiles among the files of an app by their usual names, for the build and for `slipway init` and `slipway deploy`. Pure.
+// Finds the Dockerfiles among the files of an app by their usual names, for the build and for
+// `slipway init` and `slipway deploy`. Pure.
 
-/** `Dockerfile` and `Containerfile` in any case, with something before or behind: `Dockerfile.gpu`, `api.Dockerfile`. */
+/**
+ * `Dockerfile` and `Containerfile` in any case, with something before or behind: `Dockerfile.gpu`,
+ * `api.Dockerfile`.
+ */
 const form = /(?:^|\/)(?:[\w-]+\.)?(?:dockerfile|containerfile)(?:\.[\w-]+)?$/i;
 /** What BuildKit leaves out, for one Dockerfile; and a program that writes one. */
-const another = /\.(?:dockerignore|containerignore|py|js|ts|sh|md|txt|json|ya?ml|j2|tmpl|template)$/i;
+const another =
+  /\.(?:dockerignore|containerignore|py|js|ts|sh|md|txt|json|ya?ml|j2|tmpl|template)$/i;
 
 /** The Dockerfiles among paths, the usual name first, those at the top before those in folders. */
 export function dockerfilesAmong(paths: readonly string[]): string[] {

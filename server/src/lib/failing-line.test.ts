@@ -34,8 +34,16 @@ const outputs: readonly (readonly [string, string, string])[] = [
     "Reading package lists...\nE: Sub-process /usr/bin/dpkg returned an error code (1)\nDone\n",
     "E: Sub-process /usr/bin/dpkg returned an error code (1)",
   ],
-  ["Python", "Traceback (most recent call last):\n  File \"x\"\nKeyError: 'TOKEN'\n", "KeyError: 'TOKEN'"],
-  ["npm", "npm ERR! code E401\nnpm ERR! Incorrect or missing password.\n\n", "npm ERR! Incorrect or missing password."],
+  [
+    "Python",
+    "Traceback (most recent call last):\n  File \"x\"\nKeyError: 'TOKEN'\n",
+    "KeyError: 'TOKEN'",
+  ],
+  [
+    "npm",
+    "npm ERR! code E401\nnpm ERR! Incorrect or missing password.\n\n",
+    "npm ERR! Incorrect or missing password.",
+  ],
   ["anything else", "one\ntwo\n\n", "two"],
   ["nothing", "\n \n", ""],
 ];

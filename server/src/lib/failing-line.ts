@@ -12,6 +12,10 @@ const lengthMax = 2000;
 export function failingLine(output: string): string {
   const lines = output.split("\n").filter((line) => line.trim() !== "");
   const told = lines.filter((line) => !empty.test(line.slice(0, lengthMax)));
-  const found = told.findLast((line) => marked.test(line.slice(0, lengthMax))) ?? told.at(-1) ?? lines.at(-1) ?? "";
+  const found =
+    told.findLast((line) => marked.test(line.slice(0, lengthMax))) ??
+    told.at(-1) ??
+    lines.at(-1) ??
+    "";
   return found.slice(0, lengthMax).trim();
 }

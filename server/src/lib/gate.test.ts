@@ -110,7 +110,9 @@ test("who came in is not turned away at the deadline of the wait", async () => {
 });
 
 test("who comes when so many wait is turned away at once: of one key, and of all", async () => {
-  const { entered, refused, come, leave } = crowd(new Gate({ max: 1, waitingMax: 3, keyWaitingMax: 2 }));
+  const { entered, refused, come, leave } = crowd(
+    new Gate({ max: 1, waitingMax: 3, keyWaitingMax: 2 }),
+  );
   await come("a", "a", "a", "a", "b");
   assert.deepEqual([entered, refused], [["a"], ["a"]]);
   await come("b", "c");

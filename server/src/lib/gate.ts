@@ -1,11 +1,15 @@
-// Bounded concurrency, in total and per key (a project, a receiver). Further work waits in a bounded queue: in order within a
-// key, round-robin between keys, so that a slow key delays only itself.
+// Bounded concurrency, in total and per key (a project, a receiver). Further work waits in a
+// bounded queue: in order within a key, round-robin between keys, so that a slow key delays only
+// itself.
 import type { Clock } from "./clock.ts";
 
 export type GateOptions = {
   /** How much work runs at once. */
   readonly max: number;
-  /** Limit per key; `half`: at most as many slots as it leaves free for others. Without it, one key may use all slots. */
+  /**
+   * Limit per key; `half`: at most as many slots as it leaves free for others. Without it, one key
+   * may use all slots.
+   */
   readonly keyMax?: number | "half";
   /** The length of the queue; beyond it, work is refused at once. */
   readonly waitingMax: number;
@@ -41,7 +45,8 @@ export class Gate {
   /** Runs `work` in a slot. Throws the gate's refusal when `enter` returns null. */
   async run<Result>(work: () => Promise<Result>, entry?: GateEntry): Promise<Result> {
     const leave = await this.enter(entry);
-    if (leave === null) throw this.#options.refusal?.() ?? new Error("there is no place within the gate");
+    if (leave === null)
+      throw this.#options.refusal?.() ?? new Error("there is no place within the gate");
     try {
       return await work();
     } finally {
@@ -50,13 +55,15 @@ export class Gate {
   }
 
   /**
-   * Resolves with the function that frees the slot; with null when the queue is full, at the deadline, or when the gate closes.
+   * Resolves with the function that frees the slot; with null when the queue is full, at the
+   * deadline, or when the gate closes.
    */
   enter({ key: name = "", deadline }: GateEntry = {}): Promise<Leave | null> {
     const key = this.#keys.get(name) ?? { inside: 0, waiting: new Set() };
     if (this.#hasRoom(key)) return Promise.resolve(this.#admit(name, key));
     const { waitingMax, keyWaitingMax = waitingMax } = this.#options;
-    if (this.#waiting >= waitingMax || key.waiting.size >= keyWaitingMax) return Promise.resolve(null);
+    if (this.#waiting >= waitingMax || key.waiting.size >= keyWaitingMax)
+      return Promise.resolve(null);
     this.#keys.set(name, key);
     return new Promise((resolve) => {
       const end = (leave: Leave | null): void => {

@@ -29,11 +29,16 @@ export class Histogram {
 }
 
 /**
- * Below which duration this share of what several histograms counted is, in milliseconds, estimated within its bucket; null: they
- * counted nothing.
+ * Below which duration this share of what several histograms counted is, in milliseconds, estimated
+ * within its bucket; null: they counted nothing.
  */
-export function quantileMs(histograms: readonly (readonly number[])[], share: number): number | null {
-  const buckets = [...boundsUsually, Infinity].map((_, at) => histograms.reduce((sum, one) => sum + (one[at] ?? 0), 0));
+export function quantileMs(
+  histograms: readonly (readonly number[])[],
+  share: number,
+): number | null {
+  const buckets = [...boundsUsually, Infinity].map((_, at) =>
+    histograms.reduce((sum, one) => sum + (one[at] ?? 0), 0),
+  );
   let rest = buckets.reduce((sum, count) => sum + count, 0) * share;
   for (const [index, count] of buckets.entries()) {
     const from = boundsUsually[index - 1] ?? 0;

@@ -46,7 +46,10 @@ export function appIdOf(projectId: ProjectId, appName: string): AppId {
   return `${projectId}-${appName}` as AppId;
 }
 
-/** An id for a new app of a name whose ids so far belong to deleted apps that are still being removed. */
+/**
+ * An id for a new app of a name whose ids so far belong to deleted apps that are still being
+ * removed.
+ */
 export function freeAppId(appId: AppId, taken: readonly AppId[]): AppId {
   const numbers = taken.map((one) => Number(one.split("~")[1] ?? "1"));
   return taken.length === 0 ? appId : (`${appId}~${Math.max(...numbers) + 1}` as AppId);
@@ -100,7 +103,9 @@ export function newGitDeliveryId(): GitDeliveryId {
 }
 
 /**
- * A UUID of version 7 (RFC 9562): rows made at the same time are neighbours in a large index, instead of each touching another
- * page. A Node version without it falls back to version 4, which is just as unique.
+ * A UUID of version 7 (RFC 9562): rows made at the same time are neighbours in a large index,
+ * instead of each touching another page. A Node version without it falls back to version 4, which
+ * is just as unique.
  */
-const newTimedUuid: () => string = "randomUUIDv7" in crypto ? (crypto.randomUUIDv7 as () => string) : randomUUID;
+const newTimedUuid: () => string =
+  "randomUUIDv7" in crypto ? (crypto.randomUUIDv7 as () => string) : randomUUID;

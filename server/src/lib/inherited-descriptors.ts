@@ -1,14 +1,19 @@
-// Closes the descriptors beyond standard input, output and error that this process inherited (`exec 200<FILE; npm start`, as
-// `flock` and CI runners do), so that no child process inherits them. `run-platform.ts` calls it before anything else.
+// Closes the descriptors beyond standard input, output and error that this process inherited (`exec
+// 200<FILE; npm start`, as `flock` and CI runners do), so that no child process inherits them.
+// `run-platform.ts` calls it before anything else.
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 
-/** The FD_CLOEXEC bit in the flags that the kernel shows: programs do not inherit a descriptor that has it. */
+/**
+ * The FD_CLOEXEC bit in the flags that the kernel shows: programs do not inherit a descriptor that
+ * has it.
+ */
 const closeOnExec = 0o2000000;
 
 /**
- * Closes every descriptor above 2 that programs would inherit, and returns their numbers. Node.js already marks its own
- * descriptors close-on-exec, including the channel to a parent process and the lowest inherited ones. Null: this system does
- * not list descriptors (macOS, where Node.js starts programs so that they inherit nothing).
+ * Closes every descriptor above 2 that programs would inherit, and returns their numbers. Node.js
+ * already marks its own descriptors close-on-exec, including the channel to a parent process and
+ * the lowest inherited ones. Null: this system does not list descriptors (macOS, where Node.js
+ * starts programs so that they inherit nothing).
  */
 export function closeInheritedDescriptors(): readonly number[] | null {
   let names: string[];
@@ -17,7 +22,9 @@ export function closeInheritedDescriptors(): readonly number[] | null {
   } catch {
     return null;
   }
-  const inherited = names.map(Number).filter((descriptor) => descriptor > 2 && isInherited(descriptor));
+  const inherited = names
+    .map(Number)
+    .filter((descriptor) => descriptor > 2 && isInherited(descriptor));
   for (const descriptor of inherited) closeSync(descriptor);
   return inherited;
 }

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isTooDeep, jsonDepthMax } from "./json-depth.ts";
 
-const nested = (depth: number, open = "[", close = "]"): string => open.repeat(depth) + close.repeat(depth);
+const nested = (depth: number, open = "[", close = "]"): string =>
+  open.repeat(depth) + close.repeat(depth);
 
 test("JSON may be nested to the limit and not beyond, in arrays and objects, whatever its strings hold", () => {
   assert.equal(isTooDeep(nested(jsonDepthMax)), false);

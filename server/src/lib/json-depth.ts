@@ -1,5 +1,5 @@
-// How deep JSON of strangers is nested, before it is parsed: a parser makes an object of each bracket, which takes hundreds of times
-// the space of the text.
+// How deep JSON of strangers is nested, before it is parsed: a parser makes an object of each
+// bracket, which takes hundreds of times the space of the text.
 
 /** No request of the platform's own interface has a tenth of it. */
 export const jsonDepthMax = 100;
@@ -10,7 +10,10 @@ export const jsonTooDeep = `The JSON is nested more than ${jsonDepthMax} levels 
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** True when arrays and objects are nested deeper than `jsonDepthMax`. Says nothing about whether the text is JSON. */
+/**
+ * True when arrays and objects are nested deeper than `jsonDepthMax`. Says nothing about whether
+ * the text is JSON.
+ */
 export function isTooDeep(text: string): boolean {
   let depth = 0;
   let isInText = false;

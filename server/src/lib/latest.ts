@@ -1,4 +1,5 @@
-// Lets only the latest work on a thing go on: work that begins ends the earlier work on the same thing, and waits for its end.
+// Lets only the latest work on a thing go on: work that begins ends the earlier work on the same
+// thing, and waits for its end.
 
 type Work = { readonly control: AbortController; readonly done: Promise<unknown> };
 
@@ -14,7 +15,11 @@ export class Latest {
 
   /** Runs `work`, which must end soon when its signal is aborted. */
   async run<Result>(key: string, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    for (let before = this.#running.get(key); before !== undefined; before = this.#running.get(key)) {
+    for (
+      let before = this.#running.get(key);
+      before !== undefined;
+      before = this.#running.get(key)
+    ) {
       before.control.abort(this.#reason());
       await before.done;
     }

@@ -1,9 +1,13 @@
-// Registers whatever is opened and closes it in reverse order, each part within a deadline, so that one call stops the platform
-// and leaves nothing behind.
+// Registers whatever is opened and closes it in reverse order, each part within a deadline, so that
+// one call stops the platform and leaves nothing behind.
 import { systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
-type Part = { readonly name: string; readonly close: () => Promise<void> | void; readonly waitMs: number };
+type Part = {
+  readonly name: string;
+  readonly close: () => Promise<void> | void;
+  readonly waitMs: number;
+};
 
 /** How long one part may take to close, unless it sets its own limit. */
 const closeWaitMs = 30_000;
@@ -21,7 +25,11 @@ export class Lifecycle {
   }
 
   /** Registers an open part; the last registered is closed first. */
-  onClose(name: string, close: () => Promise<void> | void, options: { waitMs?: number } = {}): void {
+  onClose(
+    name: string,
+    close: () => Promise<void> | void,
+    options: { waitMs?: number } = {},
+  ): void {
     this.#parts.push({ name, close, waitMs: options.waitMs ?? closeWaitMs });
   }
 
@@ -30,7 +38,10 @@ export class Lifecycle {
     this.#parts.unshift({ name, close, waitMs: closeWaitMs });
   }
 
-  /** Closes all parts in reverse order. A second call waits for the first. Rejects when a part fails to close. */
+  /**
+   * Closes all parts in reverse order. A second call waits for the first. Rejects when a part fails
+   * to close.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#closeAll();
     return this.#closing;

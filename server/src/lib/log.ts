@@ -1,4 +1,5 @@
-// Structured logs of the platform itself (not of apps): pino, pretty on a terminal, JSON lines elsewhere.
+// Structured logs of the platform itself (not of apps): pino, pretty on a terminal, JSON lines
+// elsewhere.
 import { pino, type DestinationStream, type Logger } from "pino";
 import pretty from "pino-pretty";
 
@@ -19,8 +20,8 @@ const redacted = [
 const causesMax = 5;
 
 /**
- * The parts of an error that the log shows. What libraries attach to it (a client with its settings, the values of a row) is
- * left out.
+ * The parts of an error that the log shows. What libraries attach to it (a client with its
+ * settings, the values of a row) is left out.
  */
 function shownError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" ? "[not an error]" : error;
@@ -28,16 +29,30 @@ function shownError(error: unknown, depth = 0): unknown {
   const shown = { type: error.name, message: error.message, ...code, stack: error.stack };
   if (depth >= causesMax) return shown;
   const cause = error.cause === undefined ? {} : { cause: shownError(error.cause, depth + 1) };
-  const all: readonly unknown[] = error instanceof AggregateError ? error.errors.slice(0, causesMax) : [];
-  return { ...shown, ...cause, ...(all.length === 0 ? {} : { errors: all.map((one) => shownError(one, depth + 1)) }) };
+  const all: readonly unknown[] =
+    error instanceof AggregateError ? error.errors.slice(0, causesMax) : [];
+  return {
+    ...shown,
+    ...cause,
+    ...(all.length === 0 ? {} : { errors: all.map((one) => shownError(one, depth + 1)) }),
+  };
 }
 
-/** Creates the platform's log. `to` defaults to standard error, since standard output carries the ready line. */
-export function createLog(options: { level: string; pretty: boolean; to?: DestinationStream }): Log {
+/**
+ * Creates the platform's log. `to` defaults to standard error, since standard output carries the
+ * ready line.
+ */
+export function createLog(options: {
+  level: string;
+  pretty: boolean;
+  to?: DestinationStream;
+}): Log {
   const serializers = { err: (error: unknown) => shownError(error) };
   const settings = { level: options.level, redact: redacted, base: null, serializers };
   if (options.to !== undefined) return pino(settings, options.to);
-  const to = options.pretty ? pretty({ destination: 2, colorize: true, sync: true }) : pino.destination(2);
+  const to = options.pretty
+    ? pretty({ destination: 2, colorize: true, sync: true })
+    : pino.destination(2);
   return pino(settings, to);
 }
 

@@ -1,5 +1,5 @@
-// Runs a turn at an interval, and at once when nudged. A turn takes no input, reads everything, does bounded work and can be
-// repeated safely. Turns of one loop never overlap.
+// Runs a turn at an interval, and at once when nudged. A turn takes no input, reads everything,
+// does bounded work and can be repeated safely. Turns of one loop never overlap.
 import { systemClock, type Clock } from "./clock.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
@@ -12,13 +12,19 @@ export type LoopOptions = {
   readonly listen?: (nudge: () => void) => () => void;
   /** The longest time between two turns. */
   readonly intervalMs: number;
-  /** Skips turns while the clock may be far off, for turns that change things for good by the time of day. */
+  /**
+   * Skips turns while the clock may be far off, for turns that change things for good by the time
+   * of day.
+   */
   readonly waitsForClock?: boolean;
   readonly log: Log;
   readonly clock?: Clock;
 };
 
-/** Starts with `start()`, ends with `stop()`, which waits for the running turn; or see `startWithin`. */
+/**
+ * Starts with `start()`, ends with `stop()`, which waits for the running turn; or see
+ * `startWithin`.
+ */
 export class Loop {
   readonly #options: LoopOptions;
   readonly #clock: Clock;
@@ -62,9 +68,11 @@ export class Loop {
     while (!signal.aborted) {
       this.#nudged = false;
       try {
-        if (this.#options.waitsForClock !== true || this.#clock.isSettled()) await this.#options.turn(signal);
+        if (this.#options.waitsForClock !== true || this.#clock.isSettled())
+          await this.#options.turn(signal);
       } catch (error) {
-        if (!signal.aborted) this.#options.log.error({ err: error, loop: this.#options.name }, "loop turn failed");
+        if (!signal.aborted)
+          this.#options.log.error({ err: error, loop: this.#options.name }, "loop turn failed");
       }
       if (!signal.aborted && !this.#nudged) await this.#wait();
     }

@@ -1,7 +1,9 @@
 // A bounded map that evicts the least recently used entry when it is full.
 import { assert } from "./assert.ts";
 
-/** Reading and writing an entry both count as use. In the order of use, least recently used first. */
+/**
+ * Reading and writing an entry both count as use. In the order of use, least recently used first.
+ */
 export class LruMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
 

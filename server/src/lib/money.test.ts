@@ -21,8 +21,13 @@ import {
 
 const usd = must(readCurrency("USD"), "dollars are known");
 const eur = must(readCurrency("EUR"), "euros are known");
-const amount = fc.bigInt({ min: -(10n ** 24n), max: 10n ** 24n }).map((micros): Money => ({ currency: usd, micros }));
-const positive = amount.map(({ micros }): Money => ({ currency: usd, micros: micros < 0n ? -micros : micros }));
+const amount = fc
+  .bigInt({ min: -(10n ** 24n), max: 10n ** 24n })
+  .map((micros): Money => ({ currency: usd, micros }));
+const positive = amount.map(({ micros }): Money => ({
+  currency: usd,
+  micros: micros < 0n ? -micros : micros,
+}));
 const rate = fc.integer({ min: 1, max: 10_000_000 }).map((value) => value as Rate);
 
 test("what is added and taken away again leaves the same amount, in any order", () => {
@@ -38,7 +43,8 @@ test("what is added and taken away again leaves the same amount, in any order", 
 test("amounts of two currencies never meet", () => {
   const euro = ofCents(eur, 100);
   const dollar = ofCents(usd, 100);
-  for (const meet of [plus, minus, smaller]) assert.throws(() => meet(dollar, euro), /of one currency, not of/);
+  for (const meet of [plus, minus, smaller])
+    assert.throws(() => meet(dollar, euro), /of one currency, not of/);
 });
 
 test("cents come back as they were, and an amount between two cents is shown as the smaller", () => {
@@ -74,9 +80,11 @@ test("a percentage with up to five decimals is kept exactly; any other is none",
   );
   assert.equal(rateOf(12.5), 1_250_000);
   assert.equal(rateOf(0.1 + 0.2), null, "0.30000000000000004 has more decimals");
-  for (const wrong of [0, -5, 100.00001, 0.000001, 33.333333, Number.NaN, Infinity]) assert.equal(rateOf(wrong), null);
+  for (const wrong of [0, -5, 100.00001, 0.000001, 33.333333, Number.NaN, Infinity])
+    assert.equal(rateOf(wrong), null);
 });
 
 test("only codes of currencies that there are can be one", () => {
-  for (const wrong of ["", "usd", "US", "XYZ", "USDX"]) assert.equal(readCurrency(wrong), null, wrong);
+  for (const wrong of ["", "usd", "US", "XYZ", "USDX"])
+    assert.equal(readCurrency(wrong), null, wrong);
 });

@@ -1,5 +1,5 @@
-// Amounts of money: whole micro-units of one currency, as bigint. There are no fractions; the only rounding is in `shareOf`.
-// Mixing currencies is a bug and fails an assertion.
+// Amounts of money: whole micro-units of one currency, as bigint. There are no fractions; the only
+// rounding is in `shareOf`. Mixing currencies is a bug and fails an assertion.
 import { assert } from "./assert.ts";
 
 declare const brand: unique symbol;
@@ -64,13 +64,19 @@ export function smaller(one: Money, other: Money): Money {
   return one.micros <= other.micros ? one : other;
 }
 
-/** The given share of a non-negative amount, rounded to the nearest micro-unit, halves up; never more than the amount. */
+/**
+ * The given share of a non-negative amount, rounded to the nearest micro-unit, halves up; never
+ * more than the amount.
+ */
 export function shareOf({ currency, micros }: Money, rate: Rate): Money {
   assert(micros >= 0n, "a share is taken of what is not below zero");
   return { currency, micros: (micros * BigInt(rate) + BigInt(wholeRate / 2)) / BigInt(wholeRate) };
 }
 
-/** The rate of a percentage above 0 and up to 100 with at most five decimals; null for any other percentage. */
+/**
+ * The rate of a percentage above 0 and up to 100 with at most five decimals; null for any other
+ * percentage.
+ */
 export function rateOf(percentage: number): Rate | null {
   const rate = Math.round(percentage * rateOfPercent);
   const isExact = rate / rateOfPercent === percentage;
@@ -83,6 +89,9 @@ export function percentageOf(rate: Rate): number {
 }
 
 function sameCurrency(one: Money, other: Money): Currency {
-  assert(one.currency === other.currency, `amounts are of one currency, not of ${one.currency} and ${other.currency}`);
+  assert(
+    one.currency === other.currency,
+    `amounts are of one currency, not of ${one.currency} and ${other.currency}`,
+  );
   return one.currency;
 }

@@ -1,5 +1,5 @@
-// Shared by the readers of the operator's files (plans, prices, pools; TOML): how the files are read and parsed, and the
-// texts that refuse them. The readers know which fields are valid.
+// Shared by the readers of the operator's files (plans, prices, pools; TOML): how the files are
+// read and parsed, and the texts that refuse them. The readers know which fields are valid.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
@@ -18,12 +18,20 @@ export type Table = Readonly<Record<string, unknown>>;
 const depthMax = 10;
 const shownLengthMax = 60;
 
-/** The result of `read` on the file's text. Throws `CannotStart` when the file cannot be read or `read` refuses it. */
-export function readOperatorFile<Content>(setting: string, file: string, read: (text: string) => Content): Content {
+/**
+ * The result of `read` on the file's text. Throws `CannotStart` when the file cannot be read or
+ * `read` refuses it.
+ */
+export function readOperatorFile<Content>(
+  setting: string,
+  file: string,
+  read: (text: string) => Content,
+): Content {
   try {
     return read(readFileSync(resolve(file), "utf8"));
   } catch (error) {
-    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
+    const isOurs =
+      error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
     if (!isOurs) throw error;
     const isMissing = "code" in error && error.code === "ENOENT";
     const reason = isMissing ? `there is no file ${resolve(file)}.` : error.message;
@@ -51,13 +59,24 @@ export function tomlProblem(error: unknown): { readonly at: string; readonly rea
 
 /** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */
 export function tableOf(where: string, given: unknown): Table {
-  const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
+  const isTable =
+    typeof given === "object" &&
+    given !== null &&
+    !Array.isArray(given) &&
+    !(given instanceof Date);
   if (!isTable) throw operatorFileRefused(where, given, "a table");
   return given as Table;
 }
 
-/** Throws `OperatorFileRefused` for an unknown key. `whereOf`: the location of a key, for the message. */
-export function refuseUnknown(table: Table, known: readonly string[], whereOf: (key: string) => string): void {
+/**
+ * Throws `OperatorFileRefused` for an unknown key. `whereOf`: the location of a key, for the
+ * message.
+ */
+export function refuseUnknown(
+  table: Table,
+  known: readonly string[],
+  whereOf: (key: string) => string,
+): void {
   for (const key of Object.keys(table)) {
     if (known.includes(key)) continue;
     const meant = closestName(key, known);
@@ -67,7 +86,11 @@ export function refuseUnknown(table: Table, known: readonly string[], whereOf: (
 }
 
 /** The value as one of these. Throws `OperatorFileRefused`. */
-export function readChoice<Choice>(where: string, given: unknown, choices: readonly Choice[]): Choice {
+export function readChoice<Choice>(
+  where: string,
+  given: unknown,
+  choices: readonly Choice[],
+): Choice {
   const chosen = choices.find((choice) => choice === given);
   if (chosen === undefined) throw operatorFileRefused(where, given, `one of ${choices.join(", ")}`);
   return chosen;
@@ -79,17 +102,29 @@ type Range = { readonly min: number; readonly max: number; readonly isWhole?: tr
 export function readNumber(where: string, given: unknown, { min, max, isWhole }: Range): number {
   const isInRange = typeof given === "number" && given >= min && given <= max;
   if (isInRange && (isWhole !== true || Number.isInteger(given))) return given;
-  throw operatorFileRefused(where, given, `a ${isWhole === true ? "whole number" : "number"} from ${min} to ${max}`);
+  throw operatorFileRefused(
+    where,
+    given,
+    `a ${isWhole === true ? "whole number" : "number"} from ${min} to ${max}`,
+  );
 }
 
 /** Throws `OperatorFileRefused` for a key that an earlier entry has. */
-export function refuseTwice(keys: readonly string[], whereOf: (index: number) => string, allowed: string): void {
+export function refuseTwice(
+  keys: readonly string[],
+  whereOf: (index: number) => string,
+  allowed: string,
+): void {
   const index = keys.findIndex((key, place) => keys.indexOf(key) !== place);
   if (index !== -1) throw operatorFileRefused(whereOf(index), keys[index], allowed);
 }
 
 /** The refusal of a value: its location, the value, and what is allowed. */
-export function operatorFileRefused(where: string, given: unknown, allowed: string): OperatorFileRefused {
+export function operatorFileRefused(
+  where: string,
+  given: unknown,
+  allowed: string,
+): OperatorFileRefused {
   return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);
 }
 

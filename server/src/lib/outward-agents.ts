@@ -1,6 +1,7 @@
-// Opens and keeps the connections of outward calls. Every address is checked here, in the connector that dials: all addresses
-// that DNS returned are checked and then dialled, and a literal address is checked before dialling. Proxies from the
-// environment are ignored, because a proxy would do its own lookup.
+// Opens and keeps the connections of outward calls. Every address is checked here, in the connector
+// that dials: all addresses that DNS returned are checked and then dialled, and a literal address
+// is checked before dialling. Proxies from the environment are ignored, because a proxy would do
+// its own lookup.
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
@@ -18,8 +19,8 @@ export type AgentsOptions = {
 };
 
 /**
- * Shorter than the keep-alive of common servers (Node's 5 s is announced and then honoured), and short enough to follow DNS
- * changes.
+ * Shorter than the keep-alive of common servers (Node's 5 s is announced and then honoured), and
+ * short enough to follow DNS changes.
  */
 const idleMs = 15_000;
 const idlePerReceiverMax = 64;
@@ -48,15 +49,24 @@ export class OutwardAgents {
     };
     const trust = options.authorities === undefined ? {} : { ca: [...options.authorities] };
     this.#plain = guarded(new HttpAgent(shared), options, idle);
-    this.#secure = guarded(new HttpsAgent({ ...shared, ...trust, minVersion: "TLSv1.2" }), options, idle);
+    this.#secure = guarded(
+      new HttpsAgent({ ...shared, ...trust, minVersion: "TLSv1.2" }),
+      options,
+      idle,
+    );
   }
 
   of(protocol: string): HttpAgent {
     return protocol === "https:" ? this.#secure : this.#plain;
   }
 
-  /** Closes the idle connections to a receiver: it closed one of them, and may have closed the rest. */
-  dropIdle(protocol: string, { host, port }: { readonly host: string; readonly port: number }): void {
+  /**
+   * Closes the idle connections to a receiver: it closed one of them, and may have closed the rest.
+   */
+  dropIdle(
+    protocol: string,
+    { host, port }: { readonly host: string; readonly port: number },
+  ): void {
     // Node's key for host and port; TLS options follow it.
     const place = `${host}:${port}:`;
     for (const [key, sockets] of Object.entries(this.of(protocol).freeSockets)) {
@@ -78,7 +88,8 @@ function guarded(agent: HttpAgent, options: AgentsOptions, idle: IdleConnections
   const reuse = agent.reuseSocket.bind(agent);
   agent.createConnection = (request, created) => {
     const port = Number(request.port);
-    const isRefused = isIP(request.host ?? "") !== 0 && !options.guard.isAllowed(request.host ?? "", port);
+    const isRefused =
+      isIP(request.host ?? "") !== 0 && !options.guard.isAllowed(request.host ?? "", port);
     if (!isRefused) return connect(Object.assign(request, dialling(options, port)));
     created?.(new OutwardRefused(`its address is not allowed; ${allowHint}`), undefined as never);
     return undefined;
@@ -107,12 +118,19 @@ function dialling({ guard, lookup }: AgentsOptions, port: number) {
       (error: unknown) => found(error as Error, []),
     );
   };
-  return { lookup: checked, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: nextAddressMs, noDelay: true };
+  return {
+    lookup: checked,
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: nextAddressMs,
+    noDelay: true,
+  };
 }
 
 type Found = { readonly address: string; readonly family: number };
 
-/** One forbidden address rejects the whole answer: a name with both kinds is an attack or a mistake. */
+/**
+ * One forbidden address rejects the whole answer: a name with both kinds is an attack or a mistake.
+ */
 async function checkedAddresses(
   guard: AgentsOptions["guard"],
   lookup: NameLookup,

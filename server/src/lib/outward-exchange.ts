@@ -1,6 +1,12 @@
-// One request over one connection, and the beginning of its answer. Once the head has arrived the answer counts, even if the
-// body fails: the receiver has decided, and the body is only shown to people.
-import { request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions } from "node:http";
+// One request over one connection, and the beginning of its answer. Once the head has arrived the
+// answer counts, even if the body fails: the receiver has decided, and the body is only shown to
+// people.
+import {
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -34,7 +40,10 @@ export type Exchange =
 const connectMs = 10_000;
 /** From the head to the end of the body, if that much of the timeout is left. */
 const bodyMs = 5_000;
-/** Read and dropped beyond the kept part: a connection can be reused only when the answer was read to its end. */
+/**
+ * Read and dropped beyond the kept part: a connection can be reused only when the answer was read
+ * to its end.
+ */
 const drainBytesMax = 65_536;
 const headBytesMax = 16_384;
 /** Informational answers (1xx) before the real one. */
@@ -66,7 +75,9 @@ class RunningExchange {
     this.#resolve = resolve;
     const { clock, timeoutMs } = options;
     this.#endsAtMs = clock.monotonicMs() + timeoutMs;
-    this.#cancelDeadline = clock.after(timeoutMs, () => this.#fail(`no answer within ${timeoutMs} ms`));
+    this.#cancelDeadline = clock.after(timeoutMs, () =>
+      this.#fail(`no answer within ${timeoutMs} ms`),
+    );
   }
 
   start(): void {
@@ -87,9 +98,12 @@ class RunningExchange {
     request.on("socket", (socket) => this.#useSocket(socket));
     request.on("response", (answer) => this.#begin(answer));
     request.on("error", (error) => this.#lose(error));
-    request.on("close", () => this.#lose(new OutwardRefused("the receiver closed the connection without an answer")));
+    request.on("close", () =>
+      this.#lose(new OutwardRefused("the receiver closed the connection without an answer")),
+    );
     request.on("information", () => {
-      if (++this.#informationCount > informationMax) this.#fail("it sent too many informational answers (1xx)");
+      if (++this.#informationCount > informationMax)
+        this.#fail("it sent too many informational answers (1xx)");
     });
     request.on("upgrade", (_answer, socket) => {
       socket.destroy();
@@ -103,7 +117,9 @@ class RunningExchange {
     this.#cancelConnect = this.#options.clock.after(connectMs, () =>
       this.#fail(`no connection within ${connectMs} ms`),
     );
-    socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", () => this.#cancelConnect?.());
+    socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", () =>
+      this.#cancelConnect?.(),
+    );
   }
 
   #begin(answer: IncomingMessage): void {
@@ -133,14 +149,21 @@ class RunningExchange {
     if (this.#answer !== undefined) return this.#finish();
     const { reusedSocket = false, socket } = this.#request ?? {};
     const isStale =
-      reusedSocket && closedCodes.has(codeOf(error)) && (socket?.bytesRead ?? this.#readBefore) === this.#readBefore;
+      reusedSocket &&
+      closedCodes.has(codeOf(error)) &&
+      (socket?.bytesRead ?? this.#readBefore) === this.#readBefore;
     this.#fail(reasonOf(error), isStale);
   }
 
   #finish(): void {
     const { statusCode = 0, headers } = this.#answer ?? { headers: {} };
     const retryAfter = headers["retry-after"]?.slice(0, retryAfterLengthMax) ?? null;
-    this.#end({ kind: "answered", status: statusCode, retryAfter, firstBytes: Buffer.concat(this.#kept) });
+    this.#end({
+      kind: "answered",
+      status: statusCode,
+      retryAfter,
+      firstBytes: Buffer.concat(this.#kept),
+    });
   }
 
   #fail(reason: string, isStale = false): void {

@@ -1,4 +1,5 @@
-// The guard for outward calls: the corpus of hostile addresses, what an operator opens, and the platform's own places.
+// The guard for outward calls: the corpus of hostile addresses, what an operator opens, and the
+// platform's own places.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { BlockList, isIPv4 } from "node:net";
@@ -28,7 +29,8 @@ test("each of several hundred hostile URLs is refused for its true reason, and p
   for (const { name, verdict, because = "^no reason given$", lines } of corpus.urls) {
     for (const line of lines) {
       const problem = guard.checkUrl(line);
-      const isRight = verdict === "allowed" ? problem === null : new RegExp(because).test(problem ?? "");
+      const isRight =
+        verdict === "allowed" ? problem === null : new RegExp(because).test(problem ?? "");
       if (!isRight) wrong.push({ name, line, problem });
     }
   }
@@ -56,13 +58,20 @@ test("very long URLs are refused at once", () => {
 
 test("an address is public exactly when no registered special range holds it", () => {
   const special = specialRanges();
-  const octets = fc.array(fc.nat(255), { minLength: 4, maxLength: 4 }).map((list) => list.join("."));
+  const octets = fc
+    .array(fc.nat(255), { minLength: 4, maxLength: 4 })
+    .map((list) => list.join("."));
   const groups = fc
-    .tuple(fc.constantFrom(0x64, 0x100, 0x2001, 0x2002, 0x2620, 0x2a00, 0x3fff, 0xfc00, 0xfe80, 0xff02), rest())
+    .tuple(
+      fc.constantFrom(0x64, 0x100, 0x2001, 0x2002, 0x2620, 0x2a00, 0x3fff, 0xfc00, 0xfe80, 0xff02),
+      rest(),
+    )
     .map(([first, others]) => [first, ...others].map((part) => part.toString(16)).join(":"));
   fc.assert(
     fc.property(fc.oneof(octets, groups), (address) => {
-      const isSpecial = isIPv4(address) ? special.v4.check(address, "ipv4") : special.v6.check(address, "ipv6");
+      const isSpecial = isIPv4(address)
+        ? special.v4.check(address, "ipv4")
+        : special.v6.check(address, "ipv6");
       assert.equal(guard.isAllowed(address), !isSpecial, address);
     }),
     { numRuns: 3_000 },
@@ -92,7 +101,9 @@ test("both ends of every special range are refused and their public neighbours a
 });
 
 test("what an operator opens may be called, also in its IPv6 form, and nothing beside it", () => {
-  const open = new OutwardGuard({ allow: ["10.1.0.0/16", "127.0.0.1", "fd00:1::/32", "::ffff:192.168.7.0/120"] });
+  const open = new OutwardGuard({
+    allow: ["10.1.0.0/16", "127.0.0.1", "fd00:1::/32", "::ffff:192.168.7.0/120"],
+  });
   for (const url of [
     "http://10.1.2.3/",
     "http://[::ffff:10.1.2.3]/",
@@ -165,11 +176,19 @@ test("the platform's own places are refused on their ports unless they are opene
   for (const url of ["http://9.9.9.9/", "http://database.example/", "http://9.9.9.10:8080/"])
     assert.equal(own.checkUrl(url), null);
   assert.deepEqual([own.isAllowed("9.9.9.9", 8080), own.isAllowed("9.9.9.9", 80)], [false, true]);
-  assert.equal(new OutwardGuard({ allow: ["9.9.9.9"], ownListeners }).checkUrl("http://9.9.9.9:8080/"), null);
+  assert.equal(
+    new OutwardGuard({ allow: ["9.9.9.9"], ownListeners }).checkUrl("http://9.9.9.9:8080/"),
+    null,
+  );
 });
 
 test("a platform that listens everywhere is at every address of its machine", () => {
-  const machineAddresses = (): string[] => ["127.0.0.1", "9.9.9.9", "2606:4700:0::9", "fe80::1%eth0"];
+  const machineAddresses = (): string[] => [
+    "127.0.0.1",
+    "9.9.9.9",
+    "2606:4700:0::9",
+    "fe80::1%eth0",
+  ];
   for (const host of ["0.0.0.0", "::", "[::]"]) {
     const own = new OutwardGuard({ allow: [], machineAddresses });
     assert.equal(own.isAllowed("9.9.9.9", 8080), true);
@@ -200,11 +219,25 @@ test("reasons do not repeat what may be secret in a URL", () => {
 });
 
 test("what special addresses are called reads well", () => {
-  const kinds = ["127.0.0.1", "10.0.0.1", "168.63.129.16", "::7f00:1", "2001:db8::1", "8.8.8.8"].map((text) => {
+  const kinds = [
+    "127.0.0.1",
+    "10.0.0.1",
+    "168.63.129.16",
+    "::7f00:1",
+    "2001:db8::1",
+    "8.8.8.8",
+  ].map((text) => {
     const address = readAddress(text);
     return address === null ? undefined : specialKind(address);
   });
-  assert.deepEqual(kinds, ["a loopback", "a private", "a metadata", "an IPv4-compatible", "a reserved", null]);
+  assert.deepEqual(kinds, [
+    "a loopback",
+    "a private",
+    "a metadata",
+    "an IPv4-compatible",
+    "a reserved",
+    null,
+  ]);
 });
 
 function rest(): fc.Arbitrary<number[]> {
@@ -214,7 +247,10 @@ function rest(): fc.Arbitrary<number[]> {
   });
 }
 
-/** From the registries of special-purpose addresses, written down apart from the guard's own way to say it. */
+/**
+ * From the registries of special-purpose addresses, written down apart from the guard's own way to
+ * say it.
+ */
 function specialRanges(): { readonly v4: BlockList; readonly v6: BlockList } {
   const v4 = [
     "0.0.0.0/8",

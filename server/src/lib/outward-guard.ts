@@ -1,16 +1,28 @@
-// The only guard for outward calls of the platform: decides which URLs may be called, and which addresses their names may lead
-// to. It refuses everything but plain http(s) URLs to public addresses, or to addresses that the operator opened. It does no
-// DNS: `outward-request.ts` asks it again for each address before dialling.
+// The only guard for outward calls of the platform: decides which URLs may be called, and which
+// addresses their names may lead to. It refuses everything but plain http(s) URLs to public
+// addresses, or to addresses that the operator opened. It does no DNS: `outward-request.ts` asks it
+// again for each address before dialling.
 import { networkInterfaces } from "node:os";
-import { isInRange, readAddress, readRange, specialKind, type IpAddress, type Range } from "./outward-ranges.ts";
+import {
+  isInRange,
+  readAddress,
+  readRange,
+  specialKind,
+  type IpAddress,
+  type Range,
+} from "./outward-ranges.ts";
 
 /**
- * Where a part of the platform itself listens. `host`: a name or an address; 0.0.0.0 and :: mean every address of this machine.
+ * Where a part of the platform itself listens. `host`: a name or an address; 0.0.0.0 and :: mean
+ * every address of this machine.
  */
 export type OwnListener = { readonly host: string; readonly port: number };
 
 export type OutwardGuardOptions = {
-  /** Non-public addresses that may be called, as CIDR ranges or single addresses; the value of SLIPWAY_WEBHOOK_ALLOW. */
+  /**
+   * Non-public addresses that may be called, as CIDR ranges or single addresses; the value of
+   * SLIPWAY_WEBHOOK_ALLOW.
+   */
   readonly allow: readonly string[];
   /** Refused even at public addresses, unless `allow` opens them. More can be added later. */
   readonly ownListeners?: readonly OwnListener[];
@@ -23,13 +35,16 @@ export type OutwardTarget =
   | { readonly url: URL; /** Without brackets. */ readonly host: string; readonly port: number }
   | { readonly problem: string };
 
-/** Longer URLs are refused: no receiver needs them, and every delivery's row and log line carries one. */
+/**
+ * Longer URLs are refused: no receiver needs them, and every delivery's row and log line carries
+ * one.
+ */
 const urlCharactersMax = 4_096;
 const nameCharactersMax = 253;
 const labelForm = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 /**
- * Characters that URL parsers drop or reinterpret: C0 controls, space, backslash, DEL, C1 controls, and line and paragraph
- * separators.
+ * Characters that URL parsers drop or reinterpret: C0 controls, space, backslash, DEL, C1 controls,
+ * and line and paragraph separators.
  */
 const oddCharacter = /[\u0000-\u0020\\\u007f-\u00a0\u2028\u2029]/;
 const authorityForm = /^https?:\/\/([^/?#]*)/i;
@@ -46,7 +61,11 @@ export class OutwardGuard {
   readonly #machineAddresses: () => readonly string[];
 
   /** Throws a plain Error that names the bad range in `allow`. */
-  constructor({ allow, ownListeners = [], machineAddresses = interfaceAddresses }: OutwardGuardOptions) {
+  constructor({
+    allow,
+    ownListeners = [],
+    machineAddresses = interfaceAddresses,
+  }: OutwardGuardOptions) {
     this.#allow = allow.map((text) => readRange(text));
     this.#ownListeners = ownListeners.map((place) => inOneForm(place));
     this.#machineAddresses = machineAddresses;
@@ -57,7 +76,10 @@ export class OutwardGuard {
     this.#ownListeners.push(inOneForm(place));
   }
 
-  /** Null: allowed as far as can be said without DNS. Otherwise a sentence for the caller, without secrets of the URL. */
+  /**
+   * Null: allowed as far as can be said without DNS. Otherwise a sentence for the caller, without
+   * secrets of the URL.
+   */
   checkUrl(url: string): string | null {
     const target = this.read(url);
     return "problem" in target ? target.problem : null;
@@ -65,52 +87,80 @@ export class OutwardGuard {
 
   /** Parses a URL strictly: refuses whatever two parsers could read differently. */
   read(text: string): OutwardTarget {
-    if (text.length > urlCharactersMax) return { problem: `The URL is longer than ${urlCharactersMax} characters.` };
+    if (text.length > urlCharactersMax)
+      return { problem: `The URL is longer than ${urlCharactersMax} characters.` };
     if (oddCharacter.test(text)) {
       return {
-        problem: "The URL contains a space, a control character or a backslash; percent-encode them, a space as %20.",
+        problem:
+          "The URL contains a space, a control character or a backslash; percent-encode them, a space as %20.",
       };
     }
     const authority = authorityForm.exec(text)?.[1];
     if (authority === undefined) return { problem: "The URL must start with http:// or https://." };
-    if (authority.includes("@")) return { problem: "The URL must not have a user or a password in front of its host." };
-    if (authority.includes("%")) return { problem: "The URL's host must not be percent-encoded or have a zone." };
-    if (text.includes("#")) return { problem: "The URL must not have a fragment (#…): it would never be sent." };
+    if (authority.includes("@"))
+      return { problem: "The URL must not have a user or a password in front of its host." };
+    if (authority.includes("%"))
+      return { problem: "The URL's host must not be percent-encoded or have a zone." };
+    if (text.includes("#"))
+      return { problem: "The URL must not have a fragment (#…): it would never be sent." };
     // Empty: a URL parser would take the first part of the path for the host.
     const url = authority === "" ? null : URL.parse(text);
-    if (url === null || url.hostname === "") return { problem: "The URL's host or port cannot be understood." };
-    // A trailing dot marks a name as fully qualified, which all names here are; TLS and receivers do not use it.
+    if (url === null || url.hostname === "")
+      return { problem: "The URL's host or port cannot be understood." };
+    // A trailing dot marks a name as fully qualified, which all names here are; TLS and receivers
+    // do not use it.
     const host = url.hostname.replace(/^\[|\]$|\.$/g, "");
     const port = url.port === "" ? portOf(url.protocol) : Number(url.port);
     const problem = this.#portProblem(port) ?? this.#hostProblem({ host, port, authority });
     return problem === null ? { url, host, port } : { problem };
   }
 
-  /** Whether this address (as DNS or a socket gives it) may be dialled. Without `port`: on at least one port. */
+  /**
+   * Whether this address (as DNS or a socket gives it) may be dialled. Without `port`: on at least
+   * one port.
+   */
   isAllowed(address: string, port?: number): boolean {
     const read = readAddress(address);
     return read !== null && this.#addressProblem(read, port) === null;
   }
 
   #portProblem(port: number): string | null {
-    return isAllowedPort(port) ? null : `Port ${port} may not be called: it is used by a protocol other than HTTP.`;
+    return isAllowedPort(port)
+      ? null
+      : `Port ${port} may not be called: it is used by a protocol other than HTTP.`;
   }
 
-  #hostProblem({ host, port, authority }: { host: string; port: number; authority: string }): string | null {
+  #hostProblem({
+    host,
+    port,
+    authority,
+  }: {
+    host: string;
+    port: number;
+    authority: string;
+  }): string | null {
     const address = readAddress(host);
     if (address === null) return this.#nameProblem(host, port);
     // Some parsers read 127.1, 0x7f.1 and 2130706433 as addresses, others as names.
     const isPlain = host.includes(":") || authority.replace(/:\d*$/, "") === host;
     if (!isPlain) return `Write the URL's address as ${host}, in its usual form.`;
     const problem = this.#addressProblem(address, port);
-    return problem === null ? null : `The address ${host} may not be called: ${problem}. ${allowHint}`;
+    return problem === null
+      ? null
+      : `The address ${host} may not be called: ${problem}. ${allowHint}`;
   }
 
   #nameProblem(name: string, port: number): string | null {
-    if (name.length > nameCharactersMax || !name.split(".").every((label) => labelForm.test(label))) {
+    if (
+      name.length > nameCharactersMax ||
+      !name.split(".").every((label) => labelForm.test(label))
+    ) {
       return "The URL's host is not a valid name.";
     }
-    if (/(^|\.)localhost$/.test(name) && !loopbackAddresses.some((one) => this.isAllowed(one, port))) {
+    if (
+      /(^|\.)localhost$/.test(name) &&
+      !loopbackAddresses.some((one) => this.isAllowed(one, port))
+    ) {
       return `The name ${name} may not be called: it resolves to a loopback address. ${allowHint}`;
     }
     if (this.#ownListeners.some((place) => place.host === name && place.port === port)) {
@@ -124,7 +174,9 @@ export class OutwardGuard {
     if (this.#allow.some((range) => isInRange(address, range))) return null;
     const kind = specialKind(address);
     if (kind !== null) return `it is ${kind} address`;
-    return port !== undefined && this.#isOwn(address.toString(), port) ? "the platform itself is there" : null;
+    return port !== undefined && this.#isOwn(address.toString(), port)
+      ? "the platform itself is there"
+      : null;
   }
 
   #isOwn(address: string, port: number): boolean {
@@ -148,17 +200,20 @@ function inOneForm({ host, port }: OwnListener): OwnListener {
 
 /** Read again on each rare call: machines get and lose addresses while the platform runs. */
 function interfaceAddresses(): string[] {
-  return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+  return Object.values(networkInterfaces()).flatMap((list) =>
+    (list ?? []).map(({ address }) => address),
+  );
 }
 
-// file servers). The list is that of the Fetch standard, which browsers also use. A list of a few good ports would be stricter,
-// but receivers legitimately use 3000, 8080 or 8443.
+// file servers). The list is that of the Fetch standard, which browsers also use. A list of a few
+// good ports would be stricter, but receivers legitimately use 3000, 8080 or 8443.
 
 const refusedPorts: ReadonlySet<number> = new Set([
-  0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
-  111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
-  540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061,
-  6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+  0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
+  103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465,
+  512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993,
+  995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668,
+  6669, 6679, 6697, 10080,
 ]);
 
 /** False for ports of other protocols. */

@@ -1,6 +1,7 @@
-// Looks up names for outward calls. It asks DNS directly: the system's resolver blocks one of the four threads of the process
-// for as long as a name server stays silent, and the author of a URL chooses that name server. The system is asked for what DNS
-// does not know: names of /etc/hosts, of containers and of search domains.
+// Looks up names for outward calls. It asks DNS directly: the system's resolver blocks one of the
+// four threads of the process for as long as a name server stays silent, and the author of a URL
+// chooses that name server. The system is asked for what DNS does not know: names of /etc/hosts, of
+// containers and of search domains.
 import { lookup as systemLookup, Resolver } from "node:dns/promises";
 import { Gate } from "./gate.ts";
 import { codeOf, OutwardRefused } from "./outward-reasons.ts";
@@ -17,7 +18,10 @@ const dnsTries = 2;
  */
 const systemLookupsMax = 2;
 const systemWaitingMax = 1_000;
-/** Codes that mean no such name, or no DNS at all. After a DNS timeout the system would wait in vain too. */
+/**
+ * Codes that mean no such name, or no DNS at all. After a DNS timeout the system would wait in vain
+ * too.
+ */
 const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED", "EREFUSED"]);
 
 /** For tests: other name servers (address:port), another timeout, another system resolver. */
@@ -51,7 +55,9 @@ async function askDns(name: string, options: NameLookupOptions): Promise<readonl
   const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
   const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
   if (found.length > 0) return found;
-  const codes = answers.map((answer) => (answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA"));
+  const codes = answers.map((answer) =>
+    answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA",
+  );
   if (codes.every((code) => askSystemAfter.has(code))) return null;
   throw new OutwardRefused("its name could not be looked up");
 }

@@ -1,5 +1,6 @@
-// Decides which addresses may be called from inside the platform's network: only public unicast ones. Pure; the guard for
-// outward calls adds the operator's exceptions and the platform's own listeners.
+// Decides which addresses may be called from inside the platform's network: only public unicast
+// ones. Pure; the guard for outward calls adds the operator's exceptions and the platform's own
+// listeners.
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
@@ -31,16 +32,21 @@ const kindNames: Readonly<Record<string, string>> = {
   benchmarking: "a benchmarking",
 };
 
-/** A public address, but the host of an Azure virtual machine answers on it: metadata, DNS, agent. */
+/**
+ * A public address, but the host of an Azure virtual machine answers on it: metadata, DNS, agent.
+ */
 const azureHost = "168.63.129.16";
 
 /**
- * Parses an address as a socket or a DNS answer gives it; null for anything else, including short, octal and hexadecimal IPv4.
+ * Parses an address as a socket or a DNS answer gives it; null for anything else, including short,
+ * octal and hexadecimal IPv4.
  */
 export function readAddress(text: string): IpAddress | null {
   if (isIP(text) === 0) return null;
   const address = ipaddr.parse(text);
-  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
+  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress()
+    ? address.toIPv4Address()
+    : address;
 }
 
 /** Null for a public unicast address, otherwise its kind, as in "a loopback". */
@@ -55,21 +61,33 @@ export function specialKind(address: IpAddress): string | null {
 function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   const [first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0] = parts;
   if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
-  // Only this eighth of the IPv6 space is assigned as public; new assignments elsewhere need a review first.
+  // Only this eighth of the IPv6 space is assigned as public; new assignments elsewhere need a
+  // review first.
   if (first >> 13 !== 1) return "a reserved";
   // ISATAP: the last 32 bits are an IPv4 address, in any network.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
   return null;
 }
 
-/** Parses `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names the given text and what is allowed. */
+/**
+ * Parses `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names the given text and
+ * what is allowed.
+ */
 export function readRange(text: string): Range {
   const [addressText = "", prefixText, ...more] = text.split("/");
-  const written = isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
+  const written =
+    isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
   const bits = written instanceof ipaddr.IPv4 ? 32 : 128;
   const prefix = prefixText ?? String(bits);
-  if (written === null || more.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(prefix) || Number(prefix) > bits) {
-    throw new Error(`"${text}" is not an address range; write it like 10.0.0.0/8, 192.168.1.20/32 or fd00::/8.`);
+  if (
+    written === null ||
+    more.length > 0 ||
+    !/^(0|[1-9]\d{0,2})$/.test(prefix) ||
+    Number(prefix) > bits
+  ) {
+    throw new Error(
+      `"${text}" is not an address range; write it like 10.0.0.0/8, 192.168.1.20/32 or fd00::/8.`,
+    );
   }
   const range = inOneForm({ base: written, prefixBits: Number(prefix) });
   const network = networkOf(range);
@@ -84,7 +102,8 @@ export function readRange(text: string): Range {
 
 /** Whether the range holds the address. */
 export function isInRange(address: IpAddress, { base, prefixBits }: Range): boolean {
-  if (address instanceof ipaddr.IPv4) return base instanceof ipaddr.IPv4 && address.match(base, prefixBits);
+  if (address instanceof ipaddr.IPv4)
+    return base instanceof ipaddr.IPv4 && address.match(base, prefixBits);
   return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
 }
 

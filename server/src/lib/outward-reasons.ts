@@ -1,5 +1,5 @@
-// Says in a sentence why an outward call failed, from the error's code alone: Node's messages contain addresses, and the user
-// who gave a name must not learn the address behind it.
+// Says in a sentence why an outward call failed, from the error's code alone: Node's messages
+// contain addresses, and the user who gave a name must not learn the address behind it.
 
 /** The call is refused or impossible; the message is a sentence for users. */
 export class OutwardRefused extends Error {
@@ -42,7 +42,10 @@ export function reasonOf(error: unknown): string {
   return code === "" ? "the call broke off" : `the call broke off (${code})`;
 }
 
-/** The code of a Node error, or of the first one when several addresses were tried. Empty: it has none. */
+/**
+ * The code of a Node error, or of the first one when several addresses were tried. Empty: it has
+ * none.
+ */
 export function codeOf(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const code: unknown = first instanceof Error && "code" in first ? first.code : "";

@@ -1,5 +1,6 @@
-// The only way to call out: a POST, or a GET, to a URL from a user, with all bounds and checks. It follows no redirects, reads no more of
-// the answer than it needs, and never rejects: failures are part of the answer.
+// The only way to call out: a POST, or a GET, to a URL from a user, with all bounds and checks. It
+// follows no redirects, reads no more of the answer than it needs, and never rejects: failures are
+// part of the answer.
 import type { Clock } from "./clock.ts";
 import { Gate } from "./gate.ts";
 import { OutwardAgents } from "./outward-agents.ts";
@@ -14,14 +15,18 @@ export type OutwardPost = {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   /**
-   * For the whole call: queue, lookup, connection, TLS, sending, answer. If only the answer's body is late, the answer counts.
+   * For the whole call: queue, lookup, connection, TLS, sending, answer. If only the answer's body
+   * is late, the answer counts.
    */
   readonly timeoutMs: number;
   /** How much of the answer's body to keep. */
   readonly answerBytesMax: number;
 };
 
-/** The outcome of a call. Reasons are for users: without secrets, and without the address behind a name. */
+/**
+ * The outcome of a call. Reasons are for users: without secrets, and without the address behind a
+ * name.
+ */
 export type OutwardAnswer =
   | (Extract<Exchange, { readonly kind: "answered" }> & { readonly durationMs: number })
   | { readonly kind: "failed"; readonly reason: string; readonly durationMs: number };
@@ -39,11 +44,17 @@ export type OutwardClientOptions = {
   readonly perReceiverMax?: number;
 };
 
-/** More than the usual number of concurrent deliveries; each is a connection, and a process has a few thousand. */
+/**
+ * More than the usual number of concurrent deliveries; each is a connection, and a process has a
+ * few thousand.
+ */
 const totalMaxUsual = 1_024;
 /** Enough for a fast receiver, and no flood for a slow one. */
 const perReceiverMaxUsual = 64;
-/** Further calls are refused at once. Per receiver: more than a slow one handles within the timeout of a call. */
+/**
+ * Further calls are refused at once. Per receiver: more than a slow one handles within the timeout
+ * of a call.
+ */
 const waitingMax = 10_000;
 const keyWaitingMax = 2_000;
 
@@ -56,11 +67,21 @@ export class OutwardClient {
   #isClosed = false;
 
   constructor(options: OutwardClientOptions) {
-    const { guard, authorities, totalMax = totalMaxUsual, perReceiverMax = perReceiverMaxUsual } = options;
+    const {
+      guard,
+      authorities,
+      totalMax = totalMaxUsual,
+      perReceiverMax = perReceiverMaxUsual,
+    } = options;
     this.#options = options;
     this.#gate = new Gate({ max: totalMax, keyMax: perReceiverMax, waitingMax, keyWaitingMax });
     const trust = authorities === undefined ? {} : { authorities };
-    this.#agents = new OutwardAgents({ guard, lookup: options.lookup ?? makeNameLookup(), perReceiverMax, ...trust });
+    this.#agents = new OutwardAgents({
+      guard,
+      lookup: options.lookup ?? makeNameLookup(),
+      perReceiverMax,
+      ...trust,
+    });
   }
 
   /** Sends once (again only if a kept connection turned out to be closed). Never rejects. */
@@ -70,7 +91,11 @@ export class OutwardClient {
     const ended = await this.#attempt(url, post, startedMs + post.timeoutMs);
     const durationMs = Math.round(clock.monotonicMs() - startedMs);
     if (ended.kind === "failed") {
-      return { kind: "failed", reason: this.#isClosed ? "the platform is stopping" : ended.reason, durationMs };
+      return {
+        kind: "failed",
+        reason: this.#isClosed ? "the platform is stopping" : ended.reason,
+        durationMs,
+      };
     }
     return { ...ended, durationMs };
   }

@@ -1,4 +1,5 @@
-// Tokens of pages: read as they were made, also by earlier versions, and refused when altered or made by somebody else.
+// Tokens of pages: read as they were made, also by earlier versions, and refused when altered or
+// made by somebody else.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault } from "./fault.ts";
@@ -6,17 +7,35 @@ import { PageTokens } from "./page-token.ts";
 
 type Run = { readonly atMicros: number; readonly id: string };
 type Line = { readonly at: number; readonly id: number };
-const runs = new PageTokens<Run>({ list: "runs", cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" });
-const dead = new PageTokens<Run>({ list: "dead", cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" });
-const lines = new PageTokens<Line>({ list: null, cursor: { at: "number", id: "number" }, next: "nextPageToken" });
-const audit = new PageTokens<Line>({ list: "audit", cursor: { at: "number", id: "number" }, next: "nextPageToken" });
+const runs = new PageTokens<Run>({
+  list: "runs",
+  cursor: { atMicros: "number", id: "uuid" },
+  next: "nextToken",
+});
+const dead = new PageTokens<Run>({
+  list: "dead",
+  cursor: { atMicros: "number", id: "uuid" },
+  next: "nextToken",
+});
+const lines = new PageTokens<Line>({
+  list: null,
+  cursor: { at: "number", id: "number" },
+  next: "nextPageToken",
+});
+const audit = new PageTokens<Line>({
+  list: "audit",
+  cursor: { at: "number", id: "number" },
+  next: "nextPageToken",
+});
 
 const app = "p-00000001-hello";
 const run = { atMicros: 1_795_270_291_000_123, id: "ef812a41-8140-8978-8001-9cab8c0f5c85" };
 const refused = (next: string) => (error: unknown) =>
   error instanceof Fault &&
   error.code === "invalid" &&
-  error.message.startsWith(`nextToken does not belong to this query: use ${next} from its last answer`);
+  error.message.startsWith(
+    `nextToken does not belong to this query: use ${next} from its last answer`,
+  );
 
 test("a token names its cursor, and is of no other list or query", () => {
   const query = [app, false, undefined];
@@ -41,7 +60,10 @@ test("a token that was altered anywhere, or spelled in another way, is refused",
   const token = lines.make([app], cursor);
   for (let index = 0; index < token.length; index++) {
     const other = token[index] === "7" ? "8" : "7";
-    assert.throws(() => lines.read([app], token.slice(0, index) + other + token.slice(index + 1)), Fault);
+    assert.throws(
+      () => lines.read([app], token.slice(0, index) + other + token.slice(index + 1)),
+      Fault,
+    );
   }
   for (const one of [
     "",
@@ -69,7 +91,10 @@ test("a token with a right check and a cursor that there cannot be is refused", 
 
 test("tokens that earlier versions gave out go on", () => {
   const filter = [app, "forward", null, null, null, "a b", "stdout", null];
-  assert.deepEqual(lines.read(filter, "mwqhku2g-h-v5iAqRKNcsmd"), { at: 1_795_270_291_000, id: 17 });
+  assert.deepEqual(lines.read(filter, "mwqhku2g-h-v5iAqRKNcsmd"), {
+    at: 1_795_270_291_000,
+    id: 17,
+  });
   const token = "hodbsar7zv-ef812a418140897880019cab8c0f5c85-b_jJbe5UPGL5";
   assert.deepEqual(runs.read([app, false, "success"], token), run);
   const query = ["p-00000001", "5.7", null, "app.create", null, null];

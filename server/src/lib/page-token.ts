@@ -1,6 +1,6 @@
-// Tokens that continue a list after the end of a page. A token is bound to its list and query, and is refused elsewhere or when
-// altered, so that nobody gets a page with gaps unnoticed. It grants no rights and holds no secret: a forged one can only name
-// a valid cursor.
+// Tokens that continue a list after the end of a page. A token is bound to its list and query, and
+// is refused elsewhere or when altered, so that nobody gets a page with gaps unnoticed. It grants
+// no rights and holds no secret: a forged one can only name a valid cursor.
 import { createHash } from "node:crypto";
 import { Fault } from "./fault.ts";
 
@@ -20,7 +20,11 @@ export type PageTokensOptions<Cursor> = {
 export type Page<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
 
 /** The page of the first `size` of these rows, which were read with one more as the limit. */
-export function pageOf<Row>(rows: readonly Row[], size: number, tokenAfter: (last: Row) => string): Page<Row> {
+export function pageOf<Row>(
+  rows: readonly Row[],
+  size: number,
+  tokenAfter: (last: Row) => string,
+): Page<Row> {
   const items = rows.slice(0, size);
   const last = rows.length > size ? items.at(-1) : undefined;
   return { items, nextToken: last === undefined ? null : tokenAfter(last) };
@@ -31,7 +35,10 @@ const numberMax = 8_640_000_000_000_000;
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const checkLength = 12;
 
-/** The tokens of one list: letters, digits, `-` and `_`, at most 60 characters for a time and a UUID. */
+/**
+ * The tokens of one list: letters, digits, `-` and `_`, at most 60 characters for a time and a
+ * UUID.
+ */
 export class PageTokens<Cursor extends object> {
   readonly #options: PageTokensOptions<Cursor>;
 
@@ -45,12 +52,17 @@ export class PageTokens<Cursor extends object> {
     return this.#write(query, parts);
   }
 
-  /** The cursor in a token; null without one. Throws `Fault("invalid")` for a foreign token or one of another query. */
+  /**
+   * The cursor in a token; null without one. Throws `Fault("invalid")` for a foreign token or one
+   * of another query.
+   */
   read(query: Query, token: string | null): Cursor | null {
     if (token === null) return null;
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
-    const isCursor = parts.every((part) => (typeof part === "string" ? uuidForm.test(part) : part <= numberMax));
+    const isCursor = parts.every((part) =>
+      typeof part === "string" ? uuidForm.test(part) : part <= numberMax,
+    );
     // It must match when written again: each cursor has exactly one token.
     if (isCursor && token === this.#write(query, parts)) {
       return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Cursor;
@@ -71,13 +83,22 @@ export class PageTokens<Cursor extends object> {
   #write(query: Query, parts: readonly (string | number)[]): string {
     const { list } = this.#options;
     const bound = [...(list === null ? [] : [list]), ...parts, ...query.map((one) => one ?? null)];
-    const check = createHash("sha256").update(JSON.stringify(bound)).digest("base64url").slice(0, checkLength);
-    const texts = parts.map((part) => (typeof part === "number" ? part.toString(36) : part.replaceAll("-", "")));
+    const check = createHash("sha256")
+      .update(JSON.stringify(bound))
+      .digest("base64url")
+      .slice(0, checkLength);
+    const texts = parts.map((part) =>
+      typeof part === "number" ? part.toString(36) : part.replaceAll("-", ""),
+    );
     return [...texts, check].join("-");
   }
 }
 
 /** The tokens of a list of ours that is sorted by number alone. */
 export function numberTokens(list: string): PageTokens<{ readonly number: number }> {
-  return new PageTokens<{ readonly number: number }>({ list, cursor: { number: "number" }, next: "nextToken" });
+  return new PageTokens<{ readonly number: number }>({
+    list,
+    cursor: { number: "number" },
+    next: "nextToken",
+  });
 }

@@ -7,13 +7,22 @@ import { RateLimit } from "./rate-limit.ts";
 
 test("within a minute from the first use no more than the limit pass, by key, and the refusal says how long to wait", async () => {
   const clock = new VirtualClock();
-  const limit = new RateLimit({ max: 3, clock, text: (used, seconds) => `${used} uses, ${seconds} s` });
+  const limit = new RateLimit({
+    max: 3,
+    clock,
+    text: (used, seconds) => `${used} uses, ${seconds} s`,
+  });
   for (let use = 0; use < 3; use++) {
     assert.equal(limit.refusal("p"), null);
     limit.take("p");
     await clock.advance(10_000);
   }
-  const refused = { name: "Fault", code: "rate_limited", retryAfterSeconds: 30, message: "3 uses, 30 s" };
+  const refused = {
+    name: "Fault",
+    code: "rate_limited",
+    retryAfterSeconds: 30,
+    message: "3 uses, 30 s",
+  };
   assert.throws(() => limit.take("p"), refused);
   limit.take("another");
   await clock.advance(29_999);

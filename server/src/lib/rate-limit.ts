@@ -1,5 +1,6 @@
-// Limits how often something may happen per window and key (a project, an address), in the memory of this platform and within a
-// bound. `AttemptLimits` of people counts in the database, for counts that must survive a restart.
+// Limits how often something may happen per window and key (a project, an address), in the memory
+// of this platform and within a bound. `AttemptLimits` of people counts in the database, for counts
+// that must survive a restart.
 import type { Clock } from "./clock.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru-map.ts";
@@ -15,8 +16,11 @@ export type RateLimitOptions = {
 };
 
 /** The message of a limit per minute; `done` says what was done so often. */
-export function perMinute(done: (used: number) => string): (used: number, retryAfterSeconds: number) => string {
-  return (used, seconds) => `${done(used)} within a minute, which is the limit; try again in ${seconds} s.`;
+export function perMinute(
+  done: (used: number) => string,
+): (used: number, retryAfterSeconds: number) => string {
+  return (used, seconds) =>
+    `${done(used)} within a minute, which is the limit; try again in ${seconds} s.`;
 }
 
 type Window = { readonly endsAtMs: number; count: number };
@@ -34,7 +38,9 @@ export class RateLimit {
     this.#options = options;
   }
 
-  /** Counts one use. Throws `Fault("rate_limited")` with the seconds until the next use is allowed. */
+  /**
+   * Counts one use. Throws `Fault("rate_limited")` with the seconds until the next use is allowed.
+   */
   take(key: string): void {
     const refusal = this.refusal(key);
     if (refusal !== null) throw refusal;
@@ -42,19 +48,25 @@ export class RateLimit {
   }
 
   /**
-   * Like `take`, for work that is simply skipped: returns false when the limit is reached. `max`: of this key.
+   * Like `take`, for work that is simply skipped: returns false when the limit is reached. `max`:
+   * of this key.
    */
   tryTake(key: string, max = this.#options.max): boolean {
     if (max === 0 || this.#waitMs(key, max) > 0) return false;
     const nowMs = this.#options.clock.monotonicMs();
     const window = this.#windows.get(key);
     if (window !== undefined && nowMs < window.endsAtMs) window.count += 1;
-    else this.#windows.set(key, { endsAtMs: nowMs + (this.#options.windowMs ?? minuteMs), count: 1 });
+    else
+      this.#windows.set(key, { endsAtMs: nowMs + (this.#options.windowMs ?? minuteMs), count: 1 });
     return true;
   }
 
   /** What is left of the window of the key, which ends in so many seconds. Counts nothing. */
-  left(key: string): { readonly max: number; readonly remaining: number; readonly resetSeconds: number } {
+  left(key: string): {
+    readonly max: number;
+    readonly remaining: number;
+    readonly resetSeconds: number;
+  } {
     const { max, windowMs = minuteMs, clock } = this.#options;
     const window = this.#windows.get(key);
     const leftMs = window === undefined ? 0 : window.endsAtMs - clock.monotonicMs();

@@ -1,4 +1,5 @@
-// What removes old rows: in full batches as long as there are some, never without end, and not once it is to stop.
+// What removes old rows: in full batches as long as there are some, never without end, and not once
+// it is to stop.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { removeOld, type RemovalStep } from "./retention.ts";
@@ -6,7 +7,11 @@ import { removeOld, type RemovalStep } from "./retention.ts";
 const endless = new AbortController().signal;
 
 /** So many rows, of which each batch takes what it may. */
-function rows(name: string, count: number, limits: number[] = []): RemovalStep & { readonly limits: number[] } {
+function rows(
+  name: string,
+  count: number,
+  limits: number[] = [],
+): RemovalStep & { readonly limits: number[] } {
   let left = count;
   const remove = async (limit: number): Promise<number> => {
     limits.push(limit);

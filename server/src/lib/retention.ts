@@ -1,5 +1,5 @@
-// Removes old data in bounded steps, so that no step holds locks or fills the write-ahead log for long. Each area has its own
-// loop and steps; the next turn removes what one turn leaves.
+// Removes old data in bounded steps, so that no step holds locks or fills the write-ahead log for
+// long. Each area has its own loop and steps; the next turn removes what one turn leaves.
 import type { Clock } from "./clock.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
@@ -20,7 +20,10 @@ type RemovalSteps = Iterable<RemovalStep> | AsyncIterable<RemovalStep>;
 /** Old rows may stay an hour longer. */
 const intervalMsDefault = 3_600_000;
 const batchMaxDefault = 5_000;
-/** Per step and turn: more than a busy platform produces in an interval. After that the next step runs. */
+/**
+ * Per step and turn: more than a busy platform produces in an interval. After that the next step
+ * runs.
+ */
 const batchesMax = 4_000;
 
 /** Starts the loop, which ends with the platform. `steps` is called again in each turn. */
@@ -35,16 +38,20 @@ export function startRetention(options: {
   const { name, steps, intervalMs = intervalMsDefault, clock, log, lifecycle } = options;
   const turn = async (signal: AbortSignal): Promise<void> => {
     const removed = await removeOld(steps(), signal);
-    if (Object.keys(removed).length > 0) log.info({ loop: name, removed }, "removed what was too old");
+    if (Object.keys(removed).length > 0)
+      log.info({ loop: name, removed }, "removed what was too old");
   };
   new Loop({ name, turn, intervalMs, waitsForClock: true, clock, log }).startWithin(lifecycle);
 }
 
 /**
- * One turn: runs each step in batches until a batch is not full, the bound is reached or `signal` is aborted. Returns row
- * counts by name.
+ * One turn: runs each step in batches until a batch is not full, the bound is reached or `signal`
+ * is aborted. Returns row counts by name.
  */
-export async function removeOld(steps: RemovalSteps, signal: AbortSignal): Promise<Readonly<Record<string, number>>> {
+export async function removeOld(
+  steps: RemovalSteps,
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, number>>> {
   const removed: Record<string, number> = {};
   for await (const { name, remove, batchMax = batchMaxDefault } of steps) {
     for (let batches = 0, isMore = true; isMore && batches < batchesMax; batches++) {

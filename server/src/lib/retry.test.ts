@@ -1,4 +1,5 @@
-// What is tried again: with pauses that grow, until it works, its tries are spent or the platform stops.
+// What is tried again: with pauses that grow, until it works, its tries are spent or the platform
+// stops.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -7,7 +8,9 @@ import { retry, untilStop, type RetryOptions } from "./retry.ts";
 const policy = { firstMs: 100, factor: 2, msMax: 1_000, jitter: 0.2, triesMax: untilStop };
 const stopped = new Error("the platform stops");
 
-/** Something that fails `times` times and then gives "done"; its failures, and when it was tried. */
+/**
+ * Something that fails `times` times and then gives "done"; its failures, and when it was tried.
+ */
 function failing(times: number, options: Partial<RetryOptions> = {}, clock = new VirtualClock()) {
   const stop = new AbortController();
   const triedMs: number[] = [];
@@ -88,8 +91,15 @@ test("a failure of a try that the stop finds under way is the last, and no news 
   for (const hasTryAtStop of [false, true]) {
     const stop = new AbortController();
     const failures: boolean[] = [];
-    const onFailure = (_error: unknown, _tries: number, isLast: boolean): void => void failures.push(isLast);
-    const options = { ...policy, hasTryAtStop, clock: new VirtualClock(), signal: stop.signal, onFailure };
+    const onFailure = (_error: unknown, _tries: number, isLast: boolean): void =>
+      void failures.push(isLast);
+    const options = {
+      ...policy,
+      hasTryAtStop,
+      clock: new VirtualClock(),
+      signal: stop.signal,
+      onFailure,
+    };
     const result = await retry(options, () => {
       stop.abort(stopped);
       return Promise.reject(new Error("no connection"));

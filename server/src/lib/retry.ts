@@ -1,12 +1,15 @@
-// Retries what fails for a while, such as a write while the database restarts. Each use has a bound, or says that it retries
-// until the platform stops. A retry whose time is stored in a row only needs `backoffMs`.
+// Retries what fails for a while, such as a write while the database restarts. Each use has a
+// bound, or says that it retries until the platform stops. A retry whose time is stored in a row
+// only needs `backoffMs`.
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
 
 /** A `triesMax` without a bound: retries until the signal is aborted. */
 export const untilStop = Number.POSITIVE_INFINITY;
 
-/** `hasTryAtStop`: one more try after the signal is aborted, for data that would otherwise be lost. */
+/**
+ * `hasTryAtStop`: one more try after the signal is aborted, for data that would otherwise be lost.
+ */
 export type RetryPolicy = Backoff & { readonly triesMax: number; readonly hasTryAtStop?: boolean };
 
 export type RetryOptions = RetryPolicy & {
@@ -17,8 +20,14 @@ export type RetryOptions = RetryPolicy & {
   readonly onFailure: (error: unknown, tries: number, isLast: boolean) => void;
 };
 
-/** Resolves with the first result of `act`, or with undefined after the last failed try. Never rejects. */
-export async function retry<Answer>(options: RetryOptions, act: () => Promise<Answer>): Promise<Answer | undefined> {
+/**
+ * Resolves with the first result of `act`, or with undefined after the last failed try. Never
+ * rejects.
+ */
+export async function retry<Answer>(
+  options: RetryOptions,
+  act: () => Promise<Answer>,
+): Promise<Answer | undefined> {
   const { triesMax, hasTryAtStop = false, clock, signal, onFailure } = options;
   const mayTry = (): boolean => hasTryAtStop || !signal.aborted;
   for (let tries = 1; mayTry(); tries++) {

@@ -18,7 +18,9 @@ describe("the clock", () => {
     const sleeping = systemClock.sleep(60_000, stop.signal);
     stop.abort(new Error("enough"));
     await assert.rejects(sleeping, { message: "enough" });
-    await assert.rejects(systemClock.sleep(60_000, AbortSignal.abort(new Error("before"))), { message: "before" });
+    await assert.rejects(systemClock.sleep(60_000, AbortSignal.abort(new Error("before"))), {
+      message: "before",
+    });
   });
   test("however many sleep until one signal, it has one listener, and none when they are awake", async () => {
     const stop = new AbortController();
@@ -54,7 +56,9 @@ describe("a loop", () => {
   /** A loop that looks again only when nudged, whose turns end when told. */
   function controlled(fail: (turn: number) => boolean = () => false) {
     const turns: PromiseWithResolvers<void>[] = [];
-    const began: PromiseWithResolvers<void>[] = Array.from({ length: 10 }, () => Promise.withResolvers<void>());
+    const began: PromiseWithResolvers<void>[] = Array.from({ length: 10 }, () =>
+      Promise.withResolvers<void>(),
+    );
     const loop = new Loop({
       name: "test",
       intervalMs: 60_000,
@@ -165,7 +169,10 @@ describe("a lifecycle", () => {
     assert.deepEqual(closed, ["database"]);
   });
   test("a part that hangs is given up on after its deadline", async () => {
-    const lifecycle = new Lifecycle({ log: silentLog, clock: { ...systemClock, sleep: () => Promise.resolve() } });
+    const lifecycle = new Lifecycle({
+      log: silentLog,
+      clock: { ...systemClock, sleep: () => Promise.resolve() },
+    });
     lifecycle.onClose("server", () => new Promise<void>(() => undefined));
     await assert.rejects(lifecycle.close(), (error: AggregateError) =>
       /did not close within/.test(String((error.errors[0] as Error).cause)),

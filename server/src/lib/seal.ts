@@ -1,5 +1,5 @@
-// Encryption at rest for tokens, credentials and app secrets: AES-256-GCM with a key id. Keys can be rotated: the first key
-// seals, every listed key opens.
+// Encryption at rest for tokens, credentials and app secrets: AES-256-GCM with a key id. Keys can
+// be rotated: the first key seals, every listed key opens.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { assert } from "./assert.ts";
 import { Secret } from "./secret.ts";
@@ -10,8 +10,8 @@ type Key = { readonly id: string; readonly bytes: Buffer };
 const keyForm = /^[0-9a-f]{64}$/i;
 
 /**
- * Seals and opens short strings. `context` names the sealed value (for example `secret:p-1:app:NAME`); a text moved to another
- * context does not open.
+ * Seals and opens short strings. `context` names the sealed value (for example
+ * `secret:p-1:app:NAME`); a text moved to another context does not open.
  */
 export class Sealer {
   readonly #keys: readonly Key[];
@@ -37,7 +37,11 @@ export class Sealer {
     assert(key, "a sealer needs at least one key");
     const nonce = randomBytes(12);
     const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
-    const sealed = Buffer.concat([cipher.update(plain, "utf8"), cipher.final(), cipher.getAuthTag()]);
+    const sealed = Buffer.concat([
+      cipher.update(plain, "utf8"),
+      cipher.final(),
+      cipher.getAuthTag(),
+    ]);
     return `v1.${key.id}.${nonce.toString("base64url")}.${sealed.toString("base64url")}`;
   }
 
@@ -50,6 +54,8 @@ export class Sealer {
     const bytes = Buffer.from(body, "base64url");
     const decipher = createDecipheriv("aes-256-gcm", key.bytes, Buffer.from(nonce, "base64url"));
     decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-16));
-    return new Secret(Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString("utf8"));
+    return new Secret(
+      Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString("utf8"),
+    );
   }
 }

@@ -1,4 +1,5 @@
-// Secrets: what shows one and what does not, sealing at rest, rotation of keys, redaction in the log.
+// Secrets: what shows one and what does not, sealing at rest, rotation of keys, redaction in the
+// log.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { inspect } from "node:util";
@@ -69,19 +70,30 @@ describe("sealing", () => {
     const sealed = new Sealer([first]).seal("a", "x");
     assert.throws(
       () => new Sealer([second]).open(sealed, "x"),
-      (error: Error) => /^secret key [0-9a-f]{8} is not among/.test(error.message) && !error.message.includes(first),
+      (error: Error) =>
+        /^secret key [0-9a-f]{8} is not among/.test(error.message) &&
+        !error.message.includes(first),
     );
   });
   test("a key of another form is refused", () => {
-    for (const keys of [[], ["abc"], [first.slice(1)], [first, "zz".repeat(32)]]) assert.throws(() => new Sealer(keys));
+    for (const keys of [[], ["abc"], [first.slice(1)], [first, "zz".repeat(32)]])
+      assert.throws(() => new Sealer(keys));
   });
 });
 
 describe("the platform's log", () => {
   test("shows of an error what it says and where, with its causes, and nothing that a library hangs on it", () => {
     const lines: string[] = [];
-    const log = createLog({ level: "info", pretty: false, to: { write: (line: string) => void lines.push(line) } });
-    const hung = { code: "23505", detail: "Key (value)=(hidden1)", client: { connection: { password: "hidden2" } } };
+    const log = createLog({
+      level: "info",
+      pretty: false,
+      to: { write: (line: string) => void lines.push(line) },
+    });
+    const hung = {
+      code: "23505",
+      detail: "Key (value)=(hidden1)",
+      client: { connection: { password: "hidden2" } },
+    };
     const cause = new AggregateError([new Error("refused")], "nobody answers");
     log.error({ err: Object.assign(new Error("it is there already", { cause }), hung) }, "no");
     log.error({ err: { reason: "hidden3" } }, "no error at all");
@@ -89,12 +101,19 @@ describe("the platform's log", () => {
     const { err } = JSON.parse(lines[0] ?? "");
     assert.deepEqual([err.type, err.message, err.code], ["Error", "it is there already", "23505"]);
     assert.match(err.stack, /secrets\.test\.ts/);
-    assert.deepEqual([err.cause.message, err.cause.errors[0].message], ["nobody answers", "refused"]);
+    assert.deepEqual(
+      [err.cause.message, err.cause.errors[0].message],
+      ["nobody answers", "refused"],
+    );
   });
 
   test("does not hold tokens, passwords and authorization headers, wherever they turn up", () => {
     const lines: string[] = [];
-    const log = createLog({ level: "info", pretty: false, to: { write: (line: string) => void lines.push(line) } });
+    const log = createLog({
+      level: "info",
+      pretty: false,
+      to: { write: (line: string) => void lines.push(line) },
+    });
     log.info(
       {
         token: "hidden1",

@@ -19,7 +19,10 @@ function machine() {
     monotonicMs: () => state.monotonicMs,
   };
   const told: string[] = [];
-  const log = { ...silentLog, warn: ({ kind }: { kind: string }) => told.push(kind) } as unknown as Log;
+  const log = {
+    ...silentLog,
+    warn: ({ kind }: { kind: string }) => told.push(kind),
+  } as unknown as Log;
   const clock = new SteadyClock(base, () => state.monotonicMs + state.sleptMs);
   clock.watch(log);
   /** What the clock should say by the time that passed. */

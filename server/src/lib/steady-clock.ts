@@ -1,11 +1,18 @@
-// The clock of the platform: the machine's clock without its steps. See docs/decisions/0027-clock-steps.md.
+// The clock of the platform: the machine's clock without its steps. See
+// docs/decisions/0027-clock-steps.md.
 import { sinceBootMs, systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { SteadyTime, type StepReport } from "./steady-time.ts";
 
-/** How long removals for good pause after the platform's time was changed: time to see the report and correct the clock. */
+/**
+ * How long removals for good pause after the platform's time was changed: time to see the report
+ * and correct the clock.
+ */
 const settleMs = 86_400_000;
-/** Reads the clock again when it seems to have stepped: the process may have paused between two readings. */
+/**
+ * Reads the clock again when it seems to have stepped: the process may have paused between two
+ * readings.
+ */
 const readingsMax = 3;
 
 /** Time since boot, including sleep, which `monotonicMs` leaves out. */
@@ -65,7 +72,8 @@ export class SteadyClock implements Clock {
 
   /** Logs each step from now on. */
   watch(log: Log): void {
-    this.#report = ({ kind, aheadMs }) => log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, textOf[kind]);
+    this.#report = ({ kind, aheadMs }) =>
+      log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, textOf[kind]);
   }
 
   #look(): number {
@@ -107,7 +115,8 @@ const textOf: Readonly<Record<StepReport["kind"], string>> = {
   stepped:
     "the machine's clock has jumped; the platform keeps its own time, and follows once the clock has been stable for ten minutes",
   "went back": "the machine's clock agrees with the platform's time again",
-  adopted: "the platform's time follows the machine's clock; nothing is removed for its age for a day",
+  adopted:
+    "the platform's time follows the machine's clock; nothing is removed for its age for a day",
 };
 
 /** The clock of the platform. */

@@ -1,12 +1,24 @@
-// Turns readings of a clock that may step into time that does not step: pure. Follows small corrections at once. Adopts a step
-// only after it has lasted for `adoptAfterMs`: a clock that is briefly wrong changes nothing, a corrected one is believed.
+// Turns readings of a clock that may step into time that does not step: pure. Follows small
+// corrections at once. Adopts a step only after it has lasted for `adoptAfterMs`: a clock that is
+// briefly wrong changes nothing, a corrected one is believed.
 
-/** The result of a reading; `aheadMs` is how far the source is, or was, ahead of the time in force. */
-export type StepReport = { readonly kind: "stepped" | "went back" | "adopted"; readonly aheadMs: number };
+/**
+ * The result of a reading; `aheadMs` is how far the source is, or was, ahead of the time in force.
+ */
+export type StepReport = {
+  readonly kind: "stepped" | "went back" | "adopted";
+  readonly aheadMs: number;
+};
 
-/** More than time servers correct at once on a machine that keeps time, less than a quarter of any lease. */
+/**
+ * More than time servers correct at once on a machine that keeps time, less than a quarter of any
+ * lease.
+ */
 export const followMs = 1_000;
-/** Longer than a wrong time server or a clock test lasts, shorter than receivers and second factors tolerate. */
+/**
+ * Longer than a wrong time server or a clock test lasts, shorter than receivers and second factors
+ * tolerate.
+ */
 export const adoptAfterMs = 600_000;
 
 /** The time in force, as an offset to monotonic time. */
@@ -27,7 +39,10 @@ export class SteadyTime {
     return this.#step !== null;
   }
 
-  /** The source showed `sourceMs`, or up to `precisionMs` more, at `monotonicMs`. Null: nothing to report. */
+  /**
+   * The source showed `sourceMs`, or up to `precisionMs` more, at `monotonicMs`. Null: nothing to
+   * report.
+   */
   look(sourceMs: number, monotonicMs: number, precisionMs: number): StepReport | null {
     const found = sourceMs - monotonicMs;
     const followed = Math.min(Math.max(this.#offsetMs, found), found + precisionMs);

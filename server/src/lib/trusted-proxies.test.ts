@@ -5,7 +5,12 @@ import { believed, TrustedProxies } from "./trusted-proxies.ts";
 
 const trusted = new TrustedProxies(["10.0.0.0/8", "192.0.2.7", "fd00::/8", "::1"]);
 
-type Row = readonly [peer: string | undefined, forwardedFor: string | undefined, client: string, proxies: number];
+type Row = readonly [
+  peer: string | undefined,
+  forwardedFor: string | undefined,
+  client: string,
+  proxies: number,
+];
 const rows: readonly Row[] = [
   ["10.1.2.3", undefined, "10.1.2.3", 1],
   ["10.1.2.3", "198.51.100.1", "198.51.100.1", 1],
@@ -50,7 +55,11 @@ test("a connection's other end is judged once", () => {
   Reflect.deleteProperty(connection, "remoteAddress");
   assert.equal(trusted.peerOf(connection), peer);
   const stranger = trusted.peerOf({ remoteAddress: "192.0.2.8" });
-  assert.equal(stranger.originOf("198.51.100.1"), stranger.originOf(undefined), "nothing is read of what it says");
+  assert.equal(
+    stranger.originOf("198.51.100.1"),
+    stranger.originOf(undefined),
+    "nothing is read of what it says",
+  );
 });
 
 test("of a field that proxies add to, what the client wrote is not taken", () => {
@@ -59,8 +68,17 @@ test("of a field that proxies add to, what the client wrote is not taken", () =>
   assert.equal(believed(origin(0), "https", form), undefined);
   assert.equal(believed(origin(1), undefined, form), undefined);
   assert.equal(believed(origin(1), "https", form), "https");
-  assert.equal(believed(origin(1), "https, http", form), "http", "the client's own, and the proxy's");
-  assert.equal(believed(origin(2), "http, https, http", form), "https", "that of the first proxy, which is trusted");
+  assert.equal(
+    believed(origin(1), "https, http", form),
+    "http",
+    "the client's own, and the proxy's",
+  );
+  assert.equal(
+    believed(origin(2), "http, https, http", form),
+    "https",
+    "that of the first proxy, which is trusted",
+  );
   assert.equal(believed(origin(3), "https", form), "https", "one proxy sets it for all");
-  for (const value of ["", "gopher", "https;", "http https"]) assert.equal(believed(origin(1), value, form), undefined);
+  for (const value of ["", "gopher", "https;", "http https"])
+    assert.equal(believed(origin(1), value, form), undefined);
 });

@@ -1,6 +1,7 @@
-// Finds the origin of requests that come through proxies which the operator trusts. Each proxy appends to X-Forwarded-For the
-// address that connected to it, so the last address that is not a trusted proxy's is the client's. Nobody else is believed. The
-// management API, calls of apps and the records of both all use this.
+// Finds the origin of requests that come through proxies which the operator trusts. Each proxy
+// appends to X-Forwarded-For the address that connected to it, so the last address that is not a
+// trusted proxy's is the client's. Nobody else is believed. The management API, calls of apps and
+// the records of both all use this.
 import { BlockList, isIP } from "node:net";
 import { plainAddress } from "./client-address.ts";
 
@@ -10,13 +11,19 @@ export type Origin = {
   readonly address: string;
   /** The other end of the connection: the client itself, or the proxy nearest to the platform. */
   readonly peer: string;
-  /** How many trusted proxies the request came through. 0: its headers about its origin are not believed. */
+  /**
+   * How many trusted proxies the request came through. 0: its headers about its origin are not
+   * believed.
+   */
   readonly proxies: number;
 };
 
 /** The other end of a connection; whether it is a trusted proxy is looked up once. */
 export type Peer = {
-  /** The origin that a request claims. `forwardedFor`: the values of its X-Forwarded-For, joined by commas. */
+  /**
+   * The origin that a request claims. `forwardedFor`: the values of its X-Forwarded-For, joined by
+   * commas.
+   */
   readonly originOf: (forwardedFor: string | undefined) => Origin;
 };
 
@@ -41,7 +48,11 @@ export class TrustedProxies {
     return this.#peers.getOrInsertComputed(connection, () => {
       const address = connection.remoteAddress ?? "unknown";
       const direct: Origin = { address, peer: address, proxies: 0 };
-      return { originOf: this.#has(address) ? (forwardedFor) => this.#walk(address, forwardedFor) : () => direct };
+      return {
+        originOf: this.#has(address)
+          ? (forwardedFor) => this.#walk(address, forwardedFor)
+          : () => direct,
+      };
     });
   }
 
@@ -64,11 +75,15 @@ export class TrustedProxies {
 }
 
 /**
- * The trustworthy value of a header that says how a client reached the first proxy, such as X-Forwarded-Proto. It never returns
- * what the client itself wrote, whether each proxy appends a value or one of them sets it. Undefined: there is no trusted value
- * of that form.
+ * The trustworthy value of a header that says how a client reached the first proxy, such as
+ * X-Forwarded-Proto. It never returns what the client itself wrote, whether each proxy appends a
+ * value or one of them sets it. Undefined: there is no trusted value of that form.
  */
-export function believed({ proxies }: Origin, said: string | undefined, form: RegExp): string | undefined {
+export function believed(
+  { proxies }: Origin,
+  said: string | undefined,
+  form: RegExp,
+): string | undefined {
   if (proxies === 0 || said === undefined) return undefined;
   const values = said.split(",");
   const value = values[Math.max(0, values.length - proxies)]?.trim() ?? "";

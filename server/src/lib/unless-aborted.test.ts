@@ -10,7 +10,10 @@ test("an answer, or the error in its place, comes as it is, and nothing listens 
   const { signal } = new AbortController();
   assert.equal(await unlessAborted(signal, Promise.resolve("done")), "done");
   const failure = new Error("it failed");
-  await assert.rejects(unlessAborted(signal, Promise.reject(failure)), (error) => error === failure);
+  await assert.rejects(
+    unlessAborted(signal, Promise.reject(failure)),
+    (error) => error === failure,
+  );
   assert.equal(getEventListeners(signal, "abort").length, 0);
 });
 
@@ -26,5 +29,8 @@ test("work that goes on after its signal is not waited for, and its late failure
 
 test("a signal that is aborted already ends the wait", async () => {
   const never = Promise.withResolvers<string>().promise;
-  await assert.rejects(unlessAborted(AbortSignal.abort(reason), never), (error) => error === reason);
+  await assert.rejects(
+    unlessAborted(AbortSignal.abort(reason), never),
+    (error) => error === reason,
+  );
 });

@@ -1,8 +1,15 @@
-// Waits for an answer unless a signal is aborted first. The work itself continues, but nobody waits for it.
+// Waits for an answer unless a signal is aborted first. The work itself continues, but nobody waits
+// for it.
 import { addAbortListener } from "node:events";
 
-/** Like `answer`, but rejects with the reason of `signal` as soon as that is aborted, or when it already is. */
-export async function unlessAborted<Answer>(signal: AbortSignal, answer: Promise<Answer>): Promise<Answer> {
+/**
+ * Like `answer`, but rejects with the reason of `signal` as soon as that is aborted, or when it
+ * already is.
+ */
+export async function unlessAborted<Answer>(
+  signal: AbortSignal,
+  answer: Promise<Answer>,
+): Promise<Answer> {
   const aborted = Promise.withResolvers<never>();
   using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
   return await Promise.race([answer, aborted.promise]);

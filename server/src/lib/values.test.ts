@@ -20,12 +20,16 @@ import { closestName } from "./closest-name.ts";
 
 describe("assertions", () => {
   test("a broken one throws what was meant to hold", () => {
-    assert.throws(() => hold(0, "there is one"), { name: "AssertionFailed", message: "there is one" });
+    assert.throws(() => hold(0, "there is one"), {
+      name: "AssertionFailed",
+      message: "there is one",
+    });
     hold(1, "there is one");
   });
   test("must gives the value, also a falsy one, and refuses null and undefined", () => {
     assert.deepEqual([must(0, "x"), must("", "x"), must(false, "x")], [0, "", false]);
-    for (const missing of [null, undefined]) assert.throws(() => must(missing, "a value"), AssertionFailed);
+    for (const missing of [null, undefined])
+      assert.throws(() => must(missing, "a value"), AssertionFailed);
   });
   test("a member of a union that a switch forgot is named", () => {
     assert.throws(() => never("odd" as never), /unexpected value "odd"/);
@@ -47,7 +51,10 @@ describe("backoff", () => {
         (attempt, random) => {
           const plain = backoffMs(policy, attempt, 0.5);
           const jittered = backoffMs(policy, attempt, random);
-          assert.ok(jittered >= plain * 0.8 - 1 && jittered <= plain * 1.2 + 1, `${jittered} for ${plain}`);
+          assert.ok(
+            jittered >= plain * 0.8 - 1 && jittered <= plain * 1.2 + 1,
+            `${jittered} for ${plain}`,
+          );
         },
       ),
     );
@@ -65,7 +72,10 @@ describe("faults", () => {
   test("a fault carries its code, its cause and when to come back", () => {
     const cause = new Error("inside");
     const fault = new Fault("rate_limited", "Too many.", { cause, retryAfterSeconds: 7 });
-    assert.deepEqual([fault.code, fault.message, fault.retryAfterSeconds], ["rate_limited", "Too many.", 7]);
+    assert.deepEqual(
+      [fault.code, fault.message, fault.retryAfterSeconds],
+      ["rate_limited", "Too many.", 7],
+    );
     assert.equal(fault.cause, cause);
     assert.equal("cause" in new Fault("internal", "x"), false);
   });
@@ -93,8 +103,14 @@ describe("ids", () => {
     for (const make of [newBuildId, newReleaseId, newRunId, newDeliveryId]) {
       const one = make();
       const time = Date.now();
-      assert.match(one, /^[0-9a-f]{8}-[0-9a-f]{4}-7/, "an id of version 7, which begins with the time");
-      assert.ok(Math.abs(Number.parseInt(one.replaceAll("-", "").slice(0, 12), 16) - time) < 60_000);
+      assert.match(
+        one,
+        /^[0-9a-f]{8}-[0-9a-f]{4}-7/,
+        "an id of version 7, which begins with the time",
+      );
+      assert.ok(
+        Math.abs(Number.parseInt(one.replaceAll("-", "").slice(0, 12), 16) - time) < 60_000,
+      );
     }
   });
 });
@@ -127,7 +143,11 @@ describe("nearest names", () => {
     assert.equal(closestName("x", []), undefined);
   });
   test("a known name is nearest to itself, and endless input ends", () => {
-    fc.assert(fc.property(fc.constantFrom(...known), (name) => assert.equal(closestName(name, known), name)));
+    fc.assert(
+      fc.property(fc.constantFrom(...known), (name) =>
+        assert.equal(closestName(name, known), name),
+      ),
+    );
     assert.equal(closestName("x".repeat(1_000_000), known), undefined);
   });
 });

@@ -1,5 +1,5 @@
-// Signs everything that is posted to a receiver: Standard Webhooks (https://www.standardwebhooks.com). Pure except for creating
-// secrets.
+// Signs everything that is posted to a receiver: Standard Webhooks
+// (https://www.standardwebhooks.com). Pure except for creating secrets.
 import { createHmac, randomBytes } from "node:crypto";
 import { Secret } from "./secret.ts";
 
@@ -14,7 +14,10 @@ export function makeWebhookSecret(): Secret {
   return new Secret(`${secretPrefix}${randomBytes(keyBytes.made).toString("base64")}`);
 }
 
-/** The key in a secret; null without the prefix, without valid base64, or with fewer than 24 or more than 64 bytes. */
+/**
+ * The key in a secret; null without the prefix, without valid base64, or with fewer than 24 or more
+ * than 64 bytes.
+ */
 export function readWebhookSecret(secret: string): Buffer | null {
   if (!secret.startsWith(secretPrefix)) return null;
   const text = secret.slice(secretPrefix.length);

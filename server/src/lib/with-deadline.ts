@@ -7,7 +7,11 @@ export class DeadlineExceeded extends Error {
 }
 
 /** Like `answer`, but rejects with `DeadlineExceeded` after `waitMs`. */
-export async function withDeadline<Answer>(clock: Clock, waitMs: number, answer: Promise<Answer>): Promise<Answer> {
+export async function withDeadline<Answer>(
+  clock: Clock,
+  waitMs: number,
+  answer: Promise<Answer>,
+): Promise<Answer> {
   const late = Promise.withResolvers<never>();
   const cancel = clock.after(waitMs, () =>
     late.reject(new DeadlineExceeded(`no answer within ${Math.round(waitMs)} ms`)),
@@ -20,7 +24,11 @@ export async function withDeadline<Answer>(clock: Clock, waitMs: number, answer:
 }
 
 /** Waits for the end of the work, but no longer than `waitMs`. Rejects as the work does. */
-export async function waitUpTo(clock: Clock, waitMs: number, work: Promise<unknown>): Promise<void> {
+export async function waitUpTo(
+  clock: Clock,
+  waitMs: number,
+  work: Promise<unknown>,
+): Promise<void> {
   await withDeadline(clock, waitMs, work).catch((error: unknown) => {
     if (!(error instanceof DeadlineExceeded)) throw error;
   });

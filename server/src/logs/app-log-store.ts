@@ -40,7 +40,8 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 
 /** Like `insertAppLines`, in the caller's transaction. */
 export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
-  // What many lines share is sent once, and each column as one parameter: less work than JSON of whole rows.
+  // What many lines share is sent once, and each column as one parameter: less work than JSON of
+  // whole rows.
   const places = new Map<string, { readonly index: number; readonly line: AppLine }>();
   const placeOf = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
@@ -65,8 +66,8 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
 }
 
 /**
- * Makes the last `limit` lines of each stream of a replica that belong to no run, from `since` on, belong to these runs too. Uses
- * the index on replica and time.
+ * Makes the last `limit` lines of each stream of a replica that belong to no run, from `since` on,
+ * belong to these runs too. Uses the index on replica and time.
  */
 export async function assignLastLines(
   db: Db,
@@ -80,7 +81,11 @@ export async function assignLastLines(
       select id from app_logs
        where replica_id = ${replicaId} and at >= ${new Date(since)} and run_id is null and stream = ${stream}
        order by at desc, id desc limit ${limit})`;
-    await db.updateTable("app_logs").set({ ended_run_ids: added }).where("id", "in", last).execute();
+    await db
+      .updateTable("app_logs")
+      .set({ ended_run_ids: added })
+      .where("id", "in", last)
+      .execute();
   }
 }
 
@@ -92,17 +97,28 @@ export type AppLinePage = AppLineFilter & {
 };
 
 /** Lines by time and, within a millisecond, by id. */
-export async function listAppLines(db: Db, appId: AppId, wanted: AppLinePage): Promise<StoredAppLine[]> {
+export async function listAppLines(
+  db: Db,
+  appId: AppId,
+  wanted: AppLinePage,
+): Promise<StoredAppLine[]> {
   return (await appLinesQuery(db, appId, wanted).execute()).map(toLine);
 }
 
-/** The statement of `listAppLines`; a test checks its plan. Uses the indexes on app, replica or run. */
+/**
+ * The statement of `listAppLines`; a test checks its plan. Uses the indexes on app, replica or run.
+ */
 export function appLinesQuery(db: Db, appId: AppId, wanted: AppLinePage) {
   const order = wanted.direction === "forward" ? "asc" : "desc";
-  const query = selectLines(db, appId, wanted).orderBy("at", order).orderBy("id", order).limit(wanted.limit);
+  const query = selectLines(db, appId, wanted)
+    .orderBy("at", order)
+    .orderBy("id", order)
+    .limit(wanted.limit);
   if (wanted.from === null) return query;
   const from = sql`(${new Date(wanted.from.at)}::timestamptz, ${wanted.from.id}::bigint)`;
-  return query.where(order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`);
+  return query.where(
+    order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`,
+  );
 }
 
 /** Lines stored after the one with id `after`, in storage order, at most `limit`. */
@@ -111,19 +127,27 @@ export async function listNewAppLines(
   appId: AppId,
   wanted: AppLineFilter & { after: number; limit: number },
 ): Promise<StoredAppLine[]> {
-  const query = selectLines(db, appId, wanted).where("id", ">", wanted.after).orderBy("id").limit(wanted.limit);
+  const query = selectLines(db, appId, wanted)
+    .where("id", ">", wanted.after)
+    .orderBy("id")
+    .limit(wanted.limit);
   return (await query.execute()).map(toLine);
 }
 
 /** The id of the last stored line of any app; 0 when there is none. */
 export async function lastAppLineId(db: Db): Promise<number> {
-  const row = await db.selectFrom("app_logs").select("id").orderBy("id", "desc").limit(1).executeTakeFirst();
+  const row = await db
+    .selectFrom("app_logs")
+    .select("id")
+    .orderBy("id", "desc")
+    .limit(1)
+    .executeTakeFirst();
   return row?.id ?? 0;
 }
 
 /**
- * Removes at most `limit` lines from before `before`, of all apps or of one, in no order; returns how many. Uses the index on
- * time, or the one on app and time.
+ * Removes at most `limit` lines from before `before`, of all apps or of one, in no order; returns
+ * how many. Uses the index on time, or the one on app and time.
  */
 export async function deleteOldAppLines(
   db: Db,
@@ -139,11 +163,20 @@ function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
   const { container, afterDate, beforeDate, search, stream, runId } = filter;
   let query = db
     .selectFrom("app_logs")
-    .select(["id", "project_id as projectId", "app_id as appId", "replica_id as replicaId", "run_id as runId"])
+    .select([
+      "id",
+      "project_id as projectId",
+      "app_id as appId",
+      "replica_id as replicaId",
+      "run_id as runId",
+    ])
     .select(["at", "stream", "line as text"])
     .where("app_id", "=", appId);
   if (container) query = query.where("replica_id", "=", container);
-  if (runId) query = query.where(sql<boolean>`(run_id = ${runId} or ended_run_ids @> array[${runId}]::uuid[])`);
+  if (runId)
+    query = query.where(
+      sql<boolean>`(run_id = ${runId} or ended_run_ids @> array[${runId}]::uuid[])`,
+    );
   if (stream) query = query.where("stream", "=", stream);
   if (typeof afterDate === "number") query = query.where("at", ">=", new Date(afterDate));
   if (typeof beforeDate === "number") query = query.where("at", "<", new Date(beforeDate));

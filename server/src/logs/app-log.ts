@@ -1,4 +1,5 @@
-// The output of apps: drivers append lines and wait until they are stored, users read pages and follow live.
+// The output of apps: drivers append lines and wait until they are stored, users read pages and
+// follow live.
 import { Batcher } from "#lib/batcher.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
@@ -18,14 +19,19 @@ const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
 /** Lines of an app in its turn: apps that print much at the same time share each statement. */
 const turnMax = 500;
-/** Covers an app's burst of output; the characters at once are what a driver keeps of unread output. */
+/**
+ * Covers an app's burst of output; the characters at once are what a driver keeps of unread output.
+ */
 const burstLimits: LineRateLimits = {
   linesAtOnce: 250_000,
   linesPerSecond: 5_000,
   charactersAtOnce: 64_000_000,
   charactersPerSecond: 4_000_000,
 };
-/** Covers the steady output of a busy app; an app that never stops fills the disk in weeks, not in hours. */
+/**
+ * Covers the steady output of a busy app; an app that never stops fills the disk in weeks, not in
+ * hours.
+ */
 const lastingLimits: LineRateLimits = {
   linesAtOnce: 5_000_000,
   linesPerSecond: 500,
@@ -36,7 +42,10 @@ const lastingLimits: LineRateLimits = {
 const lastLinesMax = 50;
 /** How long lines wait for the app's budget. */
 const waitMsMax = 2_000;
-/** What is stored even of an app over its budget, for each append: the end of a traceback, and at least one line. */
+/**
+ * What is stored even of an app over its budget, for each append: the end of a traceback, and at
+ * least one line.
+ */
 const keptLinesMax = 20;
 const keptCharactersMax = 16_384;
 const followPageMax = 500;
@@ -77,16 +86,19 @@ export class AppLogs {
   }
 
   /**
-   * Resolves when lines of one app are stored, in order; rejects when the database stays unreachable. Waits while the queue is
-   * full and has lines of the app, and a moment when the app exceeds its budget. When that does not suffice, stores only the
-   * last lines and says so.
+   * Resolves when lines of one app are stored, in order; rejects when the database stays
+   * unreachable. Waits while the queue is full and has lines of the app, and a moment when the app
+   * exceeds its budget. When that does not suffice, stores only the last lines and says so.
    */
   async append(lines: readonly store.AppLine[]): Promise<void> {
     const kept = await this.#withinBudget(lines.map(clean));
     await this.#batcher.addWhenRoom(kept);
   }
 
-  /** The replica's last stored lines that belong to no run, from `since` on, belong to these runs too. */
+  /**
+   * The replica's last stored lines that belong to no run, from `since` on, belong to these runs
+   * too.
+   */
   async assignLast(
     replicaId: ReplicaId,
     given: { readonly since: number; readonly runIds: readonly RunId[] },
@@ -94,7 +106,10 @@ export class AppLogs {
     await store.assignLastLines(this.#parts.db, replicaId, { ...given, limit: lastLinesMax });
   }
 
-  /** Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of the platform. */
+  /**
+   * Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of
+   * the platform.
+   */
   async flush(): Promise<void> {
     this.#stopping.abort(new Error("the logs are flushed"));
     await this.#batcher.flush();
@@ -104,18 +119,25 @@ export class AppLogs {
     const [first] = lines;
     if (first === undefined) return lines;
     const { appId } = first;
-    const waitMs = Math.max(...this.#paces.map((pace) => pace.waitMs(appId, lines.length, charactersOf(lines))));
+    const waitMs = Math.max(
+      ...this.#paces.map((pace) => pace.waitMs(appId, lines.length, charactersOf(lines))),
+    );
     const kept = waitMs > waitMsMax ? lastOf(lines) : lines;
     for (const pace of this.#paces) pace.take(appId, kept.length, charactersOf(kept));
     // An abort ends the pause early, as intended.
     if (waitMs > 0)
-      await this.#parts.clock.sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal).catch(() => undefined);
+      await this.#parts.clock
+        .sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal)
+        .catch(() => undefined);
     if (kept.length === lines.length) return kept;
     const text = `[slipway] ${lines.length - kept.length} lines were left out here: the app prints more than its log may take.`;
     return [{ ...first, runId: null, text }, ...kept];
   }
 
-  /** Lines of an app by time, oldest first when forward. Throws a fault for a token of another query. */
+  /**
+   * Lines of an app by time, oldest first when forward. Throws a fault for a token of another
+   * query.
+   */
   async page(
     appId: AppId,
     wanted: store.AppLineFilter & {
@@ -127,7 +149,11 @@ export class AppLogs {
     const { direction, container, afterDate, beforeDate, search, stream, runId } = wanted;
     const query = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
     const from = pageTokens.read(query, wanted.nextToken ?? null);
-    const found = await store.listAppLines(this.#parts.db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
+    const found = await store.listAppLines(this.#parts.db, appId, {
+      ...wanted,
+      from,
+      limit: wanted.pageSize + 1,
+    });
     return pageOf(found, wanted.pageSize, (last) => pageTokens.make(query, last));
   }
 
@@ -137,8 +163,8 @@ export class AppLogs {
   }
 
   /**
-   * Pages of lines stored after the one with id `after`, in storage order, until `signal` is aborted; an empty one when nothing came for
-   * a while.
+   * Pages of lines stored after the one with id `after`, in storage order, until `signal` is
+   * aborted; an empty one when nothing came for a while.
    */
   async *follow(
     appId: AppId,
@@ -147,10 +173,15 @@ export class AppLogs {
     const { signal, filter = {} } = options;
     using wake = new Wake(this.#parts.notifications, appId, "app_logs");
     for (let { after } = options; !signal.aborted;) {
-      const lines = await store.listNewAppLines(this.#parts.db, appId, { ...filter, after, limit: followPageMax });
+      const lines = await store.listNewAppLines(this.#parts.db, appId, {
+        ...filter,
+        after,
+        limit: followPageMax,
+      });
       yield lines;
       after = lines.at(-1)?.id ?? after;
-      if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
+      if (lines.length < followPageMax)
+        await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
     }
   }
 }

@@ -17,17 +17,26 @@ export type BuildLine = {
 export type NumberedBuildLine = BuildLine & { readonly number: number };
 
 /**
- * Adds lines after the last one, in one transaction with the notification. A concurrent second writer fails on the primary key.
+ * Adds lines after the last one, in one transaction with the notification. A concurrent second
+ * writer fails on the primary key.
  */
-export async function insertBuildLines(db: Db, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+export async function insertBuildLines(
+  db: Db,
+  buildId: BuildId,
+  lines: readonly BuildLine[],
+): Promise<void> {
   await db.transaction().execute((tx) => addBuildLines(tx, buildId, lines));
 }
 
 /**
- * Like `insertBuildLines`, for lines that must appear together with other changes of the transaction; all earlier lines must be
- * stored.
+ * Like `insertBuildLines`, for lines that must appear together with other changes of the
+ * transaction; all earlier lines must be stored.
  */
-export async function addBuildLines(tx: Tx, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+export async function addBuildLines(
+  tx: Tx,
+  buildId: BuildId,
+  lines: readonly BuildLine[],
+): Promise<void> {
   if (lines.length === 0) return;
   const last = await lastLineNumber(tx, buildId);
   const rows = lines.map((line, index) => ({
@@ -68,16 +77,27 @@ export async function listBuildLines(
     .orderBy("line_number")
     .limit(options.limit)
     .execute();
-  return rows.map(({ line_number, at, ...rest }) => ({ number: line_number, at: at.getTime(), ...rest }));
+  return rows.map(({ line_number, at, ...rest }) => ({
+    number: line_number,
+    at: at.getTime(),
+    ...rest,
+  }));
 }
 
 /** True also for a build that does not exist: there will be no more lines. */
 export async function hasBuildEnded(db: Db, buildId: BuildId): Promise<boolean> {
-  const row = await db.selectFrom("builds").select("ended_at").where("id", "=", buildId).executeTakeFirst();
+  const row = await db
+    .selectFrom("builds")
+    .select("ended_at")
+    .where("id", "=", buildId)
+    .executeTakeFirst();
   return row === undefined || row.ended_at !== null;
 }
 
-/** Removes at most `limit` lines of builds that ended before `before`, of all apps or of one; returns how many. */
+/**
+ * Removes at most `limit` lines of builds that ended before `before`, of all apps or of one;
+ * returns how many.
+ */
 export async function deleteOldBuildLines(
   db: Db,
   options: { readonly before: Date; readonly limit: number; readonly appId?: AppId },

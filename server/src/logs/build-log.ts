@@ -1,5 +1,6 @@
-// The log of builds: takes lines without waiting, numbers and stores them in batches, and serves pages and live followers. Only
-// the holder of a build's lease writes; after a takeover the numbers continue after the stored ones.
+// The log of builds: takes lines without waiting, numbers and stores them in batches, and serves
+// pages and live followers. Only the holder of a build's lease writes; after a takeover the numbers
+// continue after the stored ones.
 import { Batcher } from "#lib/batcher.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -8,7 +9,10 @@ import { cleanLine } from "./clean-line.ts";
 import { Wake } from "./wake.ts";
 
 /** A page of a build's log; `hasMore` when lines after its last one were already stored. */
-export type BuildLogPage = { readonly lines: readonly store.NumberedBuildLine[]; readonly hasMore: boolean };
+export type BuildLogPage = {
+  readonly lines: readonly store.NumberedBuildLine[];
+  readonly hasMore: boolean;
+};
 
 /** Long enough to gather a burst, short enough to look live. */
 const lingerMs = 50;
@@ -36,8 +40,9 @@ export class BuildLogs {
   }
 
   /**
-   * Takes lines at once, in order. Resolves when they are stored; callers that can wait should. Never rejects: lines that do
-   * not fit the queue, or cannot be stored, are dropped, and the log says how many.
+   * Takes lines at once, in order. Resolves when they are stored; callers that can wait should.
+   * Never rejects: lines that do not fit the queue, or cannot be stored, are dropped, and the log
+   * says how many.
    */
   async append(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const batcher = this.#batcherOf(buildId);
@@ -47,11 +52,17 @@ export class BuildLogs {
       await batcher.addAll(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
       this.#leaveOut(buildId, lines.length);
-      this.#parts.log.error({ err: error, buildId, lines: lines.length }, "lines of a build could not be stored");
+      this.#parts.log.error(
+        { err: error, buildId, lines: lines.length },
+        "lines of a build could not be stored",
+      );
     }
   }
 
-  /** Resolves when all lines taken so far are stored. Call it before writing a build's end, so that followers get every line. */
+  /**
+   * Resolves when all lines taken so far are stored. Call it before writing a build's end, so that
+   * followers get every line.
+   */
   async flush(): Promise<void> {
     await Promise.all([...this.#batchers.values()].map((batcher) => batcher.flush()));
   }
@@ -64,8 +75,8 @@ export class BuildLogs {
   }
 
   /**
-   * Pages of lines after number `after`, each as soon as it is stored; ends after the last line of an ended build, or when
-   * `signal` is aborted.
+   * Pages of lines after number `after`, each as soon as it is stored; ends after the last line of
+   * an ended build, or when `signal` is aborted.
    */
   async *follow(
     buildId: BuildId,
@@ -90,7 +101,9 @@ export class BuildLogs {
     const count = this.#leftOut.get(buildId) ?? 0;
     if (count === 0) return [];
     this.#leftOut.delete(buildId);
-    return [this.#platformLine(`${count} lines are missing here: they could not be stored fast enough.`)];
+    return [
+      this.#platformLine(`${count} lines are missing here: they could not be stored fast enough.`),
+    ];
   }
 
   #platformLine(line: string): store.BuildLine {

@@ -5,7 +5,12 @@ import type { AppId } from "#lib/ids.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { LineRate } from "./line-rate.ts";
 
-const limits = { linesAtOnce: 100, linesPerSecond: 10, charactersAtOnce: 1000, charactersPerSecond: 200 };
+const limits = {
+  linesAtOnce: 100,
+  linesPerSecond: 10,
+  charactersAtOnce: 1000,
+  charactersPerSecond: 200,
+};
 const loud = "p-1-loud" as AppId;
 const quiet = "p-1-quiet" as AppId;
 

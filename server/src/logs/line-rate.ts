@@ -1,5 +1,5 @@
-// The budget of one app's lines: a burst as large as a start or a crash prints, and then the rate of an honest app. So a faster
-// app slows down neither the calls nor the database of others.
+// The budget of one app's lines: a burst as large as a start or a crash prints, and then the rate
+// of an honest app. So a faster app slows down neither the calls nor the database of others.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -52,10 +52,17 @@ export class LineRate {
   #accountOf(appId: AppId): Account {
     const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
     const nowMs = this.#clock.monotonicMs();
-    const account = this.#accounts.get(appId) ?? { lines: linesAtOnce, characters: charactersAtOnce, atMs: nowMs };
+    const account = this.#accounts.get(appId) ?? {
+      lines: linesAtOnce,
+      characters: charactersAtOnce,
+      atMs: nowMs,
+    };
     const seconds = (nowMs - account.atMs) / 1000;
     account.lines = Math.min(linesAtOnce, account.lines + seconds * linesPerSecond);
-    account.characters = Math.min(charactersAtOnce, account.characters + seconds * charactersPerSecond);
+    account.characters = Math.min(
+      charactersAtOnce,
+      account.characters + seconds * charactersPerSecond,
+    );
     account.atMs = nowMs;
     this.#accounts.set(appId, account);
     return account;

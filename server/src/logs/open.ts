@@ -8,7 +8,10 @@ import { AppLogs } from "./app-log.ts";
 import { deleteOldBuildLines } from "./build-log-store.ts";
 import { BuildLogs } from "./build-log.ts";
 
-/** Opens the logs. `daysOf`: for how many days a project's lines are kept; null: as the settings say for all. */
+/**
+ * Opens the logs. `daysOf`: for how many days a project's lines are kept; null: as the settings say
+ * for all.
+ */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },
   parts: Foundation & { readonly daysOf: DaysOfProjects },
@@ -30,7 +33,10 @@ type LogRetentionOptions = Pick<Foundation, "db" | "clock"> & {
   readonly daysOf?: DaysOfProjects;
 };
 
-/** The steps of one turn: lines older than the operator, or the plan of their project, wants to keep. */
+/**
+ * The steps of one turn: lines older than the operator, or the plan of their project, wants to
+ * keep.
+ */
 export function logRetention(options: LogRetentionOptions): AsyncGenerator<RemovalStep> {
   const { db, days, daysOf } = options;
   return stepsByApp(db, { days, daysOf, stepsOf: (kept, appId) => stepsOf(options, kept, appId) });

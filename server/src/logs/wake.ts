@@ -1,5 +1,5 @@
-// Lets one reader sleep until a notification or a timeout, whichever comes first. A notification that arrives while the reader is
-// busy is not lost: the next wait ends at once.
+// Lets one reader sleep until a notification or a timeout, whichever comes first. A notification
+// that arrives while the reader is busy is not lost: the next wait ends at once.
 import type { Clock } from "#lib/clock.ts";
 import type { Channel, Notifications } from "#store/notify.ts";
 
@@ -10,7 +10,11 @@ export class Wake implements Disposable {
   #sleeping: AbortController | undefined;
 
   /** Notifications about `id` wake it, and those that tell that some were lost. */
-  constructor(notifications: Pick<Notifications, "listen">, id: string, ...channels: readonly Channel[]) {
+  constructor(
+    notifications: Pick<Notifications, "listen">,
+    id: string,
+    ...channels: readonly Channel[]
+  ) {
     const onChange = (payload: string | null): void => {
       if (payload !== null && payload !== id) return;
       this.#isNudged = true;

@@ -27,7 +27,8 @@ test("each app has its project and itself as labels", () => {
 test("apps beyond the bound share a line, and none takes the line of one that is gone", () => {
   let there = [first, second, third, fourth];
   const apps = new ListedApps(() => there, 2);
-  const read = (): unknown[] => apps.each(({ count }) => count).map(({ labels, value }) => [labels["app"], value]);
+  const read = (): unknown[] =>
+    apps.each(({ count }) => count).map(({ labels, value }) => [labels["app"], value]);
   assert.deepEqual(read(), [
     [first.appId, 1],
     [second.appId, 2],

@@ -1,4 +1,5 @@
-// Samples by app, for a bounded number of apps: the memory of Prometheus grows with each set of labels that it ever saw.
+// Samples by app, for a bounded number of apps: the memory of Prometheus grows with each set of
+// labels that it ever saw.
 import { projectIdOf, type AppId } from "#lib/ids.ts";
 import type { Sample } from "./registry.ts";
 
@@ -13,7 +14,10 @@ const others = { project: "", app: "" };
 export class ListedApps<Meter extends Counted> {
   readonly #meters: () => Iterable<Meter>;
   readonly #appsMax: number;
-  /** Labels of apps with their own sample, never released: reusing one for another app would be a step in its counter. */
+  /**
+   * Labels of apps with their own sample, never released: reusing one for another app would be a
+   * step in its counter.
+   */
   readonly #listed = new Map<AppId, Sample["labels"]>();
 
   constructor(meters: () => Iterable<Meter>, appsMax = appsMaxUsual) {
@@ -26,7 +30,10 @@ export class ListedApps<Meter extends Counted> {
     return this.samples((meter) => [[{}, read(meter)]]);
   }
 
-  /** One sample for each app and set of further labels, without zeros, which would be most of the samples. */
+  /**
+   * One sample for each app and set of further labels, without zeros, which would be most of the
+   * samples.
+   */
   samples(read: (meter: Meter) => Iterable<readonly [Sample["labels"], number]>): Sample[] {
     const samples: Sample[] = [];
     const shared = new Map<string, { readonly labels: Sample["labels"]; value: number }>();

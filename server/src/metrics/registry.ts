@@ -1,6 +1,6 @@
-// The metrics of the platform: families by name that read the parts' own numbers on demand, so that counting only means
-// incrementing a number. prom-client checks names and writes the text; its own counters look up a string of all labels on each
-// increment.
+// The metrics of the platform: families by name that read the parts' own numbers on demand, so that
+// counting only means incrementing a number. prom-client checks names and writes the text; its own
+// counters look up a string of all labels on each increment.
 import { collectDefaultMetrics, Gauge, Registry, type MetricType } from "prom-client";
 import type { Clock } from "#lib/clock.ts";
 import type { Histogram } from "#lib/histogram.ts";
@@ -10,7 +10,11 @@ export type Sample = { readonly labels: Readonly<Record<string, string>>; readon
 /** Reads a family; a currently unknown value has no samples. Must not reject. */
 export type Read = () => number | Iterable<Sample> | Promise<number | Iterable<Sample>>;
 
-type Value = { readonly labels: Partial<Record<string, string | number>>; readonly value: number; metricName?: string };
+type Value = {
+  readonly labels: Partial<Record<string, string | number>>;
+  readonly value: number;
+  metricName?: string;
+};
 type Kind = "counter" | "gauge" | "histogram";
 
 /** All families of one platform. */
@@ -39,7 +43,9 @@ export class Metrics {
     this.#add("histogram", { name, help }, () => Promise.resolve(bucketsOf(name, histogram)));
   }
 
-  /** Memory, processor time and descriptors of this process, its event loop and garbage collection. */
+  /**
+   * Memory, processor time and descriptors of this process, its event loop and garbage collection.
+   */
   addProcess(): void {
     collectDefaultMetrics({ register: this.#registry });
   }
@@ -55,7 +61,11 @@ export class Metrics {
     return `${families.join("\n\n")}\n`;
   }
 
-  #add(kind: Kind, about: { readonly name: string; readonly help: string }, read: () => Promise<Value[]>): void {
+  #add(
+    kind: Kind,
+    about: { readonly name: string; readonly help: string },
+    read: () => Promise<Value[]>,
+  ): void {
     this.#registry.registerMetric(new Family(kind, about, read));
   }
 }
@@ -65,7 +75,11 @@ class Family extends Gauge {
   readonly #about: { readonly name: string; readonly help: string };
   readonly #read: () => Promise<Value[]>;
 
-  constructor(kind: Kind, about: { readonly name: string; readonly help: string }, read: () => Promise<Value[]>) {
+  constructor(
+    kind: Kind,
+    about: { readonly name: string; readonly help: string },
+    read: () => Promise<Value[]>,
+  ) {
     super({ ...about, registers: [] });
     this.#kind = kind;
     this.#about = about;
@@ -75,7 +89,13 @@ class Family extends Gauge {
   override async get(): ReturnType<Gauge["get"]> {
     // The types say number, but at run time it is this text.
     const type = this.#kind as unknown as MetricType;
-    return { ...this.#about, type, aggregator: "sum", values: await this.#read(), collect: () => undefined };
+    return {
+      ...this.#about,
+      type,
+      aggregator: "sum",
+      values: await this.#read(),
+      collect: () => undefined,
+    };
   }
 }
 
@@ -87,7 +107,11 @@ function bucketsOf(name: string, { boundsSeconds, buckets, sumMs }: Histogram): 
   let count = 0;
   const values = Array.from(buckets, (inBucket, index): Value => {
     count += inBucket;
-    return { metricName: `${name}_bucket`, labels: { le: boundsSeconds[index] ?? "+Inf" }, value: count };
+    return {
+      metricName: `${name}_bucket`,
+      labels: { le: boundsSeconds[index] ?? "+Inf" },
+      value: count,
+    };
   });
   const sum = { metricName: `${name}_sum`, labels: {}, value: sumMs / 1000 };
   return [...values, sum, { metricName: `${name}_count`, labels: {}, value: count }];

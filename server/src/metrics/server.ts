@@ -1,5 +1,5 @@
-// The listener of `/metrics`, separate from the platform's own: it answers nothing else, and builds one text at a time, however
-// many clients ask.
+// The listener of `/metrics`, separate from the platform's own: it answers nothing else, and builds
+// one text at a time, however many clients ask.
 import { isSameText } from "#lib/same-text.ts";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -11,7 +11,9 @@ import type { Metrics } from "./registry.ts";
 export type MetricsServerOptions = {
   readonly host: string;
   readonly port: number;
-  /** Clients send it as `Authorization: Bearer …`; null: everybody who reaches the address may read. */
+  /**
+   * Clients send it as `Authorization: Bearer …`; null: everybody who reaches the address may read.
+   */
   readonly token: Secret | null;
   readonly metrics: Pick<Metrics, "text" | "contentType">;
   readonly log: Log;
@@ -29,9 +31,12 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<{
   readonly close: () => Promise<void>;
 }> {
   const answer = answerer(options);
-  const server = createServer({ headersTimeout: slowMs, requestTimeout: slowMs }, (request, response) => {
-    void answer(request, response);
-  });
+  const server = createServer(
+    { headersTimeout: slowMs, requestTimeout: slowMs },
+    (request, response) => {
+      void answer(request, response);
+    },
+  );
   server.maxConnections = connectionsMax;
   server.setTimeout(silentMs);
   server.listen(options.port, options.host);
@@ -49,13 +54,23 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
   const expected = token === null ? null : `Bearer ${token.reveal()}`;
   let making: Promise<string> | undefined;
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const say = (status: number, text: string, fields: Readonly<Record<string, string>> = {}): void => {
-      response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...fields }).end(text);
+    const say = (
+      status: number,
+      text: string,
+      fields: Readonly<Record<string, string>> = {},
+    ): void => {
+      response
+        .writeHead(status, { "content-type": "text/plain; charset=utf-8", ...fields })
+        .end(text);
     };
-    if (request.url?.split("?")[0] !== "/metrics") return say(404, "Only /metrics is served here.\n");
-    if (request.method !== "GET" && request.method !== "HEAD") return say(405, "Use GET.\n", { allow: "GET, HEAD" });
+    if (request.url?.split("?")[0] !== "/metrics")
+      return say(404, "Only /metrics is served here.\n");
+    if (request.method !== "GET" && request.method !== "HEAD")
+      return say(405, "Use GET.\n", { allow: "GET, HEAD" });
     if (expected !== null && !isSameText(request.headers.authorization ?? "", expected)) {
-      return say(401, "Send SLIPWAY_METRICS_TOKEN as a bearer token.\n", { "www-authenticate": "Bearer" });
+      return say(401, "Send SLIPWAY_METRICS_TOKEN as a bearer token.\n", {
+        "www-authenticate": "Bearer",
+      });
     }
     try {
       making ??= metrics.text().finally(() => (making = undefined));

@@ -1,5 +1,5 @@
-// How large the tables of the database are, with their indexes, for metrics and operators: what grows is
-// seen before the disk is full.
+// How large the tables of the database are, with their indexes, for metrics and operators: what
+// grows is seen before the disk is full.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 

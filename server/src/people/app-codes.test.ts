@@ -24,7 +24,11 @@ test("the codes of the standard are right at their time and one step beside it, 
       [2, false],
     ] as const) {
       const time = isRight ? Math.floor(seconds / 30) * 30_000 : null;
-      assert.equal(appCodeTime(secret, code, (seconds + steps * 30) * 1000), time, `${code} ${steps}`);
+      assert.equal(
+        appCodeTime(secret, code, (seconds + steps * 30) * 1000),
+        time,
+        `${code} ${steps}`,
+      );
     }
     for (const other of ["", "000000", code.slice(1), `${code}0`, ` ${code}`]) {
       assert.equal(appCodeTime(secret, other, seconds * 1000), null, other);

@@ -1,5 +1,5 @@
-// Codes of an authenticator app (TOTP, RFC 6238) and backup codes: making them, and telling whether one is right. Pure but
-// for chance; who may try how often is for two-factor.ts.
+// Codes of an authenticator app (TOTP, RFC 6238) and backup codes: making them, and telling whether
+// one is right. Pure but for chance; who may try how often is for two-factor.ts.
 import { createHmac, randomBytes, randomInt } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 
@@ -20,15 +20,25 @@ export function newAppSecret(): string {
 
 /** What an app reads to show codes for the secret. */
 export function appUri(secret: string, email: string): string {
-  const query = new URLSearchParams({ secret: base32(secret), issuer: "Slipway", digits: `${digits}`, period: "30" });
+  const query = new URLSearchParams({
+    secret: base32(secret),
+    issuer: "Slipway",
+    digits: `${digits}`,
+    period: "30",
+  });
   return `otpauth://totp/Slipway:${encodeURIComponent(email)}?${query.toString()}`;
 }
 
-/** When an app with the secret begins to show the code, in ms, of the step at the time, before and after it; null: it does not. */
+/**
+ * When an app with the secret begins to show the code, in ms, of the step at the time, before and
+ * after it; null: it does not.
+ */
 export function appCodeTime(secret: string, code: string, atMs: number): number | null {
   const now = Math.floor(atMs / stepMs);
   // All are compared: how long it takes says nothing about which one it was.
-  const shown = steps.map((step) => now + step).filter((step) => isSameText(code, appCode(secret, step)));
+  const shown = steps
+    .map((step) => now + step)
+    .filter((step) => isSameText(code, appCode(secret, step)));
   const last = shown.at(-1);
   return last === undefined ? null : last * stepMs;
 }
@@ -36,7 +46,10 @@ export function appCodeTime(secret: string, code: string, atMs: number): number 
 /** Ten codes such as `aB3dE-fG5hJ`, of 59 bits each. */
 export function newBackupCodes(): string[] {
   return Array.from({ length: backupCodes }, () => {
-    const code = Array.from({ length: backupCodeLetters }, () => letters[randomInt(letters.length)]).join("");
+    const code = Array.from(
+      { length: backupCodeLetters },
+      () => letters[randomInt(letters.length)],
+    ).join("");
     return `${code.slice(0, backupCodeLetters / 2)}-${code.slice(backupCodeLetters / 2)}`;
   });
 }
@@ -51,5 +64,7 @@ function appCode(secret: string, step: number): string {
 
 function base32(text: string): string {
   const bits = [...Buffer.from(text)].map((byte) => byte.toString(2).padStart(8, "0")).join("");
-  return (bits.match(/.{1,5}/g) ?? []).map((five) => base32Letters[Number.parseInt(five.padEnd(5, "0"), 2)]).join("");
+  return (bits.match(/.{1,5}/g) ?? [])
+    .map((five) => base32Letters[Number.parseInt(five.padEnd(5, "0"), 2)])
+    .join("");
 }

@@ -1,5 +1,6 @@
-// How often something may be tried: passwords, codes, links. Counted in the database, so that neither a restart nor a
-// second platform gives another round of tries. Who is counted is kept as a hash only.
+// How often something may be tried: passwords, codes, links. Counted in the database, so that
+// neither a restart nor a second platform gives another round of tries. Who is counted is kept as a
+// hash only.
 import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { Db } from "#store/database.ts";
@@ -46,10 +47,14 @@ export class AttemptLimits {
   }
 
   /**
-   * As `take`, but returns the seconds until the next attempt is allowed, or null when one is allowed now. `db`: a
-   * transaction that the count is part of.
+   * As `take`, but returns the seconds until the next attempt is allowed, or null when one is
+   * allowed now. `db`: a transaction that the count is part of.
    */
-  async isTaken({ kind, max, windowMs }: Limit, who: string, db: Db = this.#parts.db): Promise<number | null> {
+  async isTaken(
+    { kind, max, windowMs }: Limit,
+    who: string,
+    db: Db = this.#parts.db,
+  ): Promise<number | null> {
     const now = this.#parts.clock.now();
     const { used, endsAt } = await takeAttempt(db, {
       key: keyOf(kind, who),

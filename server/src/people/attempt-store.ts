@@ -3,7 +3,10 @@ import { sql } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { Db } from "#store/database.ts";
 
-/** Counts one more; a window that has ended starts anew. `used` goes up to one above `max`. Locks the row. */
+/**
+ * Counts one more; a window that has ended starts anew. `used` goes up to one above `max`. Locks
+ * the row.
+ */
 export async function takeAttempt(
   db: Db,
   given: { readonly key: string; readonly at: Date; readonly endsAt: Date; readonly max: number },

@@ -1,5 +1,6 @@
-// The secret that signs sessions and encrypts second factors: random, made by the first start, kept in the database, sealed with
-// the platform's secret key. So all platforms on one database share it, and a change of the secret key signs nobody out.
+// The secret that signs sessions and encrypts second factors: random, made by the first start, kept
+// in the database, sealed with the platform's secret key. So all platforms on one database share
+// it, and a change of the secret key signs nobody out.
 import { randomBytes } from "node:crypto";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";

@@ -1,5 +1,5 @@
-// The second step of a sign-in: who has shown the first factor is given a challenge, which is good for a few minutes and
-// a few codes.
+// The second step of a sign-in: who has shown the first factor is given a challenge, which is good
+// for a few minutes and a few codes.
 import { randomBytes } from "node:crypto";
 import { Secret } from "#lib/secret.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
@@ -36,7 +36,10 @@ export class Challenges {
     return { kind: "two_factor", challenge: new Secret(secret), expiresIn: challengeSeconds };
   }
 
-  /** Who it is for, locked; null: it is good no more. A changed password takes back those from before. */
+  /**
+   * Who it is for, locked; null: it is good no more. A changed password takes back those from
+   * before.
+   */
   async personOf(tx: Tx, challenge: string): Promise<PersonRow | null> {
     if (!challengeForm.test(challenge)) return null;
     const find = () => verificationOf(tx, challenge, new Date(this.#parts.clock.now()));

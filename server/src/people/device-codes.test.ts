@@ -8,14 +8,27 @@ test("a code that was made is read as itself, also in small letters, without the
   for (let round = 0; round < 200; round++) {
     const code = newUserCode();
     assert.match(code, /^[B-DF-HJ-NP-TV-XZ]{4}-[B-DF-HJ-NP-TV-XZ]{4}$/);
-    for (const typed of [code, code.toLowerCase(), code.replace("-", ""), ` ${code.replace("-", " ")} `]) {
+    for (const typed of [
+      code,
+      code.toLowerCase(),
+      code.replace("-", ""),
+      ` ${code.replace("-", " ")} `,
+    ]) {
       assert.equal(readUserCode(typed), code);
     }
   }
 });
 
 test("what cannot be a code is none", () => {
-  for (const typed of ["", "ABCD-EFGH", "BCDF-GHJ", "BCDF-GHJKL", "BCDF_GHJK", "1234-5678", "ßßßß-ßßßß"]) {
+  for (const typed of [
+    "",
+    "ABCD-EFGH",
+    "BCDF-GHJ",
+    "BCDF-GHJKL",
+    "BCDF_GHJK",
+    "1234-5678",
+    "ßßßß-ßßßß",
+  ]) {
     assert.equal(readUserCode(typed), null, typed);
   }
   fc.assert(

@@ -1,6 +1,7 @@
-// Browsers that a person has signed in with keep a cookie that says so (OWASP's device cookie). Their tries are counted apart
-// from everybody else's, so nobody can lock a person out by wrong passwords, not even from the same address. It gives no
-// access, and a thief of one gets no more tries than others.
+// Browsers that a person has signed in with keep a cookie that says so (OWASP's device cookie).
+// Their tries are counted apart from everybody else's, so nobody can lock a person out by wrong
+// passwords, not even from the same address. It gives no access, and a thief of one gets no more
+// tries than others.
 import { createHmac, randomBytes } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import type { By } from "#audit/record.ts";
@@ -24,14 +25,20 @@ export class DeviceCookies {
     this.#secret = secret;
   }
 
-  /** The value for a person who has just signed in; the one that the browser has is kept if it is theirs. */
+  /**
+   * The value for a person who has just signed in; the one that the browser has is kept if it is
+   * theirs.
+   */
   valueFor(personId: string, given: string | null): Secret {
     const known = this.#read(given);
     const id = known?.personId === personId ? known.id : randomBytes(idBytes).toString("base64url");
     return new Secret(`${personId}.${id}.${this.#signature({ personId, id })}`);
   }
 
-  /** What tries of a person's account are counted by where it is a device of theirs; null: it is not. */
+  /**
+   * What tries of a person's account are counted by where it is a device of theirs; null: it is
+   * not.
+   */
   ofPerson(device: string | null, personId: string | undefined): string | null {
     const known = this.#read(device);
     return known !== null && known.personId === personId ? keyOf(known) : null;

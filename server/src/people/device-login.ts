@@ -1,6 +1,7 @@
-// Device login (as RFC 8628 has it): a command line gets two codes, a person who is signed in compares the short one and
-// approves, and the command line gets a session of its own for the long one, once. Decision 0025 says why these rows are
-// ours. Codes last ten minutes; how many wait is bounded.
+// Device login (as RFC 8628 has it): a command line gets two codes, a person who is signed in
+// compares the short one and approves, and the command line gets a session of its own for the long
+// one, once. Decision 0025 says why these rows are ours. Codes last ten minutes; how many wait is
+// bounded.
 import { randomUUID } from "node:crypto";
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/record.ts";
@@ -22,7 +23,10 @@ export type DeviceTokens = { readonly accessToken: Secret; readonly refreshToken
 
 export type DeviceLoginsOptions = Pick<Foundation, "db" | "clock"> & {
   /** Opens a session of the person within the transaction, and records the sign-in. */
-  readonly openSession: (tx: Tx, given: { readonly personId: string; readonly by: By }) => Promise<DeviceTokens>;
+  readonly openSession: (
+    tx: Tx,
+    given: { readonly personId: string; readonly by: By },
+  ) => Promise<DeviceTokens>;
 };
 
 /** What begins a device login. */
@@ -40,7 +44,12 @@ export type DeviceLogin = Pick<
 >;
 
 /** Why a device gets no tokens (yet); the names are those of RFC 8628, 3.5, and RFC 6749, 5.2. */
-export type NotYet = "authorization_pending" | "slow_down" | "access_denied" | "expired_token" | "invalid_grant";
+export type NotYet =
+  | "authorization_pending"
+  | "slow_down"
+  | "access_denied"
+  | "expired_token"
+  | "invalid_grant";
 
 const lifeMs = 10 * 60_000;
 const intervalSeconds = 1;
@@ -66,14 +75,24 @@ export class DeviceLogins {
   }
 
   /** Begins one. Throws `Fault("rate_limited")` when too many wait on the whole platform. */
-  async begin(device: { readonly client: string; readonly address: string | null }): Promise<BegunLogin> {
+  async begin(device: {
+    readonly client: string;
+    readonly address: string | null;
+  }): Promise<BegunLogin> {
     const { db, clock } = this.#options;
     const now = clock.now();
-    await store.removeEndedLogins(db, { before: new Date(now - rememberedMs), max: removedAtOnceMax });
+    await store.removeEndedLogins(db, {
+      before: new Date(now - rememberedMs),
+      max: removedAtOnceMax,
+    });
     if ((await store.countOpenLogins(db, { nowAt: new Date(now), max: openMax })) >= openMax) {
-      throw new Fault("rate_limited", "Too many devices are waiting for approval; try again in a minute.", {
-        retryAfterSeconds: 60,
-      });
+      throw new Fault(
+        "rate_limited",
+        "Too many devices are waiting for approval; try again in a minute.",
+        {
+          retryAfterSeconds: 60,
+        },
+      );
     }
     const deviceCode = newDeviceCode();
     for (let tries = 0; tries < triesMax; tries++) {
@@ -87,7 +106,8 @@ export class DeviceLogins {
         created_at: new Date(now),
         expires_at: new Date(now + lifeMs),
       });
-      if (isAdded) return { deviceCode, userCode, expiresInSeconds: lifeMs / 1000, intervalSeconds };
+      if (isAdded)
+        return { deviceCode, userCode, expiresInSeconds: lifeMs / 1000, intervalSeconds };
     }
     throw new Error("no user code was free");
   }
@@ -96,12 +116,18 @@ export class DeviceLogins {
   async find(typedCode: string): Promise<DeviceLogin> {
     const { db, clock } = this.#options;
     const userCode = readUserCode(typedCode);
-    const row = userCode === null ? undefined : await store.loginByUserCode(db, userCode, new Date(clock.now()));
+    const row =
+      userCode === null
+        ? undefined
+        : await store.loginByUserCode(db, userCode, new Date(clock.now()));
     if (row === undefined) throw unknownCode();
     return row;
   }
 
-  /** Approves or denies it as the person, once. Throws `Fault("not_found" | "conflict" | "unauthorized")`. */
+  /**
+   * Approves or denies it as the person, once. Throws `Fault("not_found" | "conflict" |
+   * "unauthorized")`.
+   */
   async decide(
     typedCode: string,
     given: { readonly isApproved: boolean; readonly person: PersonCaller; readonly by: By },
@@ -112,8 +138,11 @@ export class DeviceLogins {
     const state = isApproved ? "approved" : "denied";
     const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
     return await db.transaction().execute(async (tx) => {
-      const decided = await store.decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) }).catch(refuseEnded);
-      if (decided === undefined) throw new Fault("conflict", "This code was already approved or denied.");
+      const decided = await store
+        .decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) })
+        .catch(refuseEnded);
+      if (decided === undefined)
+        throw new Fault("conflict", "This code was already approved or denied.");
       await recordDecision(tx, decided, given);
       return decided;
     });
@@ -130,7 +159,8 @@ export class DeviceLogins {
     if (login.state === "denied") return "access_denied";
     if (login.state === "waiting") return "authorization_pending";
     const tokens = await db.transaction().execute(async (tx) => {
-      // Who ends all sessions of the person takes this lock first, and the approval goes with the session: before or behind.
+      // Who ends all sessions of the person takes this lock first, and the approval goes with the
+      // session: before or behind.
       const approver = await store.approverOf(tx, hash);
       if (approver !== undefined) await lockPerson(tx, approver.personId);
       const taken = await store.takeApprovedLogin(tx, hash, new Date(clock.now()));
@@ -167,6 +197,7 @@ function unknownCode(): Fault {
 
 /** The session ended after its token was checked: the row refers to it. */
 function refuseEnded(error: unknown): never {
-  const isEnded = error instanceof Error && "constraint" in error && error.constraint === sessionConstraint;
+  const isEnded =
+    error instanceof Error && "constraint" in error && error.constraint === sessionConstraint;
   throw isEnded ? sessionEnded(error) : error;
 }

@@ -7,9 +7,14 @@ const waitMs = 10_000;
 const bytesMax = 1_000_000;
 
 const userShape = z.object({ id: z.int(), login: z.string(), name: z.string().nullish() });
-const emailsShape = z.array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() })).max(1_000);
+const emailsShape = z
+  .array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }))
+  .max(1_000);
 
-/** The person whose token it is; null when GitHub does not say. `url`: where GitHub is, as people see it. */
+/**
+ * The person whose token it is; null when GitHub does not say. `url`: where GitHub is, as people
+ * see it.
+ */
 export async function githubProfile(
   url: string,
   token: Secret,

@@ -7,10 +7,16 @@ import type { Tables } from "#store/tables.ts";
 export type InvitationRow = Selectable<Tables["invitations"]>;
 
 /** An invitation, what it is to, and whether whoever is invited has an account. */
-export type OpenInvitationRow = InvitationRow & { readonly project_name: string; readonly person_id: string | null };
+export type OpenInvitationRow = InvitationRow & {
+  readonly project_name: string;
+  readonly person_id: string | null;
+};
 
 /** The invitation whose secret has this hash, expired or not, or undefined. No locks. */
-export function invitationByHash(db: Db, secretHash: Buffer): Promise<OpenInvitationRow | undefined> {
+export function invitationByHash(
+  db: Db,
+  secretHash: Buffer,
+): Promise<OpenInvitationRow | undefined> {
   return db
     .selectFrom("invitations")
     .innerJoin("projects", "projects.id", "invitations.project_id")
@@ -22,12 +28,20 @@ export function invitationByHash(db: Db, secretHash: Buffer): Promise<OpenInvita
 }
 
 /** The invitation of an address (lower case) to a project, or undefined. No locks. */
-export function invitationByEmail(db: Db, projectId: ProjectId, email: string): Promise<InvitationRow | undefined> {
+export function invitationByEmail(
+  db: Db,
+  projectId: ProjectId,
+  email: string,
+): Promise<InvitationRow | undefined> {
   return invitationsOf(db, projectId).where("email", "=", email).executeTakeFirst();
 }
 
 /** The invitation, or undefined. No locks. */
-export function invitationById(db: Db, projectId: ProjectId, id: string): Promise<InvitationRow | undefined> {
+export function invitationById(
+  db: Db,
+  projectId: ProjectId,
+  id: string,
+): Promise<InvitationRow | undefined> {
   return invitationsOf(db, projectId).where("id", "=", id).executeTakeFirst();
 }
 
@@ -46,7 +60,11 @@ function invitationsOf(db: Db, projectId: ProjectId) {
 
 /** How many invitations of a locked project there are once those that have expired are removed. */
 export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): Promise<number> {
-  await tx.deleteFrom("invitations").where("project_id", "=", projectId).where("expires_at", "<=", now).execute();
+  await tx
+    .deleteFrom("invitations")
+    .where("project_id", "=", projectId)
+    .where("expires_at", "<=", now)
+    .execute();
   return await countRows(tx.selectFrom("invitations").where("project_id", "=", projectId));
 }
 
@@ -55,8 +73,17 @@ export async function putInvitation(tx: Tx, row: Insertable<Tables["invitations"
   await putRows(tx, "invitations", ["project_id", "email"], row);
 }
 
-/** Removes the invitation; false when it is gone already: only one of several who do so at once is told true. */
-export async function deleteInvitation(tx: Tx, row: Pick<InvitationRow, "id" | "secret_hash">): Promise<boolean> {
-  const rows = tx.deleteFrom("invitations").where("id", "=", row.id).where("secret_hash", "=", row.secret_hash);
+/**
+ * Removes the invitation; false when it is gone already: only one of several who do so at once is
+ * told true.
+ */
+export async function deleteInvitation(
+  tx: Tx,
+  row: Pick<InvitationRow, "id" | "secret_hash">,
+): Promise<boolean> {
+  const rows = tx
+    .deleteFrom("invitations")
+    .where("id", "=", row.id)
+    .where("secret_hash", "=", row.secret_hash);
   return (await rows.returning("id").executeTakeFirst()) !== undefined;
 }

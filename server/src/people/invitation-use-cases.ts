@@ -1,5 +1,5 @@
-// Invitations to projects: made by members who may, accepted by whoever has the link. Of the link's secret only a hash is
-// kept. Called by the API; a change and its audit row are one transaction.
+// Invitations to projects: made by members who may, accepted by whoever has the link. Of the link's
+// secret only a hash is kept. Called by the API; a change and its audit row are one transaction.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import type { acceptedInvitation, openInvitation } from "@slipway/contract/project-answers.ts";
@@ -58,7 +58,10 @@ export type InvitationParts = Pick<PeopleParts, "db" | "clock" | "hashes"> & {
   readonly personChanged: (personId: string) => void;
 };
 
-/** The use cases. They throw `Fault("not_found" | "unauthorized" | "forbidden" | "invalid" | "conflict")`. */
+/**
+ * The use cases. They throw `Fault("not_found" | "unauthorized" | "forbidden" | "invalid" |
+ * "conflict")`.
+ */
 export class InvitationUseCases {
   readonly #parts: InvitationParts;
 
@@ -68,7 +71,11 @@ export class InvitationUseCases {
 
   /** Lists the invitations that can still be accepted, newest first. */
   async list(projectId: ProjectId): Promise<Invitation[]> {
-    const rows = await store.listInvitations(this.#parts.db, { projectId, now: this.#now(), limit: waitingMax });
+    const rows = await store.listInvitations(this.#parts.db, {
+      projectId,
+      now: this.#now(),
+      limit: waitingMax,
+    });
     return rows.map(invitationFrom);
   }
 
@@ -115,11 +122,18 @@ export class InvitationUseCases {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       const row = await store.invitationById(tx, projectId, id);
-      if (row === undefined) throw new Fault("not_found", "The project has no invitation with that id.");
+      if (row === undefined)
+        throw new Fault("not_found", "The project has no invitation with that id.");
       await requireRight(tx, { projectId, caller, roles: [row.role] });
       await store.deleteInvitation(tx, row);
       const resource = { type: "invitation", id, name: row.email };
-      await record(tx, { projectId, action: "invitation.delete", by, resource, changes: { role: { old: row.role } } });
+      await record(tx, {
+        projectId,
+        action: "invitation.delete",
+        by,
+        resource,
+        changes: { role: { old: row.role } },
+      });
     });
   }
 
@@ -140,7 +154,8 @@ export class InvitationUseCases {
     await this.#parts.db.transaction().execute(async (tx) => {
       if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
       if (!(await store.deleteInvitation(tx, row))) throw noInvitation();
-      if (person.passwordHash !== null) await addAccount(tx, { ...person, email, passwordHash: person.passwordHash });
+      if (person.passwordHash !== null)
+        await addAccount(tx, { ...person, email, passwordHash: person.passwordHash });
       await join(tx, { projectId, personId: person.id, role });
       const actor = { type: "person", id: person.id, name: person.name } as const;
       await record(tx, {
@@ -183,7 +198,11 @@ export class InvitationUseCases {
 }
 
 /** Who accepts. With a hash: somebody who has no account yet. */
-type Accepting = { readonly id: string; readonly name: string; readonly passwordHash: string | null };
+type Accepting = {
+  readonly id: string;
+  readonly name: string;
+  readonly passwordHash: string | null;
+};
 
 /** Nobody else with a token comes here. */
 async function whoAccepts(
@@ -191,13 +210,16 @@ async function whoAccepts(
   { caller, name, password }: Acceptance,
   hashes: Gate,
 ): Promise<Accepting> {
-  if (caller?.kind === "person") return { id: caller.personId, name: caller.name, passwordHash: null };
+  if (caller?.kind === "person")
+    return { id: caller.personId, name: caller.name, passwordHash: null };
   if (row.person_id !== null) {
     const text = `${row.email} has an account: sign in with it and send the token along to accept the invitation.`;
     throw new Fault("unauthorized", text);
   }
-  if (name === null) throw new Fault("invalid", "name is missing; it is required to create an account.");
-  if (password === null) throw new Fault("invalid", "password is missing; it is required to create an account.");
+  if (name === null)
+    throw new Fault("invalid", "name is missing; it is required to create an account.");
+  if (password === null)
+    throw new Fault("invalid", "password is missing; it is required to create an account.");
   checkNewPassword("password", password, row.email);
   const passwordHash = await hashes.run(() => hashPassword(password.reveal()));
   return { id: randomUUID(), name: name.trim(), passwordHash };
@@ -208,12 +230,18 @@ async function addAccount(
   { id, name, email, passwordHash }: Accepting & { email: string; passwordHash: string },
 ): Promise<void> {
   if (!(await insertPerson(tx, { id, email, name }))) {
-    throw new Fault("conflict", `An account for ${email} was created a moment ago; sign in with it to accept.`);
+    throw new Fault(
+      "conflict",
+      `An account for ${email} was created a moment ago; sign in with it to accept.`,
+    );
   }
   await insertPassword(tx, { personId: id, passwordHash });
 }
 
-async function join(tx: Tx, member: { projectId: ProjectId; personId: string; role: Role }): Promise<void> {
+async function join(
+  tx: Tx,
+  member: { projectId: ProjectId; personId: string; role: Role },
+): Promise<void> {
   const { projectId, personId, role } = member;
   if ((await memberOf(tx, member)) !== undefined)
     throw new Fault("conflict", "You are already a member of this project.");
@@ -223,7 +251,10 @@ async function join(tx: Tx, member: { projectId: ProjectId; personId: string; ro
   await insertMember(tx, { project_id: projectId, person_id: personId, role });
 }
 
-async function requireSpace(tx: Tx, given: { projectId: ProjectId; email: string; now: Date }): Promise<void> {
+async function requireSpace(
+  tx: Tx,
+  given: { projectId: ProjectId; email: string; now: Date },
+): Promise<void> {
   const { projectId, email, now } = given;
   if ((await memberByEmail(tx, projectId, email)) !== undefined) {
     throw new Fault("conflict", `${email} is already a member of this project.`);
@@ -235,7 +266,10 @@ async function requireSpace(tx: Tx, given: { projectId: ProjectId; email: string
 }
 
 function noInvitation(): Fault {
-  return new Fault("not_found", "There is no such invitation: it was used or withdrawn, or has expired.");
+  return new Fault(
+    "not_found",
+    "There is no such invitation: it was used or withdrawn, or has expired.",
+  );
 }
 
 function hashOf(secret: Secret): Buffer {
@@ -243,6 +277,13 @@ function hashOf(secret: Secret): Buffer {
 }
 
 function invitationFrom(row: store.InvitationRow) {
-  const { id, email, role, invited_by: invitedBy, created_at: createdAt, expires_at: expiresAt } = row;
+  const {
+    id,
+    email,
+    role,
+    invited_by: invitedBy,
+    created_at: createdAt,
+    expires_at: expiresAt,
+  } = row;
   return { id, email, role, invitedBy, createdAt, expiresAt };
 }

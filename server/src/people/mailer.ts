@@ -1,5 +1,5 @@
-// Sends mail through the server that SLIPWAY_SMTP_URL names. Texts hold links that are worth a password: neither they nor
-// the server's password reach the log.
+// Sends mail through the server that SLIPWAY_SMTP_URL names. Texts hold links that are worth a
+// password: neither they nor the server's password reach the log.
 import { createTransport, type Transporter } from "nodemailer";
 import { oneLine } from "#lib/one-line.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
@@ -55,18 +55,27 @@ export class Mailer {
     });
   }
 
-  /** Sends in the background, again when it fails; at last the log says so. Returns at once, whatever becomes of it. */
+  /**
+   * Sends in the background, again when it fails; at last the log says so. Returns at once,
+   * whatever becomes of it.
+   */
   post(mail: Mail): void {
     const { clock, log } = this.#options;
     if (this.#posted.size >= postedMax) {
-      log.error({ waiting: postedMax }, "mail was dropped: too much of it waits for the mail server");
+      log.error(
+        { waiting: postedMax },
+        "mail was dropped: too much of it waits for the mail server",
+      );
       return;
     }
     const { signal } = this.#stopping;
     const onFailure = (error: unknown, attempt: number, isLast: boolean): void =>
-      log[isLast ? "error" : "warn"]({ reason: reasonOf(error), attempt }, "mail could not be sent");
-    const posted = retry({ ...sending, clock, signal, onFailure }, () => this.send(mail)).finally(() =>
-      this.#posted.delete(posted),
+      log[isLast ? "error" : "warn"](
+        { reason: reasonOf(error), attempt },
+        "mail could not be sent",
+      );
+    const posted = retry({ ...sending, clock, signal, onFailure }, () => this.send(mail)).finally(
+      () => this.#posted.delete(posted),
     );
     this.#posted.add(posted);
   }
@@ -83,6 +92,9 @@ export class Mailer {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
-  const status = "responseCode" in error && typeof error.responseCode === "number" ? ` ${error.responseCode}` : "";
+  const status =
+    "responseCode" in error && typeof error.responseCode === "number"
+      ? ` ${error.responseCode}`
+      : "";
   return code + status;
 }

@@ -21,13 +21,20 @@ export function memberOf(db: Db, { projectId, personId }: MemberKey): Promise<Me
 }
 
 /** The member with the address (lower case), or undefined. No locks. */
-export function memberByEmail(db: Db, projectId: ProjectId, email: string): Promise<Member | undefined> {
+export function memberByEmail(
+  db: Db,
+  projectId: ProjectId,
+  email: string,
+): Promise<Member | undefined> {
   const rows = selection(db).where("members.project_id", "=", projectId);
   return rows.where("people.email", "=", email).executeTakeFirst();
 }
 
 /** How many members the project has, and how many of them are owners. */
-export async function countMembers(tx: Tx, projectId: ProjectId): Promise<{ all: number; owners: number }> {
+export async function countMembers(
+  tx: Tx,
+  projectId: ProjectId,
+): Promise<{ all: number; owners: number }> {
   const rows = await tx
     .selectFrom("members")
     .select((row) => ["role", row.fn.countAll<number>().as("count")])
@@ -39,14 +46,22 @@ export async function countMembers(tx: Tx, projectId: ProjectId): Promise<{ all:
 }
 
 /** Gives a member of a locked project another role. */
-export async function setRole(tx: Tx, { projectId, personId }: MemberKey, role: Role): Promise<void> {
+export async function setRole(
+  tx: Tx,
+  { projectId, personId }: MemberKey,
+  role: Role,
+): Promise<void> {
   const row = tx.updateTable("members").set({ role }).where("project_id", "=", projectId);
   await row.where("person_id", "=", personId).execute();
 }
 
 /** Ends a membership in a locked project. */
 export async function deleteMember(tx: Tx, { projectId, personId }: MemberKey): Promise<void> {
-  await tx.deleteFrom("members").where("project_id", "=", projectId).where("person_id", "=", personId).execute();
+  await tx
+    .deleteFrom("members")
+    .where("project_id", "=", projectId)
+    .where("person_id", "=", personId)
+    .execute();
 }
 
 function selection(db: Db) {

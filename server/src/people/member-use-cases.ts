@@ -1,5 +1,6 @@
-// Members of projects: who they are, changing their role, ending memberships. Changes in one project are made one after
-// another, so that two at once do not leave it without an owner. Called by the API.
+// Members of projects: who they are, changing their role, ending memberships. Changes in one
+// project are made one after another, so that two at once do not leave it without an owner. Called
+// by the API.
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { currentCaller } from "#accounts/current-caller.ts";
@@ -23,8 +24,17 @@ export class MemberUseCases {
   readonly #db: Db;
   readonly #personChanged: (personId: string) => void;
 
-  /** `personChanged` hears of each change after its commit, for what remembers people in this process; all others are notified. */
-  constructor({ db, personChanged }: { readonly db: Db; readonly personChanged: (personId: string) => void }) {
+  /**
+   * `personChanged` hears of each change after its commit, for what remembers people in this
+   * process; all others are notified.
+   */
+  constructor({
+    db,
+    personChanged,
+  }: {
+    readonly db: Db;
+    readonly personChanged: (personId: string) => void;
+  }) {
     this.#db = db;
     this.#personChanged = personChanged;
   }
@@ -66,7 +76,8 @@ export class MemberUseCases {
     const changed = await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, key.projectId);
       const member = await store.memberOf(tx, key);
-      if (member === undefined) throw new Fault("not_found", "The project has no member with that id.");
+      if (member === undefined)
+        throw new Fault("not_found", "The project has no member with that id.");
       const made = await change(tx, member);
       await notify(tx, "people", key.personId);
       return made;
@@ -77,12 +88,16 @@ export class MemberUseCases {
 }
 
 /**
- * Throws `Fault("forbidden")` when one of the roles allows what the caller may not. The project is locked: the
- * caller's own rights are read again, since it may have been changed a moment ago.
+ * Throws `Fault("forbidden")` when one of the roles allows what the caller may not. The project is
+ * locked: the caller's own rights are read again, since it may have been changed a moment ago.
  */
 export async function requireRight(
   tx: Tx,
-  given: { readonly caller: Caller; readonly projectId: ProjectId; readonly roles: readonly Role[] },
+  given: {
+    readonly caller: Caller;
+    readonly projectId: ProjectId;
+    readonly roles: readonly Role[];
+  },
 ): Promise<void> {
   const { projectId, roles } = given;
   const caller = await currentCaller(tx, given.caller, projectId);
@@ -97,7 +112,10 @@ export async function requireRight(
 
 async function requireOtherOwner(tx: Tx, projectId: ProjectId): Promise<void> {
   if ((await store.countMembers(tx, projectId)).owners > 1) return;
-  throw new Fault("conflict", "This is the project's last owner; make another member an owner first.");
+  throw new Fault(
+    "conflict",
+    "This is the project's last owner; make another member an owner first.",
+  );
 }
 
 async function end(
@@ -119,7 +137,10 @@ type Recorded = store.MemberKey & {
   readonly by: By;
 };
 
-async function recordOf(tx: Tx, { projectId, personId, action, member, role, by }: Recorded): Promise<void> {
+async function recordOf(
+  tx: Tx,
+  { projectId, personId, action, member, role, by }: Recorded,
+): Promise<void> {
   await record(tx, {
     projectId,
     action,

@@ -16,7 +16,9 @@ import type { PeopleSettings } from "./people-settings.ts";
 import { People } from "./people.ts";
 
 export type OpenPeopleSettings = {
-  readonly people: PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
+  readonly people: PeopleSettings & {
+    readonly mail: { readonly url: Secret; readonly from: string } | null;
+  };
 };
 
 /** Members and invitations. */
@@ -41,14 +43,27 @@ export async function openPeople(
   const people = new People({ db, keys, clock, log, mailer, baseUrl, secret, settings });
   lifecycle.onClose("people", () => people.close());
   const steps = () => peopleCleanup({ db, clock });
-  startRetention({ name: "expired sessions", steps, intervalMs: cleanupIntervalMs, clock, log, lifecycle });
+  startRetention({
+    name: "expired sessions",
+    steps,
+    intervalMs: cleanupIntervalMs,
+    clock,
+    log,
+    lifecycle,
+  });
   return people;
 }
 
-/** What the API does with members and invitations; `personChanged` is called after each change of a membership. */
+/**
+ * What the API does with members and invitations; `personChanged` is called after each change of a
+ * membership.
+ */
 export function openMembership(
   { db, clock }: Pick<Foundation, "db" | "clock">,
-  { people, personChanged }: { readonly people: People; readonly personChanged: (personId: string) => void },
+  {
+    people,
+    personChanged,
+  }: { readonly people: People; readonly personChanged: (personId: string) => void },
 ): OpenedMembership {
   const { mailer, hashes } = people;
   const mailOwners: OpenedMembership["mailOwners"] = async (projectId, mail) => {
@@ -63,15 +78,28 @@ export function openMembership(
   };
 }
 
-/** Often enough that strangers who try addresses from everywhere do not add more than is removed. */
+/**
+ * Often enough that strangers who try addresses from everywhere do not add more than is removed.
+ */
 const cleanupIntervalMs = 600_000;
 
 /** The steps of one turn: what has expired, which is not taken any more long before. */
-export function peopleCleanup({ db, clock }: { readonly db: Db; readonly clock: Clock }): RemovalStep[] {
+export function peopleCleanup({
+  db,
+  clock,
+}: {
+  readonly db: Db;
+  readonly clock: Clock;
+}): RemovalStep[] {
   const before = new Date(clock.now());
   return [
     olderRows(db, { name: "sessions", table: "person_sessions", time: "expires_at", before }),
-    olderRows(db, { name: "verifications", table: "person_verifications", time: "expires_at", before }),
+    olderRows(db, {
+      name: "verifications",
+      table: "person_verifications",
+      time: "expires_at",
+      before,
+    }),
     olderRows(db, { name: "tries", table: "person_attempts", time: "ends_at", before }),
   ];
 }

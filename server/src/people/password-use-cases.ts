@@ -1,5 +1,5 @@
-// Passwords of people who have one: changing it, and setting it anew by a link that was mailed or handed over by the
-// operator. Whether an address is known is told to nobody who asks for a link.
+// Passwords of people who have one: changing it, and setting it anew by a link that was mailed or
+// handed over by the operator. Whether an address is known is told to nobody who asks for a link.
 import { randomBytes } from "node:crypto";
 import { insertPassword, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -17,14 +17,22 @@ import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { Sessions } from "./sessions.ts";
 import { deleteUnconfirmed } from "./two-factor-store.ts";
-import { deleteVerificationsOf, insertVerification, takeVerification, verificationOf } from "./verification-store.ts";
+import {
+  deleteVerificationsOf,
+  insertVerification,
+  takeVerification,
+  verificationOf,
+} from "./verification-store.ts";
 
 /** A link that sets a password. */
 export type ResetLink = { readonly url: Secret; readonly expiresAt: Date };
 
 const linkMs = 3_600_000;
 const makingMax = 200;
-/** What a link's secret begins with, so that only mail proves the address: whoever made the other knows it, too. */
+/**
+ * What a link's secret begins with, so that only mail proves the address: whoever made the other
+ * knows it, too.
+ */
 const mailed = "m";
 const handedOver = "h";
 /** So that no other secret is good for a link. */
@@ -35,7 +43,10 @@ const secretForm = /^[mh][A-Za-z0-9_-]{43}$/;
 export class PasswordUseCases {
   readonly #parts: PeopleParts;
   readonly #sessions: Sessions;
-  /** Links that are being made; asking for one waits for nothing, so that nothing can be told from it. */
+  /**
+   * Links that are being made; asking for one waits for nothing, so that nothing can be told from
+   * it.
+   */
   readonly #making = new Set<Promise<void>>();
 
   constructor(parts: PeopleParts, sessions: Sessions) {
@@ -43,19 +54,31 @@ export class PasswordUseCases {
     this.#sessions = sessions;
   }
 
-  /** Changes it, and ends the person's other sessions. Throws `Fault("not_usable")` when the current one is wrong. */
-  async change(caller: PersonCaller, given: { current: Secret; next: Secret; by: By }): Promise<void> {
+  /**
+   * Changes it, and ends the person's other sessions. Throws `Fault("not_usable")` when the current
+   * one is wrong.
+   */
+  async change(
+    caller: PersonCaller,
+    given: { current: Secret; next: Secret; by: By },
+  ): Promise<void> {
     const { limits: counts } = this.#parts;
     checkNewPassword("newPassword", given.next, caller.email);
     await counts.counted(limits.confirm, caller.personId, () => this.#change(caller, given));
     this.#tell(caller.email, "changed");
   }
 
-  async #change(caller: PersonCaller, given: { current: Secret; next: Secret; by: By }): Promise<void> {
+  async #change(
+    caller: PersonCaller,
+    given: { current: Secret; next: Secret; by: By },
+  ): Promise<void> {
     const { db, hashes } = this.#parts;
     const known = await store.passwordHashOf(db, caller.personId);
     if (known === null) {
-      throw new Fault("conflict", "You have no password; request a link to set one, as for a forgotten password.");
+      throw new Fault(
+        "conflict",
+        "You have no password; request a link to set one, as for a forgotten password.",
+      );
     }
     if (!(await hashes.run(() => isPassword(given.current.reveal(), known)))) {
       throw new Fault("not_usable", "The current password is wrong.");
@@ -69,35 +92,51 @@ export class PasswordUseCases {
       await deleteVerificationsOf(tx, person.id);
       await deleteUnconfirmed(tx, person.id);
       await this.#sessions.end(tx, { personId: person.id, except: caller.sessionId });
-      await recordOfPerson(tx, { action: "person.password_change", about: person, by: byPerson(person, given.by) });
+      await recordOfPerson(tx, {
+        action: "person.password_change",
+        about: person,
+        by: byPerson(person, given.by),
+      });
     });
   }
 
   /**
-   * Has a link mailed if the address is known, after `first`; returns at once. Without mail the log tells the operator how
-   * to make one.
+   * Has a link mailed if the address is known, after `first`; returns at once. Without mail the log
+   * tells the operator how to make one.
    */
   forgot(email: string, by: By, first: () => Promise<void> = async () => undefined): void {
     const { log } = this.#parts;
     if (this.#making.size >= makingMax) {
-      throw new Fault("unavailable", "Too many links are being requested at the moment; try again in a minute.");
+      throw new Fault(
+        "unavailable",
+        "Too many links are being requested at the moment; try again in a minute.",
+      );
     }
     const making = first()
       .then(() => this.#mailLink(email.toLowerCase(), by))
-      .catch((error: unknown) => log.error({ err: error }, "a link that resets a password could not be made"))
+      .catch((error: unknown) =>
+        log.error({ err: error }, "a link that resets a password could not be made"),
+      )
       .finally(() => this.#making.delete(making));
     this.#making.add(making);
   }
 
-  /** A link for the operator to hand over. Throws `Fault("not_found")` for an address that nobody has. */
+  /**
+   * A link for the operator to hand over. Throws `Fault("not_found")` for an address that nobody
+   * has.
+   */
   async makeLink(email: string, by: By): Promise<ResetLink> {
     const { db } = this.#parts;
     const person = await store.credentialOf(db, { email: email.toLowerCase(), address: "" });
-    if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
+    if (person === undefined)
+      throw new Fault("not_found", "There is no account with this email address.");
     return this.#link(person, { by, mark: handedOver });
   }
 
-  /** Sets a password by the secret of a link, which is good once, and ends all sessions. Throws `Fault("not_usable" | "invalid")`. */
+  /**
+   * Sets a password by the secret of a link, which is good once, and ends all sessions. Throws
+   * `Fault("not_usable" | "invalid")`.
+   */
   async reset(given: Trier & { readonly secret: string; readonly next: Secret }): Promise<void> {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
     await counts.take(limits.secretAddress, deviceCookies.keyOf(given));
@@ -115,12 +154,16 @@ export class PasswordUseCases {
     await Promise.all(this.#making);
   }
 
-  async #reset(tx: Tx, given: { secret: string; hash: string; by: By; person: PersonRow }): Promise<void> {
+  async #reset(
+    tx: Tx,
+    given: { secret: string; hash: string; by: By; person: PersonRow },
+  ): Promise<void> {
     const { person, secret, hash: passwordHash } = given;
     const locked = await store.lockPerson(tx, person.id);
     if (!(await takeVerification(tx, linkPurpose + secret))) throw linkEnded();
     if (secret.startsWith(mailed)) {
-      // Accounts with providers that were connected before the address was proven may be somebody else's.
+      // Accounts with providers that were connected before the address was proven may be somebody
+      // else's.
       if (locked?.email_verified === false) await store.deleteAccounts(tx, person.id);
       await store.confirmAddress(tx, person.id);
     }
@@ -137,7 +180,8 @@ export class PasswordUseCases {
 
   async #mailLink(email: string, by: By): Promise<void> {
     const { db, mailer, log, limits: counts } = this.#parts;
-    if ((await counts.isTaken(limits.resetAddress, networkOf(by.request?.address ?? ""))) !== null) return;
+    if ((await counts.isTaken(limits.resetAddress, networkOf(by.request?.address ?? ""))) !== null)
+      return;
     if ((await counts.isTaken(limits.resetAccount, email)) !== null) return;
     const person = await store.credentialOf(db, { email, address: "" });
     if (person === undefined) return;
@@ -149,7 +193,11 @@ export class PasswordUseCases {
       return;
     }
     const { url } = await this.#link(person, { by: byAnybody(by), mark: mailed });
-    mailer.post({ to: person.email, subject: "Set a new password for Slipway", text: resetText(person, url) });
+    mailer.post({
+      to: person.email,
+      subject: "Set a new password for Slipway",
+      text: resetText(person, url),
+    });
   }
 
   async #link(person: PersonRow, given: { by: By; mark: string }): Promise<ResetLink> {
@@ -159,14 +207,21 @@ export class PasswordUseCases {
     await db.transaction().execute(async (tx) => {
       await insertVerification(tx, { secret: linkPurpose + secret, value: person.id, expiresAt });
       const changes = { link: { new: given.mark === mailed ? "mailed" : "made by the operator" } };
-      await recordOfPerson(tx, { action: "person.password_reset", about: person, by: given.by, changes });
+      await recordOfPerson(tx, {
+        action: "person.password_reset",
+        about: person,
+        by: given.by,
+        changes,
+      });
     });
     return { url: new Secret(`${baseUrl()}/dashboard/reset-password/${secret}`), expiresAt };
   }
 
   async #personOf(secret: string): Promise<string | undefined> {
     const { db, clock } = this.#parts;
-    return secretForm.test(secret) ? verificationOf(db, linkPurpose + secret, new Date(clock.now())) : undefined;
+    return secretForm.test(secret)
+      ? verificationOf(db, linkPurpose + secret, new Date(clock.now()))
+      : undefined;
   }
 
   /** Whoever did not do it learns that somebody did. */

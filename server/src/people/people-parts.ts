@@ -18,6 +18,9 @@ export type PeopleParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly mailer: Mailer | null;
   /** The secret that sessions are signed with; see auth-secret.ts. */
   readonly secret: Secret;
-  /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
+  /**
+   * Where the platform is reached, without a slash at the end; asked for when it is needed, since
+   * it is known late.
+   */
   readonly baseUrl: () => string;
 };

@@ -1,4 +1,5 @@
-// How people may sign in here, as the operator has set it up; `config-people.ts` reads it from the environment.
+// How people may sign in here, as the operator has set it up; `config-people.ts` reads it from the
+// environment.
 import type { Secret } from "#lib/secret.ts";
 
 /** A provider that people sign in with. */

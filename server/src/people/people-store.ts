@@ -28,11 +28,17 @@ export function personById(db: Db, id: string): Promise<PersonRow | undefined> {
 }
 
 /**
- * The person, or undefined; the row is locked. Whoever opens a session by what they have checked takes this lock and checks
- * again, and so does whoever ends all sessions of a person: none is opened beside it that it does not see.
+ * The person, or undefined; the row is locked. Whoever opens a session by what they have checked
+ * takes this lock and checks again, and so does whoever ends all sessions of a person: none is
+ * opened beside it that it does not see.
  */
 export function lockPerson(tx: Tx, id: string): Promise<PersonRow | undefined> {
-  return tx.selectFrom("people").selectAll().where("id", "=", id).forNoKeyUpdate().executeTakeFirst();
+  return tx
+    .selectFrom("people")
+    .selectAll()
+    .where("id", "=", id)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
 }
 
 /** A person with what a sign-in by password looks at. */
@@ -51,7 +57,9 @@ export function credentialOf(
   return db
     .selectFrom("people")
     .leftJoin("person_accounts", (join) =>
-      join.onRef("person_accounts.person_id", "=", "people.id").on("provider_id", "=", "credential"),
+      join
+        .onRef("person_accounts.person_id", "=", "people.id")
+        .on("provider_id", "=", "credential"),
     )
     .leftJoin("person_addresses", (join) =>
       join.onRef("person_addresses.person_id", "=", "people.id").on("address", "=", given.address),
@@ -81,7 +89,10 @@ export async function updatePassword(tx: Tx, personId: string, hash: string): Pr
 }
 
 /** What the person is a member of: projects that are there, oldest membership first. */
-export async function membershipsOf(db: Db, personId: string): Promise<{ projectId: ProjectId; role: Role }[]> {
+export async function membershipsOf(
+  db: Db,
+  personId: string,
+): Promise<{ projectId: ProjectId; role: Role }[]> {
   const rows = await db
     .selectFrom("members")
     .innerJoin("projects", "projects.id", "members.project_id")
@@ -120,12 +131,19 @@ export function listSessions(
 }
 
 /** Adds a session, and returns it. */
-export function insertSession(tx: Tx, row: Insertable<Tables["person_sessions"]>): Promise<SessionRow> {
+export function insertSession(
+  tx: Tx,
+  row: Insertable<Tables["person_sessions"]>,
+): Promise<SessionRow> {
   return tx.insertInto("person_sessions").values(row).returningAll().executeTakeFirstOrThrow();
 }
 
 /** Lets a session go on until then. */
-export async function extendSession(db: Db, id: string, times: { at: Date; until: Date }): Promise<void> {
+export async function extendSession(
+  db: Db,
+  id: string,
+  times: { at: Date; until: Date },
+): Promise<void> {
   await db
     .updateTable("person_sessions")
     .set({ updated_at: times.at, expires_at: times.until })
@@ -144,14 +162,23 @@ export type SessionChoice = {
 export async function deleteSessions(tx: Db, which: SessionChoice): Promise<string[]> {
   let query = tx.deleteFrom("person_sessions").where("person_id", "=", which.personId);
   if (which.only !== undefined) query = query.where("id", "=", which.only);
-  if (which.except !== undefined && which.except !== null) query = query.where("id", "<>", which.except);
+  if (which.except !== undefined && which.except !== null)
+    query = query.where("id", "<>", which.except);
   return (await query.returning("id").execute()).map((row) => row.id);
 }
 
-/** Notes that a person signed in from an address; true when it is the first time, and not their first address at all. */
+/**
+ * Notes that a person signed in from an address; true when it is the first time, and not their
+ * first address at all.
+ */
 export async function noteAddress(
   tx: Db,
-  given: { readonly personId: string; readonly address: string; readonly at: Date; readonly addressesMax: number },
+  given: {
+    readonly personId: string;
+    readonly address: string;
+    readonly at: Date;
+    readonly addressesMax: number;
+  },
 ): Promise<{ isNew: boolean; isFirst: boolean }> {
   const { personId, address, at, addressesMax } = given;
   const known = await tx
@@ -163,7 +190,9 @@ export async function noteAddress(
   await tx
     .insertInto("person_addresses")
     .values({ person_id: personId, address, first_at: at, last_at: at })
-    .onConflict((conflict) => conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }))
+    .onConflict((conflict) =>
+      conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }),
+    )
     .execute();
   const tooMany = known.slice(addressesMax - 1).map((row) => row.address);
   if (tooMany.length > 0) {
@@ -187,18 +216,33 @@ export async function accountsOf(
   const all = await rows.orderBy("created_at").orderBy("id").execute();
   // Others are of an issuer that the operator has replaced.
   return all.filter(({ provider_id: id, account_id }) => {
-    return id === "credential" || account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `);
+    return (
+      id === "credential" || account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `)
+    );
   });
 }
 
-/** Removes ways in which a person can sign in, all or those with one provider; returns how many there were. */
-export async function deleteAccounts(tx: Db, personId: string, providerId: string | null = null): Promise<number> {
+/**
+ * Removes ways in which a person can sign in, all or those with one provider; returns how many
+ * there were.
+ */
+export async function deleteAccounts(
+  tx: Db,
+  personId: string,
+  providerId: string | null = null,
+): Promise<number> {
   return await changeRows(tx)`
     delete from person_accounts where person_id = ${personId} and provider_id = coalesce(${providerId}, provider_id)`;
 }
 
-/** Whether there is an invitation for the address (lower case) that has not expired, to a project that is there. */
-export async function isInvited(db: Db, given: { readonly email: string; readonly at: Date }): Promise<boolean> {
+/**
+ * Whether there is an invitation for the address (lower case) that has not expired, to a project
+ * that is there.
+ */
+export async function isInvited(
+  db: Db,
+  given: { readonly email: string; readonly at: Date },
+): Promise<boolean> {
   const row = await db
     .selectFrom("invitations")
     .innerJoin("projects", "projects.id", "invitations.project_id")

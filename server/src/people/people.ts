@@ -1,4 +1,5 @@
-// People and how they sign in: what this area offers to others. Ways of signing in are fields of it; each is a file of its own.
+// People and how they sign in: what this area offers to others. Ways of signing in are fields of
+// it; each is a file of its own.
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
@@ -48,7 +49,11 @@ export class People {
 
   constructor({ settings, ...given }: PeopleOptions) {
     const { secret } = given;
-    const made = { tokens: new SessionTokens(secret), limits: new AttemptLimits(given), hashes: passwordGate() };
+    const made = {
+      tokens: new SessionTokens(secret),
+      limits: new AttemptLimits(given),
+      hashes: passwordGate(),
+    };
     const parts = { ...given, ...made, deviceCookies: new DeviceCookies(secret) };
     this.#parts = parts;
     this.settings = settings;
@@ -60,7 +65,12 @@ export class People {
     const openSession: DeviceLoginsOptions["openSession"] = (tx, { personId, by }) =>
       this.startSession(tx, personId, { way: "device", by });
     this.devices = new DeviceLogins({ db: parts.db, clock: parts.clock, openSession });
-    const signInParts = { ...parts, settings, sessions: this.sessions, challenges: new Challenges(parts) };
+    const signInParts = {
+      ...parts,
+      settings,
+      sessions: this.sessions,
+      challenges: new Challenges(parts),
+    };
     this.signIn = new SignIn(signInParts);
     this.passwords = new PasswordUseCases(parts, this.sessions);
     this.providers = new ProviderSignIn(signInParts);
@@ -73,8 +83,15 @@ export class People {
     return personById(this.#parts.db, id);
   }
 
-  /** A new session of the person, recorded as a sign-in, with its tokens; for those who showed otherwise who they are. */
-  async startSession(tx: Tx, personId: string, given: { readonly way: Way; readonly by: By }): Promise<SignedIn> {
+  /**
+   * A new session of the person, recorded as a sign-in, with its tokens; for those who showed
+   * otherwise who they are.
+   */
+  async startSession(
+    tx: Tx,
+    personId: string,
+    given: { readonly way: Way; readonly by: By },
+  ): Promise<SignedIn> {
     const person = await personById(tx, personId);
     if (person === undefined) throw new Error("a session is started for somebody who is not there");
     const session = await this.sessions.open(tx, person, given);

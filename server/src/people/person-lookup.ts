@@ -1,4 +1,5 @@
-// What an access token of a person gives: while its session lasts, the roles that the person has now.
+// What an access token of a person gives: while its session lasts, the roles that the person has
+// now.
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { Db } from "#store/database.ts";
@@ -14,7 +15,15 @@ export function personLookup(db: Db): Lookup<PersonClaims> {
     const memberships = await membershipsOf(db, personId);
     const roles = new Map(memberships.map(({ projectId, role }) => [projectId, role]));
     const { email, name } = person;
-    const caller = { kind: "person", personId, sessionId, email, name, roles, projectId: null } as const;
+    const caller = {
+      kind: "person",
+      personId,
+      sessionId,
+      email,
+      name,
+      roles,
+      projectId: null,
+    } as const;
     return { caller, expiresAtMs: Math.min(expiresAtMs, session.expires_at.getTime()) };
   };
 }

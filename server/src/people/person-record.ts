@@ -1,5 +1,6 @@
-// What people do with their own sign-in goes into the audit log of every project that they belong to: its owners want to
-// know, whichever project the person had in mind. Of those who belong to none it is kept without a project.
+// What people do with their own sign-in goes into the audit log of every project that they belong
+// to: its owners want to know, whichever project the person had in mind. Of those who belong to
+// none it is kept without a project.
 import { anonymousActor, record, type Actor, type AuditEntry, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { membershipsOf } from "./people-store.ts";
@@ -19,7 +20,11 @@ export async function recordOfPerson(tx: Db, event: PersonEvent): Promise<void> 
   const { about, ...entry } = event;
   const memberships = about.id === null ? [] : await membershipsOf(tx, about.id);
   const projects = memberships.slice(0, projectsMax).map(({ projectId }) => projectId);
-  const resource = { type: "person", name: about.email, ...(about.id === null ? {} : { id: about.id }) };
+  const resource = {
+    type: "person",
+    name: about.email,
+    ...(about.id === null ? {} : { id: about.id }),
+  };
   for (const projectId of projects.length === 0 ? [null] : projects) {
     await record(tx, { ...entry, projectId, resource });
   }

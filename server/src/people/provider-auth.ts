@@ -1,6 +1,7 @@
-// better-auth as the client of the providers that the operator has set up: OpenID Connect and GitHub. It makes the visit
-// to the provider (state, PKCE, nonce), takes the code back and checks the ID token; who is let in is for provider-gate.ts.
-// All addresses that it calls are the operator's setting, or what the provider there says of itself.
+// better-auth as the client of the providers that the operator has set up: OpenID Connect and
+// GitHub. It makes the visit to the provider (state, PKCE, nonce), takes the code back and checks
+// the ID token; who is let in is for provider-gate.ts. All addresses that it calls are the
+// operator's setting, or what the provider there says of itself.
 import { randomUUID } from "node:crypto";
 import { betterAuth } from "better-auth";
 import { getOAuthState } from "better-auth/api";
@@ -74,7 +75,8 @@ export function openProviderAuth(options: ProviderAuthOptions) {
             const providerId = account.providerId as ProviderId;
             const changes = { [providerId]: { old: "none", new: email } };
             const given = by && { changes, by, sessionId, providerId };
-            if (given !== undefined && !(await gate.isConnecting(account.userId, given))) return false;
+            if (given !== undefined && !(await gate.isConnecting(account.userId, given)))
+              return false;
             return { data: { ...account, ...noTokens, email } };
           },
         },
@@ -83,7 +85,10 @@ export function openProviderAuth(options: ProviderAuthOptions) {
     },
     plugins: [
       genericOAuth({
-        config: [...(oidc === null ? [] : [oidcConfig(oidc)]), ...(github === null ? [] : [githubConfig(github)])],
+        config: [
+          ...(oidc === null ? [] : [oidcConfig(oidc)]),
+          ...(github === null ? [] : [githubConfig(github)]),
+        ],
       }),
       // Whose account is connected, it reads from a session's token.
       bearer(),
@@ -91,7 +96,10 @@ export function openProviderAuth(options: ProviderAuthOptions) {
   });
 }
 
-/** What is kept of a visit: who connects an account by it, and the account's address once the provider has named it. */
+/**
+ * What is kept of a visit: who connects an account by it, and the account's address once the
+ * provider has named it.
+ */
 type Visit = { readonly by?: By; readonly sessionId?: string; email?: string | null | undefined };
 
 /** Under which names our tables have what it reads and writes. */
@@ -100,7 +108,8 @@ export const providerTables = {
   account: {
     modelName: "person_accounts",
     updateAccountOnSignIn: false,
-    // An account here is linked to one there of the same proven address; the gate sees to what was not proven here.
+    // An account here is linked to one there of the same proven address; the gate sees to what was
+    // not proven here.
     accountLinking: {
       enabled: true,
       requireLocalEmailVerified: false,
@@ -123,7 +132,13 @@ export const providerTables = {
   },
   session: {
     modelName: "person_sessions",
-    fields: { userId: "person_id", ipAddress: "address", userAgent: "user_agent", expiresAt: "expires_at", ...times },
+    fields: {
+      userId: "person_id",
+      ipAddress: "address",
+      userAgent: "user_agent",
+      expiresAt: "expires_at",
+      ...times,
+    },
   },
   verification: {
     modelName: "person_verifications",
@@ -180,8 +195,9 @@ function githubConfig({ url, clientId, clientSecret, name }: ProviderSettings): 
 const plainForm = /^[\x21-\x7e]+$/;
 
 /**
- * What is taken over of a profile. An address that nobody could be invited by is proven for nobody: some of its letters may
- * become plain ones as small letters (the Kelvin sign becomes a k), and so it would become somebody else's.
+ * What is taken over of a profile. An address that nobody could be invited by is proven for nobody:
+ * some of its letters may become plain ones as small letters (the Kelvin sign becomes a k), and so
+ * it would become somebody else's.
  */
 function userOf({ name: called, email }: { readonly name?: unknown; readonly email?: unknown }) {
   const user = { name: nameOf(called, email), image: undefined };

@@ -1,6 +1,7 @@
-// Who is let in when a provider vouches for them: people who are known here or invited, by an address that the provider
-// has proven. Whoever had an account here under an address that was never proven loses what let them in: the account
-// belongs to whoever shows the address, and nobody waits in it.
+// Who is let in when a provider vouches for them: people who are known here or invited, by an
+// address that the provider has proven. Whoever had an account here under an address that was never
+// proven loses what let them in: the account belongs to whoever shows the address, and nobody waits
+// in it.
 import type { PersonRow } from "#accounts/account-store.ts";
 import { platformActor, type By } from "#audit/record.ts";
 import type { Tx } from "#store/database.ts";
@@ -17,7 +18,11 @@ import { deleteVerificationsOf } from "./verification-store.ts";
 /** Why somebody is not let in; shown by the sign-in page. */
 export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_first";
 
-type ProviderUser = { readonly id?: unknown; readonly email?: unknown; readonly emailVerified?: unknown };
+type ProviderUser = {
+  readonly id?: unknown;
+  readonly email?: unknown;
+  readonly emailVerified?: unknown;
+};
 
 type GateOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly mailer: Mailer | null };
 
@@ -32,8 +37,8 @@ export class ProviderGate {
   }
 
   /**
-   * A refusal, or nothing. `sign-in`: the account there was linked to one here before. `isAsked`: somebody who is signed in
-   * here connects it, under whatever address it has there.
+   * A refusal, or nothing. `sign-in`: the account there was linked to one here before. `isAsked`:
+   * somebody who is signed in here connects it, under whatever address it has there.
    */
   async check(
     user: ProviderUser,
@@ -46,17 +51,22 @@ export class ProviderGate {
   }
 
   /**
-   * Records that somebody connects an account, just before that is stored. False: it is not to be, since the session that began
-   * it has ended meanwhile, or since another visit has connected one of the provider.
+   * Records that somebody connects an account, just before that is stored. False: it is not to be,
+   * since the session that began it has ended meanwhile, or since another visit has connected one
+   * of the provider.
    */
   async isConnecting(
     personId: string,
-    given: Pick<PersonEvent, "changes" | "by"> & { readonly sessionId: string; readonly providerId: "oidc" | "github" },
+    given: Pick<PersonEvent, "changes" | "by"> & {
+      readonly sessionId: string;
+      readonly providerId: "oidc" | "github";
+    },
   ): Promise<boolean> {
     const { sessionId, providerId, ...event } = given;
     const about = await this.#options.db.transaction().execute(async (tx) => {
       const person = await lockPerson(tx, personId);
-      if (person === undefined || (await sessionById(tx, sessionId)) === undefined) return undefined;
+      if (person === undefined || (await sessionById(tx, sessionId)) === undefined)
+        return undefined;
       const accounts = await accountsOf(tx, personId, this.#settings);
       if (accounts.some((one) => one.provider_id === providerId)) return undefined;
       await recordOfPerson(tx, { action: "person.provider_connect", about: person, ...event });
@@ -64,7 +74,11 @@ export class ProviderGate {
     });
     if (about === undefined) return false;
     const text = `An account with a provider was connected to your account for Slipway, as a way to sign in.\n\nIf this was not you, disconnect it on the page Account and set a new password, and tell the owners of your projects.\n`;
-    this.#options.mailer?.post({ to: about.email, subject: "A new way to sign in to your account for Slipway", text });
+    this.#options.mailer?.post({
+      to: about.email,
+      subject: "A new way to sign in to your account for Slipway",
+      text,
+    });
     return true;
   }
 
@@ -99,7 +113,11 @@ export class ProviderGate {
     const changes = { password: { old: "chosen before the address was proven", new: "none" } };
     await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
     const text = `You have signed in to Slipway with a provider that has verified your email address. The password that was set for this address earlier is no longer valid, because nobody had proven that the address was theirs. To sign in with a password again, request a link on the sign-in page.\n`;
-    this.#options.mailer?.post({ to: person.email, subject: "Your old password for Slipway is no longer valid", text });
+    this.#options.mailer?.post({
+      to: person.email,
+      subject: "Your old password for Slipway is no longer valid",
+      text,
+    });
     this.#options.log.info(
       { personId: person.id },
       "a person has proven their address, and lost the unproven password",

@@ -1,6 +1,6 @@
-// Signing in with a provider: a visit there begins with an address to go to and a cookie, and ends when the browser comes
-// back. Whatever comes back becomes a session, a challenge, or one of a few words for why not. Whoever is signed in connects
-// an account by such a visit, and disconnects it.
+// Signing in with a provider: a visit there begins with an address to go to and a cookie, and ends
+// when the browser comes back. Whatever comes back becomes a session, a challenge, or one of a few
+// words for why not. Whoever is signed in connects an account by such a visit, and disconnects it.
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -9,7 +9,14 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { limits } from "./attempt-limits.ts";
 import type { Challenge } from "./challenges.ts";
-import { accountsOf, deleteAccounts, deleteSessions, lockPerson, personById, sessionByToken } from "./people-store.ts";
+import {
+  accountsOf,
+  deleteAccounts,
+  deleteSessions,
+  lockPerson,
+  personById,
+  sessionByToken,
+} from "./people-store.ts";
 import type { AccountRow } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
@@ -19,8 +26,11 @@ import { sessionEnded, type PersonSession, type SignedIn } from "./sessions.ts";
 import type { SignInParts } from "./sign-in-parts.ts";
 import { requirePassword } from "./two-factor.ts";
 
-/** Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by the provider; `failed`: it answered nonsense;
- * `account_taken`: the account is connected to somebody else. */
+/**
+ * Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by
+ * the provider; `failed`: it answered nonsense; `account_taken`: the account is connected to
+ * somebody else.
+ */
 export type ProviderRefusal = GateRefusal | "account_taken" | "expired" | "refused" | "failed";
 
 /** How a visit ended. `returnTo`: where the person wanted to go, within the dashboard. */
@@ -39,7 +49,11 @@ export type VisitEnd = {
 export type VisitBegin = { readonly url: string; readonly cookies: readonly string[] };
 
 /** What somebody who is signed in connects or disconnects. */
-export type ProviderChange = { readonly provider: ProviderId; readonly password: Secret | null; readonly by: By };
+export type ProviderChange = {
+  readonly provider: ProviderId;
+  readonly password: Secret | null;
+  readonly by: By;
+};
 
 export type ProviderOffer = { readonly id: ProviderId; readonly name: string };
 
@@ -57,7 +71,11 @@ const gateRefusals: ReadonlySet<string> = new Set<GateRefusal>([
   "not_invited",
   "two_factor_first",
 ]);
-const expiredCodes: ReadonlySet<string> = new Set(["state_mismatch", "state_not_found", "state_invalid"]);
+const expiredCodes: ReadonlySet<string> = new Set([
+  "state_mismatch",
+  "state_not_found",
+  "state_invalid",
+]);
 
 /** Begins and ends visits. */
 export class ProviderSignIn {
@@ -77,44 +95,80 @@ export class ProviderSignIn {
     ];
   }
 
-  /** Where to send the browser. Throws `Fault("not_found" | "invalid" | "unavailable" | "rate_limited")`. */
-  async begin(id: ProviderId, given: Trier & { readonly returnTo: string | null }): Promise<VisitBegin> {
+  /**
+   * Where to send the browser. Throws `Fault("not_found" | "invalid" | "unavailable" |
+   * "rate_limited")`.
+   */
+  async begin(
+    id: ProviderId,
+    given: Trier & { readonly returnTo: string | null },
+  ): Promise<VisitBegin> {
     this.nameOf(id);
     await this.#count(given);
     const returnTo = given.returnTo ?? dashboard;
     if (!isReturn(returnTo)) {
-      throw new Fault("invalid", "returnTo must be a path of the dashboard, such as /dashboard/device.");
+      throw new Fault(
+        "invalid",
+        "returnTo must be a path of the dashboard, such as /dashboard/device.",
+      );
     }
     const auth = await this.#open(id);
-    const body = { provider: id, callbackURL: returnTo, errorCallbackURL: failedPath, disableRedirect: true };
-    return this.#visit(id, auth.api.signInSocial({ body, headers: new Headers(), asResponse: true }));
+    const body = {
+      provider: id,
+      callbackURL: returnTo,
+      errorCallbackURL: failedPath,
+      disableRedirect: true,
+    };
+    return this.#visit(
+      id,
+      auth.api.signInSocial({ body, headers: new Headers(), asResponse: true }),
+    );
   }
 
-  /** Accounts that let the person in now, oldest first; that of the password is called `credential`. */
+  /**
+   * Accounts that let the person in now, oldest first; that of the password is called `credential`.
+   */
   async accountsOf(personId: string, db: Db = this.#parts.db): Promise<AccountRow[]> {
     return accountsOf(db, personId, this.#parts.settings);
   }
 
   /**
-   * Where to send the browser of whoever is signed in, for them to connect their account there. Throws as `begin` does, and
-   * `Fault("not_usable")` for a wrong password, `Fault("conflict")` when one is connected.
+   * Where to send the browser of whoever is signed in, for them to connect their account there.
+   * Throws as `begin` does, and `Fault("not_usable")` for a wrong password, `Fault("conflict")`
+   * when one is connected.
    */
-  async connect(caller: PersonCaller, { provider: id, password, by }: ProviderChange): Promise<VisitBegin> {
+  async connect(
+    caller: PersonCaller,
+    { provider: id, password, by }: ProviderChange,
+  ): Promise<VisitBegin> {
     const name = this.nameOf(id);
     const { person, session } = await this.#confirm(caller, password);
     if ((await this.accountsOf(person.id)).some(({ provider_id }) => provider_id === id)) {
-      throw new Fault("conflict", `You have already connected an account with ${name}; disconnect it first.`);
+      throw new Fault(
+        "conflict",
+        `You have already connected an account with ${name}; disconnect it first.`,
+      );
     }
     const auth = await this.#open(id);
     const callbackURL = `${accountPage}?person=${person.id}`;
     const urls = { callbackURL, errorCallbackURL: callbackURL, disableRedirect: true };
-    const body = { provider: id, ...urls, additionalData: { by: byPerson(person, by), sessionId: session.id } };
+    const body = {
+      provider: id,
+      ...urls,
+      additionalData: { by: byPerson(person, by), sessionId: session.id },
+    };
     const headers = new Headers({ authorization: `Bearer ${session.token}` });
     return this.#visit(id, auth.api.linkSocialAccount({ body, headers, asResponse: true }));
   }
 
-  /** Throws `Fault("not_usable" | "not_found" | "rate_limited")`, and `Fault("conflict")` for the only way to sign in. */
-  async disconnect(caller: PersonCaller, { provider: id, password, by }: ProviderChange): Promise<void> {
+  /**
+   * Throws `Fault("not_usable" | "not_found" | "rate_limited")`, and `Fault("conflict")` for the
+   * only way to sign in.
+   */
+  async disconnect(
+    caller: PersonCaller,
+    { provider: id, password, by }: ProviderChange,
+  ): Promise<void> {
     const name = this.nameOf(id);
     await this.#confirm(caller, password);
     await this.#parts.db.transaction().execute(async (tx) => {
@@ -123,15 +177,24 @@ export class ProviderSignIn {
       const { person } = await this.#parts.sessions.required(tx, caller);
       const accounts = await this.accountsOf(person.id, tx);
       const gone = accounts.find(({ provider_id }) => provider_id === id);
-      if (gone === undefined) throw new Fault("not_found", `You have not connected an account with ${name}.`);
+      if (gone === undefined)
+        throw new Fault("not_found", `You have not connected an account with ${name}.`);
       if (accounts.every(({ provider_id }) => provider_id === id)) {
         const first =
           "set a password by “Forgot your password?” on the sign-in page, or connect another account, first";
-        throw new Fault("conflict", `The account with ${name} is your only way to sign in: ${first}.`);
+        throw new Fault(
+          "conflict",
+          `The account with ${name} is your only way to sign in: ${first}.`,
+        );
       }
       await deleteAccounts(tx, person.id, id);
       const changes = { [id]: { old: gone.email ?? gone.account_id, new: "none" } };
-      const entry = { action: "person.provider_disconnect", about: person, by: byPerson(person, by), changes } as const;
+      const entry = {
+        action: "person.provider_disconnect",
+        about: person,
+        by: byPerson(person, by),
+        changes,
+      } as const;
       await recordOfPerson(tx, entry);
     });
   }
@@ -139,14 +202,20 @@ export class ProviderSignIn {
   /** What it is called here. Throws `Fault("not_found")`. */
   nameOf(id: ProviderId): string {
     const offer = this.offers().find((one) => one.id === id);
-    if (offer === undefined) throw new Fault("not_found", "Sign-in with this provider is not configured here.");
+    if (offer === undefined)
+      throw new Fault("not_found", "Sign-in with this provider is not configured here.");
     return offer.name;
   }
 
-  /** Takes what the provider sent back. Throws as `begin` does; whatever else is wrong is a refusal. */
+  /**
+   * Takes what the provider sent back. Throws as `begin` does; whatever else is wrong is a refusal.
+   */
   async end(
     id: ProviderId,
-    given: Trier & { readonly query: Readonly<Record<string, string>>; readonly cookie: string | null },
+    given: Trier & {
+      readonly query: Readonly<Record<string, string>>;
+      readonly cookie: string | null;
+    },
   ): Promise<VisitEnd> {
     this.nameOf(id);
     await this.#count(given);
@@ -155,24 +224,38 @@ export class ProviderSignIn {
     const params = { id };
     const response = await this.#ask(
       id,
-      auth.api.callbackOAuth({ method: "GET", params, query: given.query, headers, asResponse: true }),
+      auth.api.callbackOAuth({
+        method: "GET",
+        params,
+        query: given.query,
+        headers,
+        asResponse: true,
+      }),
     );
     const location = response.headers.get("location") ?? "";
     const token = this.#parts.tokens.setBy(response.headers);
-    const cookies = response.headers.getSetCookie().filter((line) => !/session_token=|session_data=/.test(line));
+    const cookies = response.headers
+      .getSetCookie()
+      .filter((line) => !/session_token=|session_data=/.test(line));
     if (token === null) return { ...(await this.#endWithout(id, location, given.by)), cookies };
     const done = await this.#enter(id, token, given.by);
     return { done, returnTo: isReturn(location) ? location : dashboard, cookies };
   }
 
-  /** The session that better-auth has made, which nobody has seen yet, makes way for one of ours or for a challenge. */
+  /**
+   * The session that better-auth has made, which nobody has seen yet, makes way for one of ours or
+   * for a challenge.
+   */
   async #enter(id: ProviderId, token: string, by: By): Promise<SignedIn | Challenge> {
     const { db } = this.#parts;
     const done = await db.transaction().execute(async (tx) => {
       const made = await sessionByToken(tx, token);
       const person = made === undefined ? undefined : await lockPerson(tx, made.person_id);
       // Sessions of the person may have been ended a moment ago, this one among them.
-      const ended = made === undefined ? [] : await deleteSessions(tx, { personId: made.person_id, only: made.id });
+      const ended =
+        made === undefined
+          ? []
+          : await deleteSessions(tx, { personId: made.person_id, only: made.id });
       if (person === undefined || ended.length === 0) {
         throw sessionEnded();
       }
@@ -190,23 +273,37 @@ export class ProviderSignIn {
     });
   }
 
-  /** The end of a visit that began no session: an account was connected, or something was refused. */
-  async #endWithout(id: ProviderId, location: string, by: By): Promise<Pick<VisitEnd, "done" | "returnTo">> {
+  /**
+   * The end of a visit that began no session: an account was connected, or something was refused.
+   */
+  async #endWithout(
+    id: ProviderId,
+    location: string,
+    by: By,
+  ): Promise<Pick<VisitEnd, "done" | "returnTo">> {
     const query = URL.parse(location, "http://localhost")?.searchParams;
     const code = query?.get("error") ?? null;
     const personId = query?.get("person") ?? null;
     const person = personId === null ? undefined : await personById(this.#parts.db, personId);
-    if (person !== undefined && code === null) return { done: { kind: "connected" }, returnTo: accountPage };
+    if (person !== undefined && code === null)
+      return { done: { kind: "connected" }, returnTo: accountPage };
     const why = refusalOf(code ?? "");
-    this.#parts.log.warn({ provider: id, code: code?.slice(0, 100) }, "a visit to a provider was refused");
+    this.#parts.log.warn(
+      { provider: id, code: code?.slice(0, 100) },
+      "a visit to a provider was refused",
+    );
     // Of a visit that ended in another browser, only whoever began it is known.
     const byWhom = person === undefined || why === "expired" ? byAnybody(by) : byPerson(person, by);
     const action = person === undefined ? "person.sign_in" : "person.provider_connect";
-    const what = person === undefined ? "A sign-in with a provider" : `Connecting an account with ${id}`;
+    const what =
+      person === undefined ? "A sign-in with a provider" : `Connecting an account with ${id}`;
     const reason = `${what} was refused: ${why}.`;
     const about = person ?? { id: null, email: "", name: "" };
     await recordOfPerson(this.#parts.db, { action, outcome: "failure", about, by: byWhom, reason });
-    return { done: { kind: "refused", why }, returnTo: person === undefined ? dashboard : accountPage };
+    return {
+      done: { kind: "refused", why },
+      returnTo: person === undefined ? dashboard : accountPage,
+    };
   }
 
   /** Reads where better-auth sends the browser. */
@@ -242,10 +339,17 @@ export class ProviderSignIn {
     });
     const context = await this.#ask(id, this.#auth.$context);
     const provider = context.socialProviders.find((one) => one.id === id);
-    if (id !== "oidc" || provider === undefined || isSameIssuer(provider.issuer, settings.oidc?.url)) {
+    if (
+      id !== "oidc" ||
+      provider === undefined ||
+      isSameIssuer(provider.issuer, settings.oidc?.url)
+    ) {
       return this.#auth;
     }
-    log.error({ issuer: provider.issuer }, "SLIPWAY_OIDC_ISSUER does not match the issuer that the provider reports");
+    log.error(
+      { issuer: provider.issuer },
+      "SLIPWAY_OIDC_ISSUER does not match the issuer that the provider reports",
+    );
     throw this.#away(id);
   }
 
@@ -259,7 +363,10 @@ export class ProviderSignIn {
   }
 
   #away(id: ProviderId): Fault {
-    return new Fault("unavailable", `${this.nameOf(id)} is not responding correctly at the moment; try again.`);
+    return new Fault(
+      "unavailable",
+      `${this.nameOf(id)} is not responding correctly at the moment; try again.`,
+    );
   }
 }
 

@@ -10,13 +10,18 @@ const tokens = new SessionTokens(new Secret("a secret of the platform"));
 const token = fc.stringMatching(/^[A-Za-z0-9_-]{16,64}$/);
 
 test("what was signed is read back, and nothing that differs in a character", () => {
-  const property = fc.property(token, fc.nat(), fc.constantFrom(..."AZaz09_-.= ".split("")), (plain, at, letter) => {
-    const signed = tokens.sign(plain).reveal();
-    assert.equal(tokens.read(signed), plain);
-    const place = at % signed.length;
-    const altered = signed.slice(0, place) + letter + signed.slice(place + 1);
-    if (altered !== signed) assert.equal(tokens.read(altered), null, altered);
-  });
+  const property = fc.property(
+    token,
+    fc.nat(),
+    fc.constantFrom(..."AZaz09_-.= ".split("")),
+    (plain, at, letter) => {
+      const signed = tokens.sign(plain).reveal();
+      assert.equal(tokens.read(signed), plain);
+      const place = at % signed.length;
+      const altered = signed.slice(0, place) + letter + signed.slice(place + 1);
+      if (altered !== signed) assert.equal(tokens.read(altered), null, altered);
+    },
+  );
   fc.assert(property);
 });
 

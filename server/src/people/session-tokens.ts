@@ -1,5 +1,5 @@
-// What a browser or a command line holds of a session: its token with a signature. The database has the token alone, so
-// whoever reads the database can sign in as nobody.
+// What a browser or a command line holds of a session: its token with a signature. The database has
+// the token alone, so whoever reads the database can sign in as nobody.
 import { createHmac } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import { Secret } from "#lib/secret.ts";
@@ -39,6 +39,8 @@ export class SessionTokens {
   }
 
   #signature(token: string): string {
-    return createHmac("sha256", this.#secret.reveal()).update(`${signaturePurpose}:${token}`).digest("base64url");
+    return createHmac("sha256", this.#secret.reveal())
+      .update(`${signaturePurpose}:${token}`)
+      .digest("base64url");
   }
 }

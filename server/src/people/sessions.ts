@@ -1,5 +1,5 @@
-// Sessions of people: opened by whatever way of signing in, used to get access tokens, listed and ended. Every platform
-// refuses access tokens of an ended session within a second of the commit.
+// Sessions of people: opened by whatever way of signing in, used to get access tokens, listed and
+// ended. Every platform refuses access tokens of an ended session within a second of the commit.
 import { randomBytes, randomUUID } from "node:crypto";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -48,8 +48,15 @@ export class Sessions {
     this.#parts = parts;
   }
 
-  /** A new session, recorded as a sign-in, whatever sessions the caller had before. The person is locked: see `lockPerson`. */
-  async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<store.SessionRow> {
+  /**
+   * A new session, recorded as a sign-in, whatever sessions the caller had before. The person is
+   * locked: see `lockPerson`.
+   */
+  async open(
+    tx: Tx,
+    person: PersonRow,
+    given: { readonly way: Way; readonly by: By },
+  ): Promise<store.SessionRow> {
     const address = given.by.request?.address ?? "";
     const user_agent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
     const session = await this.#insert(tx, { person_id: person.id, address, user_agent });
@@ -57,26 +64,37 @@ export class Sessions {
     await this.#endSurplus(tx, person.id);
     const by = byPerson(person, given.by);
     if (address !== "") {
-      const { isNew, isFirst } = await store.noteAddress(tx, { personId: person.id, address, at, addressesMax });
-      if (isNew && !isFirst) await recordOfPerson(tx, { action: "person.new_address", about: person, by });
+      const { isNew, isFirst } = await store.noteAddress(tx, {
+        personId: person.id,
+        address,
+        at,
+        addressesMax,
+      });
+      if (isNew && !isFirst)
+        await recordOfPerson(tx, { action: "person.new_address", about: person, by });
     }
     const changes = { way: { new: given.way } };
     await recordOfPerson(tx, { action: "person.sign_in", about: person, by, changes });
     return session;
   }
 
-  /** A new session in place of the caller's, opened where that one was. Throws `Fault("unauthorized")` when it has ended. */
+  /**
+   * A new session in place of the caller's, opened where that one was. Throws
+   * `Fault("unauthorized")` when it has ended.
+   */
   async replace(tx: Tx, caller: PersonCaller): Promise<store.SessionRow> {
     const { session } = await this.required(tx, caller);
     // Whoever ends one session does not lock the person, and may have done so since it was read.
-    if (!(await this.end(tx, { personId: caller.personId, only: session.id }))) throw sessionEnded();
+    if (!(await this.end(tx, { personId: caller.personId, only: session.id })))
+      throw sessionEnded();
     return this.#insert(tx, session);
   }
 
   /** The caller's session, with whose it is. Throws `Fault("unauthorized")` when it has ended. */
   async required(db: Db, { sessionId }: Pick<PersonCaller, "sessionId">): Promise<PersonSession> {
     const session = await store.sessionById(db, sessionId);
-    const person = session === undefined ? undefined : await store.personById(db, session.person_id);
+    const person =
+      session === undefined ? undefined : await store.personById(db, session.person_id);
     const isOver = session === undefined || session.expires_at.getTime() <= this.#parts.clock.now();
     if (isOver || person === undefined) throw sessionEnded();
     return { person, session };
@@ -89,7 +107,10 @@ export class Sessions {
     return { kind: "signed_in", person, session, refreshToken, ...access };
   }
 
-  /** The session of a refresh token or cookie; null when there is none (any more). It goes on from now. */
+  /**
+   * The session of a refresh token or cookie; null when there is none (any more). It goes on from
+   * now.
+   */
   async of(refreshToken: string): Promise<PersonSession | null> {
     const { db, clock, tokens } = this.#parts;
     const token = tokens.read(refreshToken);
@@ -98,7 +119,10 @@ export class Sessions {
     const person = await store.personById(db, session.person_id);
     if (person === undefined) return null;
     if (clock.now() - session.updated_at.getTime() > extendAfterMs) {
-      await store.extendSession(db, session.id, { at: new Date(clock.now()), until: new Date(clock.now() + lifeMs) });
+      await store.extendSession(db, session.id, {
+        at: new Date(clock.now()),
+        until: new Date(clock.now() + lifeMs),
+      });
     }
     return { person, session };
   }
@@ -119,7 +143,11 @@ export class Sessions {
   async signOut({ person, session }: PersonSession, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await this.end(tx, { personId: person.id, only: session.id }))) return;
-      await recordOfPerson(tx, { action: "person.sign_out", about: person, by: byPerson(person, by) });
+      await recordOfPerson(tx, {
+        action: "person.sign_out",
+        about: person,
+        by: byPerson(person, by),
+      });
     });
   }
 
@@ -134,8 +162,8 @@ export class Sessions {
   }
 
   /**
-   * Ends sessions of the person, who is locked where all are ended but one (null: all); what they are used for stops within a
-   * second. False: there was none.
+   * Ends sessions of the person, who is locked where all are ended but one (null: all); what they
+   * are used for stops within a second. False: there was none.
    */
   async end(tx: Tx, which: store.SessionChoice): Promise<boolean> {
     const ids = await store.deleteSessions(tx, which);
@@ -153,18 +181,33 @@ export class Sessions {
 
   #insert(
     tx: Tx,
-    { person_id, address, user_agent }: Pick<store.SessionRow, "person_id" | "address" | "user_agent">,
+    {
+      person_id,
+      address,
+      user_agent,
+    }: Pick<store.SessionRow, "person_id" | "address" | "user_agent">,
   ): Promise<store.SessionRow> {
     const at = new Date(this.#parts.clock.now());
     const times = { created_at: at, updated_at: at, expires_at: new Date(at.getTime() + lifeMs) };
     const token = randomBytes(tokenBytes).toString("base64url");
-    return store.insertSession(tx, { id: randomUUID(), person_id, token, address, user_agent, ...times });
+    return store.insertSession(tx, {
+      id: randomUUID(),
+      person_id,
+      token,
+      address,
+      user_agent,
+      ...times,
+    });
   }
 
   async #recordEnd(tx: Tx, personId: string, by: By): Promise<void> {
     const person = await store.personById(tx, personId);
     if (person === undefined) return;
-    await recordOfPerson(tx, { action: "person.session_end", about: person, by: byPerson(person, by) });
+    await recordOfPerson(tx, {
+      action: "person.session_end",
+      about: person,
+      by: byPerson(person, by),
+    });
   }
 
   async #endSurplus(tx: Db, personId: string): Promise<void> {
@@ -175,15 +218,26 @@ export class Sessions {
     if (surplus.length > 0) await notify(tx, "people", personId);
   }
 
-  async #sign(person: PersonRow, session: store.SessionRow): Promise<{ accessToken: Secret; expiresIn: number }> {
+  async #sign(
+    person: PersonRow,
+    session: store.SessionRow,
+  ): Promise<{ accessToken: Secret; expiresIn: number }> {
     const { keys, clock } = this.#parts;
     const named = { personId: person.id, sessionId: session.id, email: person.email };
-    const accessToken = await signPersonToken({ ...named, key: keys.current(), nowMs: clock.now() });
+    const accessToken = await signPersonToken({
+      ...named,
+      key: keys.current(),
+      nowMs: clock.now(),
+    });
     return { accessToken, expiresIn: personTokenSeconds };
   }
 }
 
 /** The refusal of a session that was ended or has expired. */
 export function sessionEnded(cause?: unknown): Fault {
-  return new Fault("unauthorized", "The session has ended; sign in again.", cause === undefined ? {} : { cause });
+  return new Fault(
+    "unauthorized",
+    "The session has ended; sign in again.",
+    cause === undefined ? {} : { cause },
+  );
 }

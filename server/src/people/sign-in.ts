@@ -1,5 +1,5 @@
-// Signing in with a password. Whether an address is known shows neither in the answer nor in how long it takes; tries are
-// limited by account and by where they come from, whatever the password.
+// Signing in with a password. Whether an address is known shows neither in the answer nor in how
+// long it takes; tries are limited by account and by where they come from, whatever the password.
 import type { By } from "#audit/record.ts";
 import { isPassword, nobodysHash } from "#accounts/passwords.ts";
 import { Fault } from "#lib/fault.ts";
@@ -26,13 +26,21 @@ export class SignIn {
     this.#parts = parts;
   }
 
-  /** A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`. */
-  async withPassword({ email, password, device, by }: PasswordSignIn): Promise<SignedIn | Challenge> {
+  /**
+   * A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`.
+   */
+  async withPassword({
+    email,
+    password,
+    device,
+    by,
+  }: PasswordSignIn): Promise<SignedIn | Challenge> {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
     const address = by.request?.address ?? "";
     const person = await credentialOf(db, { email: email.toLowerCase(), address });
-    // With a browser that the person has signed in with, and else where they have been, they have tries of their own:
-    // nobody else's use those up. Others may come from the address, so a known browser is not counted by it.
+    // With a browser that the person has signed in with, and else where they have been, they have
+    // tries of their own: nobody else's use those up. Others may come from the address, so a known
+    // browser is not counted by it.
     const known = deviceCookies.ofPerson(device, person?.id);
     const account = `${email.toLowerCase()} ${known ?? (person?.isKnownAddress === true ? address : "")}`;
     if (known === null) await counts.take(limits.signInAddress, networkOf(address));
@@ -40,7 +48,9 @@ export class SignIn {
     const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
     const isKnown = isRight && person !== undefined && person.passwordHash !== null;
-    const done = isKnown ? await db.transaction().execute((tx) => this.#enter(tx, person, by)) : null;
+    const done = isKnown
+      ? await db.transaction().execute((tx) => this.#enter(tx, person, by))
+      : null;
     if (done === null) {
       await this.#recordFailure({ email, person, by });
       throw new Fault("unauthorized", "The email address or the password is wrong.");
@@ -51,24 +61,42 @@ export class SignIn {
   }
 
   /**
-   * Null: while the password was compared, which takes a while, it was changed. The sessions of who knew the old one have
-   * ended then, and no other may be opened by it.
+   * Null: while the password was compared, which takes a while, it was changed. The sessions of who
+   * knew the old one have ended then, and no other may be opened by it.
    */
-  async #enter(tx: Tx, checked: Credential, by: By): Promise<(PersonSession & { kind: "session" }) | Challenge | null> {
+  async #enter(
+    tx: Tx,
+    checked: Credential,
+    by: By,
+  ): Promise<(PersonSession & { kind: "session" }) | Challenge | null> {
     const person = await lockPerson(tx, checked.id);
-    if (person === undefined || (await passwordHashOf(tx, person.id)) !== checked.passwordHash) return null;
+    if (person === undefined || (await passwordHashOf(tx, person.id)) !== checked.passwordHash)
+      return null;
     if (person.two_factor_enabled) return this.#parts.challenges.make(tx, person.id);
-    return { kind: "session", person, session: await this.#parts.sessions.open(tx, person, { way: "password", by }) };
+    return {
+      kind: "session",
+      person,
+      session: await this.#parts.sessions.open(tx, person, { way: "password", by }),
+    };
   }
 
-  async #recordFailure(given: { email: string; person: Credential | undefined; by: By }): Promise<void> {
+  async #recordFailure(given: {
+    email: string;
+    person: Credential | undefined;
+    by: By;
+  }): Promise<void> {
     const { person, by } = given;
     const about = person ?? { id: null, email: given.email.toLowerCase(), name: given.email };
-    const reason = person === undefined ? "There is no account with this address." : "The password was wrong.";
-    await this.#parts.db
-      .transaction()
-      .execute((tx) =>
-        recordOfPerson(tx, { action: "person.sign_in", outcome: "failure", about, by: byAnybody(by), reason }),
-      );
+    const reason =
+      person === undefined ? "There is no account with this address." : "The password was wrong.";
+    await this.#parts.db.transaction().execute((tx) =>
+      recordOfPerson(tx, {
+        action: "person.sign_in",
+        outcome: "failure",
+        about,
+        by: byAnybody(by),
+        reason,
+      }),
+    );
   }
 }

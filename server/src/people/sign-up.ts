@@ -1,5 +1,6 @@
-// Becoming a person without an invitation, where the operator allows it: whoever shows by a mailed link that an address is
-// theirs. Whether it is known already is told to nobody: its owner is mailed a link either way.
+// Becoming a person without an invitation, where the operator allows it: whoever shows by a mailed
+// link that an address is theirs. Whether it is known already is told to nobody: its owner is
+// mailed a link either way.
 import { randomUUID } from "node:crypto";
 import { insertPerson } from "#accounts/account-store.ts";
 import type { By } from "#audit/record.ts";
@@ -18,19 +19,31 @@ export class SignUp {
   readonly #settings: PeopleSettings;
   readonly #passwords: PasswordUseCases;
 
-  constructor(parts: PeopleParts, given: { readonly settings: PeopleSettings; readonly passwords: PasswordUseCases }) {
+  constructor(
+    parts: PeopleParts,
+    given: { readonly settings: PeopleSettings; readonly passwords: PasswordUseCases },
+  ) {
     this.#parts = parts;
     this.#settings = given.settings;
     this.#passwords = given.passwords;
   }
 
-  /** Has a link mailed, and returns at once. Throws `Fault("forbidden")` where people are invited only. */
+  /**
+   * Has a link mailed, and returns at once. Throws `Fault("forbidden")` where people are invited
+   * only.
+   */
   ask(wish: SignUpWish): void {
     if (this.#settings.signUp !== "open") {
-      throw new Fault("forbidden", "Accounts here are by invitation only: ask a project owner to invite you.");
+      throw new Fault(
+        "forbidden",
+        "Accounts here are by invitation only: ask a project owner to invite you.",
+      );
     }
     if (this.#parts.mailer === null) {
-      throw new Fault("forbidden", "No mail server is configured here, so nobody can sign up: ask the operator.");
+      throw new Fault(
+        "forbidden",
+        "No mail server is configured here, so nobody can sign up: ask the operator.",
+      );
     }
     const email = wish.email.toLowerCase();
     this.#passwords.forgot(email, wish.by, () => this.#make({ ...wish, email }));
@@ -39,7 +52,8 @@ export class SignUp {
   /** Makes the person, without a password, unless there is one of the address. */
   async #make({ email, name, by }: SignUpWish): Promise<void> {
     const { db, limits: counts } = this.#parts;
-    if ((await counts.isTaken(limits.signUpAddress, networkOf(by.request?.address ?? ""))) !== null) return;
+    if ((await counts.isTaken(limits.signUpAddress, networkOf(by.request?.address ?? ""))) !== null)
+      return;
     await insertPerson(db, { id: randomUUID(), email, name });
   }
 }

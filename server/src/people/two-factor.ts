@@ -1,5 +1,6 @@
-// Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what, which codes are taken, and
-// what the audit log says of it. A code is good once; wrong ones in a row lock the second step for a while.
+// Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what,
+// which codes are taken, and what the audit log says of it. A code is good once; wrong ones in a
+// row lock the second step for a while.
 import { symmetricDecrypt, symmetricEncrypt } from "better-auth/crypto";
 import { personByEmail, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -29,7 +30,9 @@ export type CodeSignIn = Trier & { readonly challenge: string; readonly code: st
 type Confirmation = { readonly code: string; readonly password: Secret | null };
 
 const appCodeForm = /^\d{6}$/;
-/** Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`. */
+/**
+ * Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`.
+ */
 const wrongCodesMax = 10;
 const lockSeconds = 900;
 const wrongCode = "The code is wrong or was already used.";
@@ -46,16 +49,24 @@ export class TwoFactor {
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
   async signIn(given: CodeSignIn): Promise<SignedIn> {
     const { db, limits: counts, deviceCookies } = this.#parts;
-    const done = await counts.counted(limits.signInAddress, deviceCookies.keyOf(given), async () => {
-      // A refusal is returned, not thrown: the count of wrong codes is part of the transaction, and must be kept.
-      const answer = await db.transaction().execute((tx) => this.#signIn(tx, given));
-      if (answer instanceof Fault) throw answer;
-      return answer;
-    });
+    const done = await counts.counted(
+      limits.signInAddress,
+      deviceCookies.keyOf(given),
+      async () => {
+        // A refusal is returned, not thrown: the count of wrong codes is part of the transaction,
+        // and must be kept.
+        const answer = await db.transaction().execute((tx) => this.#signIn(tx, given));
+        if (answer instanceof Fault) throw answer;
+        return answer;
+      },
+    );
     return this.#parts.sessions.tokensOf(done);
   }
 
-  /** Begins to turn it on: it is on once a code of the app was confirmed. The password, if there is one, is asked for. */
+  /**
+   * Begins to turn it on: it is on once a code of the app was confirmed. The password, if there is
+   * one, is asked for.
+   */
   async begin(caller: PersonCaller, password: Secret | null): Promise<Enrolment> {
     const { db, secret: key, hashes } = this.#parts;
     return this.#counted(caller, async () => {
@@ -63,7 +74,10 @@ export class TwoFactor {
       await hashes.run(() => requirePassword(db, caller, password));
       const secret = newAppSecret();
       const backupCodes = newBackupCodes();
-      const sealed = { secret: await sealFactor(key, secret), backup_codes: await this.#sealCodes(backupCodes) };
+      const sealed = {
+        secret: await sealFactor(key, secret),
+        backup_codes: await this.#sealCodes(backupCodes),
+      };
       await db.transaction().execute(async (tx) => {
         await lockPerson(tx, caller.personId);
         // Whoever has changed the password since it was compared has ended this session.
@@ -78,38 +92,59 @@ export class TwoFactor {
   /** Turns it on, with a code of the app. The session is replaced by a new one. */
   confirm(caller: PersonCaller, code: string, by: By): Promise<SignedIn> {
     return this.#switch(caller, { by, isOn: true }, async (tx, person) => {
-      if (person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in is already on.");
+      if (person.two_factor_enabled)
+        throw new Fault("conflict", "Two-factor sign-in is already on.");
       const factor = await store.lockTwoFactor(tx, person.id);
       if (factor === undefined) throw new Fault("conflict", notOn);
       if (!(await this.#takeAppCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
     });
   }
 
-  /** Turns it off, with a code and, if there is one, the password. The session is replaced by a new one. */
+  /**
+   * Turns it off, with a code and, if there is one, the password. The session is replaced by a new
+   * one.
+   */
   disable(caller: PersonCaller, given: Confirmation & { readonly by: By }): Promise<SignedIn> {
-    return this.#switch(caller, { by: given.by, isOn: false }, (tx) => this.#require(tx, caller, given));
+    return this.#switch(caller, { by: given.by, isOn: false }, (tx) =>
+      this.#require(tx, caller, given),
+    );
   }
 
   /** New backup codes instead of all before, with a code and, if there is one, the password. */
-  async renewBackupCodes(caller: PersonCaller, given: Confirmation & { readonly by: By }): Promise<readonly string[]> {
+  async renewBackupCodes(
+    caller: PersonCaller,
+    given: Confirmation & { readonly by: By },
+  ): Promise<readonly string[]> {
     const backupCodes = newBackupCodes();
     await this.#change(caller, async (tx) => {
       await this.#require(tx, caller, given);
-      await store.updateTwoFactor(tx, caller.personId, { backup_codes: await this.#sealCodes(backupCodes) });
+      await store.updateTwoFactor(tx, caller.personId, {
+        backup_codes: await this.#sealCodes(backupCodes),
+      });
       const changes = { backupCodes: { new: "made anew" } };
       const about = aboutOf(caller);
-      await recordOfPerson(tx, { action: "person.two_factor_enable", about, by: byPerson(about, given.by), changes });
+      await recordOfPerson(tx, {
+        action: "person.two_factor_enable",
+        about,
+        by: byPerson(about, given.by),
+        changes,
+      });
     });
     return backupCodes;
   }
 
-  /** Turns it off for somebody who has lost all that would, and ends their sessions. Throws `Fault("not_found" | "conflict")`. */
+  /**
+   * Turns it off for somebody who has lost all that would, and ends their sessions. Throws
+   * `Fault("not_found" | "conflict")`.
+   */
   async reset(email: string, by: By): Promise<void> {
     const { db, mailer, baseUrl } = this.#parts;
     await db.transaction().execute(async (tx) => {
       const person = await personByEmail(tx, email);
-      if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
-      if (!person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
+      if (person === undefined)
+        throw new Fault("not_found", "There is no account with this email address.");
+      if (!person.two_factor_enabled)
+        throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
       await lockPerson(tx, person.id);
       await store.switchTwoFactor(tx, person.id, false);
       await deleteVerificationsOf(tx, person.id);
@@ -124,16 +159,27 @@ export class TwoFactor {
     const { challenge, by } = given;
     const person = await this.#parts.challenges.personOf(tx, challenge);
     if (person === null) {
-      return new Fault("unauthorized", "The sign-in has expired, or had too many wrong codes; start it again.");
+      return new Fault(
+        "unauthorized",
+        "The sign-in has expired, or had too many wrong codes; start it again.",
+      );
     }
     const refusal = await this.#refusal(tx, person, given);
     if (refusal !== null) {
-      const event = { action: "person.sign_in", outcome: "failure", about: person, by: byAnybody(by) } as const;
+      const event = {
+        action: "person.sign_in",
+        outcome: "failure",
+        about: person,
+        by: byAnybody(by),
+      } as const;
       await recordOfPerson(tx, { ...event, reason: refusal.message });
       return refusal;
     }
     await takeVerification(tx, challenge);
-    return { person, session: await this.#parts.sessions.open(tx, person, { way: "two_factor", by }) };
+    return {
+      person,
+      session: await this.#parts.sessions.open(tx, person, { way: "two_factor", by }),
+    };
   }
 
   /** Takes the code of a sign-in, and counts it where it is wrong; null: it was right. */
@@ -151,7 +197,10 @@ export class TwoFactor {
     }
     const code = given.code.replaceAll(" ", "");
     if (await this.#takeCode(tx, factor, code)) {
-      await store.updateTwoFactor(tx, person.id, { failed_verification_count: 0, locked_until: null });
+      await store.updateTwoFactor(tx, person.id, {
+        failed_verification_count: 0,
+        locked_until: null,
+      });
       return null;
     }
     const wrong = (factor.locked_until === null ? factor.failed_verification_count : 0) + 1;
@@ -167,11 +216,16 @@ export class TwoFactor {
     const codes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
     const others = codes.filter((one) => !isSameText(one, code));
     if (others.length === codes.length) return false;
-    await store.updateTwoFactor(tx, factor.person_id, { backup_codes: await this.#sealCodes(others) });
+    await store.updateTwoFactor(tx, factor.person_id, {
+      backup_codes: await this.#sealCodes(others),
+    });
     return true;
   }
 
-  /** Whether it is a code of the app now, later than the last that was taken, for whatever it was: whoever saw one has no use for it. */
+  /**
+   * Whether it is a code of the app now, later than the last that was taken, for whatever it was:
+   * whoever saw one has no use for it.
+   */
   async #takeAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     const { secret, clock } = this.#parts;
     const time = appCodeTime(await openFactor(secret, factor.secret), code, clock.now());
@@ -180,11 +234,15 @@ export class TwoFactor {
     return true;
   }
 
-  /** Throws `Fault` unless it is on, the code is one that a sign-in would take, and the password is right. */
+  /**
+   * Throws `Fault` unless it is on, the code is one that a sign-in would take, and the password is
+   * right.
+   */
   async #require(tx: Tx, caller: PersonCaller, { code, password }: Confirmation): Promise<void> {
     const factor = await store.lockTwoFactor(tx, caller.personId);
     if (factor?.verified !== true) throw new Fault("conflict", notOn);
-    if (!(await this.#takeCode(tx, factor, code.replaceAll(" ", "")))) throw new Fault("not_usable", wrongCode);
+    if (!(await this.#takeCode(tx, factor, code.replaceAll(" ", ""))))
+      throw new Fault("not_usable", wrongCode);
     await requirePassword(tx, caller, password);
   }
 
@@ -220,7 +278,10 @@ export class TwoFactor {
     );
   }
 
-  /** Counts a try, unless it succeeds: passwords and codes of somebody whose access token was stolen are guessed here. */
+  /**
+   * Counts a try, unless it succeeds: passwords and codes of somebody whose access token was stolen
+   * are guessed here.
+   */
   #counted<T>({ personId }: PersonCaller, work: () => Promise<T>): Promise<T> {
     return this.#parts.limits.counted(limits.confirm, personId, work);
   }
@@ -231,13 +292,21 @@ export class TwoFactor {
 }
 
 /** Throws `Fault("not_usable")` unless it is the person's, or they have none. */
-export async function requirePassword(db: Db, { personId }: PersonCaller, password: Secret | null): Promise<void> {
+export async function requirePassword(
+  db: Db,
+  { personId }: PersonCaller,
+  password: Secret | null,
+): Promise<void> {
   const hash = await passwordHashOf(db, personId);
   if (hash === null || (password !== null && (await isPassword(password.reveal(), hash)))) return;
   throw new Fault("not_usable", "The password is wrong.");
 }
 
-function aboutOf({ personId, email, name }: PersonCaller): { id: string; email: string; name: string } {
+function aboutOf({ personId, email, name }: PersonCaller): {
+  id: string;
+  email: string;
+  name: string;
+} {
   return { id: personId, email, name };
 }
 

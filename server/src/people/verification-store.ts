@@ -1,5 +1,5 @@
-// Rows of what is asked for and not done yet: links that set a password, second steps of a sign-in. Of the secret that whoever
-// was given it shows, only a hash is stored.
+// Rows of what is asked for and not done yet: links that set a password, second steps of a sign-in.
+// Of the secret that whoever was given it shows, only a hash is stored.
 import { createHash, randomUUID } from "node:crypto";
 import type { Db, Tx } from "#store/database.ts";
 
@@ -16,7 +16,11 @@ export async function insertVerification(
 }
 
 /** The value, or undefined when there is none or it has expired. No locks. */
-export async function verificationOf(db: Db, secret: string, at: Date): Promise<string | undefined> {
+export async function verificationOf(
+  db: Db,
+  secret: string,
+  at: Date,
+): Promise<string | undefined> {
   const row = await db
     .selectFrom("person_verifications")
     .select("value")

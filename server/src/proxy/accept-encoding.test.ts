@@ -13,7 +13,11 @@ test("codings that clients ask for by themselves are not passed on", () => {
     "",
   ]) {
     const lines = `Host: app\r\nAccept-Encoding: ${value}\r\nX-A: 1\r\naccept-encoding: br\r\n`;
-    assert.equal(askingForIdentity(lines), "Accept-Encoding: identity\r\nHost: app\r\nX-A: 1\r\n", value);
+    assert.equal(
+      askingForIdentity(lines),
+      "Accept-Encoding: identity\r\nHost: app\r\nX-A: 1\r\n",
+      value,
+    );
   }
   assert.equal(askingForIdentity("Host: app\r\n"), "Accept-Encoding: identity\r\nHost: app\r\n");
 });

@@ -1,12 +1,15 @@
-// The fields that every answer to one caller gets from the platform, whoever writes the answer: the app, or the platform
-// itself. Pure.
+// The fields that every answer to one caller gets from the platform, whoever writes the answer: the
+// app, or the platform itself. Pure.
 import type { AnswerHead } from "./answer-head.ts";
 
 /** The fields in node's format (name, value, …), and as lines, each with its line end. */
 export type AddedFields = {
   readonly list: readonly string[];
   readonly lines: string;
-  /** They say which pages of other origins may read the answer, so what the app says about that is dropped. */
+  /**
+   * They say which pages of other origins may read the answer, so what the app says about that is
+   * dropped.
+   */
   readonly replacesCors: boolean;
   /** What a script, a style sheet or a font gets instead; null: the same. */
   readonly ofAssets: AddedFields | null;
@@ -18,7 +21,8 @@ type More = { readonly replacesCors?: boolean; readonly ofAssets?: AddedFields |
 export function addedFields(list: readonly string[], more: More = {}): AddedFields {
   const { replacesCors = false, ofAssets = null } = more;
   let lines = "";
-  for (let index = 0; index < list.length; index += 2) lines += `${list[index]}: ${list[index + 1]}\r\n`;
+  for (let index = 0; index < list.length; index += 2)
+    lines += `${list[index]}: ${list[index + 1]}\r\n`;
   return { list, lines, replacesCors, ofAssets };
 }
 
@@ -36,7 +40,10 @@ export function addedTo({ text }: Pick<AnswerHead, "text">, added: AddedFields):
 const corsForm = /^access-control-/i;
 const corsLines = /^access-control-[^\r]*\r\n/gim;
 
-/** The lines of an answer, without the app's own word on other origins where the platform has the say. */
+/**
+ * The lines of an answer, without the app's own word on other origins where the platform has the
+ * say.
+ */
 export function linesUnder(lines: string, { replacesCors }: AddedFields): string {
   return replacesCors ? lines.replace(corsLines, "") : lines;
 }

@@ -1,5 +1,5 @@
-// What admission knows of a call of any kind (plain HTTP, WebSocket): it enters an app, may wait in the app's line, holds a
-// slot on one replica, and leaves exactly once.
+// What admission knows of a call of any kind (plain HTTP, WebSocket): it enters an app, may wait in
+// the app's line, holds a slot on one replica, and leaves exactly once.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import { Timed } from "./deadlines.ts";
@@ -17,7 +17,10 @@ export type CallAbout = Pick<
 > & {
   /** The path that the replica is asked for. */
   readonly path: string;
-  /** The path that clients see as the root of the app, without a slash at its end; empty on a host name of its own. */
+  /**
+   * The path that clients see as the root of the app, without a slash at its end; empty on a host
+   * name of its own.
+   */
   readonly rootPath: string;
   /** The field lines for the replica, except framing, handshake and the call's id. */
   readonly lines: string;
@@ -39,7 +42,10 @@ export abstract class AdmittedCall extends Timed implements InLine {
   abstract readonly about: CallAbout;
   /** In `Clock.monotonicMs`. */
   readonly arrivedAtMs: number;
-  /** The release that was live on arrival; its settings apply to the call, also where another release works on it. */
+  /**
+   * The release that was live on arrival; its settings apply to the call, also where another
+   * release works on it.
+   */
   readonly live: Live;
   /** How long it waited in the line. */
   lineMs = 0;

@@ -1,5 +1,5 @@
-// Collects an answer as it arrives, up to a limit: of a longer answer it keeps only the length. Used for runs and for
-// forwarded answers.
+// Collects an answer as it arrives, up to a limit: of a longer answer it keeps only the length.
+// Used for runs and for forwarded answers.
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import { fieldList } from "./fields.ts";
@@ -83,9 +83,14 @@ function contentFieldsOf(head: AnswerHead): Content {
     const all = before === undefined ? value : `${before}, ${value}`;
     if (all.length <= valueCharactersMax) contentFields[name] = all;
   }
-  return { contentType, contentFields: Object.keys(contentFields).length === 0 ? null : contentFields };
+  return {
+    contentType,
+    contentFields: Object.keys(contentFields).length === 0 ? null : contentFields,
+  };
 }
 
 function isContentField(name: string): name is ContentField {
-  return name === "content-encoding" || name === "content-language" || name === "content-disposition";
+  return (
+    name === "content-encoding" || name === "content-language" || name === "content-disposition"
+  );
 }

@@ -1,11 +1,15 @@
-// Makes answers readable for whoever did not ask the app for them: results that are looked up later, webhooks. Their content
-// codings are undone; an answer where that cannot be done keeps its field Content-Encoding.
+// Makes answers readable for whoever did not ask the app for them: results that are looked up
+// later, webhooks. Their content codings are undone; an answer where that cannot be done keeps its
+// field Content-Encoding.
 import { withoutCodings } from "#lib/content-coding.ts";
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { CollectedAnswer } from "./answer-collector.ts";
 
-/** Decoding works in threads, of which there are few, and each holds up to the size limit of an answer. */
+/**
+ * Decoding works in threads, of which there are few, and each holds up to the size limit of an
+ * answer.
+ */
 const atOnceMax = 2;
 /** Further answers are passed on as they are. */
 const waitingMax = 1_000;

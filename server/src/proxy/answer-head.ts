@@ -1,6 +1,13 @@
-// Parses the head of a replica's answer, strictly: it refuses anything that two parsers could read differently, so no app
-// can pass its bytes off as the answer to another call (RFC 9112). Pure.
-import { fieldKind, FieldReader, fieldLinesForm, fieldList, valueCharacters, type FieldKind } from "./fields.ts";
+// Parses the head of a replica's answer, strictly: it refuses anything that two parsers could read
+// differently, so no app can pass its bytes off as the answer to another call (RFC 9112). Pure.
+import {
+  fieldKind,
+  FieldReader,
+  fieldLinesForm,
+  fieldList,
+  valueCharacters,
+  type FieldKind,
+} from "./fields.ts";
 
 /** What marks the end of the body; `close`: the replica closes the connection. */
 export type AnswerBody = "none" | "length" | "chunked" | "close";
@@ -8,7 +15,9 @@ export type AnswerBody = "none" | "length" | "chunked" | "close";
 /** The request that the answer belongs to. */
 export type Asked = { readonly isHead: boolean; readonly isUpgrade: boolean };
 
-const headForm = new RegExp(`^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`);
+const headForm = new RegExp(
+  `^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`,
+);
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
 const version = "HTTP/1.0";
@@ -34,7 +43,10 @@ export class AnswerHead extends FieldReader {
   hasDate = false;
   /** Values of `Set-Cookie`, which `lines` leaves out; null: none. */
   cookies: string[] | null = null;
-  /** The value of `Location`, which `text` leaves out: it is meant for the app's own root. Null: none. */
+  /**
+   * The value of `Location`, which `text` leaves out: it is meant for the app's own root. Null:
+   * none.
+   */
   location: string | null = null;
   /** The replica says that the call never began there. */
   isRefused = false;
@@ -52,13 +64,18 @@ export class AnswerHead extends FieldReader {
     const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
     const neverHasBody = isInterim || status === 204;
-    const kept = neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
+    const kept =
+      neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
     this.text = isOld ? `HTTP/1.1${kept.slice(version.length)}` : kept;
     this.body = asked.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
     this.keepsOpen =
-      !isOld && this.body !== "close" && (this.nominated === null || !this.nominated.has("close")) && !this.#closes;
+      !isOld &&
+      this.body !== "close" &&
+      (this.nominated === null || !this.nominated.has("close")) &&
+      !this.#closes;
     if (this.#isChunked) this.#checkCoding(isOld || neverHasBody);
-    if (status === 101 && !asked.isUpgrade) this.problem = "the replica switched protocols without being asked";
+    if (status === 101 && !asked.isUpgrade)
+      this.problem = "the replica switched protocols without being asked";
   }
 
   /** As the replica wrote it. */
@@ -112,7 +129,8 @@ export class AnswerHead extends FieldReader {
         this.isRefused = this.status === 503;
         return false;
       default:
-        // Such fields concern one connection only, affect more than the app, or carry an id that the platform sets itself.
+        // Such fields concern one connection only, affect more than the app, or carry an id that
+        // the platform sets itself.
         return !isNeverPassed.has(kind);
     }
   }
@@ -124,12 +142,19 @@ export class AnswerHead extends FieldReader {
   }
 
   #checkCoding(isForbidden: boolean): void {
-    if (this.bodyBytes !== -1) this.problem = "the answer has both Content-Length and Transfer-Encoding";
+    if (this.bodyBytes !== -1)
+      this.problem = "the answer has both Content-Length and Transfer-Encoding";
     if (isForbidden) this.problem = "the answer has a Transfer-Encoding where none may be";
   }
 }
 
-const isNeverPassed: ReadonlySet<FieldKind> = new Set(["hop", "te", "expect", "request-id", "whole-site"]);
+const isNeverPassed: ReadonlySet<FieldKind> = new Set([
+  "hop",
+  "te",
+  "expect",
+  "request-id",
+  "whole-site",
+]);
 
 /** The client's fields in node's format: name, value, …, with the length last. */
 export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
@@ -142,14 +167,20 @@ export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
   return list;
 }
 
-/** Parses a head (one character per byte, with the last line end, without the empty line); returns a text if it is malformed. */
+/**
+ * Parses a head (one character per byte, with the last line end, without the empty line); returns a
+ * text if it is malformed.
+ */
 export function readAnswerHead(text: string, asked: Asked): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";
   const head = new AnswerHead(text, asked);
   return head.problem ?? head;
 }
 
-/** Parses trailers in the format of `readAnswerHead`: name, value, …, without those that would alter the head. */
+/**
+ * Parses trailers in the format of `readAnswerHead`: name, value, …, without those that would alter
+ * the head.
+ */
 export function readTrailers(text: string): string[] | undefined {
   if (!trailerForm.test(text)) return undefined;
   const list = fieldList(text);

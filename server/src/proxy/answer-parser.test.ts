@@ -1,5 +1,5 @@
-// Answers from replicas: the same bytes give the same answer however they are cut, and nothing that two readers could
-// understand in two ways is understood at all.
+// Answers from replicas: the same bytes give the same answer however they are cut, and nothing that
+// two readers could understand in two ways is understood at all.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -20,7 +20,10 @@ type Heard = {
 type Asking = { readonly isHead?: boolean; readonly isUpgrade?: boolean };
 
 /** Feeds the pieces and then the end of the connection. */
-function hear(pieces: readonly Buffer[], { isHead = false, isUpgrade = false }: Asking = {}): Heard {
+function hear(
+  pieces: readonly Buffer[],
+  { isHead = false, isUpgrade = false }: Asking = {},
+): Heard {
   const parser = new AnswerParser();
   const heard: Heard = {
     informations: [],
@@ -36,7 +39,8 @@ function hear(pieces: readonly Buffer[], { isHead = false, isUpgrade = false }: 
       const { status, reason, keepsOpen } = head;
       heard.head = { status, reason, fields: answerFields(head), keepsOpen };
     },
-    onPiece: (piece) => (heard.body += typeof piece === "string" ? piece : piece.toString("latin1")),
+    onPiece: (piece) =>
+      (heard.body += typeof piece === "string" ? piece : piece.toString("latin1")),
     onEnd: (trailers) => (heard.trailers = trailers),
   };
   parser.expect({ isHead, isUpgrade }, sink);
@@ -91,21 +95,32 @@ test("a chunked answer is read with its trailers, without extensions", () => {
 test("the error that the runtime names in a chunk is read, however it arrives, and nothing else", () => {
   const errorOf = (extension: string): (string | null)[] => {
     const text = `${chunkedHead}5\r\nhello\r\n3;${extension}\r\nend\r\n`;
-    return [[Buffer.from(text)], [...Buffer.from(text)].map((byte) => Buffer.from([byte]))].map((pieces) => {
-      const parser = new AnswerParser();
-      const ignored = () => undefined;
-      const sink = { onInformation: ignored, onHead: ignored, onPiece: ignored, onEnd: ignored };
-      parser.expect({ isHead: false, isUpgrade: false }, sink);
-      for (const piece of pieces) parser.push(piece, piece.length);
-      assert.equal(parser.problem, undefined);
-      return parser.error;
-    });
+    return [[Buffer.from(text)], [...Buffer.from(text)].map((byte) => Buffer.from([byte]))].map(
+      (pieces) => {
+        const parser = new AnswerParser();
+        const ignored = () => undefined;
+        const sink = { onInformation: ignored, onHead: ignored, onPiece: ignored, onEnd: ignored };
+        parser.expect({ isHead: false, isUpgrade: false }, sink);
+        for (const piece of pieces) parser.push(piece, piece.length);
+        assert.equal(parser.problem, undefined);
+        return parser.error;
+      },
+    );
   };
   const both = (error: string | null) => [error, error];
-  assert.deepEqual(errorOf("slipway-error=ValueError%3A%20f%C3%BCr%205%20%25"), both("ValueError: für 5 %"));
+  assert.deepEqual(
+    errorOf("slipway-error=ValueError%3A%20f%C3%BCr%205%20%25"),
+    both("ValueError: für 5 %"),
+  );
   assert.deepEqual(errorOf("slipway-error=E%3A%0D%0Aa%00b%1B"), both("E:  a b"));
   assert.deepEqual(errorOf(`slipway-error=${"x".repeat(900)}`), both(`${"x".repeat(300)}…`));
-  for (const extension of ["a=b", "slipway-error=", "slipway-error=%FF", "slipway-error=%", "slipway-error"]) {
+  for (const extension of [
+    "a=b",
+    "slipway-error=",
+    "slipway-error=%FF",
+    "slipway-error=%",
+    "slipway-error",
+  ]) {
     assert.deepEqual(errorOf(extension), both(null), extension);
   }
 });
@@ -129,7 +144,9 @@ test("answers that have no body are complete with their head", () => {
 });
 
 test("informational answers come before the real one", () => {
-  const heard = hearText(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${small}`);
+  const heard = hearText(
+    `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${small}`,
+  );
   assert.deepEqual(heard.informations, [100, 103]);
   assert.equal(heard.body, "hello");
   assert.ok(hearText("HTTP/1.1 100 Continue\r\n\r\n".repeat(33)).problem);
@@ -234,12 +251,18 @@ test("a chunked body that is not strictly so is never complete", () => {
 test("a head that never ends is given up on", () => {
   const heard = hearText("HTTP/1.1 200 OK\r\n" + "X-A: b\r\n".repeat(7000));
   assert.equal(heard.problem, undefined, "56 kB may still become a head");
-  const endless = hear([Buffer.from("HTTP/1.1 200 OK\r\n"), ...Array(20).fill(Buffer.from("X-A: b\r\n".repeat(500)))]);
+  const endless = hear([
+    Buffer.from("HTTP/1.1 200 OK\r\n"),
+    ...Array(20).fill(Buffer.from("X-A: b\r\n".repeat(500))),
+  ]);
   assert.match(endless.problem ?? "", /longer than/);
 });
 
 test("bytes after the end never become the answer to the next call", () => {
-  for (const text of [`${small}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged`, `${small}\r\n`]) {
+  for (const text of [
+    `${small}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged`,
+    `${small}\r\n`,
+  ]) {
     for (const heard of [hearText(text), hearBytes(text)]) {
       assert.equal(heard.body, "hello", "the answer itself is good");
       assert.ok(heard.problem, "the connection cannot be used again");
@@ -299,13 +322,20 @@ const fieldArbitrary = fc.constantFrom(
   "Keep-Alive: timeout=3",
   "Date: now",
 );
-const bodyArbitrary = anyText({ maxLength: 300 }).map((text) => Buffer.from(text).toString("latin1"));
+const bodyArbitrary = anyText({ maxLength: 300 }).map((text) =>
+  Buffer.from(text).toString("latin1"),
+);
 const answerArbitrary: fc.Arbitrary<string> = fc
-  .record({ fields: fc.array(fieldArbitrary, { maxLength: 5 }), bodies: fc.array(bodyArbitrary, { maxLength: 4 }) })
+  .record({
+    fields: fc.array(fieldArbitrary, { maxLength: 5 }),
+    bodies: fc.array(bodyArbitrary, { maxLength: 4 }),
+  })
   .chain(({ fields, bodies }) => {
     const head = ["HTTP/1.1 200 OK", ...fields].join("\r\n");
     const whole = bodies.join("");
-    const chunks = bodies.filter((body) => body !== "").map((body) => `${body.length.toString(16)}\r\n${body}\r\n`);
+    const chunks = bodies
+      .filter((body) => body !== "")
+      .map((body) => `${body.length.toString(16)}\r\n${body}\r\n`);
     return fc.constantFrom(
       `${head}\r\nContent-Length: ${whole.length}\r\n\r\n${whole}`,
       `${head}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks.join("")}0\r\n\r\n`,
@@ -317,7 +347,10 @@ const answerArbitrary: fc.Arbitrary<string> = fc
 const changedArbitrary: fc.Arbitrary<string> = fc
   .tuple(
     answerArbitrary,
-    fc.array(fc.tuple(fc.nat(), fc.constantFrom("\r", "\n", "\0", ":", " ", "0", "f", "", "\r\n")), { maxLength: 3 }),
+    fc.array(
+      fc.tuple(fc.nat(), fc.constantFrom("\r", "\n", "\0", ":", " ", "0", "f", "", "\r\n")),
+      { maxLength: 3 },
+    ),
   )
   .map(([text, changes]) =>
     changes.reduce<string>((changed, [place, by]) => {
@@ -328,23 +361,31 @@ const changedArbitrary: fc.Arbitrary<string> = fc
 
 function cut(text: string, cuts: readonly number[]): Buffer[] {
   const bytes = Buffer.from(text, "latin1");
-  const places = [0, ...cuts.map((place) => place % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length];
+  const places = [
+    0,
+    ...cuts.map((place) => place % (bytes.length + 1)).toSorted((a, b) => a - b),
+    bytes.length,
+  ];
   return places.slice(1).map((place, index) => bytes.subarray(places[index], place));
 }
 
 test("how the bytes are cut does not change what is understood", () => {
   fc.assert(
-    fc.property(fc.oneof(answerArbitrary, changedArbitrary), fc.array(fc.nat(), { maxLength: 12 }), (text, cuts) => {
-      const whole = hearText(text);
-      const pieces = hear(cut(text, cuts));
-      const isBroken = whole.problem !== undefined;
-      assert.equal(pieces.problem !== undefined, isBroken);
-      assert.deepEqual(pieces.head, whole.head);
-      assert.deepEqual(pieces.trailers, whole.trailers);
-      assert.equal(pieces.isEndedByClose, whole.isEndedByClose);
-      // Of a broken body the part before the break may differ by what was read together with it.
-      if (!isBroken || whole.trailers !== null) assert.equal(pieces.body, whole.body);
-    }),
+    fc.property(
+      fc.oneof(answerArbitrary, changedArbitrary),
+      fc.array(fc.nat(), { maxLength: 12 }),
+      (text, cuts) => {
+        const whole = hearText(text);
+        const pieces = hear(cut(text, cuts));
+        const isBroken = whole.problem !== undefined;
+        assert.equal(pieces.problem !== undefined, isBroken);
+        assert.deepEqual(pieces.head, whole.head);
+        assert.deepEqual(pieces.trailers, whole.trailers);
+        assert.equal(pieces.isEndedByClose, whole.isEndedByClose);
+        // Of a broken body the part before the break may differ by what was read together with it.
+        if (!isBroken || whole.trailers !== null) assert.equal(pieces.body, whole.body);
+      },
+    ),
     { numRuns: 1000 },
   );
 });

@@ -1,9 +1,13 @@
-// Parses the answers on one connection to a replica; the result does not depend on how the bytes are split into pieces.
-// Anything that is not strict HTTP/1.1 stops the parser with a reason, and the connection must not be reused.
+// Parses the answers on one connection to a replica; the result does not depend on how the bytes
+// are split into pieces. Anything that is not strict HTTP/1.1 stops the parser with a reason, and
+// the connection must not be reused.
 import { readAnswerHead, type AnswerHead, type Asked } from "./answer-head.ts";
 import { ChunkedBody } from "./chunked-body.ts";
 
-/** A part of a body: a buffer, or a text with one character per byte, which is cheaper for small parts. */
+/**
+ * A part of a body: a buffer, or a text with one character per byte, which is cheaper for small
+ * parts.
+ */
 export type Piece = Buffer | string;
 
 /** The receiver of an answer. */
@@ -21,7 +25,10 @@ export interface AnswerSink {
 type State = "idle" | "head" | "length" | "chunked" | "close" | "ended" | "switched" | "bad";
 
 const headBytesMax = 65_536;
-/** How many bytes are scanned per step, so that a large piece with a short head is not converted to text. */
+/**
+ * How many bytes are scanned per step, so that a large piece with a short head is not converted to
+ * text.
+ */
 const headStepBytes = 16_384;
 /** Smaller pieces are passed on as text: node writes text of this size without an allocation. */
 const textBytesMax = 8_192;
@@ -92,7 +99,9 @@ export class AnswerParser {
     if (this.#state === "ended") this.#tellEnd();
   }
 
-  /** The replica has closed its side. True when that properly ends an answer; the sink is notified. */
+  /**
+   * The replica has closed its side. True when that properly ends an answer; the sink is notified.
+   */
   finish(): boolean {
     if (this.#state !== "close") return false;
     this.#tellEnd();
@@ -119,7 +128,8 @@ export class AnswerParser {
       this.#headText = text;
       const isHttp = text.length < start.length ? start.startsWith(text) : text.startsWith(start);
       if (!isHttp || bareLineFeed.test(text)) this.#fail("the head of the answer is not HTTP/1.1");
-      else if (text.length >= headBytesMax) this.#fail(`the head of the answer is longer than ${headBytesMax} bytes`);
+      else if (text.length >= headBytesMax)
+        this.#fail(`the head of the answer is longer than ${headBytesMax} bytes`);
       return end;
     }
     this.#headText = "";
@@ -130,7 +140,8 @@ export class AnswerParser {
       return next;
     }
     this.#begin(head);
-    if (this.#state !== "length" || end - next < this.#left || this.#left > textBytesMax) return next;
+    if (this.#state !== "length" || end - next < this.#left || this.#left > textBytesMax)
+      return next;
     // The usual small answer arrives in one piece: its text is already here.
     const bodyEnd = mark + 4 + this.#left;
     this.#end(noTrailers);
@@ -143,7 +154,8 @@ export class AnswerParser {
       this.#state = "switched";
       this.#sink?.onHead(head);
     } else if (head.status < 200) {
-      if (++this.#informationCount > informationMax) this.#fail("the replica sends informational answers without end");
+      if (++this.#informationCount > informationMax)
+        this.#fail("the replica sends informational answers without end");
       else this.#sink?.onInformation(head);
     } else {
       this.#left = head.bodyBytes;
@@ -194,5 +206,7 @@ export class AnswerParser {
 }
 
 function pieceOf(bytes: Buffer, from: number, to: number): Piece {
-  return to - from <= textBytesMax ? bytes.toString("latin1", from, to) : Buffer.from(bytes.subarray(from, to));
+  return to - from <= textBytesMax
+    ? bytes.toString("latin1", from, to)
+    : Buffer.from(bytes.subarray(from, to));
 }

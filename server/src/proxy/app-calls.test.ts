@@ -1,11 +1,19 @@
-// Admission, held to its promises by long random stories: calls come, end, give up, time passes, replicas come and go.
+// Admission, held to its promises by long random stories: calls come, end, give up, time passes,
+// replicas come and go.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { loadBalancingAlgorithms } from "@slipway/contract/app-choices.ts";
 import type { Fault } from "#lib/fault.ts";
-import { appIdOf, newRunId, type BuildId, type ProjectId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
+import {
+  appIdOf,
+  newRunId,
+  type BuildId,
+  type ProjectId,
+  type ReleaseId,
+  type ReplicaId,
+} from "#lib/ids.ts";
 import { ReplicaView, type ReadyReplica, type StartFailure } from "#scheduler/replica-view.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -86,7 +94,13 @@ function openStage(options: { algorithm?: LoadBalancingAlgorithm; lineLengthMax?
     deadlines,
     nudges: () => nudges,
     add(name: string, concurrency: number): void {
-      const replica = { replicaId: name as ReplicaId, appId, releaseId, address: { host: "x", port: 1 }, concurrency };
+      const replica = {
+        replicaId: name as ReplicaId,
+        appId,
+        releaseId,
+        address: { host: "x", port: 1 },
+        concurrency,
+      };
       shown.push(Object.freeze(replica));
       show();
     },
@@ -262,10 +276,25 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("leave" as const), which: fc.nat() }) },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant("add" as const), concurrency: fc.integer({ min: 1, max: 3 }) }),
+    arbitrary: fc.record({
+      kind: fc.constant("add" as const),
+      concurrency: fc.integer({ min: 1, max: 3 }),
+    }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("retire" as const, "remove" as const), which: fc.nat() }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("hold" as const, "let go" as const), which: fc.nat() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constantFrom("retire" as const, "remove" as const),
+      which: fc.nat(),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constantFrom("hold" as const, "let go" as const),
+      which: fc.nat(),
+    }),
+  },
 );
 
 /** A call that an earlier process sent to the replica of the name. */
@@ -282,7 +311,9 @@ type Story = {
 /** What must hold between any two steps. */
 function checkPromises({ stage, calls, held, open, isCapped }: Story): void {
   const slots = [...stage.slots.values()];
-  const hasRoom = slots.some((slot) => open.has(slot.replica.replicaId) && slot.running < slot.concurrency);
+  const hasRoom = slots.some(
+    (slot) => open.has(slot.replica.replicaId) && slot.running < slot.concurrency,
+  );
   const waiting = calls.filter((call) => call.isInLine);
   assert.ok(!(hasRoom && waiting.length > 0), "a call waits although a replica has room");
   for (const slot of slots) {
@@ -293,9 +324,13 @@ function checkPromises({ stage, calls, held, open, isCapped }: Story): void {
       assert.ok(slot.running <= slot.concurrency, "a replica has more calls than it may");
   }
   assert.equal(stage.meter.waiting, waiting.length);
-  assert.equal(stage.meter.running, calls.filter((call) => call.slot !== null).length + held.length);
+  assert.equal(
+    stage.meter.running,
+    calls.filter((call) => call.slot !== null).length + held.length,
+  );
   const firstWaiting = calls.findIndex((call) => call.isInLine);
-  const overtakers = firstWaiting === -1 ? [] : calls.slice(firstWaiting).filter((call) => call.began.length > 0);
+  const overtakers =
+    firstWaiting === -1 ? [] : calls.slice(firstWaiting).filter((call) => call.began.length > 0);
   assert.equal(overtakers.length, 0, "a call overtook one that came before");
   assert.equal(stage.deadlines.size, stage.meter.waiting + stage.meter.running - held.length);
 }
@@ -313,7 +348,8 @@ test("in every story: no call waits while a replica has room, none is lost, ever
         const present: string[] = [];
         for (const step of steps) {
           const living = calls.filter((call) => call.slot !== null || call.isInLine);
-          const name = "which" in step ? present[step.which % Math.max(1, present.length)] : undefined;
+          const name =
+            "which" in step ? present[step.which % Math.max(1, present.length)] : undefined;
           if (step.kind === "enter") {
             const { call, fault } = stage.enter();
             if (fault === null) calls.push(call);

@@ -1,5 +1,6 @@
-// Admission of one app's calls: a slot on a replica with free capacity, or a position in the bounded line. Invariants:
-// nobody waits while a replica has capacity; a replica never exceeds its concurrency; each slot is released exactly once.
+// Admission of one app's calls: a slot on a replica with free capacity, or a position in the
+// bounded line. Invariants: nobody waits while a replica has capacity; a replica never exceeds its
+// concurrency; each slot is released exactly once.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
@@ -27,7 +28,10 @@ export type Replicas = {
 export type LineLimits = {
   /** How many calls may wait; further ones are refused. */
   readonly lineLengthMax: number;
-  /** How long a call may wait; undefined: as long as a start or a preceding call may take by the app's settings. */
+  /**
+   * How long a call may wait; undefined: as long as a start or a preceding call may take by the
+   * app's settings.
+   */
   readonly lineWaitMs?: number;
 };
 
@@ -43,16 +47,25 @@ export type AppCallsParts = PoolParts & {
   readonly random: () => number;
 };
 
-/** A dead replica is detected within about half a second; a live one that missed a connection does not stay idle for long. */
+/**
+ * A dead replica is detected within about half a second; a live one that missed a connection does
+ * not stay idle for long.
+ */
 const unreachablePauseMs = 300;
 
 /** A full line empties as fast as calls end, which is unknown. */
 const fullRetrySeconds = 1;
-/** Releases of an app whose calls are counted; more than two only while deploys follow each other quickly. */
+/**
+ * Releases of an app whose calls are counted; more than two only while deploys follow each other
+ * quickly.
+ */
 const talliesMax = 4;
 const noReplicas: readonly ReadyReplica[] = [];
 
-/** A replica's call that this proxy did not send. `slot`: where it is counted; null: the view does not list the replica yet. */
+/**
+ * A replica's call that this proxy did not send. `slot`: where it is counted; null: the view does
+ * not list the replica yet.
+ */
 type Hold = { readonly replicaId: ReplicaId; slot: ReplicaSlot | null };
 
 /** The calls of one app; exists from its first call or first replica until the app is deleted. */
@@ -113,7 +126,10 @@ export class AppCalls {
     return fault;
   }
 
-  /** Releases the call's slot or its position in the line. Call it once for each call that entered and was not refused. */
+  /**
+   * Releases the call's slot or its position in the line. Call it once for each call that entered
+   * and was not refused.
+   */
   leave(call: AdmittedCall, nowMs: number): void {
     this.#parts.deadlines.clear(call);
     if (call.isInLine) {
@@ -128,14 +144,17 @@ export class AppCalls {
     this.#giveBack(slot, nowMs);
     // If calls wait, no other replica has capacity: the slot goes to the next one.
     const isOnlyRoom =
-      slot.isOpen && !slot.isUnreachable && slot.running < slot.concurrency && this.#algorithm !== "random-choice-2";
+      slot.isOpen &&
+      !slot.isUnreachable &&
+      slot.running < slot.concurrency &&
+      this.#algorithm !== "random-choice-2";
     if (this.#line.length > 0) this.#admitWaiting(isOnlyRoom ? slot : undefined);
   }
 
   /**
-   * Takes back a call whose replica is unreachable and has seen nothing of it: it goes to another replica with capacity,
-   * else to the head of the line. It takes a moment to detect that a replica has died; until then it gets no calls, but is
-   * retried from time to time.
+   * Takes back a call whose replica is unreachable and has seen nothing of it: it goes to another
+   * replica with capacity, else to the head of the line. It takes a moment to detect that a replica
+   * has died; until then it gets no calls, but is retried from time to time.
    */
   move(call: AdmittedCall): void {
     const from = call.slot;
@@ -196,7 +215,10 @@ export class AppCalls {
     }
   }
 
-  /** Counts a call that the replica works on but that this proxy did not send; call the result when it is over. */
+  /**
+   * Counts a call that the replica works on but that this proxy did not send; call the result when
+   * it is over.
+   */
   hold(replicaId: ReplicaId): () => void {
     const { slots, monotonicMs } = this.#parts;
     const hold: Hold = { replicaId, slot: slots.get(replicaId) ?? null };
@@ -330,7 +352,10 @@ export class AppCalls {
     if (slot.running === 0) this.#forget(slot);
   }
 
-  /** Keeps a retired slot as long as the view lists the replica, so it is not mistaken for a new one. */
+  /**
+   * Keeps a retired slot as long as the view lists the replica, so it is not mistaken for a new
+   * one.
+   */
   #forget(slot: ReplicaSlot): void {
     if (slot.isListed) return;
     const { replicaId } = slot.replica;
@@ -340,10 +365,13 @@ export class AppCalls {
   }
 
   #startFault(): Fault | null {
-    const failure = this.#open.length === 0 ? this.#parts.replicas.failure(this.meter.appId) : undefined;
+    const failure =
+      this.#open.length === 0 ? this.#parts.replicas.failure(this.meter.appId) : undefined;
     if (failure === undefined) return null;
-    const waitMs = failure.retryAtMs === null ? null : failure.retryAtMs - this.#parts.monotonicMs();
-    const retry = waitMs === null ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
+    const waitMs =
+      failure.retryAtMs === null ? null : failure.retryAtMs - this.#parts.monotonicMs();
+    const retry =
+      waitMs === null ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
     return new Fault(faultCodes[failure.kind], failure.reason, retry);
   }
 
@@ -366,5 +394,7 @@ const faultCodes = {
 
 /** Long enough for a start and for the preceding call. */
 function lineWaitMs({ settings }: Live): number {
-  return Math.max(settings.deploymentInitializationTimeout, settings.responseGracePeriodSeconds) * 1000;
+  return (
+    Math.max(settings.deploymentInitializationTimeout, settings.responseGracePeriodSeconds) * 1000
+  );
 }

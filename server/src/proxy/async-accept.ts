@@ -1,5 +1,5 @@
-// Accepting calls with `async=true`, which are answered before they run. The proxy only declares the interface; the runs
-// area implements it, and the assembler connects the two.
+// Accepting calls with `async=true`, which are answered before they run. The proxy only declares
+// the interface; the runs area implements it, and the assembler connects the two.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -20,17 +20,24 @@ type Asked = {
 };
 
 /**
- * A call that the gate has admitted, to an app with a live release; its fields and parameters are checked. `lines` are what
- * the replica would get for a plain call, without framing, the call's id, the platform's token and its own fields.
+ * A call that the gate has admitted, to an app with a live release; its fields and parameters are
+ * checked. `lines` are what the replica would get for a plain call, without framing, the call's id,
+ * the platform's token and its own fields.
  */
 export type AsyncCall = Asked &
   PlatformFields & {
     readonly method: string;
     /** Body length in bytes as the client announces it; -1: unknown. */
     readonly contentLength: number;
-    /** Reads the body, once. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. Never rejects. */
+    /**
+     * Reads the body, once. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly.
+     * Never rejects.
+     */
     readBody(bytesMax: number): Promise<Buffer | Fault>;
-    /** Answers 202 with the run's id, or an earlier run's. The first call of this or `refuse` wins; the client may be gone. */
+    /**
+     * Answers 202 with the run's id, or an earlier run's. The first call of this or `refuse` wins;
+     * the client may be gone.
+     */
     accepted(runId: RunId): void;
     refuse(fault: Fault): void;
   };
@@ -49,7 +56,10 @@ export type AsyncCallParts = {
 };
 
 /** Wraps a client's call, which is answered once. */
-export function asyncCall(asked: Asked, { client, fields, own, monotonicMs }: AsyncCallParts): AsyncCall {
+export function asyncCall(
+  asked: Asked,
+  { client, fields, own, monotonicMs }: AsyncCallParts,
+): AsyncCall {
   const contentLength = fields.isChunked ? -1 : Math.max(0, fields.contentLength);
   let isAnswered = false;
   const answers = (): boolean => {

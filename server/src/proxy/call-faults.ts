@@ -28,7 +28,10 @@ export function notStarted(): Fault {
   return new Fault("unavailable", "The start of the run could not be recorded in time.");
 }
 
-/** The replica broke off or sent an invalid answer; `reason` completes a sentence and has no addresses. */
+/**
+ * The replica broke off or sent an invalid answer; `reason` completes a sentence and has no
+ * addresses.
+ */
 export function replicaFailed(runId: RunId, reason: string): Fault {
   const message = `The app's replica failed: ${reason}. Check the app's log for the run ${runId}; the app may have crashed.`;
   return new Fault("replica_failed", message);
@@ -42,9 +45,14 @@ export function replicaEnded(runId: RunId, reason: string): Fault {
   );
 }
 
-/** The app's function failed when a part of its answer was sent already; `error` is what it raised. */
+/**
+ * The app's function failed when a part of its answer was sent already; `error` is what it raised.
+ */
 export function functionFailed(error: string): Fault {
-  return new Fault("replica_failed", `The app's function failed after its answer had begun: ${error}`);
+  return new Fault(
+    "replica_failed",
+    `The app's function failed after its answer had begun: ${error}`,
+  );
 }
 
 /** The fault of a run that its replica refused, so that another replica gets it. */
@@ -57,7 +65,10 @@ export function refusedByReplica(): Fault {
 
 /** The body of a plain call is longer than the limit. */
 export function tooLarge(bytesMax: number): Fault {
-  return new Fault("too_large", `The body is larger than ${bytesMax} bytes (SLIPWAY_BODY_LIMIT_MB).`);
+  return new Fault(
+    "too_large",
+    `The body is larger than ${bytesMax} bytes (SLIPWAY_BODY_LIMIT_MB).`,
+  );
 }
 
 /** The body of a call with `async=true` is longer than the limit. */
@@ -68,7 +79,9 @@ export function asyncTooLarge(bytesMax: number): Fault {
 
 /** The platform is stopping and takes no more calls. */
 export function stopping(): Fault {
-  return new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: stoppingRetrySeconds });
+  return new Fault("unavailable", "The platform is stopping.", {
+    retryAfterSeconds: stoppingRetrySeconds,
+  });
 }
 
 /** A restart takes a few seconds. */
@@ -76,17 +89,27 @@ const stoppingRetrySeconds = 5;
 
 /** A bug or a failed part of the platform; the log has the details under this id. */
 export function internal(runId: RunId, cause: unknown): Fault {
-  return new Fault("internal", `Internal error of the platform; its log has the reason under ${runId}.`, { cause });
+  return new Fault(
+    "internal",
+    `Internal error of the platform; its log has the reason under ${runId}.`,
+    { cause },
+  );
 }
 
 /** The app's runtime does not support WebSockets. */
 export function noWebSocket(appName: string): Fault {
-  return new Fault("invalid", `WebSockets need an app with runtime "custom"; ${appName} has runtime "cortex".`);
+  return new Fault(
+    "invalid",
+    `WebSockets need an app with runtime "custom"; ${appName} has runtime "cortex".`,
+  );
 }
 
 /** `what`: the parameter of a feature that only plain calls have. */
 export function notForSockets(what: string): Fault {
-  return new Fault("invalid", `A WebSocket has no answer to keep or to forward: leave ${what} out.`);
+  return new Fault(
+    "invalid",
+    `A WebSocket has no answer to keep or to forward: leave ${what} out.`,
+  );
 }
 
 /** `what`: the parameter of a part that this platform was assembled without. */
@@ -97,11 +120,20 @@ export function notTaken(what: string): Fault {
   );
 }
 
-/** A function reads JSON, which nobody has decoded; web apps may decode a body themselves. Null: it is not coded. */
-export function codedBody({ live }: AppRoute, { contentCoding, contentLength }: RequestFields): Fault | null {
-  if (contentCoding === undefined || contentLength === 0 || live?.settings.runtime !== "cortex") return null;
+/**
+ * A function reads JSON, which nobody has decoded; web apps may decode a body themselves. Null: it
+ * is not coded.
+ */
+export function codedBody(
+  { live }: AppRoute,
+  { contentCoding, contentLength }: RequestFields,
+): Fault | null {
+  if (contentCoding === undefined || contentLength === 0 || live?.settings.runtime !== "cortex")
+    return null;
   if (/^identity$/i.test(contentCoding)) return null;
-  const coding = JSON.stringify(contentCoding.length > 64 ? `${contentCoding.slice(0, 64)}…` : contentCoding);
+  const coding = JSON.stringify(
+    contentCoding.length > 64 ? `${contentCoding.slice(0, 64)}…` : contentCoding,
+  );
   return new Fault(
     "unsupported_media_type",
     `The body has Content-Encoding ${coding}, but functions take bodies only as they are: send it uncompressed, without Content-Encoding.`,

@@ -1,5 +1,5 @@
-// The proxy's call counters: plain numbers that are cheap to increment. `/metrics` exposes them and the scheduler reads the
-// load of apps from them.
+// The proxy's call counters: plain numbers that are cheap to increment. `/metrics` exposes them and
+// the scheduler reads the load of apps from them.
 import { Histogram } from "#lib/histogram.ts";
 import type { AppId } from "#lib/ids.ts";
 

@@ -6,7 +6,8 @@ import type { CallOutcome, FinishedCall } from "./finished-call.ts";
 /** The record of a call that ends now. */
 export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock): FinishedCall {
   const { about, live, lastSlot, status, lineMs, requestBytes, answerBytes } = call;
-  const { runId, projectId, appId, method, path, isWebSocket, clientAddress, webhookEndpoint } = about;
+  const { runId, projectId, appId, method, path, isWebSocket, clientAddress, webhookEndpoint } =
+    about;
   const totalMs = clock.monotonicMs() - call.arrivedAtMs;
   const query = path.indexOf("?");
   const receivedAt = clock.now() - totalMs;

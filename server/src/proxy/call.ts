@@ -1,6 +1,7 @@
-// One plain HTTP call, from its admission to the end of its answer: it waits in the line if necessary, goes to a replica,
-// and its answer is streamed to the client. Whatever happens - the client disconnects, the replica disappears, a deadline
-// passes - its slot is released exactly once and neither side is left open.
+// One plain HTTP call, from its admission to the end of its answer: it waits in the line if
+// necessary, goes to a replica, and its answer is streamed to the client. Whatever happens - the
+// client disconnects, the replica disappears, a deadline passes - its slot is released exactly once
+// and neither side is left open.
 import type { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
@@ -25,7 +26,10 @@ import type { RequestFields } from "./request-fields.ts";
 export type PlainAbout = CallAbout & {
   readonly client: Client;
   readonly fields: RequestFields;
-  /** Asked before anything is sent to a replica; if false, the client withdraws the call. Null: it may start at once. */
+  /**
+   * Asked before anything is sent to a replica; if false, the client withdraws the call. Null: it
+   * may start at once.
+   */
   readonly mayStart: ((replica: ReadyReplica) => Promise<boolean>) | null;
 };
 
@@ -36,8 +40,8 @@ export type CallParts = {
   readonly bodyBytesMax: number;
   readonly log: Log;
   /**
-   * Why the replica on which the call has just broken off has ended, in a sentence for callers; null when it does not within a
-   * moment. Never rejects. Null: the client finds out itself.
+   * Why the replica on which the call has just broken off has ended, in a sentence for callers;
+   * null when it does not within a moment. Never rejects. Null: the client finds out itself.
    */
   readonly whyEnded: ((call: Call) => Promise<string | null>) | null;
   /** Called when a call that entered its app ends. */
@@ -45,8 +49,9 @@ export type CallParts = {
 };
 
 /**
- * A replica may close an idle connection just as a call is sent; repeated failures have another cause. A plain call that no
- * replica has seen a byte of waits for the next replica instead, up to the deadline of the line.
+ * A replica may close an idle connection just as a call is sent; repeated failures have another
+ * cause. A plain call that no replica has seen a byte of waits for the next replica instead, up to
+ * the deadline of the line.
  */
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
@@ -171,11 +176,13 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     const nowMs = this.#parts.monotonicMs();
     this.#connection = null;
     const isAllSent = this.#body === null || this.#body.isSent;
-    if (connection !== null && head !== null) this.#release(connection, isAllSent ? head : null, nowMs);
+    if (connection !== null && head !== null)
+      this.#release(connection, isAllSent ? head : null, nowMs);
     if (!isAllSent) this.#body?.stop();
     this.#app.leave(this, nowMs);
     this.#over("answered", nowMs);
-    if (!this.#isAnswerEnded) this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
+    if (!this.#isAnswerEnded)
+      this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
   }
 
   onBroken(error: unknown): void {
@@ -187,11 +194,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onLost(loss: Loss): void {
     this.#connection = null;
     if (this.#head === null && this.#again(loss)) return;
-    // A process that ends takes connections for a moment after it has closed the first one: what is sent then would be lost.
+    // A process that ends takes connections for a moment after it has closed the first one: what is
+    // sent then would be lost.
     if (loss.kind === "closed" && !loss.hasAnswered) this.#app.pause(this);
     this.error = loss.error;
     const { runId } = this.about;
-    const fault = loss.error === null ? faults.replicaFailed(runId, loss.reason) : faults.functionFailed(loss.error);
+    const fault =
+      loss.error === null
+        ? faults.replicaFailed(runId, loss.reason)
+        : faults.functionFailed(loss.error);
     const { whyEnded } = this.#parts;
     if (whyEnded === null || this.#head !== null || loss.kind !== "closed") this.fail(fault);
     else void this.#failWithReason(fault, whyEnded);
@@ -240,7 +251,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.#body = client.send(connection, head, this);
   }
 
-  /** Retries where that is safe: the replica has seen nothing of the call, or only a head that may be repeated. */
+  /**
+   * Retries where that is safe: the replica has seen nothing of the call, or only a head that may
+   * be repeated.
+   */
   #again(loss: Loss): boolean {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
@@ -289,7 +303,11 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
       connection.destroy();
       return;
     }
-    slot.pool.giveBack(connection, nowMs + idleMs(this.live.settings.runtime, head.idleSeconds), nowMs);
+    slot.pool.giveBack(
+      connection,
+      nowMs + idleMs(this.live.settings.runtime, head.idleSeconds),
+      nowMs,
+    );
   }
 
   #over(outcome: CallOutcome, nowMs: number): void {

@@ -2,7 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { loadBalancingAlgorithms, type LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
+import {
+  loadBalancingAlgorithms,
+  type LoadBalancingAlgorithm,
+} from "@slipway/contract/app-choices.ts";
 import { choose, runningMax, type Candidate } from "./choose.ts";
 
 type MutableRoom = { running: number; readonly concurrency: number };
@@ -65,51 +68,64 @@ test("none is chosen where there is none", () => {
   for (const algorithm of loadBalancingAlgorithms) assert.equal(pick(algorithm, []).index, -1);
 });
 
-const commands = fc.array(fc.oneof({ weight: 3, arbitrary: fc.constant(-1) }, { weight: 2, arbitrary: fc.nat() }), {
-  maxLength: 200,
-});
+const commands = fc.array(
+  fc.oneof({ weight: 3, arbitrary: fc.constant(-1) }, { weight: 2, arbitrary: fc.nat() }),
+  {
+    maxLength: 200,
+  },
+);
 const limits = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 6 });
 
 test("a replica never gets more calls than it may have, and none is refused while one has room", () => {
   const algorithms = loadBalancingAlgorithms.filter((name) => name !== "random-choice-2");
   fc.assert(
-    fc.property(fc.constantFrom(...algorithms), limits, commands, fc.nat(), (algorithm, concurrency, steps, seed) => {
-      const list: MutableRoom[] = concurrency.map((max) => ({ running: 0, concurrency: max }));
-      const held: number[] = [];
-      const turn = { next: 0 };
-      const random = seeded(seed);
-      for (const step of steps) {
-        if (step >= 0) {
-          const [index] = held.splice(step % Math.max(1, held.length), 1);
-          const room = index === undefined ? undefined : list[index];
-          if (room !== undefined) room.running--;
-          continue;
+    fc.property(
+      fc.constantFrom(...algorithms),
+      limits,
+      commands,
+      fc.nat(),
+      (algorithm, concurrency, steps, seed) => {
+        const list: MutableRoom[] = concurrency.map((max) => ({ running: 0, concurrency: max }));
+        const held: number[] = [];
+        const turn = { next: 0 };
+        const random = seeded(seed);
+        for (const step of steps) {
+          if (step >= 0) {
+            const [index] = held.splice(step % Math.max(1, held.length), 1);
+            const room = index === undefined ? undefined : list[index];
+            if (room !== undefined) room.running--;
+            continue;
+          }
+          const hadRoom = list.some((room) => room.running < room.concurrency);
+          const index = choose(algorithm, list, turn, random);
+          assert.equal(index !== -1, hadRoom);
+          const room = list[index];
+          if (room === undefined) continue;
+          assert.ok(room.running < room.concurrency, `${algorithm} chose a full replica`);
+          room.running++;
+          held.push(index);
         }
-        const hadRoom = list.some((room) => room.running < room.concurrency);
-        const index = choose(algorithm, list, turn, random);
-        assert.equal(index !== -1, hadRoom);
-        const room = list[index];
-        if (room === undefined) continue;
-        assert.ok(room.running < room.concurrency, `${algorithm} chose a full replica`);
-        room.running++;
-        held.push(index);
-      }
-    }),
+      },
+    ),
   );
 });
 
 test("round-robin spreads calls evenly where all have room", () => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 300 }), (count, calls) => {
-      const list = Array.from({ length: count }, () => ({ running: 0, concurrency: 1000 }));
-      const turn = { next: 0 };
-      for (let call = 0; call < calls; call++) {
-        const room = list[choose("round-robin", list, turn, () => 0)];
-        if (room !== undefined) room.running++;
-      }
-      const loads = list.map((room) => room.running);
-      assert.ok(Math.max(...loads) - Math.min(...loads) <= 1);
-    }),
+    fc.property(
+      fc.integer({ min: 1, max: 20 }),
+      fc.integer({ min: 1, max: 300 }),
+      (count, calls) => {
+        const list = Array.from({ length: count }, () => ({ running: 0, concurrency: 1000 }));
+        const turn = { next: 0 };
+        for (let call = 0; call < calls; call++) {
+          const room = list[choose("round-robin", list, turn, () => 0)];
+          if (room !== undefined) room.running++;
+        }
+        const loads = list.map((room) => room.running);
+        assert.ok(Math.max(...loads) - Math.min(...loads) <= 1);
+      },
+    ),
   );
 });
 
@@ -127,5 +143,8 @@ test("the better of two is far closer to even than one at random", () => {
   }
   const mean = calls / count;
   const excess = Math.max(...list.map((room) => room.running)) - mean;
-  assert.ok(excess < (Math.max(...blind) - mean) / 3, `the fullest has ${excess} more than the mean`);
+  assert.ok(
+    excess < (Math.max(...blind) - mean) / 3,
+    `the fullest has ${excess} more than the mean`,
+  );
 });

@@ -1,5 +1,6 @@
-// Chooses the replica for the next call: the four algorithms that an app can select. Pure except for the round-robin
-// cursor. A replica is chosen only while it has capacity, except by random-choice-2, which looks at load alone.
+// Chooses the replica for the next call: the four algorithms that an app can select. Pure except
+// for the round-robin cursor. A replica is chosen only while it has capacity, except by
+// random-choice-2, which looks at load alone.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { never } from "#lib/assert.ts";
 
@@ -13,10 +14,16 @@ export type Candidate = {
 /** The round-robin cursor; one per app. */
 export type RoundRobin = { next: number };
 
-/** Applies even to random-choice-2, which ignores the app's limit: more calls than this on one replica are a mistake. */
+/**
+ * Applies even to random-choice-2, which ignores the app's limit: more calls than this on one
+ * replica are a mistake.
+ */
 export const runningMax = 10_000;
 
-/** The index of the chosen replica in `candidates`; -1: none can take a call now. `random` is in [0, 1). */
+/**
+ * The index of the chosen replica in `candidates`; -1: none can take a call now. `random` is in [0,
+ * 1).
+ */
 export function choose(
   algorithm: LoadBalancingAlgorithm,
   candidates: readonly Candidate[],
@@ -61,7 +68,9 @@ function firstWithCapacity(candidates: readonly Candidate[]): number {
   return -1;
 }
 
-/** Ties go to the first. Full replicas are skipped, because concurrency may differ within one app. */
+/**
+ * Ties go to the first. Full replicas are skipped, because concurrency may differ within one app.
+ */
 function fewestRunning(candidates: readonly Candidate[]): number {
   let best = -1;
   let bestRunning = Number.POSITIVE_INFINITY;

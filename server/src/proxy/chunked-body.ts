@@ -1,11 +1,21 @@
-// Decodes the chunked coding (RFC 9112, 7.1) of a body, strictly, regardless of how its bytes are split. Lines are bounded,
-// and chunk extensions are ignored, but for the one that says why an answer breaks off.
+// Decodes the chunked coding (RFC 9112, 7.1) of a body, strictly, regardless of how its bytes are
+// split. Lines are bounded, and chunk extensions are ignored, but for the one that says why an
+// answer breaks off.
 import { readTrailers } from "./answer-head.ts";
 
 /** Receives the data: bytes from `start` to `end`, valid only during the call. */
 export type TakeData = (bytes: Buffer, start: number, end: number) => void;
 
-type State = "size" | "extension" | "size-end" | "data" | "data-end" | "data-end-2" | "trailers" | "done" | "bad";
+type State =
+  | "size"
+  | "extension"
+  | "size-end"
+  | "data"
+  | "data-end"
+  | "data-end-2"
+  | "trailers"
+  | "done"
+  | "bad";
 
 /** Enough for 2^53 - 1 bytes, the largest number that is exact. */
 const sizeDigitsMax = 13;
@@ -29,7 +39,10 @@ export class ChunkedBody {
     return this.#state === "done";
   }
 
-  /** The error of the app's function, as the runtime names it before it breaks off; null: it names none. */
+  /**
+   * The error of the app's function, as the runtime names it before it breaks off; null: it names
+   * none.
+   */
   get error(): string | null {
     const encoded = /^slipway-error=([!-~]+)$/.exec(this.#extension)?.[1];
     return encoded === undefined ? null : decodedText(encoded);
@@ -39,7 +52,10 @@ export class ChunkedBody {
     return this.#state === "bad";
   }
 
-  /** Continues decoding; returns the offset of the first unconsumed byte: `end` unless it is done or bad. */
+  /**
+   * Continues decoding; returns the offset of the first unconsumed byte: `end` unless it is done or
+   * bad.
+   */
   push(bytes: Buffer, start: number, end: number, take: TakeData): number {
     let at = start;
     while (at < end) {
@@ -73,7 +89,11 @@ export class ChunkedBody {
         break;
       case "extension":
         if (byte === 13) this.#state = "size-end";
-        else if ((byte < 32 && byte !== 9) || byte === 127 || this.#extension.length === extensionBytesMax)
+        else if (
+          (byte < 32 && byte !== 9) ||
+          byte === 127 ||
+          this.#extension.length === extensionBytesMax
+        )
           this.#state = "bad";
         else this.#extension += String.fromCharCode(byte);
         break;
@@ -129,7 +149,8 @@ function decodedText(encoded: string): string | null {
     const text = decodeURIComponent(encoded)
       .replaceAll(/[\p{Cc}\p{Cf}]/gu, " ")
       .trim();
-    if (text.length > errorCharactersMax) return `${text.slice(0, errorCharactersMax).toWellFormed()}…`;
+    if (text.length > errorCharactersMax)
+      return `${text.slice(0, errorCharactersMax).toWellFormed()}…`;
     return text === "" ? null : text;
   } catch {
     return null;

@@ -1,6 +1,7 @@
-// The client of a call: receives the answer and sends the body. Two kinds sent a request over a connection: one that node's
-// HTTP server has parsed, and a plain one that is parsed and answered on the socket itself, which costs about half. The
-// others wrap such a client (to forward its answer too) or replace it (to keep a run's answer).
+// The client of a call: receives the answer and sends the body. Two kinds sent a request over a
+// connection: one that node's HTTP server has parsed, and a plain one that is parsed and answered
+// on the socket itself, which costs about half. The others wrap such a client (to forward its
+// answer too) or replace it (to keep a run's answer).
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Peer } from "#lib/trusted-proxies.ts";
@@ -32,7 +33,10 @@ export type HeadGiven = {
 export interface Client {
   /** Reports events of the connection to `user` until the answer is complete. */
   use(user: ClientUser): void;
-  /** Sends the body and the call's head, which lacks only the empty line. Null: all is written; else the body in progress. */
+  /**
+   * Sends the body and the call's head, which lacks only the empty line. Null: all is written; else
+   * the body in progress.
+   */
   send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null;
   /** An informational answer. Status 100: the body may be sent. */
   information(head: AnswerHead): void;
@@ -53,11 +57,16 @@ export interface Client {
 export interface HttpClient extends Client {
   readonly method: string;
   readonly peer: Peer;
-  /** What every answer to it gets, a refusal too. Set as soon as it is known which app is called. */
+  /**
+   * What every answer to it gets, a refusal too. Set as soon as it is known which app is called.
+   */
   added: AddedFields;
   /** The connection is already closed. */
   readonly isGone: boolean;
-  /** Reads the whole body instead of sending it, once. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. */
+  /**
+   * Reads the whole body instead of sending it, once. A fault when it exceeds `bytesMax`, breaks
+   * off or arrives too slowly.
+   */
   readBody(bytesMax: number, nowMs: number): Promise<Buffer | Fault>;
   /** Answers without the app; all of the request has been read. */
   answer(answer: OwnAnswer): void;

@@ -1,4 +1,5 @@
-// Cookies between browsers and apps: an app's reach its own path only, and the platform's reach no app.
+// Cookies between browsers and apps: an app's reach its own path only, and the platform's reach no
+// app.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cookieLines, cookiesOfApp, withoutOwnCookies } from "./cookies.ts";
@@ -20,7 +21,10 @@ const bound: readonly (readonly [string, string])[] = [
   ["a=b; Path=/; Path=/x", `a=b; Path=${own}/x`],
   ["a=b; Domain=example.test; domain=.test;\tDOMAIN = x", `a=b; Path=${own}`],
   ["a=b; Priority=High; Max-Age=5", `a=b; Path=${own}; Max-Age=5`],
-  ["a=b; Expires=Wed, 21 Oct 2099 07:28:00 GMT", `a=b; Path=${own}; Expires=Wed, 21 Oct 2099 07:28:00 GMT`],
+  [
+    "a=b; Expires=Wed, 21 Oct 2099 07:28:00 GMT",
+    `a=b; Path=${own}; Expires=Wed, 21 Oct 2099 07:28:00 GMT`,
+  ],
   // Browsers ignore a path that is longer than 1,024 characters, and take the one of the request.
   [`a=b; Path=/${"x".repeat(1_000)}`, `a=b; Path=${own}`],
   // They read sixteen attributes.
@@ -59,12 +63,19 @@ test("on a host name of its own an app chooses the paths of its cookies, but no 
     `d=4; Path=/${"x".repeat(1_100)}`,
     "e=5; Path=x",
   ];
-  const expected = ["a=1; Path=/", "b=2; Path=/", "c=3; Path=/x; Secure", "d=4; Path=/", "e=5; Path=/"];
+  const expected = [
+    "a=1; Path=/",
+    "b=2; Path=/",
+    "c=3; Path=/x; Secure",
+    "d=4; Path=/",
+    "e=5; Path=/",
+  ];
   assert.deepEqual(cookiesOfApp(given, ""), expected);
 });
 
 test("an app is sent all cookies but the platform's", () => {
-  const cookies = 'a=1; slipway_session=secret; b="2"; __Secure-slipway_device=secret;slipway.state=secret';
+  const cookies =
+    'a=1; slipway_session=secret; b="2"; __Secure-slipway_device=secret;slipway.state=secret';
   assert.equal(withoutOwnCookies(cookies), 'a=1; b="2"');
   assert.equal(withoutOwnCookies("slipway_session=secret"), "");
   assert.equal(withoutOwnCookies("a=1;  b=slipway_session"), "a=1;  b=slipway_session");

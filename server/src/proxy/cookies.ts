@@ -1,11 +1,11 @@
-// Filters cookies between browsers and apps. Apps that are called by a path share one host name and port with the platform, so
-// a browser keeps their cookies together: each app's are bound to the app's path and host name, and the platform's own never
-// reach an app. Pure.
+// Filters cookies between browsers and apps. Apps that are called by a path share one host name and
+// port with the platform, so a browser keeps their cookies together: each app's are bound to the
+// app's path and host name, and the platform's own never reach an app. Pure.
 import { trimmed } from "./fields.ts";
 
 /**
- * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a nameless cookie's value
- * as a name.
+ * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a
+ * nameless cookie's value as a name.
  */
 const ownForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;
 /** Browsers ignore longer attributes (RFC 6265bis, 5.6) and then use the path of the request. */
@@ -15,7 +15,10 @@ const ownAttributes = new Set(["domain", "path", "priority"]);
 
 const none: readonly string[] = Object.freeze([]);
 
-/** The `Set-Cookie` values for clients: bound to the app's root, without those that use the platform's names. */
+/**
+ * The `Set-Cookie` values for clients: bound to the app's root, without those that use the
+ * platform's names.
+ */
 export function cookiesOfApp(given: readonly string[] | null, rootPath: string): readonly string[] {
   if (given === null) return none;
   return given.filter((cookie) => !ownForm.test(cookie)).map((cookie) => bound(cookie, rootPath));
@@ -42,7 +45,8 @@ function bound(cookie: string, rootPath: string): string {
     const equals = attribute.indexOf("=");
     const name = trimmed(attribute, 0, equals === -1 ? attribute.length : equals).toLowerCase();
     if (!ownAttributes.has(name)) kept += `;${attribute}`;
-    else if (name === "path") path = equals === -1 ? "" : trimmed(attribute, equals + 1, attribute.length);
+    else if (name === "path")
+      path = equals === -1 ? "" : trimmed(attribute, equals + 1, attribute.length);
   }
   return `${pair}; Path=${pathUnder(rootPath, path)}${kept}`;
 }

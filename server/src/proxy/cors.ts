@@ -1,6 +1,7 @@
-// Which pages of other origins may call an app and read the answers (CORS): those that its settings name. The platform answers
-// for the app then, also where no replica is asked; without the settings an app says so itself. Besides, pages of open apps
-// load scripts, styles and fonts of the app in the sandbox, where their origin is `null`. Pure.
+// Which pages of other origins may call an app and read the answers (CORS): those that its settings
+// name. The platform answers for the app then, also where no replica is asked; without the settings
+// an app says so itself. Besides, pages of open apps load scripts, styles and fonts of the app in
+// the sandbox, where their origin is `null`. Pure.
 import type { AppRoute } from "#apps/routes.ts";
 import type { CorsSettings } from "#apps/stored-settings.ts";
 import { Fault } from "#lib/fault.ts";
@@ -19,9 +20,13 @@ export type CorsRequest = {
 };
 
 /** What calls take that use everything of the platform. */
-const usualHeaders = "Authorization, Content-Type, Idempotency-Key, Slipway-Retries, X-Webhook-Secret";
+const usualHeaders =
+  "Authorization, Content-Type, Idempotency-Key, Slipway-Retries, X-Webhook-Secret";
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-/** Firefox and Chromium ask again after two hours at the latest; a changed setting should hold sooner. */
+/**
+ * Firefox and Chromium ask again after two hours at the latest; a changed setting should hold
+ * sooner.
+ */
 const maxAgeSeconds = 600;
 const headersForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z, ]{1,4000}$/;
 
@@ -30,7 +35,8 @@ export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): Adde
   const isOpen = route?.disableAuth === true;
   const site = siteFields({ disableAuth: isOpen, hasOwnHost });
   const settings = corsOf(route);
-  if (settings === null) return isOpen && !hasOwnHost && fields.origin === "null" ? inSandbox : siteOnly(site);
+  if (settings === null)
+    return isOpen && !hasOwnHost && fields.origin === "null" ? inSandbox : siteOnly(site);
   const allowed = allowedOrigin(settings, fields);
   const varied = site.includes("Origin") ? site : [...site, "Vary", "Origin"];
   if (allowed === null) return addedFields(varied, { replacesCors: true });
@@ -41,18 +47,26 @@ export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): Adde
 }
 
 /**
- * A page of elsewhere can have the origin `null`, too. Therefore only answers that are code, and no data: anybody can have those
- * of an open app anyway, but not from within the network of whoever opens the page.
+ * A page of elsewhere can have the origin `null`, too. Therefore only answers that are code, and no
+ * data: anybody can have those of an open app anyway, but not from within the network of whoever
+ * opens the page.
  */
 const openInSandbox = siteFields({ disableAuth: true, hasOwnHost: false });
-const assetsInSandbox = addedFields([...openInSandbox, ...permission("null", false)], { replacesCors: true });
+const assetsInSandbox = addedFields([...openInSandbox, ...permission("null", false)], {
+  replacesCors: true,
+});
 const inSandbox = addedFields(openInSandbox, { ofAssets: assetsInSandbox });
 
 /**
- * The answer to a browser's question whether a page may send a request (a preflight, which never has a token); `app`: the app
- * answers it itself; null: it is none, or for an app that does not answer such questions.
+ * The answer to a browser's question whether a page may send a request (a preflight, which never
+ * has a token); `app`: the app answers it itself; null: it is none, or for an app that does not
+ * answer such questions.
  */
-export function preflightAnswer(method: string, request: CorsRequest, runId: RunId): OwnAnswer | Fault | "app" | null {
+export function preflightAnswer(
+  method: string,
+  request: CorsRequest,
+  runId: RunId,
+): OwnAnswer | Fault | "app" | null {
   const { route, fields } = request;
   if (method !== "OPTIONS" || !isPreflight(fields) || route === undefined) return null;
   const settings = corsOf(route);
@@ -79,7 +93,9 @@ export function preflightAnswer(method: string, request: CorsRequest, runId: Run
 function isPreflight(fields: RequestFields): boolean {
   const { origin, requestedMethod, authorization, contentLength, isChunked } = fields;
   const hasBody = isChunked || contentLength > 0;
-  return origin !== undefined && requestedMethod !== undefined && authorization === undefined && !hasBody;
+  return (
+    origin !== undefined && requestedMethod !== undefined && authorization === undefined && !hasBody
+  );
 }
 
 /** Null: the app has its own word. */
@@ -101,7 +117,10 @@ function permission(origin: string, credentials: boolean): string[] {
   return fields;
 }
 
-function allowedHeaders({ corsHeaders }: CorsSettings, { requestedHeaders = "" }: RequestFields): string {
+function allowedHeaders(
+  { corsHeaders }: CorsSettings,
+  { requestedHeaders = "" }: RequestFields,
+): string {
   if (corsHeaders.includes("*") && headersForm.test(requestedHeaders)) return requestedHeaders;
   return [usualHeaders, ...corsHeaders.filter((name) => name !== "*")].join(", ");
 }

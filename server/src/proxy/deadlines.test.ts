@@ -28,7 +28,10 @@ test("a deadline comes once, at most one tick late, never early", async () => {
     if (ms > 0) assert.deepEqual(probe.firedAtMs, [], `${ms} ms is not over`);
     await clock.advance(2 * tickMs);
     const [firedAtMs = Number.NaN] = probe.firedAtMs;
-    assert.ok(firedAtMs >= dueMs && firedAtMs <= dueMs + tickMs, `due at ${dueMs}, came at ${firedAtMs}`);
+    assert.ok(
+      firedAtMs >= dueMs && firedAtMs <= dueMs + tickMs,
+      `due at ${dueMs}, came at ${firedAtMs}`,
+    );
     await clock.advance(100_000);
     assert.equal(probe.firedAtMs.length, 1);
   }
@@ -66,7 +69,11 @@ test("what a deadline brings about may set and clear others, due ones included",
 });
 
 test("any order of setting and clearing leaves the right ones", async () => {
-  const step = fc.record({ ms: fc.integer({ min: 0, max: 120_000 }), isCleared: fc.boolean(), pauseMs: fc.nat(400) });
+  const step = fc.record({
+    ms: fc.integer({ min: 0, max: 120_000 }),
+    isCleared: fc.boolean(),
+    pauseMs: fc.nat(400),
+  });
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
       const clock = new VirtualClock();
@@ -84,7 +91,9 @@ test("any order of setting and clearing leaves the right ones", async () => {
       assert.equal(deadlines.size, 0);
       for (const { probe, dueMs } of kept) {
         assert.equal(probe.firedAtMs.length, 1);
-        assert.ok((probe.firedAtMs[0] ?? 0) >= dueMs && (probe.firedAtMs[0] ?? 0) <= dueMs + 2 * tickMs);
+        assert.ok(
+          (probe.firedAtMs[0] ?? 0) >= dueMs && (probe.firedAtMs[0] ?? 0) <= dueMs + 2 * tickMs,
+        );
       }
     }),
     { numRuns: 20 },

@@ -1,5 +1,6 @@
-// Many deadlines at low cost: a timer wheel, driven by one timer that runs only while deadlines are set. Setting and
-// clearing take constant time and allocate nothing; a deadline fires up to `tickMs` late, never early.
+// Many deadlines at low cost: a timer wheel, driven by one timer that runs only while deadlines are
+// set. Setting and clearing take constant time and allocate nothing; a deadline fires up to
+// `tickMs` late, never early.
 import type { Clock } from "#lib/clock.ts";
 
 /** Something that has at most one deadline. */
@@ -82,11 +83,16 @@ export class Deadlines {
     const last = Math.floor(nowMs / this.#tickMs);
     const first = Math.max(this.#tick + 1, last - slotsCount + 1);
     this.#tick = Math.max(this.#tick, last);
-    for (let tick = first; tick <= last; tick++) this.#expire(this.#slots[tick % slotsCount] as Slot, nowMs);
-    this.#cancel = this.#count === 0 ? undefined : this.#clock.after(this.#tickMs, () => this.#turn());
+    for (let tick = first; tick <= last; tick++)
+      this.#expire(this.#slots[tick % slotsCount] as Slot, nowMs);
+    this.#cancel =
+      this.#count === 0 ? undefined : this.#clock.after(this.#tickMs, () => this.#turn());
   }
 
-  /** Skips deadlines of a later lap. A callback may clear or set any deadline, so due ones are removed first. */
+  /**
+   * Skips deadlines of a later lap. A callback may clear or set any deadline, so due ones are
+   * removed first.
+   */
   #expire(slot: Slot, nowMs: number): void {
     const due: Timed[] = [];
     for (let timed = slot.nextTimed; timed !== null && timed !== slot; timed = timed.nextTimed) {

@@ -1,5 +1,5 @@
-// Header fields that concern the proxy itself: those of one connection, which must not be passed on (RFC 9110, 7.6.1), and
-// those that it writes. All other lines of a head pass byte for byte.
+// Header fields that concern the proxy itself: those of one connection, which must not be passed on
+// (RFC 9110, 7.6.1), and those that it writes. All other lines of a head pass byte for byte.
 import { assert } from "#lib/assert.ts";
 
 /** Each is treated in its own way, and its kind is its name. */
@@ -30,8 +30,17 @@ const own = [
 /** The same for fields that are called `x-…`. */
 const ownExtended = ["request-id", "forwarded-for", "forwarded-proto", "forwarded-host"] as const;
 
-/** They concern one connection; and only the platform may ask a replica to keep an answer (`slipway-held`). */
-const hop = ["proxy-connection", "proxy-authenticate", "proxy-authorization", "http2-settings", "slipway-held"];
+/**
+ * They concern one connection; and only the platform may ask a replica to keep an answer
+ * (`slipway-held`).
+ */
+const hop = [
+  "proxy-connection",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "http2-settings",
+  "slipway-held",
+];
 
 /**
  * Fields of an answer that would apply to the whole host name and port, which apps share with each
@@ -66,7 +75,10 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
 ];
 
 /** Keyed by length and first letter (case-insensitive): no two names share both. */
-const entries: ({ readonly lower: string; readonly usual: string; readonly kind: FieldKind } | undefined)[] = [];
+const entries: (
+  | { readonly lower: string; readonly usual: string; readonly kind: FieldKind }
+  | undefined
+)[] = [];
 const lengthMax = 32;
 const lettersMax = 32;
 
@@ -91,7 +103,8 @@ export function fieldKind(text: string, start = 0, end = text.length): FieldKind
   if (name === entry.usual) return entry.kind;
   const lower = name.toLowerCase();
   if (lower === entry.lower) return entry.kind;
-  // Servers that pass fields on as variables (CGI, WSGI) cannot tell `X_Forwarded_For` from the real field.
+  // Servers that pass fields on as variables (CGI, WSGI) cannot tell `X_Forwarded_For` from the
+  // real field.
   return lower.replaceAll("_", "-") === entry.lower ? "hop" : "pass";
 }
 
@@ -103,7 +116,9 @@ export const fieldLinesForm = `(?:[${tokenCharacters}]+:[${valueCharacters}]*\\r
 /** The syntax of a method. */
 export const tokenForm = `[${tokenCharacters}]+`;
 
-/** Parses the field lines of one message; a subclass decides about lines that do not simply pass. */
+/**
+ * Parses the field lines of one message; a subclass decides about lines that do not simply pass.
+ */
 export abstract class FieldReader {
   /** Lower-case names that `Connection` fields list; null: nothing unusual. */
   protected nominated: Set<string> | null = null;
@@ -111,7 +126,10 @@ export abstract class FieldReader {
   /** Called only for fields whose kind is not `pass`. True: its line is passed on. */
   protected abstract take(kind: FieldKind, value: string): boolean;
 
-  /** Parses lines of `fieldLinesForm` from `start` on; returns those that pass, after the text between `from` and `start`. */
+  /**
+   * Parses lines of `fieldLinesForm` from `start` on; returns those that pass, after the text
+   * between `from` and `start`.
+   */
   protected read(text: string, start: number, from = start): string {
     const end = text.length;
     let passed = "";
@@ -157,7 +175,9 @@ const keptAlways = new Set(["content-length", "transfer-encoding", "host", "auth
 
 /** Removes the lines with the given lower-case names. */
 function withoutLines(lines: string, names: ReadonlySet<string>): string {
-  const kept = lines.split("\r\n").filter((line) => !names.has(line.slice(0, line.indexOf(":")).toLowerCase()));
+  const kept = lines
+    .split("\r\n")
+    .filter((line) => !names.has(line.slice(0, line.indexOf(":")).toLowerCase()));
   return kept.join("\r\n");
 }
 

@@ -1,4 +1,5 @@
-// What is gathered of answers that are forwarded is bounded over all calls; their callers get all of it.
+// What is gathered of answers that are forwarded is bounded over all calls; their callers get all
+// of it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { newRunId, type AppId, type ProjectId } from "#lib/ids.ts";
@@ -6,7 +7,11 @@ import type { AnswerHead } from "./answer-head.ts";
 import type { Client, ClientUser } from "./client.ts";
 import { ForwardingClient, GatheredBytes, type ForwardedAnswer } from "./forwarding.ts";
 
-const head = { status: 200, lines: "Content-Type: text/plain\r\n", body: "chunked" } as unknown as AnswerHead;
+const head = {
+  status: 200,
+  lines: "Content-Type: text/plain\r\n",
+  body: "chunked",
+} as unknown as AnswerHead;
 
 function bed(bytesMax: number) {
   const gathered = new GatheredBytes(bytesMax);
@@ -21,13 +26,22 @@ function bed(bytesMax: number) {
     piece: (piece: Buffer) => (handedBytes += piece.length) > 0,
   } as unknown as Client;
   const begin = (): ForwardingClient => {
-    const ids = { runId: newRunId(), projectId: "p-00000001" as ProjectId, appId: "p-00000001-app" as AppId };
+    const ids = {
+      runId: newRunId(),
+      projectId: "p-00000001" as ProjectId,
+      appId: "p-00000001-app" as AppId,
+    };
     const forwarding = {
       check: () => null,
       forward: (answer: ForwardedAnswer) => void forwarded.push(answer),
       bytesMax: 1_000,
     };
-    const one = new ForwardingClient(client, { ...ids, url: "http://x/", secret: null }, forwarding, gathered);
+    const one = new ForwardingClient(
+      client,
+      { ...ids, url: "http://x/", secret: null },
+      forwarding,
+      gathered,
+    );
     one.use({ onClientGone: ignore, onClientDrain: ignore });
     one.head(head, ids.runId, { sendsTrailers: false, cookies: [], location: null });
     return one;
@@ -42,7 +56,8 @@ function inShort({ body, bodyBytes }: ForwardedAnswer): [number | null, number] 
 test("an answer that there is no room for reaches its caller, and only its length is forwarded", () => {
   const { begin, forwarded, handedBytes } = bed(1_000);
   const calls = [begin(), begin(), begin()];
-  for (const call of calls) for (let count = 0; count < 4; count++) call.piece(Buffer.alloc(100), false);
+  for (const call of calls)
+    for (let count = 0; count < 4; count++) call.piece(Buffer.alloc(100), false);
   for (const call of calls) call.end([]);
   assert.deepEqual(forwarded.map(inShort), [
     [400, 400],

@@ -1,5 +1,6 @@
-// Forwards the answers of calls that name a `webhookEndpoint`. The proxy only declares the interface and hands over a copy
-// of each complete answer; the caller is served as usual and does not wait for it.
+// Forwards the answers of calls that name a `webhookEndpoint`. The proxy only declares the
+// interface and hands over a copy of each complete answer; the caller is served as usual and does
+// not wait for it.
 import type { Fault } from "#lib/fault.ts";
 import type { AppKey, RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
@@ -62,7 +63,12 @@ export class ForwardingClient implements Client {
   readonly #gathered: GatheredBytes;
   #takenBytes = 0;
 
-  constructor(client: Client, forwarded: Forwarded, forwarding: Forwarding, gathered: GatheredBytes) {
+  constructor(
+    client: Client,
+    forwarded: Forwarded,
+    forwarding: Forwarding,
+    gathered: GatheredBytes,
+  ) {
     this.#client = client;
     this.#forwarded = forwarded;
     this.#forwarding = forwarding;

@@ -1,4 +1,5 @@
-// A buffer that grows piece by piece: however small the pieces are, it takes at most about twice their size.
+// A buffer that grows piece by piece: however small the pieces are, it takes at most about twice
+// their size.
 import type { Piece } from "./answer-parser.ts";
 
 /** Smaller buffers are not worth an allocation: some peers send byte after byte. */

@@ -1,5 +1,5 @@
-// The line of one app: calls that wait for a replica with free capacity, first come, first served. Joining, leaving from
-// the middle and taking the first all take constant time.
+// The line of one app: calls that wait for a replica with free capacity, first come, first served.
+// Joining, leaving from the middle and taking the first all take constant time.
 
 /** An element of a line; the links belong to the line. */
 export interface InLine {

@@ -6,7 +6,11 @@ import { locationOfApp } from "./location.ts";
 
 const root = "/v4/p-0123abcd/web";
 
-function linesOf({ host = "s.example:7070", proto = "http", forwardedHost = "s.example:7070" } = {}): string {
+function linesOf({
+  host = "s.example:7070",
+  proto = "http",
+  forwardedHost = "s.example:7070",
+} = {}): string {
   const forwarded = `X-Forwarded-Proto: ${proto}\r\nX-Forwarded-Host: ${forwardedHost}\r\nX-Forwarded-Prefix: ${root}\r\n`;
   return `host: ${host}\r\nAccept: */*\r\nX-Forwarded-For: 10.0.0.1\r\n${forwarded}`;
 }
@@ -34,12 +38,28 @@ test("a path that already has the app's path, or that of another app, stays as i
     const whole = `http://s.example:7070${location}`;
     assert.equal(locationOfApp(whole, linesOf()), whole);
   }
-  assert.equal(locationOfApp(`${root}site/a`, linesOf()), `${root}site/a`, "the name of another app");
-  assert.equal(locationOfApp("/v4/models", linesOf()), `${root}/v4/models`, "a path of the app's own");
+  assert.equal(
+    locationOfApp(`${root}site/a`, linesOf()),
+    `${root}site/a`,
+    "the name of another app",
+  );
+  assert.equal(
+    locationOfApp("/v4/models", linesOf()),
+    `${root}/v4/models`,
+    "a path of the app's own",
+  );
 });
 
 test("relative paths and other hosts stay as they are", () => {
-  const kept = ["health/", "?a=1", "#b", "", "https://other.example/health/", "//other.example/", "mailto:a@b.example"];
+  const kept = [
+    "health/",
+    "?a=1",
+    "#b",
+    "",
+    "https://other.example/health/",
+    "//other.example/",
+    "mailto:a@b.example",
+  ];
   for (const location of [...kept, "http://s.example/health/", "http://u@s.example:7070/"]) {
     assert.equal(locationOfApp(location, linesOf()), location);
   }

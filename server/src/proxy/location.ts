@@ -1,14 +1,15 @@
-// Puts the redirects of an app right for its client: the app answers below `/`, the client sees it below a path. Called for
-// the few answers that have a `Location`; it compares with what the app itself was told about its client. Pure.
+// Puts the redirects of an app right for its client: the app answers below `/`, the client sees it
+// below a path. Called for the few answers that have a `Location`; it compares with what the app
+// itself was told about its client. Pure.
 
 const absoluteForm = /^(https?:)?\/\/([^/?#]*)(.*)$/i;
 /** A path of the platform: the app means another app, or has already put its own root first. */
 const platformForm = /^\/v4\/(?:dev-)?p-[0-9a-f]{8}(?:[/?#]|$)/;
 
 /**
- * The `Location` for the client. `lines`: those that the app was sent. A path from the root, also at the app's own address, gets
- * the app's path in front unless it is already there, or the app is on a host name of its own. Anything else (a relative path,
- * another host) is returned as it is.
+ * The `Location` for the client. `lines`: those that the app was sent. A path from the root, also
+ * at the app's own address, gets the app's path in front unless it is already there, or the app is
+ * on a host name of its own. Anything else (a relative path, another host) is returned as it is.
  */
 export function locationOfApp(location: string, lines: string): string {
   const prefix = lineValue(lines, "X-Forwarded-Prefix") ?? "";
@@ -21,7 +22,9 @@ export function locationOfApp(location: string, lines: string): string {
   const rooted = below(prefix, path.startsWith("/") ? path : `/${path}`);
   // An app that does not read X-Forwarded-Proto takes its client's TLS connection for a plain one.
   const isSecure = lineValue(lines, "X-Forwarded-Proto") === "https";
-  return host === null ? rooted : `${isSecure && scheme !== "" ? "https:" : scheme}//${host}${rooted}`;
+  return host === null
+    ? rooted
+    : `${isSecure && scheme !== "" ? "https:" : scheme}//${host}${rooted}`;
 }
 
 function below(prefix: string, path: string): string {
@@ -29,8 +32,8 @@ function below(prefix: string, path: string): string {
 }
 
 /**
- * Clients cannot write a line of these names twice, nor those that the platform adds. The form leaves the blanks to `trim`: matching
- * them too takes quadratic time for a `Host` full of blanks.
+ * Clients cannot write a line of these names twice, nor those that the platform adds. The form
+ * leaves the blanks to `trim`: matching them too takes quadratic time for a `Host` full of blanks.
  */
 function lineValue(lines: string, name: string): string | null {
   return new RegExp(`^${name}:(.*)$`, "im").exec(lines)?.[1]?.trim() ?? null;

@@ -1,5 +1,6 @@
-// Answers what is not HTTP as the platform accepts it: bytes that node's parser rejects, unsupported versions, framing that
-// an old version does not have. A request gets at most one answer, and requests before it get theirs first.
+// Answers what is not HTTP as the platform accepts it: bytes that node's parser rejects,
+// unsupported versions, framing that an old version does not have. A request gets at most one
+// answer, and requests before it get theirs first.
 import { METHODS, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { newRunId } from "#lib/ids.ts";
@@ -35,19 +36,29 @@ export function unfitness(request: IncomingMessage): Refusal | null {
   }
   // The sender, or a proxy on the way, may see a different end of the body (RFC 9112, 6.1).
   if (request.headers["transfer-encoding"] === undefined) return null;
-  return { status: "400 Bad Request", message: "HTTP/1.0 does not support Transfer-Encoding: send a Content-Length." };
+  return {
+    status: "400 Bad Request",
+    message: "HTTP/1.0 does not support Transfer-Encoding: send a Content-Length.",
+  };
 }
 
-/** An unsupported expectation (RFC 9110, 10.1.1). Node would answer it itself and then read the body without a limit. */
+/**
+ * An unsupported expectation (RFC 9110, 10.1.1). Node would answer it itself and then read the body
+ * without a limit.
+ */
 export const unmetExpectation: Refusal = {
   status: "417 Expectation Failed",
-  message: "The only expectation that is supported is 100-continue: send the request without the header Expect.",
+  message:
+    "The only expectation that is supported is 100-continue: send the request without the header Expect.",
 };
 
 /** The open answers of each connection that node's server reads. */
 export class OpenAnswers {
   /** The latest request's answer, and the previous one's if that was still open. */
-  readonly #last = new WeakMap<Duplex, { readonly response: ServerResponse; readonly before: ServerResponse | null }>();
+  readonly #last = new WeakMap<
+    Duplex,
+    { readonly response: ServerResponse; readonly before: ServerResponse | null }
+  >();
   readonly #refused = new WeakSet<Duplex>();
 
   /** Call it for each request. */
@@ -63,12 +74,17 @@ export class OpenAnswers {
     return response !== undefined && !isOver(response);
   }
 
-  /** Answers bytes that the parser rejected and closes the connection. The socket may be in any state. */
+  /**
+   * Answers bytes that the parser rejected and closes the connection. The socket may be in any
+   * state.
+   */
   refuse(error: ParseError, socket: Duplex): void {
     const { response = null, before = null } = this.#last.get(socket) ?? {};
     if (error.code === "ECONNRESET") socket.destroy();
-    // A client that announced its last request sends nothing more: it gets its answer, the rest is not read.
-    if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket)) return;
+    // A client that announced its last request sends nothing more: it gets its answer, the rest is
+    // not read.
+    if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket))
+      return;
     this.#refused.add(socket);
     const isOwnBody = response !== null && !response.req.complete;
     const first = isOwnBody ? before : response;
@@ -99,8 +115,19 @@ export function tunnel(): ParseError {
 /** Answers a request that is not served, then closes the connection. */
 export function refuseUnfit(response: ServerResponse, { status, message }: Refusal): void {
   const body = JSON.stringify({ message });
-  const fields = ["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))];
-  response.writeHead(Number(status.slice(0, 3)), [...fields, "X-Request-Id", newRunId(), "Connection", "close"]);
+  const fields = [
+    "Content-Type",
+    "application/json",
+    "Content-Length",
+    String(Buffer.byteLength(body)),
+  ];
+  response.writeHead(Number(status.slice(0, 3)), [
+    ...fields,
+    "X-Request-Id",
+    newRunId(),
+    "Connection",
+    "close",
+  ]);
   response.end(body);
 }
 
@@ -159,11 +186,15 @@ function tooLong(head: string): Refusal {
 }
 
 /**
- * A browser on its way to a page of the platform, which it cannot open with that many cookies. On an app's page the cookies
- * belong to the app; and a long address, which any link may contain, must not clear them.
+ * A browser on its way to a page of the platform, which it cannot open with that many cookies. On
+ * an app's page the cookies belong to the app; and a long address, which any link may contain, must
+ * not clear them.
  */
 function isFullOfCookies(head: string): boolean {
-  if (!/^GET \/(?!v4\/)\S* HTTP\/1\.1\r\n/.test(head) || !/\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head))
+  if (
+    !/^GET \/(?!v4\/)\S* HTTP\/1\.1\r\n/.test(head) ||
+    !/\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head)
+  )
     return false;
   const others = head.replaceAll(/\r\ncookie:[^\r]*/gi, "");
   return others.length <= otherBytesMax;

@@ -62,7 +62,14 @@ export class NodeClient implements HttpClient {
       return null;
     }
     const whole = `${head}${expectsContinue ? "Expect: 100-continue\r\n" : ""}\r\n`;
-    const body = new RequestBody({ request: this.#request, connection, head: whole, isChunked, expectsContinue, user });
+    const body = new RequestBody({
+      request: this.#request,
+      connection,
+      head: whole,
+      isChunked,
+      expectsContinue,
+      user,
+    });
     body.start();
     return body;
   }
@@ -77,7 +84,8 @@ export class NodeClient implements HttpClient {
   information(head: AnswerHead): void {
     if (this.isGone) return;
     if (head.status === 100) this.#response.writeContinue();
-    else if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(head.status, fieldList(head.lines));
+    else if (this.#request.httpVersionMinor > 0)
+      this.#response.writeInformation(head.status, fieldList(head.lines));
   }
 
   head(head: AnswerHead, runId: RunId, { sendsTrailers, cookies, location }: HeadGiven): void {
@@ -103,12 +111,17 @@ export class NodeClient implements HttpClient {
   }
 
   end(trailers: readonly string[]): void {
-    if (trailers.length > 0 && this.#response.chunkedEncoding) this.#response.addTrailers(pairs(trailers));
+    if (trailers.length > 0 && this.#response.chunkedEncoding)
+      this.#response.addTrailers(pairs(trailers));
     this.#response.end();
   }
 
   refuse(fault: Fault, runId: RunId, nowMs: number): void {
-    sendRefusal(this.#response, fault, runId, { deadlines: this.#parts.deadlines, nowMs, added: this.added });
+    sendRefusal(this.#response, fault, runId, {
+      deadlines: this.#parts.deadlines,
+      nowMs,
+      added: this.added,
+    });
   }
 
   answer({ status, fields, body }: OwnAnswer): void {

@@ -24,7 +24,9 @@ export type ListenerSettings = {
   readonly trustedProxies: TrustedProxies;
 };
 
-type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts"> & { readonly lifecycle: Lifecycle };
+type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts"> & {
+  readonly lifecycle: Lifecycle;
+};
 
 type ListenerParts = {
   readonly fallbackUpgrade?: FallbackUpgrade;
@@ -48,7 +50,10 @@ export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: Prox
 }
 
 /** Listens; returns the port. Throws `CannotStart` when the address is not available. */
-export async function openListener(settings: ListenerSettings, parts: ListenerParts): Promise<number> {
+export async function openListener(
+  settings: ListenerSettings,
+  parts: ListenerParts,
+): Promise<number> {
   const { host, port, drainSeconds, trustedProxies } = settings;
   const { proxy, fallback, fallbackUpgrade, lifecycle, clock } = parts;
   const listener = createListener({
@@ -65,7 +70,9 @@ export async function openListener(settings: ListenerSettings, parts: ListenerPa
   try {
     const at = await listener.listen({ host, port });
     lifecycle.onCloseLast("listener", () => listener.close());
-    lifecycle.onClose("running calls", () => listener.drain({ drainMs }), { waitMs: drainMs + listenerCloseMs });
+    lifecycle.onClose("running calls", () => listener.drain({ drainMs }), {
+      waitMs: drainMs + listenerCloseMs,
+    });
     return at.port;
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;

@@ -56,12 +56,15 @@ function head(lines: string): string {
 /** Answers with a body of so many bytes. */
 function answer(connection: PlainConnection, bytes: number): void {
   const parser = new AnswerParser();
-  const text = Buffer.from(`HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n${"x".repeat(bytes)}`);
+  const text = Buffer.from(
+    `HTTP/1.1 200 OK\r\nContent-Length: ${bytes}\r\n\r\n${"x".repeat(bytes)}`,
+  );
   parser.expect(
     { isHead: false, isUpgrade: false },
     {
       onInformation: () => assert.fail("none was sent"),
-      onHead: (one) => connection.head(one, newRunId(), { sendsTrailers: false, cookies: [], location: null }),
+      onHead: (one) =>
+        connection.head(one, newRunId(), { sendsTrailers: false, cookies: [], location: null }),
       onPiece: (piece, isLast) => void connection.piece(piece, isLast),
       onEnd: () => undefined,
     },

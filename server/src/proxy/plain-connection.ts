@@ -1,5 +1,6 @@
-// A client's connection as long as it makes plain calls, one after the other: they are parsed and answered on the socket itself.
-// The first input that is not a plain call moves the connection, with all its bytes, to node's HTTP server for good.
+// A client's connection as long as it makes plain calls, one after the other: they are parsed and
+// answered on the socket itself. The first input that is not a plain call moves the connection,
+// with all its bytes, to node's HTTP server for good.
 import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -150,7 +151,11 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   answer({ status, fields, body }: OwnAnswer): void {
-    const to = { isLast: this.isClosing, isHead: this.method === "HEAD", dateLine: this.#parts.dateLine() };
+    const to = {
+      isLast: this.isClosing,
+      isHead: this.method === "HEAD",
+      dateLine: this.#parts.dateLine(),
+    };
     this.#socket.write(answerBytes({ status, fields: [...fields, ...this.added.list], body }, to));
     this.#over();
   }
@@ -159,7 +164,10 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.destroy();
   }
 
-  /** Closes the connection if no call is running, when the platform stops. The first call of a new one may be on its way. */
+  /**
+   * Closes the connection if no call is running, when the platform stops. The first call of a new
+   * one may be on its way.
+   */
   closeIdle(nowMs: number): void {
     this.isClosing = true;
     const isNew = this.#calls === 0 && nowMs - this.#openedMs < firstCallMs;
@@ -167,8 +175,9 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   /**
-   * The body is slow, so it is streamed from here on, or the connection is silent. Silence is checked by one periodic
-   * deadline instead of one per call, so an idle connection lives for once or twice the timeout.
+   * The body is slow, so it is streamed from here on, or the connection is silent. Silence is
+   * checked by one periodic deadline instead of one per call, so an idle connection lives for once
+   * or twice the timeout.
    */
   override onDeadline(nowMs: number): void {
     const begun = this.#begun;
@@ -279,7 +288,10 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#parts.handOver(this, this.#socket, bytes);
   }
 
-  /** The client half-closed the connection, which counts as its end, as in node's server; pending answers are still sent. */
+  /**
+   * The client half-closed the connection, which counts as its end, as in node's server; pending
+   * answers are still sent.
+   */
   #ended(): void {
     if (!this.#isBusy) {
       this.#socket.end(() => this.#socket.destroy());

@@ -11,18 +11,26 @@ const path = "/v4/p-1/hello/run";
 const fields = "Host: a.test\r\nAuthorization: Bearer x\r\n";
 
 test("a whole request for an app is a plain call", () => {
-  const call = read(`POST ${path}?a=%20 HTTP/1.1\r\n${fields}Content-Length: 4\r\nX-A: b\r\n\r\nbod\xff`);
+  const call = read(
+    `POST ${path}?a=%20 HTTP/1.1\r\n${fields}Content-Length: 4\r\nX-A: b\r\n\r\nbod\xff`,
+  );
   assert.ok(call !== null && call !== "unfinished");
   assert.deepEqual([call.method, call.url, call.body], ["POST", `${path}?a=%20`, "bod\xff"]);
-  assert.deepEqual([call.fields.passed, call.fields.authorization], ["Host: a.test\r\nX-A: b\r\n", "Bearer x"]);
+  assert.deepEqual(
+    [call.fields.passed, call.fields.authorization],
+    ["Host: a.test\r\nX-A: b\r\n", "Bearer x"],
+  );
   for (const method of ["GET", "HEAD", "DELETE", "PROPFIND"]) {
     const plain = read(`${method} ${path} HTTP/1.1\r\n${fields}Connection: keep-alive\r\n\r\n`);
-    assert.ok(plain !== null && plain !== "unfinished" && plain.method === method && plain.body === "");
+    assert.ok(
+      plain !== null && plain !== "unfinished" && plain.method === method && plain.body === "",
+    );
   }
 });
 
 test("a call whose small body is still coming is not finished, a large one is not plain", () => {
-  const head = (bytes: number): string => `POST ${path} HTTP/1.1\r\n${fields}Content-Length: ${bytes}\r\n\r\n`;
+  const head = (bytes: number): string =>
+    `POST ${path} HTTP/1.1\r\n${fields}Content-Length: ${bytes}\r\n\r\n`;
   assert.equal(read(head(4)), "unfinished");
   assert.equal(read(`${head(4)}bod`), "unfinished");
   assert.equal(read(head(70_000)), null);

@@ -1,5 +1,6 @@
-// Recognises a plain call: a request whose head arrives in one piece, is strict HTTP/1.1, asks nothing of the connection, is for
-// an app, and has a small body or none. Everything else goes to node's HTTP server, so being strict here loses nothing.
+// Recognises a plain call: a request whose head arrives in one piece, is strict HTTP/1.1, asks
+// nothing of the connection, is for an app, and has a small body or none. Everything else goes to
+// node's HTTP server, so being strict here loses nothing.
 import { METHODS } from "node:http";
 import { fieldLinesForm, tokenForm } from "./fields.ts";
 import { RequestFields } from "./request-fields.ts";
@@ -20,20 +21,29 @@ const linesForm = new RegExp(`^${fieldLinesForm}$`);
 /** Larger bodies are streamed. */
 const plainBytesMax = 65_536;
 const headBytesMax = 16_384;
-/** Lines of longer requests are not cached: each connection would retain the text that contains them. */
+/**
+ * Lines of longer requests are not cached: each connection would retain the text that contains
+ * them.
+ */
 const rememberedBytesMax = 8_192;
 /** The methods of node's server, except the one whose answer never has a body. */
 const methods: ReadonlySet<string> = new Set(METHODS.filter((method) => method !== "CONNECT"));
 const version = " HTTP/1.1";
 
-/** Parses the calls of one connection; most clients repeat the same field lines, which are then parsed once. */
+/**
+ * Parses the calls of one connection; most clients repeat the same field lines, which are then
+ * parsed once.
+ */
 export class PlainReader {
   /** The last known method. */
   #method = "";
   #lines = "";
   #fields: RequestFields | null = null;
 
-  /** The call; `unfinished` when only the end of its body is missing; null when `chunk` is not exactly one plain call. */
+  /**
+   * The call; `unfinished` when only the end of its body is missing; null when `chunk` is not
+   * exactly one plain call.
+   */
   read(chunk: Buffer): PlainRequest | "unfinished" | null {
     if (chunk.length > plainBytesMax) return null;
     const text = chunk.toString("latin1");

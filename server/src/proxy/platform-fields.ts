@@ -1,5 +1,5 @@
-// Extracts the fields that address the platform itself in async calls and calls with a forwarded answer; in all other calls
-// these fields belong to the app. Pure.
+// Extracts the fields that address the platform itself in async calls and calls with a forwarded
+// answer; in all other calls these fields belong to the app. Pure.
 import { Fault } from "#lib/fault.ts";
 import { askingForIdentity } from "./accept-encoding.ts";
 import { trimmed } from "./fields.ts";
@@ -27,7 +27,10 @@ const secretForm = new RegExp(`^[\\x20-\\x7e]{1,${secretLengthMax}}$`);
 const keyForm = new RegExp(`^[\\x21-\\x7e]{1,${keyLengthMax}}$`);
 
 /** Reads the fields from `lines`; a `Fault` when one is repeated or has an invalid value. */
-export function readPlatformFields(lines: string, { isAsync, isForwarded }: PlatformFieldUse): PlatformFields | Fault {
+export function readPlatformFields(
+  lines: string,
+  { isAsync, isForwarded }: PlatformFieldUse,
+): PlatformFields | Fault {
   const names = [...(isForwarded ? [secretName] : []), ...(isAsync ? [keyName, retriesName] : [])];
   const lower = new Set(names.map((name) => name.toLowerCase()));
   const values = new Map<string, string>();

@@ -24,7 +24,9 @@ export type ProxyOptions = {
   readonly routes: {
     find(projectId: string, appName: string): AppRoute | undefined;
     byAppId(appId: AppId): AppRoute | undefined;
-    /** Called before a call to an app without a release is refused: the release may be brand new. */
+    /**
+     * Called before a call to an app without a release is refused: the release may be brand new.
+     */
     refresh?(appId: AppId): Promise<void>;
   };
   readonly tokens: CallAuthenticator;
@@ -40,7 +42,10 @@ export type ProxyOptions = {
   /** Called when a call that entered its app has ended. */
   readonly onFinished?: OnFinished;
   readonly brokeOff?: BrokeOff;
-  /** Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked for each call. */
+  /**
+   * Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked
+   * for each call.
+   */
   readonly refusalOf?: (route: AppRoute) => Fault | null;
   /** Accepts calls with `async=true`; without it they are refused. */
   readonly asyncAccept?: AsyncAccept;

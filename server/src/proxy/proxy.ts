@@ -1,6 +1,6 @@
-// The path of a call: find the app, check the caller, get a slot on a replica, forward the call and its answer. All the
-// needed state is in memory; a call to an app with a ready replica touches no database and parses no body. The scheduler
-// reads each app's demand here.
+// The path of a call: find the app, check the caller, get a slot on a replica, forward the call and
+// its answer. All the needed state is in memory; a call to an app with a ready replica touches no
+// database and parses no body. The scheduler reads each app's demand here.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
@@ -32,13 +32,24 @@ import type { ProxyOptions } from "./proxy-options.ts";
 import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
-import { aboutRun, RunClient, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
+import {
+  aboutRun,
+  RunClient,
+  type RunHandle,
+  type RunRequest,
+  type RunWatcher,
+} from "./run-call.ts";
 import { linesFor, SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
 import { originForm, readTarget, replicaPath, rootPathOf, type Target } from "./target.ts";
 import { whyEndedWith } from "./why-ended.ts";
 
 /** A request, and what the platform recorded on its arrival. */
-type Arrival = { readonly client: HttpClient; readonly origin: Origin; readonly runId: RunId; readonly atMs: number };
+type Arrival = {
+  readonly client: HttpClient;
+  readonly origin: Origin;
+  readonly runId: RunId;
+  readonly atMs: number;
+};
 
 type Resolving = Resolved | Fault | Promise<Resolved | Fault>;
 
@@ -77,11 +88,20 @@ export class Proxy implements DemandSource, Occupancy {
     const common = { deadlines, monotonicMs };
     const readBuffer = Buffer.allocUnsafeSlow(readBufferBytes);
     const random = (): number => clock.random();
-    this.#appParts = { ...common, replicas: view, limits, slots: this.#slots, nudge, random, readBuffer };
+    this.#appParts = {
+      ...common,
+      replicas: view,
+      limits,
+      slots: this.#slots,
+      nudge,
+      random,
+      readBuffer,
+    };
     const tell =
       onFinished === undefined
         ? null
-        : (call: AdmittedCall, outcome: CallOutcome): void => onFinished(recordOf(call, outcome, clock));
+        : (call: AdmittedCall, outcome: CallOutcome): void =>
+            onFinished(recordOf(call, outcome, clock));
     const { bodyBytesMax } = limits;
     const callParts = { ...common, bodyBytesMax, log, onEnd: tell };
     this.#callParts = { ...callParts, whyEnded: whyEndedWith(options.brokeOff, clock) };
@@ -120,7 +140,9 @@ export class Proxy implements DemandSource, Occupancy {
     this.#take(client, url, fields);
   }
 
-  /** Answers one request for a WebSocket that names an app by its path or its host. Never throws. */
+  /**
+   * Answers one request for a WebSocket that names an app by its path or its host. Never throws.
+   */
   upgrade(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
     this.#sockets.take(request, socket, firstBytes);
   }
@@ -131,8 +153,8 @@ export class Proxy implements DemandSource, Occupancy {
   }
 
   /**
-   * Sends a run's call like a plain call: to a replica of the live release, or first into the app's line. Reports
-   * everything to `watcher`. Never throws.
+   * Sends a run's call like a plain call: to a replica of the live release, or first into the app's
+   * line. Reports everything to `watcher`. Never throws.
    */
   run(request: RunRequest, watcher: RunWatcher): RunHandle {
     const { routes, log } = this.#options;
@@ -149,15 +171,22 @@ export class Proxy implements DemandSource, Occupancy {
       return client;
     }
     const about = aboutRun(request, client, route.projectId);
-    const call = new Call(about, this.#appOf(route.appId), live, this.#clock.monotonicMs(), this.#runParts);
+    const call = new Call(
+      about,
+      this.#appOf(route.appId),
+      live,
+      this.#clock.monotonicMs(),
+      this.#runParts,
+    );
     this.#runs.add(call);
     call.enter();
     return client;
   }
 
   /**
-   * Counts a call that a replica works on but that this proxy did not send, in `demandOf` and `running`, even before the
-   * view lists the replica. Call the result when it is over; repeated calls do nothing.
+   * Counts a call that a replica works on but that this proxy did not send, in `demandOf` and
+   * `running`, even before the view lists the replica. Call the result when it is over; repeated
+   * calls do nothing.
    */
   hold(appId: AppId, replicaId: ReplicaId): () => void {
     return this.#appOf(appId).hold(replicaId);
@@ -167,7 +196,13 @@ export class Proxy implements DemandSource, Occupancy {
     const meter = this.#apps.get(appId)?.meter;
     if (meter === undefined) return noDemand;
     const { running, waiting, lastActiveAtMs, receivedTotal } = meter;
-    return { running, waiting, lastActiveAtMs, receivedTotal, runMs: meter.runMs(this.#clock.monotonicMs()) };
+    return {
+      running,
+      waiting,
+      lastActiveAtMs,
+      receivedTotal,
+      runMs: meter.runMs(this.#clock.monotonicMs()),
+    };
   }
 
   /** The calls of a release since its first replica; undefined: it has had none. */
@@ -262,16 +297,29 @@ export class Proxy implements DemandSource, Occupancy {
     const route = this.#pass({ target, fields, address }, found);
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return this.#upToDate({ target, fields, route });
-    return route.then((later) => (later instanceof Fault ? later : this.#upToDate({ target, fields, route: later })));
+    return route.then((later) =>
+      later instanceof Fault ? later : this.#upToDate({ target, fields, route: later }),
+    );
   }
 
-  #pass(admission: SocketAdmission, route: AppRoute | undefined): AppRoute | Fault | Promise<AppRoute | Fault> {
+  #pass(
+    admission: SocketAdmission,
+    route: AppRoute | undefined,
+  ): AppRoute | Fault | Promise<AppRoute | Fault> {
     const { target, fields, address } = admission;
     const { projectId, appName } = target;
-    return authorizeCall(this.#options.tokens, route, { projectId, appName, address }, fields.authorization);
+    return authorizeCall(
+      this.#options.tokens,
+      route,
+      { projectId, appName, address },
+      fields.authorization,
+    );
   }
 
-  /** A caller who saw a build end and calls at once must not be refused because the routing table lags behind. */
+  /**
+   * A caller who saw a build end and calls at once must not be refused because the routing table
+   * lags behind.
+   */
   #upToDate(resolved: Resolved): Resolved | Promise<Resolved> {
     const { routes, log } = this.#options;
     const { route, target } = resolved;
@@ -295,17 +343,24 @@ export class Proxy implements DemandSource, Occupancy {
     const coded = codedBody(route, resolved.fields);
     if (coded !== null) return this.#refuse(arrival, coded);
     if (target.isAsync) return this.#acceptAsync(arrival, resolved);
-    if (target.webhookEndpoint !== null) return this.#serveForwarded(arrival, resolved, target.webhookEndpoint);
+    if (target.webhookEndpoint !== null)
+      return this.#serveForwarded(arrival, resolved, target.webhookEndpoint);
     this.#send(arrival, resolved, linesFor(resolved, arrival.origin));
   }
 
-  #send(arrival: Arrival, { target, fields, route }: Resolved, lines: string, client: Client = arrival.client): void {
+  #send(
+    arrival: Arrival,
+    { target, fields, route }: Resolved,
+    lines: string,
+    client: Client = arrival.client,
+  ): void {
     const { origin, runId, atMs } = arrival;
     const { bodyBytesMax } = this.#options.limits;
     const { live, projectId, appId } = route;
     if (live === null) return this.#refuse(arrival, notDeployed(route), client);
     if (this.#isClosed) return this.#refuse(arrival, stopping(), client);
-    if (fields.contentLength > bodyBytesMax) return this.#refuse(arrival, tooLarge(bodyBytesMax), client);
+    if (fields.contentLength > bodyBytesMax)
+      return this.#refuse(arrival, tooLarge(bodyBytesMax), client);
     const about: PlainAbout = {
       client,
       runId,
@@ -350,7 +405,8 @@ export class Proxy implements DemandSource, Occupancy {
     if (route.live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (webhookEndpoint !== null) {
-      const fault = forwarding === undefined ? notTaken("webhookEndpoint") : forwarding.check(webhookEndpoint);
+      const fault =
+        forwarding === undefined ? notTaken("webhookEndpoint") : forwarding.check(webhookEndpoint);
       if (fault !== null) return this.#refuse(arrival, fault);
     }
     const lines = linesFor(resolved, origin);
@@ -382,7 +438,11 @@ export class Proxy implements DemandSource, Occupancy {
     if (app.isIdle && this.#options.routes.byAppId(appId) === undefined) this.#apps.delete(appId);
   }
 
-  #refuse({ runId, atMs, ...arrival }: Arrival, fault: Fault, client: Client = arrival.client): void {
+  #refuse(
+    { runId, atMs, ...arrival }: Arrival,
+    fault: Fault,
+    client: Client = arrival.client,
+  ): void {
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
     }

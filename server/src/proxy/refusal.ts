@@ -1,6 +1,7 @@
-// The proxy's own answers: a fault as `{"message": …}` with the status of its code, and the id of an accepted run. A client
-// that is still sending a large body is read for a while longer: closing a connection with unread bytes resets it, and the
-// client, or a TLS proxy in front of the platform, would never see the answer.
+// The proxy's own answers: a fault as `{"message": …}` with the status of its code, and the id of
+// an accepted run. A client that is still sending a large body is read for a while longer: closing
+// a connection with unread bytes resets it, and the client, or a TLS proxy in front of the
+// platform, would never see the answer.
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { faultTable, type Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -23,13 +24,18 @@ export function faultBody(fault: Fault): Buffer {
 }
 
 /** An answer of the platform itself. */
-export type OwnAnswer = { readonly status: number; readonly fields: string[]; readonly body: Buffer };
+export type OwnAnswer = {
+  readonly status: number;
+  readonly fields: string[];
+  readonly body: Buffer;
+};
 
 /** The fault as an answer. */
 export function refusalOf(fault: Fault, runId: RunId): OwnAnswer {
   const answer = { status: statusOf(fault), ...jsonOf(faultBody(fault), runId) };
   if (fault.code === "unauthorized") answer.fields.push("WWW-Authenticate", "Bearer");
-  if (fault.retryAfterSeconds !== undefined) answer.fields.push("Retry-After", String(fault.retryAfterSeconds));
+  if (fault.retryAfterSeconds !== undefined)
+    answer.fields.push("Retry-After", String(fault.retryAfterSeconds));
   return answer;
 }
 
@@ -40,7 +46,10 @@ export function acceptanceOf(runId: RunId): OwnAnswer {
 
 function jsonOf(body: Buffer, runId: RunId): Pick<OwnAnswer, "fields" | "body"> {
   const length = String(body.length);
-  return { fields: ["Content-Type", "application/json", "Content-Length", length, "X-Request-Id", runId], body };
+  return {
+    fields: ["Content-Type", "application/json", "Content-Length", length, "X-Request-Id", runId],
+    body,
+  };
 }
 
 type AnswerTo = {
@@ -55,7 +64,8 @@ type AnswerTo = {
 /** The answer as bytes. */
 export function answerBytes({ status, fields, body }: OwnAnswer, to: AnswerTo): Buffer {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${to.dateLine ?? ""}`;
-  for (let index = 0; index < fields.length; index += 2) head += `${fields[index]}: ${fields[index + 1]}\r\n`;
+  for (let index = 0; index < fields.length; index += 2)
+    head += `${fields[index]}: ${fields[index + 1]}\r\n`;
   if (to.isLast) head += "Connection: close\r\n";
   const bytes = Buffer.from(`${head}\r\n`, "latin1");
   return to.isHead === true ? bytes : Buffer.concat([bytes, body]);
@@ -70,7 +80,12 @@ export type RefusalParts = {
 };
 
 /** Answers with the fault; cuts off an answer that has begun. */
-export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId, parts: RefusalParts): void {
+export function sendRefusal(
+  response: ServerResponse,
+  fault: Fault,
+  runId: RunId,
+  parts: RefusalParts,
+): void {
   if (response.headersSent) response.destroy();
   if (response.destroyed) return;
   const { req: request } = response;
@@ -99,7 +114,10 @@ function isAllRead(request: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? 0) <= smallBodyBytes;
 }
 
-/** Keeps reading after an answer and drops the input, until the body ends or the time is over, then closes. */
+/**
+ * Keeps reading after an answer and drops the input, until the body ends or the time is over, then
+ * closes.
+ */
 class Linger extends Timed {
   readonly #response: ServerResponse;
   readonly #deadlines: Deadlines;

@@ -1,5 +1,5 @@
-// One connection to a replica: a plain socket, a strict parser, one call at a time. Belongs to the pool; its user receives
-// all its events until it releases or destroys the connection.
+// One connection to a replica: a plain socket, a strict parser, one call at a time. Belongs to the
+// pool; its user receives all its events until it releases or destroys the connection.
 import { connect, type Socket } from "node:net";
 import { isTaken, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts";
@@ -12,7 +12,10 @@ export type Loss = {
   readonly kind: "unreachable" | "closed" | "malformed";
   /** For the log and the caller. */
   readonly reason: string;
-  /** What the app's function raised after its answer had begun, as the runtime says it; null: it says nothing. */
+  /**
+   * What the app's function raised after its answer had begun, as the runtime says it; null: it
+   * says nothing.
+   */
   readonly error: string | null;
   /** Some bytes of the answer to this call had arrived. */
   readonly hasAnswered: boolean;
@@ -72,7 +75,10 @@ export class ReplicaConnection extends Timed {
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: keepAliveProbeMs,
-      onread: { buffer: readBuffer, callback: (count, bytes) => this.#read(count, bytes as Buffer) },
+      onread: {
+        buffer: readBuffer,
+        callback: (count, bytes) => this.#read(count, bytes as Buffer),
+      },
     });
     this.#socket = socket;
     // A running call's client connection keeps the process alive.
@@ -104,7 +110,10 @@ export class ReplicaConnection extends Timed {
     if (this.#isPaused) this.resume();
   }
 
-  /** Sends bytes, or a text with one character per byte. False: wait for `onDrain` before sending more. */
+  /**
+   * Sends bytes, or a text with one character per byte. False: wait for `onDrain` before sending
+   * more.
+   */
   write(piece: string | Buffer): boolean {
     return this.#socket.write(piece, "latin1");
   }
@@ -171,7 +180,12 @@ export class ReplicaConnection extends Timed {
     if (user === null) return this.#endIdle();
     this.destroy();
     const { error } = this.#parser;
-    user.onLost({ kind: this.isConnecting ? "unreachable" : kind, reason, error, hasAnswered: this.#hasAnswered });
+    user.onLost({
+      kind: this.isConnecting ? "unreachable" : kind,
+      reason,
+      error,
+      hasAnswered: this.#hasAnswered,
+    });
   }
 
   #endIdle(): void {
@@ -184,7 +198,10 @@ export class ReplicaConnection extends Timed {
 /** Why a replica with `isTaken` is not called; completes a sentence. */
 const takenReason = "another program listens at its port";
 
-/** The error of a connection to a replica, to complete a sentence: node's own text has addresses, which callers must not see. */
+/**
+ * The error of a connection to a replica, to complete a sentence: node's own text has addresses,
+ * which callers must not see.
+ */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {
   if (code === undefined) return "the connection to it broke";
   return reasons.get(code) ?? `the connection to it broke (${code})`;

@@ -1,5 +1,6 @@
-// The connections to one replica: reuses idle ones, newest first, and opens a new one when none is idle. An idle connection
-// is closed before the replica would close it, so a call rarely hits one that is just closing.
+// The connections to one replica: reuses idle ones, newest first, and opens a new one when none is
+// idle. An idle connection is closed before the replica would close it, so a call rarely hits one
+// that is just closing.
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { Asked } from "./answer-head.ts";
 import type { Deadlines } from "./deadlines.ts";
@@ -63,7 +64,12 @@ export class ReplicaPool {
 
   /** Takes back a connection whose call is complete on both sides; it may idle until `untilMs`. */
   giveBack(connection: ReplicaConnection, untilMs: number, nowMs: number): void {
-    if (this.#isClosed || untilMs <= nowMs || !connection.isUsable || this.#idle.length >= idleMax) {
+    if (
+      this.#isClosed ||
+      untilMs <= nowMs ||
+      !connection.isUsable ||
+      this.#idle.length >= idleMax
+    ) {
       connection.destroy();
       return;
     }

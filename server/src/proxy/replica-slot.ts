@@ -4,7 +4,9 @@ import { Timed } from "./deadlines.ts";
 import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaPool } from "./replica-pool.ts";
 
-/** Exists from the time the replica is ready until the view drops it and its last call has ended. */
+/**
+ * Exists from the time the replica is ready until the view drops it and its last call has ended.
+ */
 export class ReplicaSlot extends Timed {
   readonly replica: ReadyReplica;
   readonly pool: ReplicaPool;
@@ -19,7 +21,9 @@ export class ReplicaSlot extends Timed {
   isUnreachable = false;
   readonly #onAgain: () => void;
 
-  constructor(given: Pick<ReplicaSlot, "replica" | "pool" | "tally"> & { readonly onAgain: () => void }) {
+  constructor(
+    given: Pick<ReplicaSlot, "replica" | "pool" | "tally"> & { readonly onAgain: () => void },
+  ) {
     super();
     this.replica = given.replica;
     this.pool = given.pool;

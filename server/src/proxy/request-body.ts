@@ -1,5 +1,6 @@
-// Sends a call's head and body to its replica as the body arrives: nothing is stored, and backpressure from the replica
-// pauses the client. A small body goes out in one write with the head.
+// Sends a call's head and body to its replica as the body arrives: nothing is stored, and
+// backpressure from the replica pauses the client. A small body goes out in one write with the
+// head.
 import type { IncomingMessage } from "node:http";
 import { fieldKind } from "./fields.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
@@ -57,7 +58,10 @@ export class RequestBody {
     if (!this.#isStopped) this.#options.request.resume();
   }
 
-  /** Sends nothing more; reads and drops the rest, as long as `SlowBodies` allows: a reset would cost the client its answer. */
+  /**
+   * Sends nothing more; reads and drops the rest, as long as `SlowBodies` allows: a reset would
+   * cost the client its answer.
+   */
   stop(): void {
     if (this.#isStopped) return;
     this.#isStopped = true;

@@ -10,7 +10,12 @@ function read(lines: readonly string[]): RequestFields {
 }
 
 test("names are known in any letter case", () => {
-  for (const name of ["Transfer-Encoding", "transfer-encoding", "TRANSFER-ENCODING", "tRaNsFeR-eNcOdInG"]) {
+  for (const name of [
+    "Transfer-Encoding",
+    "transfer-encoding",
+    "TRANSFER-ENCODING",
+    "tRaNsFeR-eNcOdInG",
+  ]) {
     assert.equal(fieldKind(name), "transfer-encoding");
   }
   assert.equal(fieldKind("TE"), "te");
@@ -34,7 +39,10 @@ test("fields of one connection stay behind, all others pass in their order", () 
     "cookie: c=d",
     "X-One: 3",
   ]);
-  assert.equal(fields.passed, "Host: a.test\r\nX-One: 1\r\nCookie: a=b\r\ncookie: c=d\r\nX-One: 3\r\n");
+  assert.equal(
+    fields.passed,
+    "Host: a.test\r\nX-One: 1\r\nCookie: a=b\r\ncookie: c=d\r\nX-One: 3\r\n",
+  );
   assert.equal(fields.takesTrailers, true);
 });
 
@@ -53,7 +61,11 @@ test("fields of one connection stay behind even when no Connection field names t
 });
 
 test("a Connection field cannot take out how long the body is or where the call goes", () => {
-  const fields = read(["Connection: host, content-length, transfer-encoding", "Host: a.test", "Content-Length: 5"]);
+  const fields = read([
+    "Connection: host, content-length, transfer-encoding",
+    "Host: a.test",
+    "Content-Length: 5",
+  ]);
   assert.equal(fields.passed, "Host: a.test\r\n");
   assert.equal(fields.contentLength, 5);
 });
@@ -98,7 +110,12 @@ function originOf(peer: string, proxies: number): Origin {
 }
 
 test("what proxies before say about the client is passed on only when they are trusted", () => {
-  const lines = ["Host: a.test", "X-Forwarded-For: 9.9.9.9", "X-Forwarded-Proto: https", "X-Forwarded-Host: b.test"];
+  const lines = [
+    "Host: a.test",
+    "X-Forwarded-For: 9.9.9.9",
+    "X-Forwarded-Proto: https",
+    "X-Forwarded-Host: b.test",
+  ];
   const forged = ["X-Forwarded-Prefix: /evil", "x_forwarded_prefix: /evil"];
   const fields = read([...lines, ...forged, "Forwarded: for=9.9.9.9"]);
   assert.equal(fields.passed, "Host: a.test\r\n");
@@ -121,12 +138,19 @@ test("what is remembered of the lines holds for one client and one kind of app o
     fields.linesFor({ ...context, route: { ...route, disableAuth: true } }),
     /^Host: a\.test\r\nAuthorization: Basic x\r\nX-Forwarded-For: 10/,
   );
-  assert.match(fields.linesFor({ ...context, origin: originOf("10.0.0.2", 0) }), /X-Forwarded-For: 10\.0\.0\.2/);
+  assert.match(
+    fields.linesFor({ ...context, origin: originOf("10.0.0.2", 0) }),
+    /X-Forwarded-For: 10\.0\.0\.2/,
+  );
   const other = "/v4/p-0123abcd/other";
   assert.match(
     fields.linesFor({ ...context, rootPath: other }),
     /\r\nX-Forwarded-Prefix: \/v4\/p-0123abcd\/other\r\n$/,
   );
-  assert.doesNotMatch(fields.linesFor({ ...context, rootPath: "" }), /Prefix/, "it is at the root of its own host");
+  assert.doesNotMatch(
+    fields.linesFor({ ...context, rootPath: "" }),
+    /Prefix/,
+    "it is at the root of its own host",
+  );
   assert.equal(fields.linesFor(context), lines);
 });

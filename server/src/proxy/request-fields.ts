@@ -1,11 +1,17 @@
-// Parses the header fields of a call once: what they mean to the proxy, and the lines for its replica. Pure.
+// Parses the header fields of a call once: what they mean to the proxy, and the lines for its
+// replica. Pure.
 import { withoutOwnCookies } from "./cookies.ts";
 import { believed, type Origin } from "#lib/trusted-proxies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
 
-/** The fields of one request. Immutable once constructed, so it is shared by all requests with the same lines. */
+/**
+ * The fields of one request. Immutable once constructed, so it is shared by all requests with the
+ * same lines.
+ */
 export class RequestFields extends FieldReader {
-  /** Lines for the replica, each with its line end; without framing, tokens and what the proxy adds. */
+  /**
+   * Lines for the replica, each with its line end; without framing, tokens and what the proxy adds.
+   */
   readonly passed: string;
   /** The caller's own, for apps without authentication. */
   authorizationLines = "";
@@ -39,13 +45,19 @@ export class RequestFields extends FieldReader {
   #sentFor: LineContext | null = null;
   #sent = "";
 
-  /** Lines that match `fieldLinesForm`, one character per byte, or a list in the format of node's parser. */
+  /**
+   * Lines that match `fieldLinesForm`, one character per byte, or a list in the format of node's
+   * parser.
+   */
   constructor(given: string | readonly string[]) {
     super();
     this.passed = typeof given === "string" ? this.read(given, 0) : this.readList(given);
   }
 
-  /** All lines for the replica except framing and the call's id; cached for the next call with the same context. */
+  /**
+   * All lines for the replica except framing and the call's id; cached for the next call with the
+   * same context.
+   */
   linesFor(context: LineContext): string {
     const known = this.#sentFor;
     if (known !== null && isSame(known, context)) return this.#sent;
@@ -114,7 +126,8 @@ export class RequestFields extends FieldReader {
 
   #takeLength(value: string): void {
     if (this.contentLength !== -1) this.refused = "The field Content-Length is given twice.";
-    if (!/^[0-9]{1,15}$/.test(value)) this.refused = "The field Content-Length is not a number of bytes.";
+    if (!/^[0-9]{1,15}$/.test(value))
+      this.refused = "The field Content-Length is not a number of bytes.";
     this.contentLength = Number(value);
   }
 
@@ -157,7 +170,10 @@ export type LineContext = {
   readonly origin: Origin;
   /** The app. `disableAuth`: it accepts every call, so it handles the callers' tokens itself. */
   readonly route: { readonly disableAuth: boolean };
-  /** The app's root for the client, without a slash at its end; empty: the app is on a host name of its own. */
+  /**
+   * The app's root for the client, without a slash at its end; empty: the app is on a host name of
+   * its own.
+   */
   readonly rootPath: string;
 };
 
@@ -165,10 +181,14 @@ const protoForm = /^(?:http|ws)s?$/i;
 const hostForm = /^[\w.:[\]-]{1,255}$/;
 
 /**
- * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not passed on), the path that is the
- * app's root for the client, and the caller's own token for an open app.
+ * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not
+ * passed on), the path that is the app's root for the client, and the caller's own token for an
+ * open app.
  */
-export function addedLines(fields: RequestFields, { origin, route, rootPath }: LineContext): string {
+export function addedLines(
+  fields: RequestFields,
+  { origin, route, rootPath }: LineContext,
+): string {
   const { peer, proxies } = origin;
   const before = proxies === 0 ? "" : (fields.forwardedFor ?? "");
   const chain = before === "" ? peer : `${before}, ${peer}`;

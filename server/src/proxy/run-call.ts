@@ -1,6 +1,7 @@
-// The call of an async run: it shares line, limits, choice of the replica and deadlines with plain calls, but a client that
-// keeps the run replaces the one that waits. It asks its watcher before it sends the first byte, collects the answer, and
-// reports the end exactly once, when the slot is released.
+// The call of an async run: it shares line, limits, choice of the replica and deadlines with plain
+// calls, but a client that keeps the run replaces the one that waits. It asks its watcher before it
+// sends the first byte, collects the answer, and reports the end exactly once, when the slot is
+// released.
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -33,23 +34,30 @@ export type RunRequest = {
 export type RunEnding =
   | ({ readonly kind: "answered" } & CollectedAnswer)
   /**
-   * There is no complete answer. `wasSent`: the replica may have begun to work. `why`: a fuller reason for the app's owner; callers
-   * must not get it, because the last words of a replica may be about the call of another one.
+   * There is no complete answer. `wasSent`: the replica may have begun to work. `why`: a fuller
+   * reason for the app's owner; callers must not get it, because the last words of a replica may be
+   * about the call of another one.
    */
-  | { readonly kind: "failed"; readonly fault: Fault; readonly wasSent: boolean; readonly why?: string }
+  | {
+      readonly kind: "failed";
+      readonly fault: Fault;
+      readonly wasSent: boolean;
+      readonly why?: string;
+    }
   | { readonly kind: "withdrawn" };
 
 /** The owner of the run. */
 export interface RunWatcher {
   /**
-   * A slot is assigned and nothing has been sent. True: send it; false: the slot is released and the call ends as
-   * withdrawn. Called again for another replica if the first is unreachable. A rejection ends the call with a fault
-   * `internal`. If the call ends while the decision is pending, the decision is ignored.
+   * A slot is assigned and nothing has been sent. True: send it; false: the slot is released and
+   * the call ends as withdrawn. Called again for another replica if the first is unreachable. A
+   * rejection ends the call with a fault `internal`. If the call ends while the decision is
+   * pending, the decision is ignored.
    */
   mayStart(replica: ReadyReplica): Promise<boolean>;
   /**
-   * Called after each piece with the length of the answer so far. Null: continue; else reading pauses until it resolves,
-   * which may be after the end. Must not throw or reject.
+   * Called after each piece with the length of the answer so far. Null: continue; else reading
+   * pauses until it resolves, which may be after the end. Must not throw or reject.
    */
   mayGrow?(answerBytes: number): Promise<void> | null;
   /** Called exactly once, and not before `Proxy.run` has returned. Must not throw. */
@@ -58,7 +66,10 @@ export interface RunWatcher {
 
 /** A running call of a run. */
 export interface RunHandle {
-  /** Removes it from the line, or closes the connection to the replica; it ends as withdrawn unless it has already ended. */
+  /**
+   * Removes it from the line, or closes the connection to the replica; it ends as withdrawn unless
+   * it has already ended.
+   */
   withdraw(): void;
 }
 
@@ -186,7 +197,10 @@ export class RunClient implements Client, RunHandle {
       try {
         this.#watcher.onEnd(ending());
       } catch (error) {
-        this.#log.error({ err: error, runId: this.#request.runId }, "the end of a run's call could not be told");
+        this.#log.error(
+          { err: error, runId: this.#request.runId },
+          "the end of a run's call could not be told",
+        );
       }
     });
   }

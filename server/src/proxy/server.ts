@@ -1,5 +1,6 @@
-// The platform's only HTTP listener: calls of apps go to the proxy, everything else to a fallback, without a router in
-// between. Its limits keep strangers from holding connections, and it stops gracefully.
+// The platform's only HTTP listener: calls of apps go to the proxy, everything else to a fallback,
+// without a router in between. Its limits keep strangers from holding connections, and it stops
+// gracefully.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -8,7 +9,14 @@ import { newRunId } from "#lib/ids.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { stopping } from "./call-faults.ts";
 import { Deadlines } from "./deadlines.ts";
-import { headBytesMax, OpenAnswers, refuseUnfit, tunnel, unfitness, unmetExpectation } from "./malformed.ts";
+import {
+  headBytesMax,
+  OpenAnswers,
+  refuseUnfit,
+  tunnel,
+  unfitness,
+  unmetExpectation,
+} from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { sendRefusal } from "./refusal.ts";
@@ -25,7 +33,10 @@ export type FallbackUpgrade = {
 };
 
 export type ListenerParts = {
-  /** Whether a `Host` field names an app, so that every path below it is the app's; without it none does. */
+  /**
+   * Whether a `Host` field names an app, so that every path below it is the app's; without it none
+   * does.
+   */
   readonly isAppHost?: (host: string | undefined) => boolean;
   /** Handles each request for an app: below `/v4/`, or on an app's host. */
   readonly handle: TakeRequest;
@@ -51,7 +62,10 @@ export type ListenerTimes = {
   readonly bodyMs: number;
   /** For reading some part of an answer. */
   readonly stalledMs: number;
-  /** For silence after an answer. Longer than common clients and load balancers keep idle connections. */
+  /**
+   * For silence after an answer. Longer than common clients and load balancers keep idle
+   * connections.
+   */
   readonly keepAliveMs: number;
 };
 
@@ -61,15 +75,20 @@ export type Listener = {
   /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
   listen(at: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
   /**
-   * From now on requests on new connections are answered 503. Lets running requests end for up to `drainMs`, then closes their
-   * connections.
+   * From now on requests on new connections are answered 503. Lets running requests end for up to
+   * `drainMs`, then closes their connections.
    */
   drain(options: { readonly drainMs: number }): Promise<void>;
   /** Accepts no new connections and closes all. */
   close(): Promise<void>;
 };
 
-const usualTimes: ListenerTimes = { headMs: 30_000, bodyMs: 60_000, stalledMs: 60_000, keepAliveMs: 75_000 };
+const usualTimes: ListenerTimes = {
+  headMs: 30_000,
+  bodyMs: 60_000,
+  stalledMs: 60_000,
+  keepAliveMs: 75_000,
+};
 const headCheckMs = 5_000;
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
@@ -96,7 +115,8 @@ export function createListener(parts: ListenerParts): Listener {
     insecureHTTPParser: false,
     // Refused by `unfitness`, since node's refusal says nothing.
     requireHostHeader: false,
-    shouldUpgradeCallback: (request) => isWebSocket(request) && takerOf(parts, request) !== null && !isRefused(request),
+    shouldUpgradeCallback: (request) =>
+      isWebSocket(request) && takerOf(parts, request) !== null && !isRefused(request),
   });
   // The byte limit bounds fields; a limit by number would silently drop the rest.
   server.maxHeadersCount = 0;
@@ -107,13 +127,22 @@ export function createListener(parts: ListenerParts): Listener {
   const answers = new OpenAnswers();
   closeStalled(server, answers, stalledMs);
   const deadlines = new Deadlines(clock);
-  const bodies = new SlowBodies({ answers, deadlines, monotonicMs: () => clock.monotonicMs(), bodyMs });
-  const isRefused = ({ socket }: IncomingMessage): boolean => draining !== null && !draining.has(socket);
+  const bodies = new SlowBodies({
+    answers,
+    deadlines,
+    monotonicMs: () => clock.monotonicMs(),
+    bodyMs,
+  });
+  const isRefused = ({ socket }: IncomingMessage): boolean =>
+    draining !== null && !draining.has(socket);
   const take: TakeRequest = (request, response) => {
     if (draining !== null) response.shouldKeepAlive = false;
     answers.add(response);
     if (isRefused(request)) {
-      return sendRefusal(response, stopping(), newRunId(), { deadlines, nowMs: clock.monotonicMs() });
+      return sendRefusal(response, stopping(), newRunId(), {
+        deadlines,
+        nowMs: clock.monotonicMs(),
+      });
     }
     const unfit = unfitness(request);
     if (unfit !== null) return refuseUnfit(response, unfit);
@@ -125,17 +154,25 @@ export function createListener(parts: ListenerParts): Listener {
   server.on("request", take);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // For calls, the app decides whether it wants the body.
-    if (!isCall(parts, request) && !isRefused(request) && unfitness(request) === null) response.writeContinue();
+    if (!isCall(parts, request) && !isRefused(request) && unfitness(request) === null)
+      response.writeContinue();
     take(request, response);
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
     answers.add(response);
     refuseUnfit(response, unmetExpectation);
   });
-  server.on("upgrade", (request, socket, firstBytes) => takerOf(parts, request)?.(request, socket, firstBytes));
+  server.on("upgrade", (request, socket, firstBytes) =>
+    takerOf(parts, request)?.(request, socket, firstBytes),
+  );
   server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
-  const plain = takePlain(server, { ...parts, times, deadlines, isDraining: () => draining !== null });
+  const plain = takePlain(server, {
+    ...parts,
+    times,
+    deadlines,
+    isDraining: () => draining !== null,
+  });
   return {
     server,
     listen: ({ host, port }) => listen(server, host, port),
@@ -164,7 +201,10 @@ type PlainNeeds = ListenerParts & {
   readonly isDraining: () => boolean;
 };
 
-/** Starts connections as plain ones, which refuse calls while draining; returns those that still are plain. */
+/**
+ * Starts connections as plain ones, which refuse calls while draining; returns those that still are
+ * plain.
+ */
 function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
   const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = given;
   const connections = new Set<PlainConnection>();
@@ -188,7 +228,8 @@ function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnecti
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
-  // Not node's from the beginning: `closeIdleConnections` closes those of node that have not sent anything yet.
+  // Not node's from the beginning: `closeIdleConnections` closes those of node that have not sent
+  // anything yet.
   const refusing: PlainParts = {
     ...parts,
     take(client) {

@@ -13,7 +13,12 @@ function slot(release: string, name: string, concurrency = 1000): ReplicaSlot {
   const releaseId = release as ReleaseId;
   const replicaId = name as ReplicaId;
   const replica = { replicaId, appId, releaseId, address: { host: "x", port: 1 }, concurrency };
-  return new ReplicaSlot({ replica, pool: {} as ReplicaPool, tally: new ReleaseTally(), onAgain: () => undefined });
+  return new ReplicaSlot({
+    replica,
+    pool: {} as ReplicaPool,
+    tally: new ReleaseTally(),
+    onAgain: () => undefined,
+  });
 }
 
 const share = (release: string, weight: number) => ({ releaseId: release as ReleaseId, weight });
@@ -25,7 +30,8 @@ test("calls are drawn by share, and go in turn to the replicas of a release", ()
   const random = new Seeded(7).next;
   const counts = new Map<string, number>();
   for (let call = 0; call < 10_000; call++) {
-    const { replicaId } = findShared(groups, "round-robin", random)?.replica ?? assert.fail("nobody takes the call");
+    const { replicaId } =
+      findShared(groups, "round-robin", random)?.replica ?? assert.fail("nobody takes the call");
     counts.set(replicaId, (counts.get(replicaId) ?? 0) + 1);
   }
   const drawn = counts.get("c") ?? 0;

@@ -1,13 +1,17 @@
-// Chooses a replica while several releases take calls: first a release, by its share, then one of its replicas. A call
-// never waits while a replica of any release has capacity, so under full load shares follow the capacities. Allocates
-// nothing for a call.
+// Chooses a replica while several releases take calls: first a release, by its share, then one of
+// its replicas. A call never waits while a replica of any release has capacity, so under full load
+// shares follow the capacities. Allocates nothing for a call.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import type { ReleaseShare } from "#scheduler/replica-view.ts";
 import { choose, type RoundRobin } from "./choose.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** The open replicas of one release; `end`: the sum of the shares up to and including this one. */
-export type SharedSlots = { readonly end: number; readonly slots: readonly ReplicaSlot[]; readonly turn: RoundRobin };
+export type SharedSlots = {
+  readonly end: number;
+  readonly slots: readonly ReplicaSlot[];
+  readonly turn: RoundRobin;
+};
 
 /** Groups replicas by release; null: fewer than two releases have any. */
 export function dividedBetween(

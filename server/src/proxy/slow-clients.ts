@@ -1,6 +1,7 @@
-// Slow clients that hold connections of node's HTTP server: those that send a body byte by byte where nothing else bounds
-// it (uploads may take long, but must go on), and those that do not read their answer. Node bounds the heads, and the deadlines of calls bound their bodies until
-// the call is answered.
+// Slow clients that hold connections of node's HTTP server: those that send a body byte by byte
+// where nothing else bounds it (uploads may take long, but must go on), and those that do not read
+// their answer. Node bounds the heads, and the deadlines of calls bound their bodies until the call
+// is answered.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Timed, type Deadlines } from "./deadlines.ts";
@@ -10,13 +11,19 @@ export type SlowClientsParts = {
   readonly answers: OpenAnswers;
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
-  /** How long a body, and each further MiB of it, may take that belongs to no call, or to a call that is already answered. */
+  /**
+   * How long a body, and each further MiB of it, may take that belongs to no call, or to a call
+   * that is already answered.
+   */
   readonly bodyMs: number;
 };
 
 const progressBytes = 1_048_576;
 
-/** Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout; the rest is dropped. */
+/**
+ * Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout;
+ * the rest is dropped.
+ */
 export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: number): void {
   server.timeout = stalledMs;
   // Node would also close those whose answer has not begun: apps may take hours.
@@ -37,7 +44,8 @@ export class SlowBodies {
   /** Call it for each request when its head has been read. */
   watch(request: IncomingMessage, response: ServerResponse, isCall: boolean): void {
     const { headers } = request;
-    if (headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0") return;
+    if (headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0")
+      return;
     if (isCall) response.once("finish", () => this.#bound(request));
     else this.#bound(request);
   }

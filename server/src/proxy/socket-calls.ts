@@ -1,5 +1,5 @@
-// WebSockets of apps: admits them, and ends them when the sender's token loses its validity. Such a connection may last for
-// days; a revoked token must not grant access that long.
+// WebSockets of apps: admits them, and ends them when the sender's token loses its validity. Such a
+// connection may last for days; a revoked token must not grant access that long.
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
@@ -16,10 +16,18 @@ import { originForm, replicaPath, rootPathOf, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
 /** The app of a request whose sender may call it. */
-export type Resolved = { readonly target: Target; readonly fields: RequestFields; readonly route: AppRoute };
+export type Resolved = {
+  readonly target: Target;
+  readonly fields: RequestFields;
+  readonly route: AppRoute;
+};
 
 /** The request behind a WebSocket, which `readmit` judges again. */
-export type SocketAdmission = { readonly target: Target; readonly fields: RequestFields; readonly address: string };
+export type SocketAdmission = {
+  readonly target: Target;
+  readonly fields: RequestFields;
+  readonly address: string;
+};
 
 /** The parts that sockets share with all other calls. */
 export type SocketParts = UpgradeParts & {

@@ -65,7 +65,9 @@ test("only what begins with /v4/ is a call", () => {
 });
 
 test("async and webhookEndpoint are the platform's, in any place, and are not passed on", () => {
-  const target = read("/v4/p-1/hello/run?a=1&async=true&b=%20&webhookEndpoint=https%3A%2F%2Fx.test%2F%3Fy%3D1&c");
+  const target = read(
+    "/v4/p-1/hello/run?a=1&async=true&b=%20&webhookEndpoint=https%3A%2F%2Fx.test%2F%3Fy%3D1&c",
+  );
   assert.deepEqual(target, {
     projectId: "p-1",
     appName: "hello",
@@ -78,16 +80,31 @@ test("async and webhookEndpoint are the platform's, in any place, and are not pa
 });
 
 test("names that only hold those words are passed on", () => {
-  assert.equal(pathOf("/v4/p-1/hello/run?asynchronous=1&my_async=2"), "/run?asynchronous=1&my_async=2");
+  assert.equal(
+    pathOf("/v4/p-1/hello/run?asynchronous=1&my_async=2"),
+    "/run?asynchronous=1&my_async=2",
+  );
 });
 
 test("an async that is neither true nor false is refused and named", () => {
   for (const value of ["", "1", "yes", "tru", "True", "FALSE", "true%20"]) {
-    assert.equal(read(`/v4/p-1/hello/run?async=${value}`), `invalid: async must be true or false; given: "${value}"`);
+    assert.equal(
+      read(`/v4/p-1/hello/run?async=${value}`),
+      `invalid: async must be true or false; given: "${value}"`,
+    );
   }
-  assert.match(refusalOf("/v4/p-1/hello/run?async=true&async=false"), /^invalid: async is given twice/);
-  assert.match(refusalOf("/v4/p-1/hello/run?webhookEndpoint=%E0%A4%A"), /^invalid: webhookEndpoint must be/);
-  assert.match(refusalOf("/v4/p-1/hello/run?webhookEndpoint=a&webhookEndpoint=b"), /^invalid: webhookEndpoint is/);
+  assert.match(
+    refusalOf("/v4/p-1/hello/run?async=true&async=false"),
+    /^invalid: async is given twice/,
+  );
+  assert.match(
+    refusalOf("/v4/p-1/hello/run?webhookEndpoint=%E0%A4%A"),
+    /^invalid: webhookEndpoint must be/,
+  );
+  assert.match(
+    refusalOf("/v4/p-1/hello/run?webhookEndpoint=a&webhookEndpoint=b"),
+    /^invalid: webhookEndpoint is/,
+  );
 });
 
 test("whatever follows the app's name reaches the replica unchanged", () => {
@@ -126,12 +143,23 @@ const detour = fc.constantFrom(
   "%5c",
   "x/..;/../",
 );
-const ending = fc.constantFrom("", "/", "/runs/1", "?a=b", "%2fruns", ";v=1/runs", "/../_slipway/x");
+const ending = fc.constantFrom(
+  "",
+  "/",
+  "/runs/1",
+  "?a=b",
+  "%2fruns",
+  ";v=1/runs",
+  "/../_slipway/x",
+);
 
 test("the platform's own paths of a replica are refused however they are spelled", () => {
   fc.assert(
     fc.property(spelled, detour, ending, (segment, before, after) => {
-      assert.match(refusalOf(`/v4/p-1/hello/${before}${segment}${after}`), /^not_found: Paths below \/_slipway/);
+      assert.match(
+        refusalOf(`/v4/p-1/hello/${before}${segment}${after}`),
+        /^not_found: Paths below \/_slipway/,
+      );
     }),
     { numRuns: 2_000 },
   );
@@ -162,7 +190,9 @@ test("on an app's own host name every path is the app's, and its path by the pla
   const home = { projectId: "p-00000001", appName: "web" };
   const of = (url: string) => {
     const target = readTarget(originForm(url), home);
-    return target instanceof Fault ? target.code : [target.projectId, target.appName, target.path, target.hasOwnHost];
+    return target instanceof Fault
+      ? target.code
+      : [target.projectId, target.appName, target.path, target.hasOwnHost];
   };
   const own = (path: string) => ["p-00000001", "web", path, true];
   assert.deepEqual(of("/"), own("/"));
@@ -171,7 +201,11 @@ test("on an app's own host name every path is the app's, and its path by the pla
   assert.deepEqual(of("/v4/p-00000001/web"), own("/"));
   assert.deepEqual(of("/v4/p-00000001/web/a"), own("/a"));
   assert.deepEqual(of("/v4/p-00000001/web?a=1"), own("/?a=1"));
-  assert.deepEqual(of("/v4/p-00000001/website/a"), own("/v4/p-00000001/website/a"), "no other app is there");
+  assert.deepEqual(
+    of("/v4/p-00000001/website/a"),
+    own("/v4/p-00000001/website/a"),
+    "no other app is there",
+  );
   assert.deepEqual(of("/v4/p-00000002/web/a"), own("/v4/p-00000002/web/a"));
   assert.deepEqual(of("http://other.example/a"), own("/a"));
   assert.deepEqual(of("/_slipway/ready"), "not_found");

@@ -1,5 +1,6 @@
-// Parses the target of a request to `/v4/{project}/{app}/{path}`: the app, and the path for its replica. Pure. The path is
-// kept byte for byte, including percent-encoding and inner slashes; only leading slashes are merged into one.
+// Parses the target of a request to `/v4/{project}/{app}/{path}`: the app, and the path for its
+// replica. Pure. The path is kept byte for byte, including percent-encoding and inner slashes; only
+// leading slashes are merged into one.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 
@@ -7,7 +8,10 @@ import { Fault } from "#lib/fault.ts";
 export type Target = {
   readonly projectId: string;
   readonly appName: string;
-  /** The path below the app: begins with `/`, includes the query, without the platform's own parameters. */
+  /**
+   * The path below the app: begins with `/`, includes the query, without the platform's own
+   * parameters.
+   */
   readonly path: string;
   /** True when `async=true` was given. */
   readonly isAsync: boolean;
@@ -25,7 +29,10 @@ export function appPath({ projectId, appName }: NamedApp): string {
   return `/v4/${projectId}/${appName}`;
 }
 
-/** The path that the client sees as the root of the app; empty where the host name says which app is called. */
+/**
+ * The path that the client sees as the root of the app; empty where the host name says which app is
+ * called.
+ */
 export function rootPathOf(target: Target): string {
   return target.hasOwnHost ? "" : appPath(target);
 }
@@ -36,12 +43,13 @@ export function replicaPath(target: Target, settings: Pick<AppSettings, "keepPat
 }
 
 const formHint = "App calls go to /v4/{project}/{app}/{path}.";
-const reservedHint = "Paths below /_slipway of an app are reserved for the platform; calls cannot reach them.";
+const reservedHint =
+  "Paths below /_slipway of an app are reserved for the platform; calls cannot reach them.";
 const scheme = /^https?:\/\/[^/?#]*/i;
 
 /**
- * The path and query of a request target without scheme and host (clients of proxies send those), with one leading slash.
- * Usually the string itself.
+ * The path and query of a request target without scheme and host (clients of proxies send those),
+ * with one leading slash. Usually the string itself.
  */
 export function originForm(url: string): string {
   if (url.charCodeAt(0) !== 47) url = url.replace(scheme, "");
@@ -56,14 +64,16 @@ export function isCallPath(url: string): boolean {
 }
 
 /**
- * Parses a request target in the form of `originForm`; a `Fault` when it names no app or a parameter is invalid. `home`: the app
- * whose host name was used. It may be called by its path there, too, since many apps write that in front of their links.
+ * Parses a request target in the form of `originForm`; a `Fault` when it names no app or a
+ * parameter is invalid. `home`: the app whose host name was used. It may be called by its path
+ * there, too, since many apps write that in front of their links.
  */
 export function readTarget(url: string, home: NamedApp | null = null): Target | Fault {
   if (home === null) return readPath(url);
   const root = appPath(home);
   const next = url.charCodeAt(root.length);
-  const isBelow = url.startsWith(root) && (Number.isNaN(next) || next === slash || next === questionMark);
+  const isBelow =
+    url.startsWith(root) && (Number.isNaN(next) || next === slash || next === questionMark);
   const target = readPath(isBelow ? url : `${root}${url}`);
   return target instanceof Fault ? target : { ...target, hasOwnHost: true };
 }
@@ -91,7 +101,14 @@ function readPath(url: string): Target | Fault {
   if (own instanceof Fault) return own;
   const rest = restStart === pathEnd ? "/" : url.slice(restStart - 1, pathEnd);
   const { isAsync, webhookEndpoint } = own;
-  return { projectId, appName, path: rest + own.query, isAsync, webhookEndpoint, hasOwnHost: false };
+  return {
+    projectId,
+    appName,
+    path: rest + own.query,
+    isAsync,
+    webhookEndpoint,
+    hasOwnHost: false,
+  };
 }
 
 function skipSlashes(url: string, start: number, end: number): number {
@@ -112,7 +129,10 @@ const reservedSegment = /^_slipway(?![\w-])/;
 /** A replica, or a server within it, may decode twice. */
 const decodings = 2;
 
-/** True for a path that a replica could read as one of the platform's own, however it decodes escapes, dots and slashes. */
+/**
+ * True for a path that a replica could read as one of the platform's own, however it decodes
+ * escapes, dots and slashes.
+ */
 function isReserved(url: string, start: number, end: number): boolean {
   if (!isWithin(url, percent, start, end)) {
     // Most paths return here; function names often have an underscore.
@@ -130,7 +150,9 @@ function isReservedPath(given: string): boolean {
   let path = given;
   for (let round = 0; round <= decodings; round++) {
     if (leadsToReserved(path)) return true;
-    path = path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+    path = path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    );
   }
   return false;
 }
@@ -148,9 +170,16 @@ function leadsToReserved(path: string): boolean {
   return false;
 }
 
-type Own = { readonly query: string; readonly isAsync: boolean; readonly webhookEndpoint: string | null };
+type Own = {
+  readonly query: string;
+  readonly isAsync: boolean;
+  readonly webhookEndpoint: string | null;
+};
 
-/** Extracts the platform's own parameters; the others stay unchanged, in their order. `query` starts with `?` or is empty. */
+/**
+ * Extracts the platform's own parameters; the others stay unchanged, in their order. `query` starts
+ * with `?` or is empty.
+ */
 function readQuery(query: string): Own | Fault {
   if (!query.includes("async") && !query.includes("webhookEndpoint")) {
     return { query: `?${query}`, isAsync: false, webhookEndpoint: null };
@@ -164,12 +193,15 @@ function readQuery(query: string): Own | Fault {
     const value = equals === -1 ? "" : part.slice(equals + 1);
     if (name === "async") {
       const given = readBoolean(value);
-      if (given === undefined) return invalid(`async must be true or false; given: ${shown(value)}`);
-      if (isAsync !== undefined && isAsync !== given) return invalid("async is given twice, with different values");
+      if (given === undefined)
+        return invalid(`async must be true or false; given: ${shown(value)}`);
+      if (isAsync !== undefined && isAsync !== given)
+        return invalid("async is given twice, with different values");
       isAsync = given;
     } else if (name === "webhookEndpoint") {
       const given = decoded(value);
-      if (given === undefined) return invalid(`webhookEndpoint must be URL-encoded; given: ${shown(value)}`);
+      if (given === undefined)
+        return invalid(`webhookEndpoint must be URL-encoded; given: ${shown(value)}`);
       if (webhookEndpoint !== undefined) return invalid("webhookEndpoint is given twice");
       webhookEndpoint = given;
     } else {

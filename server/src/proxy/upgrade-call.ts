@@ -1,5 +1,6 @@
-// One WebSocket: the handshake is a call like any other (line, slot, deadline); after it, bytes pass in both directions as
-// they arrive, and the connection counts as a running call until it ends.
+// One WebSocket: the handshake is a call like any other (line, slot, deadline); after it, bytes
+// pass in both directions as they arrive, and the connection counts as a running call until it
+// ends.
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Fault } from "#lib/fault.ts";
@@ -48,7 +49,13 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   #isSwitched = false;
   #isOver = false;
 
-  constructor(about: UpgradeAbout, app: AppCalls, live: Live, arrivedAtMs: number, parts: UpgradeParts) {
+  constructor(
+    about: UpgradeAbout,
+    app: AppCalls,
+    live: Live,
+    arrivedAtMs: number,
+    parts: UpgradeParts,
+  ) {
     super(arrivedAtMs, live);
     this.about = about;
     this.#app = app;
@@ -86,7 +93,9 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
     replica.on("end", () => this.#replicaEnded());
-    replica.on("error", (error) => (isConnected ? this.#fail(connectionFault(error)) : this.#moveOn(replica)));
+    replica.on("error", (error) =>
+      isConnected ? this.#fail(connectionFault(error)) : this.#moveOn(replica),
+    );
     replica.on("close", () => {
       if (this.#replica === replica) this.#fail("the replica closed the connection");
     });
@@ -112,7 +121,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     }
   }
 
-  /** Ends it because its sender may no longer call the app: before the switch with `fault`, after it silently. */
+  /**
+   * Ends it because its sender may no longer call the app: before the switch with `fault`, after it
+   * silently.
+   */
   revoke(fault: Fault): void {
     if (this.#isSwitched) this.#over("cut");
     else this.#refuseRunning(fault);
@@ -153,7 +165,9 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#over("answered");
   }
 
-  /** The replica cannot be reached and has seen nothing of the call, which waits for the next one. */
+  /**
+   * The replica cannot be reached and has seen nothing of the call, which waits for the next one.
+   */
   #moveOn(replica: Socket): void {
     replica.destroy();
     if (this.#isOver || this.#replica !== replica) return;
@@ -165,7 +179,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { path, lines, runId } = this.about;
     this.#parser.expect({ isHead: false, isUpgrade: true }, this);
     const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
-    replica.write(`GET ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n${upgrade}\r\n`, "latin1");
+    replica.write(
+      `GET ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n${upgrade}\r\n`,
+      "latin1",
+    );
   }
 
   #switch(): void {
@@ -253,7 +270,11 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { meter } = this.#app;
     if (this.status === null) meter.clientGoneTotal++;
     else meter.answered(this.status, this.#parts.monotonicMs() - this.arrivedAtMs);
-    this.lastSlot?.tally.count(this.#isSwitched ? "answered" : outcome, this.status, this.#parts.monotonicMs());
+    this.lastSlot?.tally.count(
+      this.#isSwitched ? "answered" : outcome,
+      this.status,
+      this.#parts.monotonicMs(),
+    );
     this.#parts.onEnd(this, this.#isSwitched ? "answered" : outcome);
   }
 }

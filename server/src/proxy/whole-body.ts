@@ -17,7 +17,10 @@ export type WholeBodyOptions = {
   readonly deadlines: Deadlines;
 };
 
-/** Reads the body. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. Never rejects. */
+/**
+ * Reads the body. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. Never
+ * rejects.
+ */
 export function readWhole(options: WholeBodyOptions, nowMs: number): Promise<Buffer | Fault> {
   if (options.request.destroyed) return Promise.resolve(brokenOff());
   return new Promise((resolve) => new WholeBody(options, nowMs, resolve).begin());
@@ -78,7 +81,10 @@ class WholeBody extends Timed {
 }
 
 function brokenOff(): Fault {
-  return new Fault("malformed", "The body is incomplete: the connection was closed before all of it had arrived.");
+  return new Fault(
+    "malformed",
+    "The body is incomplete: the connection was closed before all of it had arrived.",
+  );
 }
 
 function tooSlow(bytes: number): Fault {

@@ -1,15 +1,25 @@
-// Asks why the replica has ended on which a call broke off, for the caller who waits for the answer.
+// Asks why the replica has ended on which a call broke off, for the caller who waits for the
+// answer.
 import type { Clock } from "#lib/clock.ts";
 import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
 
-/** A call broke off: resolves with why its replica has ended; null when it does not within `waitMs`. Never rejects. */
+/**
+ * A call broke off: resolves with why its replica has ended; null when it does not within `waitMs`.
+ * Never rejects.
+ */
 export type BrokeOff = (call: BrokenCall, waitMs: number) => Promise<EndOfReplica | null>;
 
-/** How long the caller of a broken call waits for the reason: an exit is known within milliseconds, on a busy machine within a second. */
+/**
+ * How long the caller of a broken call waits for the reason: an exit is known within milliseconds,
+ * on a busy machine within a second.
+ */
 const reasonWaitMs = 2_000;
 
-/** Asks for a sentence for a caller, or null when the replica does not end within a moment. Null: there is nobody to ask. */
+/**
+ * Asks for a sentence for a caller, or null when the replica does not end within a moment. Null:
+ * there is nobody to ask.
+ */
 export function whyEndedWith(
   brokeOff: BrokeOff | undefined,
   clock: Clock,

@@ -1,5 +1,6 @@
-// Finds pushes that no hook reported: asks git for the newest commits of branches, once per repository for all its apps. Apps
-// whose hook has worked are asked for rarely, in case the platform was away when a host sent something.
+// Finds pushes that no hook reported: asks git for the newest commits of branches, once per
+// repository for all its apps. Apps whose hook has worked are asked for rarely, in case the
+// platform was away when a host sent something.
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
 import { Gate } from "#lib/gate.ts";
@@ -62,12 +63,16 @@ export class BranchPoll {
   }
 
   async #turn(signal: AbortSignal): Promise<void> {
-    const apps = (await readPushedApps(this.#parts.db)).filter((row) => judgeApp(pushedApp(row)) === null);
+    const apps = (await readPushedApps(this.#parts.db)).filter(
+      (row) => judgeApp(pushedApp(row)) === null,
+    );
     const repositories = Map.groupBy(apps, repositoryOf);
     for (const key of this.#paces.keys()) if (!repositories.has(key)) this.#paces.delete(key);
     const due = [...repositories].filter(([key, group]) => this.#isDue(key, group));
     this.#apps = new Set(apps.map((app) => app.id));
-    await Promise.all(due.map(([key, group]) => this.#gate.run(() => this.#ask(key, group, signal))));
+    await Promise.all(
+      due.map(([key, group]) => this.#gate.run(() => this.#ask(key, group, signal))),
+    );
   }
 
   #isDue(key: string, group: readonly PushedAppRow[]): boolean {
@@ -76,7 +81,12 @@ export class BranchPoll {
     // Started or resumed; a new app has just been read by its first build.
     const isBack = group.some((app) => app.seen_sha !== null && this.#apps?.has(app.id) === false);
     // After the start of the platform each is asked once, hook or not, spread over the interval.
-    const fresh: Pace = { askedMs: nowMs - pollMs * clock.random(), wasAsked: false, failures: 0, jitter: 1 };
+    const fresh: Pace = {
+      askedMs: nowMs - pollMs * clock.random(),
+      wasAsked: false,
+      failures: 0,
+      jitter: 1,
+    };
     const pace = this.#paces.getOrInsert(key, fresh);
     const isHooked = pace.wasAsked && group.every((app) => app.received_at !== null);
     return isBack || nowMs >= pace.askedMs + waitMs(pace, { pollMs, isHooked });
@@ -91,15 +101,21 @@ export class BranchPoll {
     const { gitRepo } = pushedApp(first);
     const branches = new Set(group.map((app) => pushedApp(app).gitBranch));
     try {
-      const heads = await remote.heads({ projectId: first.project_id, gitRepo }, [...branches], signal);
+      const heads = await remote.heads(
+        { projectId: first.project_id, gitRepo },
+        [...branches],
+        signal,
+      );
       signal.throwIfAborted();
       pace.failures = heads.ok ? 0 : pace.failures + 1;
       for (const app of group) {
         if (heads.ok) await this.#compare(app, heads.value.get(pushedApp(app).gitBranch));
-        else if (pace.failures === toldFailures) await this.#add(app, { verdict: "failed", reason: heads.reason });
+        else if (pace.failures === toldFailures)
+          await this.#add(app, { verdict: "failed", reason: heads.reason });
       }
     } catch (error) {
-      if (!signal.aborted) log.error({ err: error, gitRepo }, "the branches of a repository could not be compared");
+      if (!signal.aborted)
+        log.error({ err: error, gitRepo }, "the branches of a repository could not be compared");
     } finally {
       pace.askedMs = clock.monotonicMs();
       pace.wasAsked = true;
@@ -110,7 +126,13 @@ export class BranchPoll {
   async #compare(app: PushedAppRow, commit: string | undefined): Promise<void> {
     const { gitBranch, gitPath } = pushedApp(app);
     const seen = app.branch === gitBranch ? app.seen_sha : null;
-    if (commit === undefined || commit === seen || app.has_waiting || (seen === null && app.is_reading)) return;
+    if (
+      commit === undefined ||
+      commit === seen ||
+      app.has_waiting ||
+      (seen === null && app.is_reading)
+    )
+      return;
     if (seen === null && commit === app.built_sha) {
       const head = { app_id: app.id, branch: gitBranch, seen_sha: commit, same_sha: commit };
       return await this.#parts.db.transaction().execute((tx) => putHead(tx, head));
@@ -125,7 +147,10 @@ export class BranchPoll {
     });
   }
 
-  async #add(app: PushedAppRow, found: Omit<NewGitDelivery, "id" | "app_id" | "event">): Promise<void> {
+  async #add(
+    app: PushedAppRow,
+    found: Omit<NewGitDelivery, "id" | "app_id" | "event">,
+  ): Promise<void> {
     const delivery = { ...found, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
     await this.#parts.db.transaction().execute((tx) => addDelivery(tx, delivery));
     this.#parts.onDelivery();
@@ -138,10 +163,18 @@ export function waitMs(
   { pollMs, isHooked }: { readonly pollMs: number; readonly isHooked: boolean },
 ): number {
   const msMax = Math.max(pollMs, hourMs);
-  return jitter * backoffMs({ firstMs: isHooked ? msMax : pollMs, factor: 2, msMax, jitter: 0 }, failures + 1, 0);
+  return (
+    jitter *
+    backoffMs({ firstMs: isHooked ? msMax : pollMs, factor: 2, msMax, jitter: 0 }, failures + 1, 0)
+  );
 }
 
-/** Apps of one repository share an answer, but what a project's credential shows is for its own apps. */
-export function repositoryOf(app: PushSettingsRow & Pick<PushedAppRow, "project_id" | "has_credentials">): string {
+/**
+ * Apps of one repository share an answer, but what a project's credential shows is for its own
+ * apps.
+ */
+export function repositoryOf(
+  app: PushSettingsRow & Pick<PushedAppRow, "project_id" | "has_credentials">,
+): string {
   return `${app.has_credentials ? app.project_id : ""} ${pushedApp(app).gitRepo}`;
 }

@@ -1,5 +1,6 @@
-// Tells git hosts what became of the commits that were pushed: pending, then success or failure, where a token of the project
-// allows it. Compares the states of builds with what was told, so that a restart loses nothing; no build waits for it.
+// Tells git hosts what became of the commits that were pushed: pending, then success or failure,
+// where a token of the project allows it. Compares the states of builds with what was told, so that
+// a restart loses nothing; no build waits for it.
 import type { BuildState } from "@slipway/contract/words.ts";
 import { isEnd } from "#deploy/build-states.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
@@ -50,14 +51,21 @@ async function report(parts: CommitStatusParts, build: UnreportedBuild): Promise
   const { db, clock } = parts;
   const state = stateOf(build.status);
   const told = await tell(parts, build, state);
-  if (told === "told") return await noteReport(db, build.id, { reported: state, isLast: state !== "pending" });
+  if (told === "told")
+    return await noteReport(db, build.id, { reported: state, isLast: state !== "pending" });
   const tries = build.reportTries + 1;
   const failure = told === null ? null : told.reason;
   if (told === null || !told.mayRetry || tries >= triesMax) {
     return await noteReport(db, build.id, { reported: build.reported, failure, isLast: true });
   }
   const retryAt = new Date(clock.now() + backoffMs(retries, tries, clock.random()));
-  await noteReport(db, build.id, { reported: build.reported, failure, tries, retryAt, isLast: false });
+  await noteReport(db, build.id, {
+    reported: build.reported,
+    failure,
+    tries,
+    retryAt,
+    isLast: false,
+  });
 }
 
 /** Null: there is no token, or no host that is known to take statuses. */
@@ -69,7 +77,8 @@ async function tell(
   const source = remote.urlOf(build.gitRepo);
   if (!source.ok || source.value.host === "") return null;
   const kind = build.host ?? knownHostKind(source.value.host);
-  const credential = kind === undefined ? null : await findCredential(build.projectId, source.value.host);
+  const credential =
+    kind === undefined ? null : await findCredential(build.projectId, source.value.host);
   if (kind === undefined || credential?.kind !== "token") return null;
   const { url, headers, body } = statusRequest(
     kind,
@@ -79,7 +88,10 @@ async function tell(
       repository: source.value.path,
       commit: build.commit,
       state,
-      url: state === "success" ? pages.appEndpoint(build.projectId, build.appName) : pages.buildPage(build),
+      url:
+        state === "success"
+          ? pages.appEndpoint(build.projectId, build.appName)
+          : pages.buildPage(build),
       description: descriptionOf(build, state),
     },
   );
@@ -97,5 +109,7 @@ function stateOf(status: BuildState): StatusState {
 
 function descriptionOf({ number, reason }: UnreportedBuild, state: StatusState): string {
   if (state === "pending") return `Build ${number} has started.`;
-  return state === "success" ? `Build ${number} is deployed.` : (reason ?? `Build ${number} has failed.`);
+  return state === "success"
+    ? `Build ${number} is deployed.`
+    : (reason ?? `Build ${number} has failed.`);
 }

@@ -1,5 +1,5 @@
-// Use cases for the hook address of an app: making it, receiving what git hosts send there, listing and replaying it. Each
-// change and its audit row are one transaction.
+// Use cases for the hook address of an app: making it, receiving what git hosts send there, listing
+// and replaying it. Each change and its audit row are one transaction.
 import { randomBytes } from "node:crypto";
 import { recordOfApp } from "#apps/app-audit.ts";
 import { hasApp, noSuchApp } from "#apps/app-store.ts";
@@ -7,7 +7,13 @@ import type { GitHosts } from "#apps/repository.ts";
 import { record, type By } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
 import { Fault } from "#lib/fault.ts";
-import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
+import {
+  newGitDeliveryId,
+  uuidForm,
+  type AppId,
+  type GitDeliveryId,
+  type ProjectId,
+} from "#lib/ids.ts";
 import { numberTokens, pageOf, type Page } from "#lib/page-token.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -28,7 +34,10 @@ export type GitDelivery = Omit<
   "before_sha" | "is_touched" | "delivery_key" | "report_tries" | "report_at"
 >;
 
-/** Requests with a wrong signature, per hook, client and minute; and those with a wrong address, per client and minute. */
+/**
+ * Requests with a wrong signature, per hook, client and minute; and those with a wrong address, per
+ * client and minute.
+ */
 const strangersMax = 30;
 /** Deliveries with a wrong signature that are kept, per app and minute. */
 const refusedMax = 5;
@@ -58,13 +67,22 @@ export class GitHooks {
     this.#deliveries = new RateLimit({ max: deliveriesMax, clock });
   }
 
-  /** Makes the hook address of an app, or only a new secret for it; the old one is invalid at once. */
-  async make({ projectId, appId }: AppRef, by: By): Promise<{ readonly hook: store.HookRow; readonly secret: Secret }> {
+  /**
+   * Makes the hook address of an app, or only a new secret for it; the old one is invalid at once.
+   */
+  async make(
+    { projectId, appId }: AppRef,
+    by: By,
+  ): Promise<{ readonly hook: store.HookRow; readonly secret: Secret }> {
     const secret = makeWebhookSecret();
     const secretSealed = this.#parts.sealer.seal(secret.reveal(), hookSecretContext(appId));
     return await this.#parts.db.transaction().execute(async (tx) => {
       const app = await this.#lock(tx, { projectId, appId });
-      const hook = await store.putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
+      const hook = await store.putHook(tx, {
+        appId,
+        address: randomBytes(24).toString("base64url"),
+        secretSealed,
+      });
       await recordOfApp(tx, { projectId, appId, name: app.name, action: "git_hook.create", by });
       return { hook, secret };
     });
@@ -75,7 +93,10 @@ export class GitHooks {
     await this.#require(app);
     const hook = await store.readHook(this.#parts.db, "app_id", app.appId);
     if (hook !== undefined) return hook;
-    throw new Fault("not_found", "The app has no hook address yet: make one (POST …/apps/{app}/git-hook).");
+    throw new Fault(
+      "not_found",
+      "The app has no hook address yet: make one (POST …/apps/{app}/git-hook).",
+    );
   }
 
   /** A page of deliveries, newest first. */
@@ -86,27 +107,40 @@ export class GitHooks {
     await this.#require(app);
     const query = [app.appId];
     const before = pageTokens.read(query, nextToken)?.number;
-    const rows = await store.listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
+    const rows = await store.listDeliveries(this.#parts.db, {
+      appId: app.appId,
+      before,
+      limit: pageSize + 1,
+    });
     return pageOf(rows, pageSize, (last) => pageTokens.make(query, last));
   }
 
   /**
-   * Judges a delivery again, by the settings and the branch of now, as a new one. Throws `Fault("not_found" | "conflict")`;
-   * what was not signed, or still waits, cannot be replayed.
+   * Judges a delivery again, by the settings and the branch of now, as a new one. Throws
+   * `Fault("not_found" | "conflict")`; what was not signed, or still waits, cannot be replayed.
    */
   async replay(app: AppRef, deliveryId: string, by: By): Promise<GitDelivery> {
     const added = await this.#parts.db.transaction().execute(async (tx) => {
       const row = await this.#lock(tx, app);
       const id = deliveryId as GitDeliveryId;
-      const old = uuidForm.test(deliveryId) ? await store.readDelivery(tx, app.appId, id) : undefined;
+      const old = uuidForm.test(deliveryId)
+        ? await store.readDelivery(tx, app.appId, id)
+        : undefined;
       if (old === undefined) throw new Fault("not_found", "The app has no such git delivery.");
       if (old.verdict === "refused" || old.verdict === "waiting") {
-        throw new Fault("conflict", `The delivery is ${old.verdict} (${old.reason}), so it cannot be replayed.`);
+        throw new Fault(
+          "conflict",
+          `The delivery is ${old.verdict} (${old.reason}), so it cannot be replayed.`,
+        );
       }
       const pushed = store.pushedApp(row);
       const update = updateOf(old);
       const updates = update === null ? [] : [update];
-      const { verdict, reason } = judgePush(pushed, { event: old.event, updates }, this.#parts.hosts);
+      const { verdict, reason } = judgePush(
+        pushed,
+        { event: old.event, updates },
+        this.#parts.hosts,
+      );
       const { number: _, ...same } = old;
       const replayed = await store.addDelivery(tx, {
         ...same,
@@ -122,16 +156,27 @@ export class GitHooks {
       });
       const resource = { type: "git_delivery", id: old.id };
       const changes = { replay: { new: replayed.id } };
-      await record(tx, { projectId: app.projectId, action: "git_deliveries.replay", by, resource, changes });
+      await record(tx, {
+        projectId: app.projectId,
+        action: "git_deliveries.replay",
+        by,
+        resource,
+        changes,
+      });
       return replayed;
     });
     this.#parts.onDelivery();
     return added;
   }
 
-  /** The hook with this address, before the body is read. Throws `Fault("not_found" | "rate_limited")`. */
+  /**
+   * The hook with this address, before the body is read. Throws `Fault("not_found" |
+   * "rate_limited")`.
+   */
   async admit(address: string, client: string): Promise<store.HookRow> {
-    const hook = addressForm.test(address) ? await store.readHook(this.#parts.db, "address", address) : undefined;
+    const hook = addressForm.test(address)
+      ? await store.readHook(this.#parts.db, "address", address)
+      : undefined;
     const refusal = this.#strangers.refusal(strangerOf(hook?.app_id, client));
     if (refusal !== null) throw refusal;
     if (hook === undefined) {
@@ -141,10 +186,17 @@ export class GitHooks {
     return hook;
   }
 
-  /** Stores a delivery and its first verdict. Throws `Fault("unauthorized" | "malformed" | "rate_limited")`. */
+  /**
+   * Stores a delivery and its first verdict. Throws `Fault("unauthorized" | "malformed" |
+   * "rate_limited")`.
+   */
   async receive(
     hook: store.HookRow,
-    { headers, body, client }: { readonly headers: Headers; readonly body: Buffer; readonly client: string },
+    {
+      headers,
+      body,
+      client,
+    }: { readonly headers: Headers; readonly body: Buffer; readonly client: string },
   ): Promise<GitDelivery> {
     const { app_id: appId } = hook;
     const found = eventOf(headers, body);
@@ -176,7 +228,11 @@ export class GitHooks {
       if (app === undefined) throw noSuchApp(appId);
       const pushed = store.pushedApp(app);
       const given = { event: found.event, ...push };
-      const { update, isOwn, isForeign, ...judgement } = judgePush(pushed, given, this.#parts.hosts);
+      const { update, isOwn, isForeign, ...judgement } = judgePush(
+        pushed,
+        given,
+        this.#parts.hosts,
+      );
       const delivered = await store.addDelivery(tx, {
         ...base,
         delivery_key: found.deliveryKey,
@@ -197,7 +253,8 @@ export class GitHooks {
   async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<store.PushedAppRow> {
     const app = await store.readPushedApp(tx, appId, { isLocked: true });
     if (app === undefined) await this.#require({ projectId, appId });
-    if (app === undefined) throw new Fault("conflict", "The app has no repository: its files are uploaded.");
+    if (app === undefined)
+      throw new Fault("conflict", "The app has no repository: its files are uploaded.");
     if (app.project_id !== projectId) throw noSuchApp(appId);
     return app;
   }
@@ -208,7 +265,12 @@ export function hookSecretContext(appId: AppId): string {
   return `git-hook:${appId}`;
 }
 
-const unreported = { reported: null, report_failure: null, report_tries: 0, report_at: null } as const;
+const unreported = {
+  reported: null,
+  report_failure: null,
+  report_tries: 0,
+  report_at: null,
+} as const;
 
 function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUpdate | undefined) {
   if (update === undefined) return { verdict, reason };
@@ -225,12 +287,29 @@ function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUp
 }
 
 /** What is kept of the push. */
-function updateOf({ ref, before_sha, commit_sha, message, author }: store.GitDeliveryRow): RefUpdate | null {
+function updateOf({
+  ref,
+  before_sha,
+  commit_sha,
+  message,
+  author,
+}: store.GitDeliveryRow): RefUpdate | null {
   if (ref === null) return null;
-  return { ref, before: before_sha, after: commit_sha, message, author, files: [], isComplete: false };
+  return {
+    ref,
+    before: before_sha,
+    after: commit_sha,
+    message,
+    author,
+    files: [],
+    isComplete: false,
+  };
 }
 
-/** Git services send the events of all their users from a few addresses: a user without the hook's address must not silence it. */
+/**
+ * Git services send the events of all their users from a few addresses: a user without the hook's
+ * address must not silence it.
+ */
 function strangerOf(appId: AppId | undefined, client: string): string {
   return `${appId ?? ""} ${client}`;
 }

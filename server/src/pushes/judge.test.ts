@@ -15,7 +15,10 @@ import type { RefUpdate } from "./push-bodies.ts";
 
 const hosts = {
   defaultUrl: "https://git.example.com/{owner}/{repo}.git",
-  otherUrls: ["https://gitlab.com/{owner}/{repo}.git", "https://tools.example/gitlab/{owner}/{repo}.git"],
+  otherUrls: [
+    "https://gitlab.com/{owner}/{repo}.git",
+    "https://tools.example/gitlab/{owner}/{repo}.git",
+  ],
 };
 const app: PushedApp = {
   gitRepo: "acme/app",
@@ -48,13 +51,22 @@ test("only the app's own branch waits for git, by its exact name", () => {
   const other = (ref: string): RefUpdate => ({ ...moved, ref });
   assert.equal(reasonOf([other("refs/heads/main")]), "ignored: branch main is not release");
   assert.equal(reasonOf([other("refs/heads/Release")]), "ignored: branch Release is not release");
-  assert.equal(reasonOf([other("refs/heads/x/release")]), "ignored: branch x/release is not release");
+  assert.equal(
+    reasonOf([other("refs/heads/x/release")]),
+    "ignored: branch x/release is not release",
+  );
   assert.equal(reasonOf([other("refs/tags/release")]), "ignored: tag release is not a branch");
   assert.equal(reasonOf([{ ...moved, after: null }]), "ignored: branch release was deleted");
   assert.equal(reasonOf([moved], { gitAutoDeploy: false }), "ignored: gitAutoDeploy is false");
   assert.equal(reasonOf([moved], { pausedReason: "A rollback." }), "ignored: paused: A rollback.");
-  assert.equal(reasonOf([moved], { isStopped: true }), "waiting: the app is stopped; this waits for its start");
-  assert.equal(judgePush(app, { event: "ping", updates: [] }, hosts).reason, "the event ping is not a push");
+  assert.equal(
+    reasonOf([moved], { isStopped: true }),
+    "waiting: the app is stopped; this waits for its start",
+  );
+  assert.equal(
+    judgePush(app, { event: "ping", updates: [] }, hosts).reason,
+    "the event ping is not a push",
+  );
   const several = judgePush(app, { event: "push", updates: [other("refs/tags/v1"), moved] }, hosts);
   assert.equal(several.update, moved);
 });
@@ -76,26 +88,50 @@ test("a push of another repository is not one of the app's, however that is writ
     "git@git.example.com:acme/app.git",
   ])
     assert.equal(judge("acme/app", gitRepo).isOwn, true, gitRepo);
-  for (const gitRepo of ["big-acme/app", "acme/app2", "group/acme/app", "https://gitlab.com/group/acme/app"])
+  for (const gitRepo of [
+    "big-acme/app",
+    "acme/app2",
+    "group/acme/app",
+    "https://gitlab.com/group/acme/app",
+  ])
     assert.equal(judge("acme/app", gitRepo).isOwn, false, gitRepo);
   assert.equal(judge("group/acme/app", "https://gitlab.com/group/acme/app").isOwn, true);
-  assert.equal(judge("acme/app", "https://tools.example/gitlab/acme/app").isOwn, true, "the host is below a path");
+  assert.equal(
+    judge("acme/app", "https://tools.example/gitlab/acme/app").isOwn,
+    true,
+    "the host is below a path",
+  );
   assert.equal(judge("groups/acme/app").isOwn, true, "SLIPWAY_GIT_URL may name the group");
   assert.equal(judge(null).isOwn, true, "a host that does not say");
 });
 
 test("no ref but the app's own branch ever deploys", () => {
-  const names = fc.oneof(fc.string(), fc.constantFrom("release", "heads/release", "release/", "RELEASE", "releas"));
+  const names = fc.oneof(
+    fc.string(),
+    fc.constantFrom("release", "heads/release", "release/", "RELEASE", "releas"),
+  );
   fc.assert(
-    fc.property(names, fc.constantFrom("refs/heads/", "refs/tags/", "refs/", ""), (name, prefix) => {
-      const { verdict } = judgePush(app, { event: "push", updates: [{ ...moved, ref: prefix + name }] }, hosts);
-      assert.equal(verdict === "waiting", prefix + name === "refs/heads/release");
-    }),
+    fc.property(
+      names,
+      fc.constantFrom("refs/heads/", "refs/tags/", "refs/", ""),
+      (name, prefix) => {
+        const { verdict } = judgePush(
+          app,
+          { event: "push", updates: [{ ...moved, ref: prefix + name }] },
+          hosts,
+        );
+        assert.equal(verdict === "waiting", prefix + name === "refs/heads/release");
+      },
+    ),
   );
 });
 
 test("a file below the app's folder is enough, a complete list without one too, and otherwise git is asked", () => {
-  const touched = (files: readonly string[], isComplete = false, gitPath = "apps/chat"): boolean | null =>
+  const touched = (
+    files: readonly string[],
+    isComplete = false,
+    gitPath = "apps/chat",
+  ): boolean | null =>
     isFolderTouched({ gitPath, sharedPaths: [] }, { ...moved, files, isComplete });
   assert.equal(touched(["docs/a.md", "apps/chat/main.py"]), true);
   assert.equal(touched(["apps/chat"]), true);
@@ -105,7 +141,10 @@ test("a file below the app's folder is enough, a complete list without one too, 
 });
 
 test("what the folder's links lead to counts as the folder, and while nobody knows that, no list proves anything", () => {
-  const touched = (files: readonly string[], sharedPaths: readonly string[] | null): boolean | null =>
+  const touched = (
+    files: readonly string[],
+    sharedPaths: readonly string[] | null,
+  ): boolean | null =>
     isFolderTouched({ gitPath: "apps/chat", sharedPaths }, { ...moved, files, isComplete: true });
   assert.equal(touched(["libs/common/one.py"], ["libs/common", "VERSION"]), true);
   assert.equal(touched(["VERSION"], ["libs/common", "VERSION"]), true);
@@ -125,8 +164,14 @@ test("the newest commit is built unless it is known, marked, elsewhere, or deplo
   assert.equal(reason({}), "built: a build of da15608 was started");
   assert.equal(reason({ isTouched: null }), "built: a build of da15608 was started");
   assert.equal(reason({ isTouched: false }), "ignored: nothing below apps/chat changed");
-  assert.equal(reason({ message: "Docs\n\n[Skip Deploy]" }), "ignored: the message of da15608 says [skip deploy]");
-  assert.equal(reason({ isSeen: true }), "ignored: da15608 is still the newest commit of release, and nothing new");
+  assert.equal(
+    reason({ message: "Docs\n\n[Skip Deploy]" }),
+    "ignored: the message of da15608 says [skip deploy]",
+  );
+  assert.equal(
+    reason({ isSeen: true }),
+    "ignored: da15608 is still the newest commit of release, and nothing new",
+  );
   assert.equal(judgeApp(app), null);
   assert.equal(judgeApp({ ...app, gitAutoDeploy: false })?.reason, "gitAutoDeploy is false");
   assert.equal(judgeApp({ ...app, pausedReason: "A rollback." })?.reason, "paused: A rollback.");

@@ -1,5 +1,5 @@
-// Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits; and what asks git hosts about
-// repositories before there is an app.
+// Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits; and
+// what asks git hosts about repositories before there is an app.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { GitHosts } from "#apps/repository.ts";
 import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
@@ -43,15 +43,31 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const { gitHosts: hosts, gitSizeBytes: bytesMax, gitPollSeconds, paths } = settings;
   const { lifecycle, clock, guard, findCredential } = parts;
   const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(bytesMax) });
-  const remote = new GitRemote({ git, hosts, bytesMax, sourcesDir: paths.sourcesDir, findCredential, clock });
+  const remote = new GitRemote({
+    git,
+    hosts,
+    bytesMax,
+    sourcesDir: paths.sourcesDir,
+    findCredential,
+    clock,
+  });
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
   const judge = new PushJudge({ ...parts, remote });
   const onDelivery = (): void => judge.loop.nudge();
   const poll = new BranchPoll({ ...parts, remote, onDelivery, pollMs: gitPollSeconds * 1000 });
-  const loops = [commitStatuses({ ...parts, client, remote }), ...(gitPollSeconds > 0 ? [poll.loop] : [])];
+  const loops = [
+    commitStatuses({ ...parts, client, remote }),
+    ...(gitPollSeconds > 0 ? [poll.loop] : []),
+  ];
   return {
     gitHooks: new GitHooks({ ...parts, hosts, onDelivery }),
-    repositories: new Repositories({ ...parts, remote, client, hosts, providers: settings.providers }),
+    repositories: new Repositories({
+      ...parts,
+      remote,
+      client,
+      hosts,
+      providers: settings.providers,
+    }),
     async start() {
       await remote.clean();
       judge.loop.start();

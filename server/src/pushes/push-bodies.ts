@@ -1,4 +1,5 @@
-// Reads the bodies of push events into one form for all git hosts. Throws a TypeError or ZodError for a body of another form.
+// Reads the bodies of push events into one form for all git hosts. Throws a TypeError or ZodError
+// for a body of another form.
 import { z } from "zod";
 
 /** The move of one branch or tag. */
@@ -54,14 +55,18 @@ const side = z
     }),
   })
   .nullish();
-const severalRefs = z.object({ push: z.object({ changes: z.array(z.object({ new: side, old: side })) }) });
+const severalRefs = z.object({
+  push: z.object({ changes: z.array(z.object({ new: side, old: side })) }),
+});
 
 /** GitLab's is the first; the others call theirs a repository. */
 const named = z.union([
   z
     .object({ project: z.object({ path_with_namespace: z.string() }) })
     .transform((body) => body.project.path_with_namespace),
-  z.object({ repository: z.object({ full_name: z.string() }) }).transform((body) => body.repository.full_name),
+  z
+    .object({ repository: z.object({ full_name: z.string() }) })
+    .transform((body) => body.repository.full_name),
 ]);
 
 /** The repository of an event, as `owner/name`; null when it does not say. */
@@ -70,14 +75,17 @@ export function repositoryIn(body: unknown): string | null {
 }
 
 /**
- * GitHub, Gitea, Forgejo and GitLab: a push moves one ref, and commits list their files. Only GitHub says that a push was not
- * forced, and so that its list is complete.
+ * GitHub, Gitea, Forgejo and GitLab: a push moves one ref, and commits list their files. Only
+ * GitHub says that a push was not forced, and so that its list is complete.
  */
 export function readOneRef(body: unknown): RefUpdate[] {
   const { ref, before, after, created, forced, commits, head_commit: named } = oneRef.parse(body);
   const head = named ?? commits?.find((one) => one.id === after);
-  const listed = (commits ?? []).map((one) => [one.added, one.removed, one.modified].flatMap((list) => list ?? []));
-  const isShort = listed.length < listedMax.commits && listed.every((files) => files.length < listedMax.files);
+  const listed = (commits ?? []).map((one) =>
+    [one.added, one.removed, one.modified].flatMap((list) => list ?? []),
+  );
+  const isShort =
+    listed.length < listedMax.commits && listed.every((files) => files.length < listedMax.files);
   return [
     {
       ref,
@@ -99,6 +107,8 @@ export function readSeveralRefs(body: unknown): RefUpdate[] {
     const ref = `refs/${named.type === "tag" ? "tags" : "heads"}/${named.name}`;
     const { message = null, author, hash: after = null } = next?.target ?? {};
     const before = old?.target.hash ?? null;
-    return [{ ref, before, after, message, author: author?.raw ?? null, files: [], isComplete: false }];
+    return [
+      { ref, before, after, message, author: author?.raw ?? null, files: [], isComplete: false },
+    ];
   });
 }

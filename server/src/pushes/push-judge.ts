@@ -1,5 +1,6 @@
-// Gives waiting deliveries their verdicts: asks git for the newest commit of the branch, and starts at most one build for
-// all deliveries of an app. Apps do not wait for each other; a lost nudge only costs time.
+// Gives waiting deliveries their verdicts: asks git for the newest commit of the branch, and starts
+// at most one build for all deliveries of an app. Apps do not wait for each other; a lost nudge
+// only costs time.
 import { record, type Actor } from "#audit/record.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Checked } from "#deploy/checked.ts";
@@ -23,7 +24,10 @@ export type PushJudgeParts = Pick<Foundation, "db" | "clock" | "log"> & {
 /** The newest commit of a branch; `same` as in `areTouched`. */
 type Head = BranchHead & { readonly author: string; readonly same: string | null };
 /** Deliveries of one app, and its row before git was asked. */
-type Case = { readonly row: store.PushedAppRow; readonly deliveries: readonly store.GitDeliveryRow[] };
+type Case = {
+  readonly row: store.PushedAppRow;
+  readonly deliveries: readonly store.GitDeliveryRow[];
+};
 
 /** Apps whose branches are read at the same time. */
 const appsMax = 8;
@@ -61,7 +65,10 @@ export class PushJudge {
   }
 
   async #turn(): Promise<void> {
-    const waiting = Map.groupBy(await store.waitingDeliveries(this.#parts.db, waitingMax), (row) => row.app_id);
+    const waiting = Map.groupBy(
+      await store.waitingDeliveries(this.#parts.db, waitingMax),
+      (row) => row.app_id,
+    );
     for (const [appId, deliveries] of waiting) {
       if (this.#running.size >= appsMax) return;
       if (!this.#running.has(appId)) this.#running.set(appId, this.#judge(appId, deliveries));
@@ -79,7 +86,8 @@ export class PushJudge {
       await this.#decide(one, head);
       this.loop.nudge();
     } catch (error) {
-      if (!this.#stopping.signal.aborted) log.error({ err: error, appId }, "a push could not be processed");
+      if (!this.#stopping.signal.aborted)
+        log.error({ err: error, appId }, "a push could not be processed");
     } finally {
       this.#running.delete(appId);
     }
@@ -96,35 +104,55 @@ export class PushJudge {
     const commit = heads.value.get(gitBranch);
     if (commit === undefined) return { ok: false, reason: `${gitRepo} has no branch ${gitBranch}` };
     // A build may have read its commit since.
-    const { built_sha: builtCommit, seen_sha, same_sha } = (await store.readPushedApp(db, row.id)) ?? row;
+    const {
+      built_sha: builtCommit,
+      seen_sha,
+      same_sha,
+    } = (await store.readPushedApp(db, row.id)) ?? row;
     const same = same_sha ?? builtCommit;
     const isReplay = deliveries.some((one) => one.replay_of !== null);
     const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
     const told = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
-    const said = { commit, message: told?.message ?? "", author: told?.author ?? "", isSeen, isTouched, same };
+    const said = {
+      commit,
+      message: told?.message ?? "",
+      author: told?.author ?? "",
+      isSeen,
+      isTouched,
+      same,
+    };
     if (isSeen || (told !== undefined && isTouched !== null)) return { ok: true, value: said };
     const isComparable = isTouched === null && sharedPaths !== null;
     const folders = [gitPath, ...(sharedPaths ?? [])];
     const asked = { commit, older: isComparable ? builtCommit : null, folders };
     const facts = await this.#patiently(() => remote.facts(repository, asked, signal));
     if (!facts.ok) return facts;
-    return { ok: true, value: { ...said, ...facts.value, isTouched: isTouched ?? facts.value.isTouched } };
+    return {
+      ok: true,
+      value: { ...said, ...facts.value, isTouched: isTouched ?? facts.value.isTouched },
+    };
   }
 
   /** The answer, or the last refusal of a few. */
   async #patiently<T>(ask: () => Promise<Checked<T>>): Promise<Checked<T>> {
     const { signal } = this.#stopping;
     let answer: Checked<T> | undefined;
-    await retry({ ...patience, clock: this.#parts.clock, signal, onFailure: () => undefined }, async () => {
-      answer = await ask();
-      if (!answer.ok) throw new Error(answer.reason);
-    });
+    await retry(
+      { ...patience, clock: this.#parts.clock, signal, onFailure: () => undefined },
+      async () => {
+        answer = await ask();
+        if (!answer.ok) throw new Error(answer.reason);
+      },
+    );
     signal.throwIfAborted();
     return answer ?? { ok: false, reason: "git could not be asked" };
   }
 
-  /** Writes verdict, build and audit row in one transaction; nothing when the app's settings have changed meanwhile. */
+  /**
+   * Writes verdict, build and audit row in one transaction; nothing when the app's settings have
+   * changed meanwhile.
+   */
   async #decide({ row, deliveries }: Case, head: Checked<Head> | null): Promise<void> {
     const { db } = this.#parts;
     const before = store.pushedApp(row);
@@ -141,7 +169,11 @@ export class PushJudge {
         const off = judgeApp(app);
         if (off !== null) return await store.decideDeliveries(tx, everyId, off);
         if (head === null) return;
-        if (!head.ok) return await store.decideDeliveries(tx, everyId, { verdict: "failed", reason: head.reason });
+        if (!head.ok)
+          return await store.decideDeliveries(tx, everyId, {
+            verdict: "failed",
+            reason: head.reason,
+          });
         const judgement = judgeHead(app, head.value);
         await this.#apply(tx, { row: locked, deliveries }, { judgement, head: head.value });
       });
@@ -149,19 +181,30 @@ export class PushJudge {
       if (!(error instanceof Fault)) throw error;
       // The build was refused: the plan does not allow it, or too many are waiting.
       const reason = error.message;
-      await db.transaction().execute((tx) => store.decideDeliveries(tx, everyId, { verdict: "failed", reason }));
+      await db
+        .transaction()
+        .execute((tx) => store.decideDeliveries(tx, everyId, { verdict: "failed", reason }));
     }
   }
 
   /** The delivery of the newest commit gets the verdict, older ones give way to it. */
-  async #apply(tx: Tx, { row, deliveries }: Case, decided: { judgement: Judgement; head: Head }): Promise<void> {
+  async #apply(
+    tx: Tx,
+    { row, deliveries }: Case,
+    decided: { judgement: Judgement; head: Head },
+  ): Promise<void> {
     const { judgement, head } = decided;
     const { commit } = head;
     const chosen = deliveries.findLast((one) => one.commit_sha === commit) ?? deliveries.at(-1);
     const others = deliveries.flatMap((one) => (one === chosen ? [] : [one.id]));
-    const buildId = judgement.verdict === "built" ? await this.#build(tx, row, { chosen, head }) : undefined;
-    if (chosen !== undefined) await store.decideDeliveries(tx, [chosen.id], { ...judgement, buildId });
-    await store.decideDeliveries(tx, others, { verdict: "ignored", reason: `${commit.slice(0, 7)} is newer` });
+    const buildId =
+      judgement.verdict === "built" ? await this.#build(tx, row, { chosen, head }) : undefined;
+    if (chosen !== undefined)
+      await store.decideDeliveries(tx, [chosen.id], { ...judgement, buildId });
+    await store.decideDeliveries(tx, others, {
+      verdict: "ignored",
+      reason: `${commit.slice(0, 7)} is newer`,
+    });
     const isFolderSame = buildId !== undefined || head.isTouched === false;
     const same = isFolderSame ? commit : head.same;
     if (!head.isSeen) {
@@ -177,7 +220,11 @@ export class PushJudge {
   ) {
     const { commit, message, author } = head;
     const name = author.replace(/ *<.*>$/, "");
-    const pusher: Actor = { type: "platform", id: null, name: name === "" ? "git push" : `git push of ${name}` };
+    const pusher: Actor = {
+      type: "platform",
+      id: null,
+      name: name === "" ? "git push" : `git push of ${name}`,
+    };
     const by = (chosen?.replayed_by as Actor | null | undefined) ?? pusher;
     const { gitBranch: branch } = store.pushedApp(row);
     const { buildId } = await this.#parts.builds.receiveBuild(tx, {

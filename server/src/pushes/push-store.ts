@@ -1,5 +1,5 @@
-// Queries on the apps that are pushed to, on hook addresses, on deliveries of push events, on the newest
-// commits of branches, and on the statuses of commits.
+// Queries on the apps that are pushed to, on hook addresses, on deliveries of push events, on the
+// newest commits of branches, and on the statuses of commits.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { GitVerdict } from "@slipway/contract/words.ts";
@@ -15,7 +15,9 @@ import type { StatusState } from "./status-request.ts";
 export type HookRow = Selectable<Tables["git_hooks"]>;
 export type GitDeliveryRow = Selectable<Tables["git_deliveries"]>;
 export type HeadRow = Selectable<Tables["git_heads"]>;
-/** The columns of an app that decide about pushes, and what was seen and built of its branch so far. */
+/**
+ * The columns of an app that decide about pushes, and what was seen and built of its branch so far.
+ */
 export type PushedAppRow = Pick<
   Selectable<Tables["apps"]>,
   "id" | "project_id" | "name" | "request" | "stopped_at" | "auto_deploy_paused_reason"
@@ -48,7 +50,10 @@ export async function readPushedApp(
   appId: AppId,
   { isLocked = false }: { readonly isLocked?: boolean } = {},
 ): Promise<PushedAppRow | undefined> {
-  const [row] = await selectApps(db, isLocked ? sql`apps.id = ${appId} for update of apps` : sql`apps.id = ${appId}`);
+  const [row] = await selectApps(
+    db,
+    isLocked ? sql`apps.id = ${appId} for update of apps` : sql`apps.id = ${appId}`,
+  );
   return row;
 }
 
@@ -78,7 +83,11 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
 }
 
 /** The repositories of a project's apps, those of the newest apps first. No locks. */
-export async function readUsedRepositories(db: Db, projectId: ProjectId, limit: number): Promise<string[]> {
+export async function readUsedRepositories(
+  db: Db,
+  projectId: ProjectId,
+  limit: number,
+): Promise<string[]> {
   const rows = await readRows<{ repository: string }>(db)`
     select request ->> 'gitRepo' as repository from apps
      where project_id = ${projectId} and deleting_at is null and request ->> 'gitRepo' is not null
@@ -113,7 +122,11 @@ export function pushedApp(row: PushSettingsRow): PushedApp {
 }
 
 /** The hook of an app, or with an address. No locks. */
-export async function readHook(db: Db, by: "app_id" | "address", value: string): Promise<HookRow | undefined> {
+export async function readHook(
+  db: Db,
+  by: "app_id" | "address",
+  value: string,
+): Promise<HookRow | undefined> {
   return await db.selectFrom("git_hooks").selectAll().where(by, "=", value).executeTakeFirst();
 }
 
@@ -126,15 +139,19 @@ export async function putHook(
     .insertInto("git_hooks")
     .values({ app_id: hook.appId, address: hook.address, secret_sealed: hook.secretSealed })
     .onConflict((conflict) =>
-      conflict
-        .column("app_id")
-        .doUpdateSet({ secret_sealed: hook.secretSealed, rotated_at: sql<Date>`clock_timestamp()` }),
+      conflict.column("app_id").doUpdateSet({
+        secret_sealed: hook.secretSealed,
+        rotated_at: sql<Date>`clock_timestamp()`,
+      }),
     )
     .returningAll()
     .executeTakeFirstOrThrow();
 }
 
-/** Notes that pushes to the branch arrive at the hook, or that those of another repository do, so that it has to be polled. */
+/**
+ * Notes that pushes to the branch arrive at the hook, or that those of another repository do, so
+ * that it has to be polled.
+ */
 export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promise<void> {
   await tx
     .updateTable("git_hooks")
@@ -150,7 +167,10 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
   const { app_id: appId, delivery_key: key = null, verdict } = delivery;
   const row = await tx
     .insertInto("git_deliveries")
-    .values({ ...delivery, decided_at: verdict === "waiting" ? null : sql<Date>`clock_timestamp()` })
+    .values({
+      ...delivery,
+      decided_at: verdict === "waiting" ? null : sql<Date>`clock_timestamp()`,
+    })
     .onConflict((conflict) => conflict.columns(["app_id", "delivery_key"]).doNothing())
     .returningAll()
     .executeTakeFirst();
@@ -174,7 +194,10 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
   return row;
 }
 
-/** Deliveries of an app, newest first, at most `limit`; `before`: only those with a lower number. No locks. */
+/**
+ * Deliveries of an app, newest first, at most `limit`; `before`: only those with a lower number. No
+ * locks.
+ */
 export async function listDeliveries(
   db: Db,
   given: { readonly appId: AppId; readonly before?: number | undefined; readonly limit: number },
@@ -185,7 +208,11 @@ export async function listDeliveries(
 }
 
 /** One delivery of an app. No locks. */
-export async function readDelivery(db: Db, appId: AppId, id: GitDeliveryId): Promise<GitDeliveryRow | undefined> {
+export async function readDelivery(
+  db: Db,
+  appId: AppId,
+  id: GitDeliveryId,
+): Promise<GitDeliveryRow | undefined> {
   return await db
     .selectFrom("git_deliveries")
     .selectAll()
@@ -194,7 +221,10 @@ export async function readDelivery(db: Db, appId: AppId, id: GitDeliveryId): Pro
     .executeTakeFirst();
 }
 
-/** Deliveries that wait for a verdict, oldest first; those of stopped apps wait for the start. No locks. */
+/**
+ * Deliveries that wait for a verdict, oldest first; those of stopped apps wait for the start. No
+ * locks.
+ */
 export async function waitingDeliveries(db: Db, limit: number): Promise<GitDeliveryRow[]> {
   return await db
     .selectFrom("git_deliveries")
@@ -212,7 +242,11 @@ export async function waitingDeliveries(db: Db, limit: number): Promise<GitDeliv
 export async function decideDeliveries(
   tx: Tx,
   ids: readonly GitDeliveryId[],
-  decided: { readonly verdict: GitVerdict; readonly reason: string; readonly buildId?: BuildId | undefined },
+  decided: {
+    readonly verdict: GitVerdict;
+    readonly reason: string;
+    readonly buildId?: BuildId | undefined;
+  },
 ): Promise<void> {
   if (ids.length === 0) return;
   await tx
@@ -221,7 +255,9 @@ export async function decideDeliveries(
       verdict: decided.verdict,
       reason: decided.reason,
       decided_at: sql<Date>`clock_timestamp()`,
-      ...(decided.buildId === undefined ? {} : { build_id: decided.buildId, report_at: sql<Date>`clock_timestamp()` }),
+      ...(decided.buildId === undefined
+        ? {}
+        : { build_id: decided.buildId, report_at: sql<Date>`clock_timestamp()` }),
     })
     .where("id", "in", ids)
     .where("verdict", "=", "waiting")
@@ -236,7 +272,10 @@ export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
 /** A build of a push, and what its host knows. */
 export type UnreportedBuild = Awaited<ReturnType<typeof unreportedBuilds>>[number];
 
-/** Builds whose state is to be told now, the longest due first. No locks: only one platform works on a database. */
+/**
+ * Builds whose state is to be told now, the longest due first. No locks: only one platform works on
+ * a database.
+ */
 export async function unreportedBuilds(db: Db, limit: number) {
   const isDue = sql<boolean>`
     delivery.report_at <= clock_timestamp()
@@ -247,11 +286,24 @@ export async function unreportedBuilds(db: Db, limit: number) {
     .selectFrom("git_deliveries as delivery")
     .innerJoin("builds as build", "build.id", "delivery.build_id")
     .innerJoin("apps as app", "app.id", "build.app_id")
-    .select(["delivery.id", "delivery.host", "delivery.reported", "delivery.report_tries as reportTries"])
-    .select(["build.project_id as projectId", "build.app_id as appId", "app.name as appName", "build.id as buildId"])
+    .select([
+      "delivery.id",
+      "delivery.host",
+      "delivery.reported",
+      "delivery.report_tries as reportTries",
+    ])
+    .select([
+      "build.project_id as projectId",
+      "build.app_id as appId",
+      "app.name as appName",
+      "build.id as buildId",
+    ])
     .select(["build.number", "build.status", "build.reason"])
     // A build of a push has them.
-    .select([sql<string>`build.commit_sha`.as("commit"), sql<string>`build.request ->> 'gitRepo'`.as("gitRepo")])
+    .select([
+      sql<string>`build.commit_sha`.as("commit"),
+      sql<string>`build.request ->> 'gitRepo'`.as("gitRepo"),
+    ])
     .where(isDue)
     .orderBy("delivery.report_at")
     .limit(limit)
@@ -270,10 +322,21 @@ export async function noteReport(
     readonly retryAt?: Date;
   },
 ): Promise<void> {
-  const { reported, isLast, failure = null, tries = 0, retryAt = sql<Date>`clock_timestamp()` } = note;
+  const {
+    reported,
+    isLast,
+    failure = null,
+    tries = 0,
+    retryAt = sql<Date>`clock_timestamp()`,
+  } = note;
   await db
     .updateTable("git_deliveries")
-    .set({ reported, report_failure: failure, report_tries: tries, report_at: isLast ? null : retryAt })
+    .set({
+      reported,
+      report_failure: failure,
+      report_tries: tries,
+      report_at: isLast ? null : retryAt,
+    })
     .where("id", "=", id)
     .execute();
 }

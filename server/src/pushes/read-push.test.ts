@@ -6,18 +6,30 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
-import { after, before, bitbucketPush, giteaPush, gitlabPush } from "#test/support/push-payloads.ts";
+import {
+  after,
+  before,
+  bitbucketPush,
+  giteaPush,
+  gitlabPush,
+} from "#test/support/push-payloads.ts";
 import { eventOf, readPush, type Headers } from "./read-push.ts";
 
 const secret = makeWebhookSecret().reveal();
 const nowMs = 1_800_000_000_000;
 const zeros = "0".repeat(40);
 
-type Examples = readonly { readonly name: string; readonly examples: readonly Record<string, unknown>[] }[];
+type Examples = readonly {
+  readonly name: string;
+  readonly examples: readonly Record<string, unknown>[];
+}[];
 const examples = createRequire(import.meta.url)("@octokit/webhooks-examples") as Examples;
 
 function examplesOf(name: string): readonly Record<string, unknown>[] {
-  return examples.find((definition) => definition.name === name)?.examples ?? assert.fail(`no examples of ${name}`);
+  return (
+    examples.find((definition) => definition.name === name)?.examples ??
+    assert.fail(`no examples of ${name}`)
+  );
 }
 
 function hexOf(body: Buffer, key = secret): string {
@@ -66,7 +78,14 @@ function updatesOf(sender: string, event: string, payload: unknown) {
 
 test("GitHub's own examples are read: branches, tags, deletions, and events that are no pushes", () => {
   const updates = examplesOf("push").map((payload) => updatesOf("github", "push", payload));
-  const shown = updates.map(([one]) => [one?.ref, one?.before, one?.after, one?.message, one?.author, one?.files]);
+  const shown = updates.map(([one]) => [
+    one?.ref,
+    one?.before,
+    one?.after,
+    one?.message,
+    one?.author,
+    one?.files,
+  ]);
   const commit = "6113728f27ae82c7b1a177c8d03f9e96e0adf246";
   assert.ok(shown.length >= 7);
   assert.deepEqual(shown[0]?.slice(0, 3), ["refs/tags/simple-tag", null, commit]);
@@ -131,17 +150,37 @@ test("Bitbucket moves several refs at once", () => {
       ["refs/heads/old", before, null],
     ],
   );
-  assert.deepEqual([updates[1]?.message, updates[1]?.author], ["Change the answer\n", "Ada Example <ada@example.com>"]);
+  assert.deepEqual(
+    [updates[1]?.message, updates[1]?.author],
+    ["Change the answer\n", "Ada Example <ada@example.com>"],
+  );
   assert.deepEqual(updatesOf("bitbucket", "diagnostics:ping", { test: true }), []);
 });
 
 test("GitHub lists every file of an ordinary push, and what may be cut off is not complete", () => {
-  const commit = { id: after, message: "m", author: { name: "Ada" }, added: [], removed: ["b"], modified: ["a"] };
-  const push = { ref: "refs/heads/main", before, after, created: false, forced: false, head_commit: commit };
+  const commit = {
+    id: after,
+    message: "m",
+    author: { name: "Ada" },
+    added: [],
+    removed: ["b"],
+    modified: ["a"],
+  };
+  const push = {
+    ref: "refs/heads/main",
+    before,
+    after,
+    created: false,
+    forced: false,
+    head_commit: commit,
+  };
   const isComplete = (changes: object): boolean | undefined =>
     updatesOf("github", "push", { ...push, commits: [commit], ...changes })[0]?.isComplete;
   assert.equal(isComplete({}), true);
-  assert.deepEqual(updatesOf("github", "push", { ...push, commits: [commit] })[0]?.files, ["b", "a"]);
+  assert.deepEqual(updatesOf("github", "push", { ...push, commits: [commit] })[0]?.files, [
+    "b",
+    "a",
+  ]);
   assert.equal(isComplete({ forced: true }), false);
   assert.equal(isComplete({ created: true }), false);
   assert.equal(isComplete({ commits: [] }), false);
@@ -151,7 +190,11 @@ test("GitHub lists every file of an ordinary push, and what may be cut off is no
 });
 
 test("only who knows the secret can sign, over exactly the bytes that were sent", () => {
-  const payloads = { github: examplesOf("push")[0], gitea: giteaPush(), bitbucket: bitbucketPush([]) };
+  const payloads = {
+    github: examplesOf("push")[0],
+    gitea: giteaPush(),
+    bitbucket: bitbucketPush([]),
+  };
   for (const [sender, payload] of Object.entries(payloads)) {
     const headersOf = senders[sender] ?? assert.fail();
     const event = sender === "bitbucket" ? "repo:push" : "push";
@@ -162,15 +205,28 @@ test("only who knows the secret can sign, over exactly the bytes that were sent"
     const reason = "the signature is missing, or was not made with the secret of this address";
     const refused = (headers: Headers, given: Buffer): void => {
       const found = read(headers, given);
-      assert.deepEqual(found?.ok === false && found.reason, reason, `${sender} ${JSON.stringify(headers)}`);
+      assert.deepEqual(
+        found?.ok === false && found.reason,
+        reason,
+        `${sender} ${JSON.stringify(headers)}`,
+      );
     };
     refused(signed, Buffer.from(JSON.stringify(payload)));
     refused(headersOf(event, body, "another secret"), body);
     const signatures = Object.keys(signed).filter((name) => name.includes("signature"));
-    for (const value of ["", "sha256=", `sha256=${"0".repeat(64)}`, hexOf(body).toUpperCase(), [hexOf(body)]]) {
+    for (const value of [
+      "",
+      "sha256=",
+      `sha256=${"0".repeat(64)}`,
+      hexOf(body).toUpperCase(),
+      [hexOf(body)],
+    ]) {
       refused({ ...signed, ...Object.fromEntries(signatures.map((name) => [name, value])) }, body);
     }
-    refused(Object.fromEntries(Object.entries(signed).filter(([name]) => !signatures.includes(name))), body);
+    refused(
+      Object.fromEntries(Object.entries(signed).filter(([name]) => !signatures.includes(name))),
+      body,
+    );
   }
 });
 
@@ -181,7 +237,11 @@ test("GitLab proves itself by its token or by its signing token, within five min
     ...event,
     "webhook-id": "msg-1",
     "webhook-timestamp": String(seconds),
-    "webhook-signature": new Webhook(secret).sign("msg-1", new Date(seconds * 1000), body.toString()),
+    "webhook-signature": new Webhook(secret).sign(
+      "msg-1",
+      new Date(seconds * 1000),
+      body.toString(),
+    ),
   });
   const isOk = (headers: Headers, given = body): boolean | undefined => read(headers, given)?.ok;
   assert.equal(isOk(signedAt(nowMs / 1000)), true);
@@ -211,12 +271,17 @@ test("a delivery is known by the host's id, and without one by its bytes", () =>
 test("a form is read like JSON, and a body of another form is refused with a sentence, whatever it is", () => {
   const json = JSON.stringify(giteaPush());
   const form = Buffer.from(`payload=${encodeURIComponent(json)}`);
-  const sent = { ...senders["gitea"]?.("push", form), "content-type": "application/x-www-form-urlencoded" };
+  const sent = {
+    ...senders["gitea"]?.("push", form),
+    "content-type": "application/x-www-form-urlencoded",
+  };
   assert.equal(read(sent, form)?.ok, true);
   const values = fc.oneof(
     fc.json(),
     fc.string(),
-    fc.record({ ref: fc.anything(), before: fc.anything(), commits: fc.anything() }).map((one) => JSON.stringify(one)),
+    fc
+      .record({ ref: fc.anything(), before: fc.anything(), commits: fc.anything() })
+      .map((one) => JSON.stringify(one)),
   );
   const events = { github: "push", gitea: "push", gitlab: "Push Hook", bitbucket: "repo:push" };
   fc.assert(

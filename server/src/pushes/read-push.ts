@@ -1,4 +1,5 @@
-// Reads a request to a hook address: which kind of host sent it, whether it knows the secret, and which refs it moves.
+// Reads a request to a hook address: which kind of host sent it, whether it knows the secret, and
+// which refs it moves.
 import { createHash, createHmac } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";
@@ -73,14 +74,21 @@ const nameLengthMax = 200;
 const toleranceSeconds = 300;
 
 /** An event of a host, before its signature is checked. */
-export type HookEvent = { readonly host: GitHost; readonly event: string; readonly deliveryKey: string };
+export type HookEvent = {
+  readonly host: GitHost;
+  readonly event: string;
+  readonly deliveryKey: string;
+};
 
 /** The event that the headers announce; null when no known kind of host sends such headers. */
 export function eventOf(headers: Headers, body: Buffer): HookEvent | null {
   for (const host of hosts) {
     const [event] = fieldsOf(headers, host.eventFields);
     if (event === undefined) continue;
-    const [own = createHash("sha256").update(body).digest("hex")] = fieldsOf(headers, host.keyFields);
+    const [own = createHash("sha256").update(body).digest("hex")] = fieldsOf(
+      headers,
+      host.keyFields,
+    );
     return { host, event: event.slice(0, nameLengthMax), deliveryKey: own.slice(0, nameLengthMax) };
   }
   return null;
@@ -88,7 +96,11 @@ export function eventOf(headers: Headers, body: Buffer): HookEvent | null {
 
 /** The refs that a signed event moves, or a sentence that says why it cannot be used. */
 export type PushReading =
-  | { readonly ok: true; readonly updates: readonly RefUpdate[]; readonly repository: string | null }
+  | {
+      readonly ok: true;
+      readonly updates: readonly RefUpdate[];
+      readonly repository: string | null;
+    }
   | { readonly ok: false; readonly isSigned: boolean; readonly reason: string };
 
 /** Checks the signature before it reads the body. */
@@ -104,7 +116,8 @@ export function readPush({ host, event }: HookEvent, message: SignedMessage): Pu
     return { ok: true, updates, repository: repository && commitText(repository, "author") };
   } catch (error) {
     // Whatever a stranger's JSON makes of the schemas is a body of another form.
-    const why = error instanceof SyntaxError ? "is not JSON" : `is not what ${host.kind} sends for ${event}`;
+    const why =
+      error instanceof SyntaxError ? "is not JSON" : `is not what ${host.kind} sends for ${event}`;
     return { ok: false, isSigned: true, reason: `the body ${why}` };
   }
 }
@@ -118,16 +131,22 @@ function jsonOf({ headers, body }: SignedMessage): unknown {
   return JSON.parse(json);
 }
 
-/** Over the bytes as they were received. GitLab sends the secret itself, or signs as Standard Webhooks does ("signing token"). */
+/**
+ * Over the bytes as they were received. GitLab sends the secret itself, or signs as Standard
+ * Webhooks does ("signing token").
+ */
 function isSigned({ kind, signatureFields }: GitHost, message: SignedMessage): boolean {
   const { headers, body, secret } = message;
   if (kind === "gitlab") {
     return (
-      fieldsOf(headers, ["x-gitlab-token"]).some((token) => isSameText(token, secret)) || isStandardSigned(message)
+      fieldsOf(headers, ["x-gitlab-token"]).some((token) => isSameText(token, secret)) ||
+      isStandardSigned(message)
     );
   }
   const expected = createHmac("sha256", secret).update(body).digest("hex");
-  return fieldsOf(headers, signatureFields).some((given) => isSameText(given.replace(/^sha256=/, ""), expected));
+  return fieldsOf(headers, signatureFields).some((given) =>
+    isSameText(given.replace(/^sha256=/, ""), expected),
+  );
 }
 
 function isStandardSigned({ headers, body, secret, nowMs }: SignedMessage): boolean {

@@ -1,5 +1,6 @@
-// Answers what somebody asks of repositories before there is an app: which there are, their branches, its folders with a settings file, and what
-// that file sets. It is read from its git host with the credential of the project, as a build would fetch it.
+// Answers what somebody asks of repositories before there is an app: which there are, their
+// branches, its folders with a settings file, and what that file sets. It is read from its git host
+// with the credential of the project, as a build would fetch it.
 import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { shown } from "#apps/refusal.ts";
@@ -14,7 +15,13 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
 import type { Db } from "#store/database.ts";
 import { readUsedRepositories } from "./push-store.ts";
-import { kindsOf, pagesOf, readRepositories, repositoryRequest, type NamedRepositories } from "./repository-request.ts";
+import {
+  kindsOf,
+  pagesOf,
+  readRepositories,
+  repositoryRequest,
+  type NamedRepositories,
+} from "./repository-request.ts";
 import type { ApiReceiver } from "./status-request.ts";
 
 export type RepositoriesParts = {
@@ -28,7 +35,11 @@ export type RepositoriesParts = {
 };
 
 /** A repository as somebody has typed it. */
-export type AskedRepository = { readonly projectId: ProjectId; readonly gitRepo: string; readonly signal: AbortSignal };
+export type AskedRepository = {
+  readonly projectId: ProjectId;
+  readonly gitRepo: string;
+  readonly signal: AbortSignal;
+};
 
 /** `problem` null: it is another kind of host. `isFinal`: no other kind would answer either. */
 type NotListed = { readonly problem: string | null; readonly isFinal: boolean };
@@ -40,15 +51,25 @@ const bounds = { timeoutMs: 10_000, answerBytesMax: 4_000_000 } as const;
 export type RepositoryList = {
   /** Addresses of repositories, those that apps use first. */
   readonly items: readonly string[];
-  readonly hosts: readonly { readonly host: string; readonly hasMore: boolean; readonly problem: string | null }[];
+  readonly hosts: readonly {
+    readonly host: string;
+    readonly hasMore: boolean;
+    readonly problem: string | null;
+  }[];
 };
 
-/** Folders with a settings file, and the content of the one that a build in the folder would use; null: there is none. */
+/**
+ * Folders with a settings file, and the content of the one that a build in the folder would use;
+ * null: there is none.
+ */
 export type FoundSettings = Pick<RepositorySettings, "folders" | "hasMore" | "hasDockerfile"> & {
   readonly file: (CheckedToml & { readonly name: string }) | null;
 };
 
-/** Throws `Fault("invalid")` for an address that is not allowed, and `Fault("not_usable")` for what git cannot read. */
+/**
+ * Throws `Fault("invalid")` for an address that is not allowed, and `Fault("not_usable")` for what
+ * git cannot read.
+ */
 export class Repositories {
   readonly #parts: RepositoriesParts;
 
@@ -56,29 +77,46 @@ export class Repositories {
     this.#parts = parts;
   }
 
-  /** Repositories of the project's apps, and those that its tokens can see; `search`: a part of their names, in any case. */
+  /**
+   * Repositories of the project's apps, and those that its tokens can see; `search`: a part of
+   * their names, in any case.
+   */
   async list(projectId: ProjectId, search: string): Promise<RepositoryList> {
     const { db, hosts } = this.#parts;
     const templates = [...new Set([hosts.defaultUrl, ...hosts.otherUrls])];
     const used = await readUsedRepositories(db, projectId, itemsMax);
-    const asked = await Promise.all(templates.map((template) => this.#askHost(projectId, template, search)));
+    const asked = await Promise.all(
+      templates.map((template) => this.#askHost(projectId, template, search)),
+    );
     const found = asked.filter((answer) => answer !== null);
     const all = new Set([...used, ...found.flatMap(({ names }) => names)]);
     const fits = (name: string): boolean => name.toLowerCase().includes(search.toLowerCase());
     const items = [...all].filter(fits).slice(0, itemsMax);
-    return { items, hosts: found.map(({ host, hasMore, problem }) => ({ host, hasMore, problem })) };
+    return {
+      items,
+      hosts: found.map(({ host, hasMore, problem }) => ({ host, hasMore, problem })),
+    };
   }
 
   /** The branches, and the form in which the repository is stored. */
-  async branches({ projectId, gitRepo, signal }: AskedRepository): Promise<Branches & { readonly gitRepo: string }> {
+  async branches({
+    projectId,
+    gitRepo,
+    signal,
+  }: AskedRepository): Promise<Branches & { readonly gitRepo: string }> {
     const canonical = this.#canonical(gitRepo);
-    const found = usable(await this.#parts.remote.branches({ projectId, gitRepo: canonical }, signal));
+    const found = usable(
+      await this.#parts.remote.branches({ projectId, gitRepo: canonical }, signal),
+    );
     if (found.branches.length === 0)
       throw new Fault("not_usable", `gitRepo is ${canonical}, which has no branches yet.`);
     return { gitRepo: canonical, ...found };
   }
 
-  /** What the settings file in a folder of a branch says; of the branch that a build takes where none is given. */
+  /**
+   * What the settings file in a folder of a branch says; of the branch that a build takes where
+   * none is given.
+   */
   async settings(
     asked: AskedRepository & { readonly gitBranch: string | null; readonly gitPath: string },
   ): Promise<FoundSettings> {
@@ -90,7 +128,10 @@ export class Repositories {
     const read = await this.#parts.remote.settings({ projectId, gitRepo }, place, signal);
     const { toml, missing, ...found } = usable(read);
     if (missing === "branch")
-      throw new Fault("not_usable", `gitBranch is ${shown(branch)}, which is no branch, tag or commit of ${gitRepo}.`);
+      throw new Fault(
+        "not_usable",
+        `gitBranch is ${shown(branch)}, which is no branch, tag or commit of ${gitRepo}.`,
+      );
     if (missing === "folder") {
       const known = found.folders.slice(0, 10).map((one) => one || "the root");
       const hint = known.length === 0 ? "" : `; there are settings files in: ${known.join(", ")}`;
@@ -119,7 +160,9 @@ export class Repositories {
     for (const kind of kinds) {
       const answer = await this.#askKind(kind, { source, credential }, search);
       if ("names" in answer) {
-        const names = answer.names.flatMap((name) => this.#named(`https://${host}${source.below}/${name}`));
+        const names = answer.names.flatMap((name) =>
+          this.#named(`https://${host}${source.below}/${name}`),
+        );
         return { host, names, hasMore: answer.hasMore, problem: null };
       }
       if (answer.isFinal) return { ...failed, problem: answer.problem };
@@ -128,17 +171,31 @@ export class Repositories {
     return { ...failed, problem };
   }
 
-  async #askKind(kind: GitHostKind, receiver: ApiReceiver, search: string): Promise<NamedRepositories | NotListed> {
+  async #askKind(
+    kind: GitHostKind,
+    receiver: ApiReceiver,
+    search: string,
+  ): Promise<NamedRepositories | NotListed> {
     const names: string[] = [];
     let hasMore = true;
     for (let page = 1; hasMore && page <= pagesOf(kind, search); page++) {
       const { url, headers } = repositoryRequest(kind, receiver, { search, page });
-      const answer = await this.#parts.client.post(url, { method: "GET", headers, body: Buffer.alloc(0), ...bounds });
+      const answer = await this.#parts.client.post(url, {
+        method: "GET",
+        headers,
+        body: Buffer.alloc(0),
+        ...bounds,
+      });
       if (answer.kind === "failed")
-        return { problem: `It cannot be reached: ${answer.reason.replace(/\.?$/, ".")}`, isFinal: true };
-      const read = answer.status === 200 ? readRepositories(kind, answer.firstBytes.toString()) : null;
+        return {
+          problem: `It cannot be reached: ${answer.reason.replace(/\.?$/, ".")}`,
+          isFinal: true,
+        };
+      const read =
+        answer.status === 200 ? readRepositories(kind, answer.firstBytes.toString()) : null;
       const isOther = answer.status === 200 || answer.status === 404;
-      if (read === null) return { problem: isOther ? null : `It answered ${answer.status}.`, isFinal: false };
+      if (read === null)
+        return { problem: isOther ? null : `It answered ${answer.status}.`, isFinal: false };
       names.push(...read.names);
       ({ hasMore } = read);
     }

@@ -1,5 +1,5 @@
-// The request that lists the repositories which a token can see, by the public API of each kind of git host, and how its answer is
-// read. Pure. Bitbucket has no such list across workspaces.
+// The request that lists the repositories which a token can see, by the public API of each kind of
+// git host, and how its answer is read. Pure. Bitbucket has no such list across workspaces.
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { apiUrl, authorization, knownHostKind, type ApiReceiver } from "./status-request.ts";
 
@@ -45,12 +45,17 @@ const forms: Readonly<Partial<Record<GitHostKind, Form>>> = {
 
 const pagesMax = 3;
 
-/** How many pages are read of the list of such a host: more than one where the search is left to us. */
+/**
+ * How many pages are read of the list of such a host: more than one where the search is left to us.
+ */
 export function pagesOf(kind: GitHostKind, search: string): number {
   return search !== "" && forms[kind]?.search === null ? pagesMax : 1;
 }
 
-/** The kinds that a host may be of: the one that it is known for, else all. Empty: it has no such list. */
+/**
+ * The kinds that a host may be of: the one that it is known for, else all. Empty: it has no such
+ * list.
+ */
 export function kindsOf(host: string): readonly GitHostKind[] {
   const kinds = Object.keys(forms) as GitHostKind[];
   const known = knownHostKind(host);
@@ -77,10 +82,16 @@ export type NamedRepositories = { readonly names: readonly string[]; readonly ha
 /** Null: this is not what a host of the kind answers. */
 export function readRepositories(kind: GitHostKind, body: string): NamedRepositories | null {
   const form = forms[kind];
-  const entries = kind === "gitea" ? (parsed(body) as { data?: unknown } | null)?.data : parsed(body);
+  const entries =
+    kind === "gitea" ? (parsed(body) as { data?: unknown } | null)?.data : parsed(body);
   if (form === undefined || !Array.isArray(entries)) return null;
-  const names = entries.map((entry: Readonly<Record<string, unknown>> | null) => entry?.[form.name]);
-  return { names: names.filter((name) => typeof name === "string"), hasMore: entries.length >= form.pageSize };
+  const names = entries.map(
+    (entry: Readonly<Record<string, unknown>> | null) => entry?.[form.name],
+  );
+  return {
+    names: names.filter((name) => typeof name === "string"),
+    hasMore: entries.length >= form.pageSize,
+  };
 }
 
 function parsed(body: string): unknown {

@@ -1,4 +1,5 @@
-// The request that reports a build's state as a status of its commit, by the public API of each kind of git host. Pure.
+// The request that reports a build's state as a status of its commit, by the public API of each
+// kind of git host. Pure.
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import type { GitCredential } from "#apps/credentials.ts";
 import type { SourceUrl } from "#deploy/sources/git-url.ts";
@@ -49,21 +50,35 @@ const publicApis: Readonly<Record<string, string>> = {
 const hubForm: Omit<Form, "base"> = {
   path: ({ repository, commit }) => `/repos/${repository}/statuses/${commit}`,
   states: { pending: "pending", success: "success", failure: "failure", cancelled: "error" },
-  fields: ({ appId, url, description }) => ({ target_url: url, description, context: `slipway/${appId}` }),
+  fields: ({ appId, url, description }) => ({
+    target_url: url,
+    description,
+    context: `slipway/${appId}`,
+  }),
 };
 const forms: Readonly<Record<GitHostKind, Form>> = {
   github: { ...hubForm, base: "/api/v3" },
   gitea: { ...hubForm, base: "/api/v1" },
   gitlab: {
     base: "/api/v4",
-    path: ({ repository, commit }) => `/projects/${encodeURIComponent(repository)}/statuses/${commit}`,
+    path: ({ repository, commit }) =>
+      `/projects/${encodeURIComponent(repository)}/statuses/${commit}`,
     states: { pending: "pending", success: "success", failure: "failed", cancelled: "canceled" },
-    fields: ({ appId, url, description }) => ({ target_url: url, description, name: `slipway/${appId}` }),
+    fields: ({ appId, url, description }) => ({
+      target_url: url,
+      description,
+      name: `slipway/${appId}`,
+    }),
   },
   bitbucket: {
     base: "/2.0",
     path: ({ repository, commit }) => `/repositories/${repository}/commit/${commit}/statuses/build`,
-    states: { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED", cancelled: "STOPPED" },
+    states: {
+      pending: "INPROGRESS",
+      success: "SUCCESSFUL",
+      failure: "FAILED",
+      cancelled: "STOPPED",
+    },
     // Bitbucket's keys have at most 40 characters.
     fields: ({ appId, url, description }) => ({
       url,
@@ -87,7 +102,11 @@ export function knownHostKind(host: string): GitHostKind | undefined {
 }
 
 /** The request for a host of this kind. */
-export function statusRequest(kind: GitHostKind, receiver: ApiReceiver, given: CommitStatus): StatusRequest {
+export function statusRequest(
+  kind: GitHostKind,
+  receiver: ApiReceiver,
+  given: CommitStatus,
+): StatusRequest {
   const { path, states, fields } = forms[kind];
   const [line = ""] = given.description.split("\n");
   const repository = given.repository.replace(/\.git$/i, "");
@@ -104,8 +123,14 @@ export function statusRequest(kind: GitHostKind, receiver: ApiReceiver, given: C
 }
 
 /** Where the API of a host is, without a trailing slash. */
-export function apiUrl(kind: GitHostKind, { host, protocol, below }: ApiReceiver["source"]): string {
-  const own = protocol === "ssh" ? webOfSsh(host) : `${protocol === "http" ? "http" : "https"}://${host}${below}`;
+export function apiUrl(
+  kind: GitHostKind,
+  { host, protocol, below }: ApiReceiver["source"],
+): string {
+  const own =
+    protocol === "ssh"
+      ? webOfSsh(host)
+      : `${protocol === "http" ? "http" : "https"}://${host}${below}`;
   return publicApis[host] ?? own + forms[kind].base;
 }
 
@@ -122,7 +147,8 @@ export function authorization(
   const token = secret.reveal();
   if (kind === "gitlab") return { "private-token": token };
   if (kind === "gitea") return { authorization: `token ${token}` };
-  // An app password of Bitbucket belongs to a user; its access tokens are used with this name by git only.
+  // An app password of Bitbucket belongs to a user; its access tokens are used with this name by
+  // git only.
   if (kind === "bitbucket" && username !== null && username !== "x-token-auth") {
     return { authorization: `Basic ${Buffer.from(`${username}:${token}`).toString("base64")}` };
   }

@@ -18,7 +18,10 @@ function make(send: (sent: Sent) => Promise<void> = () => Promise.resolve()) {
   const clock = new VirtualClock();
   const sent: Sent[] = [];
   const logged: Record<string, unknown>[] = [];
-  const log = pino({}, { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) });
+  const log = pino(
+    {},
+    { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) },
+  );
   const acknowledgements = new Acknowledgements({
     send: (address, heldIds) => {
       const { port } = tcpAddress(address);
@@ -28,7 +31,8 @@ function make(send: (sent: Sent) => Promise<void> = () => Promise.resolve()) {
     clock,
     log,
   });
-  const dropped = (): unknown[] => logged.map((line) => line["runs"]).filter((runs) => runs !== undefined);
+  const dropped = (): unknown[] =>
+    logged.map((line) => line["runs"]).filter((runs) => runs !== undefined);
   const add = (address: Address, count: number): readonly HeldId[] => {
     const heldIds = Array.from({ length: count }, () => heldIdOf(newRunId(), 1));
     for (const heldId of heldIds) acknowledgements.add(address, heldId);
@@ -73,7 +77,9 @@ void test("A full batch does not wait, and there is one request at a time per re
 
 void test("A replica that cannot be told is told again, and given up on after some seconds", async () => {
   let isAway = true;
-  const { clock, sent, add, dropped } = make(() => (isAway ? Promise.reject(new Error("away")) : Promise.resolve()));
+  const { clock, sent, add, dropped } = make(() =>
+    isAway ? Promise.reject(new Error("away")) : Promise.resolve(),
+  );
   const [heldId] = add(here, 1);
   await clock.advance(1_000);
   isAway = false;
@@ -109,7 +115,9 @@ void test("What waits for a replica that is out of reach is bounded", async () =
 });
 
 void test("At the end a replica that is out of reach is tried once", async () => {
-  const { acknowledgements, sent, add, dropped } = make(() => Promise.reject(new Error("it is away")));
+  const { acknowledgements, sent, add, dropped } = make(() =>
+    Promise.reject(new Error("it is away")),
+  );
   add(here, 2 * batchMax - 1);
   await acknowledgements.close();
   assert.deepEqual([sent.length, dropped()], [1, [2 * batchMax - 1]]);

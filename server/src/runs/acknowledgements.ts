@@ -1,5 +1,6 @@
-// Tells replicas which held runs they may forget, batched per replica, so that many short runs cost few requests. Best
-// effort and bounded: without an acknowledgement a replica drops old runs when space runs out. Used by `held-runs`.
+// Tells replicas which held runs they may forget, batched per replica, so that many short runs cost
+// few requests. Best effort and bounded: without an acknowledgement a replica drops old runs when
+// space runs out. Used by `held-runs`.
 import { formatAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import { Batcher } from "#lib/batcher.ts";
@@ -57,11 +58,13 @@ export class Acknowledgements {
       retryForMs,
       clock,
       write: (some) => send(address, some),
-      onFailure: (error) => log.debug({ err: error, address }, "a replica could not be told which runs are settled"),
+      onFailure: (error) =>
+        log.debug({ err: error, address }, "a replica could not be told which runs are settled"),
       onIdle: () => {
         this.#gatherings.delete(key);
         const { dropped } = fresh;
-        if (dropped > 0) log.warn({ address, runs: dropped }, "settled runs were not told to a replica");
+        if (dropped > 0)
+          log.warn({ address, runs: dropped }, "settled runs were not told to a replica");
       },
     });
     const fresh = { heldIds, dropped: 0 };

@@ -1,7 +1,10 @@
 // A run that this platform works on: being sent, or re-attached after a restart.
 import type { RunWork } from "./run-store.ts";
 
-/** Exists from the claim (or the acceptance) until its end is written, it is given back, or its lease is lost. */
+/**
+ * Exists from the claim (or the acceptance) until its end is written, it is given back, or its
+ * lease is lost.
+ */
 export interface ActiveRun {
   readonly work: RunWork;
   /** A cancel was requested; the run ends as `cancelled` unless it has already ended otherwise. */
@@ -9,8 +12,8 @@ export interface ActiveRun {
   /** Another platform has claimed the run: drops it silently. */
   abandon(): void;
   /**
-   * The platform stops: a waiting run is given back, one whose answer the replica keeps is left to the next start. True: it
-   * continues, because its answer would be lost.
+   * The platform stops: a waiting run is given back, one whose answer the replica keeps is left to
+   * the next start. True: it continues, because its answer would be lost.
    */
   leave(): boolean;
 }

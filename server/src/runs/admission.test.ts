@@ -14,8 +14,14 @@ function fill(room: Admission, appId: AppId, places: number): number {
 
 test("an app has twice as many as its replicas can work on, within bounds", () => {
   assert.equal(fill(new Admission({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 1), 8);
-  assert.equal(fill(new Admission({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 50), 100);
-  assert.equal(fill(new Admission({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 5000), 256);
+  assert.equal(
+    fill(new Admission({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 50),
+    100,
+  );
+  assert.equal(
+    fill(new Admission({ runsMax: 1000, bytesMax: 1e6, appMax: 256 }), app("a"), 5000),
+    256,
+  );
   assert.equal(fill(new Admission({ runsMax: 1000, bytesMax: 1e6, appMax: 5 }), app("a"), 5000), 5);
 });
 

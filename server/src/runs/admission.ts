@@ -1,5 +1,6 @@
-// Limits how many runs this platform holds: enough of each app to keep its replicas busy and to make the scheduler start
-// more, but no more, so that one app's backlog neither fills the memory nor blocks other apps.
+// Limits how many runs this platform holds: enough of each app to keep its replicas busy and to
+// make the scheduler start more, but no more, so that one app's backlog neither fills the memory
+// nor blocks other apps.
 import type { AppId } from "#lib/ids.ts";
 
 /** Limits; bytes are those of request bodies. */
@@ -28,7 +29,10 @@ export class Admission {
     this.#limits = limits;
   }
 
-  /** How many more runs of the app may be claimed; `places`: the calls its replicas can handle when fully scaled out. */
+  /**
+   * How many more runs of the app may be claimed; `places`: the calls its replicas can handle when
+   * fully scaled out.
+   */
   free(appId: AppId, places: number): number {
     const taken = this.#apps.get(appId)?.runs ?? 0;
     const ofApp = this.#maxOf(places) - taken;
@@ -36,12 +40,18 @@ export class Admission {
     return Math.max(0, Math.min(ofApp, Math.max(ofAll, alwaysMin - taken)));
   }
 
-  /** True when it is worth claiming more runs of the app: claiming them one by one would cost a query each. */
+  /**
+   * True when it is worth claiming more runs of the app: claiming them one by one would cost a
+   * query each.
+   */
   isHalfFree(appId: AppId, places: number): boolean {
     return (this.#apps.get(appId)?.runs ?? 0) <= this.#maxOf(places) / 2;
   }
 
-  /** True when this many more bytes of bodies may be held; an app that holds none may always have one run. */
+  /**
+   * True when this many more bytes of bodies may be held; an app that holds none may always have
+   * one run.
+   */
   hasBytes(appId: AppId, bytes: number): boolean {
     return this.#bytes + bytes <= this.#limits.bytesMax || !this.#apps.has(appId);
   }

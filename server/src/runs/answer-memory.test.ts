@@ -7,7 +7,10 @@ import { AnswerMemory, type AnswerReservation } from "./answer-memory.ts";
 const mebibyte = 1_048_576;
 const pieceBytes = 65_536;
 
-/** Lets all of them grow to their length, as far as they may; those that are there are put into `complete`. */
+/**
+ * Lets all of them grow to their length, as far as they may; those that are there are put into
+ * `complete`.
+ */
 async function collect(
   places: readonly AnswerReservation[],
   bytes: number,

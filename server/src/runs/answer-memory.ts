@@ -1,5 +1,6 @@
-// Bounds the bytes of answers in memory: a growing answer pauses at size steps until others of that size are written. A
-// waiting answer holds nothing that the ones ahead of it need, so the longest always progress.
+// Bounds the bytes of answers in memory: a growing answer pauses at size steps until others of that
+// size are written. A waiting answer holds nothing that the ones ahead of it need, so the longest
+// always progress.
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
@@ -22,7 +23,11 @@ export class AnswerMemory {
 
   constructor({ answerBytesMax }: { readonly answerBytesMax: number }) {
     this.#answerBytesMax = answerBytesMax;
-    const bounds = [freeBytes, ...stepsBytes.filter((bytes) => bytes < answerBytesMax), answerBytesMax];
+    const bounds = [
+      freeBytes,
+      ...stepsBytes.filter((bytes) => bytes < answerBytesMax),
+      answerBytesMax,
+    ];
     this.#steps = bounds.slice(0, -1).map((aboveBytes, index) => {
       const upToBytes = bounds[index + 1] ?? answerBytesMax;
       const max = Math.max(atOnceMin, Math.floor(stepBytesMax / upToBytes));
@@ -51,7 +56,10 @@ export class AnswerReservation {
     this.#bytesMax = bytesMax;
   }
 
-  /** Called with the length so far. Null: continue; else wait for it. An answer too long to be kept holds nothing. */
+  /**
+   * Called with the length so far. Null: continue; else wait for it. An answer too long to be kept
+   * holds nothing.
+   */
   grow(bytes: number): Promise<void> | null {
     if (bytes > this.#bytesMax) this.leave();
     const next = this.#steps[this.#entered];

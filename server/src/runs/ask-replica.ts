@@ -1,11 +1,21 @@
-// One request to a replica's runtime, on a kept-alive connection if there is one. The peer is the app's process, so nothing
-// it says is trusted: every wait has a deadline, every size a bound. Used by `held-runs`.
-import { request, type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+// One request to a replica's runtime, on a kept-alive connection if there is one. The peer is the
+// app's process, so nothing it says is trusted: every wait has a deadline, every size a bound. Used
+// by `held-runs`.
+import {
+  request,
+  type Agent,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+} from "node:http";
 import { requestAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 
-/** A request. It must be idempotent: a kept-alive connection may turn out to be closed, and then the request is repeated. */
+/**
+ * A request. It must be idempotent: a kept-alive connection may turn out to be closed, and then the
+ * request is repeated.
+ */
 export type Question = {
   readonly agent: Agent;
   readonly address: Address;
@@ -34,7 +44,10 @@ const connectWaitMs = 5_000;
 /** For the rest of an answer that has begun. The replica held all of it before. */
 const bodyWaitMs = 120_000;
 
-/** Sends the request. Rejects with an error whose message is a clause for the app's owner ("the replica …"). */
+/**
+ * Sends the request. Rejects with an error whose message is a clause for the app's owner ("the
+ * replica …").
+ */
 export async function askReplica(question: Question): Promise<ReplicaAnswer> {
   const endMs = question.clock.monotonicMs() + question.waitMs;
   try {
@@ -74,7 +87,9 @@ class Asking {
   #send(agent: Agent | false): ClientRequest {
     const { address, method, path, body } = this.#question;
     const headers =
-      body === null ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+      body === null
+        ? {}
+        : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     const sent = request({ ...requestAddress(address), agent, method, path, headers });
     sent.on("socket", (socket) => {
       if (!socket.connecting) return;
@@ -91,7 +106,8 @@ class Asking {
     const { headers, statusCode: status = 0 } = response;
     response.on("error", (error) => this.#fail(broken(error)));
     const bodyBytes = lengthOf(response);
-    if (bodyBytes === null) return this.#fail(new Error("the replica's answer does not say how long it is"));
+    if (bodyBytes === null)
+      return this.#fail(new Error("the replica's answer does not say how long it is"));
     if (bodyBytes > this.#question.bytesMax(headers)) {
       this.#settle(() => this.#resolve({ status, headers, body: null, bodyBytes }));
       response.destroy();
@@ -113,10 +129,13 @@ class Asking {
     return broken(error);
   }
 
-  readonly #onAbort = (): void => this.#fail(new Error("nobody waits for the replica's answer any more"));
+  readonly #onAbort = (): void =>
+    this.#fail(new Error("nobody waits for the replica's answer any more"));
 
   #within(waitMs: number, what: string): () => void {
-    const cancel = this.#question.clock.after(Math.max(0, waitMs), () => this.#fail(new Error(`the replica ${what}`)));
+    const cancel = this.#question.clock.after(Math.max(0, waitMs), () =>
+      this.#fail(new Error(`the replica ${what}`)),
+    );
     this.#timers.add(cancel);
     return cancel;
   }
@@ -142,5 +161,7 @@ function lengthOf(response: IncomingMessage): number | null {
 }
 
 function broken(error: NodeJS.ErrnoException): Error {
-  return new Error(`the replica could not be asked (${error.code ?? "broken connection"})`, { cause: error });
+  return new Error(`the replica could not be asked (${error.code ?? "broken connection"})`, {
+    cause: error,
+  });
 }

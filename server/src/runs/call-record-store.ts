@@ -50,18 +50,24 @@ export async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Prom
 }
 
 /**
- * How many calls of the app were omitted after one time and up to another, in microseconds since the epoch; null:
- * unbounded. Uses the index `calls_left_out_by_app`.
+ * How many calls of the app were omitted after one time and up to another, in microseconds since
+ * the epoch; null: unbounded. Uses the index `calls_left_out_by_app`.
  */
 export async function countLeftOut(
   db: Db,
   appId: AppId,
-  { afterMicros, untilMicros }: { readonly afterMicros: number | null; readonly untilMicros: number | null },
+  {
+    afterMicros,
+    untilMicros,
+  }: { readonly afterMicros: number | null; readonly untilMicros: number | null },
 ): Promise<number> {
-  const time = (micros: number): RawBuilder<Date> => sql<Date>`to_timestamp(${micros}::numeric / 1000000)`;
+  const time = (micros: number): RawBuilder<Date> =>
+    sql<Date>`to_timestamp(${micros}::numeric / 1000000)`;
   let query = db.selectFrom("calls_left_out").where("app_id", "=", appId);
   if (afterMicros !== null) query = query.where("at", ">", time(afterMicros));
   if (untilMicros !== null) query = query.where("at", "<=", time(untilMicros));
-  const row = await query.select((of) => of.fn.sum<number | null>("calls").as("calls")).executeTakeFirstOrThrow();
+  const row = await query
+    .select((of) => of.fn.sum<number | null>("calls").as("calls"))
+    .executeTakeFirstOrThrow();
   return Number(row.calls ?? 0);
 }

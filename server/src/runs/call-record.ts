@@ -21,14 +21,28 @@ const badGateway = 502;
 const gatewayTimeout = 504;
 
 /** True when the call's connection to its replica broke. */
-export function isBrokenOff({ outcome, status }: Pick<FinishedCall, "outcome" | "status">): boolean {
+export function isBrokenOff({
+  outcome,
+  status,
+}: Pick<FinishedCall, "outcome" | "status">): boolean {
   return outcome === "cut" || (outcome === "refused" && status === badGateway);
 }
 
 /** The record of a call; `endOfReplica` is why its replica ended, if it did. */
 export function callRecordOf(call: FinishedCall, endOfReplica: string | null = null): CallRecord {
   const reason = isBrokenOff(call) ? (endOfReplica ?? call.reason) : null;
-  const { runId, projectId, appId, releaseId, replicaId, status, isWebSocket, receivedAt, lineMs, totalMs } = call;
+  const {
+    runId,
+    projectId,
+    appId,
+    releaseId,
+    replicaId,
+    status,
+    isWebSocket,
+    receivedAt,
+    lineMs,
+    totalMs,
+  } = call;
   return {
     runId,
     projectId,
@@ -51,7 +65,10 @@ export function callRecordOf(call: FinishedCall, endOfReplica: string | null = n
 }
 
 /** An answer of 4xx or 5xx is a failure, as with async runs; so is one that broke off. */
-export function stateOf({ outcome, status }: Pick<FinishedCall, "outcome" | "status">): CallRecord["state"] {
+export function stateOf({
+  outcome,
+  status,
+}: Pick<FinishedCall, "outcome" | "status">): CallRecord["state"] {
   switch (outcome) {
     case "answered":
       return status !== null && status < 400 ? "success" : "failure";

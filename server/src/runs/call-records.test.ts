@@ -1,4 +1,5 @@
-// Records of calls, on a clock that stands still and a database that is played: batches, bounds, what is left out.
+// Records of calls, on a clock that stands still and a database that is played: batches, bounds,
+// what is left out.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
@@ -36,7 +37,12 @@ function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
 }
 
 function stage(
-  options: { perSecondMax?: number; successesPerMinute?: number; failures?: number; leftOutFailures?: number } = {},
+  options: {
+    perSecondMax?: number;
+    successesPerMinute?: number;
+    failures?: number;
+    leftOutFailures?: number;
+  } = {},
 ) {
   const clock = new VirtualClock();
   const written: (readonly CallRecord[])[] = [];
@@ -47,7 +53,10 @@ function stage(
     if (failures-- > 0) throw new Error("the database is away");
     written.push(records);
   };
-  const log = pino({}, { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) });
+  const log = pino(
+    {},
+    { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) },
+  );
   const { perSecondMax = 2_000, successesPerMinute = Infinity } = options;
   const successesOf = (): number => successesPerMinute;
   const counts = new Map<string, LeftOutCalls>();
@@ -85,7 +94,9 @@ test("a call that broke off has the reason of the app, else of its replica's end
   records.onFinished(callOf({ ...broken, replicaId: gone, isReasonOfApp: true }));
   records.onFinished(callOf({ ...broken, replicaId: gone }));
   records.onFinished(callOf({ ...broken, replicaId: alive }));
-  records.onFinished(callOf({ outcome: "refused", status: 503, reason: "No replica runs.", replicaId: gone }));
+  records.onFinished(
+    callOf({ outcome: "refused", status: 503, reason: "No replica runs.", replicaId: gone }),
+  );
   await clock.advance(1_000);
   await records.stop();
   assert.deepEqual(written.map(({ reason }) => reason).toSorted(), [
@@ -100,7 +111,8 @@ test("a call that broke off has the reason of the app, else of its replica's end
   );
 });
 
-const apps = (count: number): AppId[] => Array.from({ length: count }, (_, index) => `p-1-app${index}` as AppId);
+const apps = (count: number): AppId[] =>
+  Array.from({ length: count }, (_, index) => `p-1-app${index}` as AppId);
 
 describe("the record of a call", () => {
   test("has the state that the caller would name", () => {
@@ -121,7 +133,9 @@ describe("the record of a call", () => {
   });
 
   test("ends when the call ended, and holds no text that the database refuses", () => {
-    const record = callRecordOf(callOf({ path: `/a\0\ud800${"x".repeat(5_000)}`, receivedAt: 5_000, totalMs: 70 }));
+    const record = callRecordOf(
+      callOf({ path: `/a\0\ud800${"x".repeat(5_000)}`, receivedAt: 5_000, totalMs: 70 }),
+    );
     assert.equal(record.endedAt, 5_070);
     assert.match(record.path, /^\/a\ufffdx{1996}$/);
   });
@@ -163,7 +177,11 @@ describe("records of calls", () => {
     await clock.advance(300);
     const states = Map.groupBy(written.flat(), ({ state }) => state);
     assert.deepEqual(
-      [states.get("success")?.length, states.get("failure")?.length, states.get("cancelled")?.length],
+      [
+        states.get("success")?.length,
+        states.get("failure")?.length,
+        states.get("cancelled")?.length,
+      ],
       [4, 10, 1],
     );
     await clock.advance(60_000);
@@ -212,13 +230,19 @@ describe("records of calls", () => {
     await clock.advance(0);
     for (let count = 0; count < 11_000; count++) records.onFinished(callOf());
     await clock.advance(20_000);
-    assert.equal(written.flat().length, 11_000, "10,000 that waited, and 1,000 that were being written");
+    assert.equal(
+      written.flat().length,
+      11_000,
+      "10,000 that waited, and 1,000 that were being written",
+    );
     await clock.advance(60_000);
     assert.deepEqual(leftOut(), [1_000]);
   });
 
   test("that cannot be written at all are given up, and those after them are written", async () => {
-    const { clock, records, written, leftOut, recover } = stage({ failures: Number.POSITIVE_INFINITY });
+    const { clock, records, written, leftOut, recover } = stage({
+      failures: Number.POSITIVE_INFINITY,
+    });
     records.onFinished(callOf());
     await clock.advance(60_000);
     recover();

@@ -1,6 +1,7 @@
-// Records finished plain calls in the background: collects and writes them in batches, up to a limit per second, and of
-// successful ones a sample of each app. A record matters less than a call: what is not in the sample, exceeds the limit or cannot
-// be written is omitted and counted. Charts and bills do not use records.
+// Records finished plain calls in the background: collects and writes them in batches, up to a
+// limit per second, and of successful ones a sample of each app. A record matters less than a call:
+// what is not in the sample, exceeds the limit or cannot be written is omitted and counted. Charts
+// and bills do not use records.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
@@ -17,7 +18,10 @@ export type CallRecordsOptions = LeftOutOptions & {
   readonly whyBrokenOff?: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
-  /** The first so many successful calls of an app in each minute are recorded, by its project; by default, all. */
+  /**
+   * The first so many successful calls of an app in each minute are recorded, by its project; by
+   * default, all.
+   */
   readonly successesOf?: (projectId: ProjectId) => number;
 };
 
@@ -67,10 +71,14 @@ export class CallRecords {
     return this.#leftOut.total;
   }
 
-  /** Handles each finished call; returns at once and never throws. Bound, so it can be passed to the proxy directly. */
+  /**
+   * Handles each finished call; returns at once and never throws. Bound, so it can be passed to the
+   * proxy directly.
+   */
   readonly onFinished = (call: FinishedCall): void => {
     const isSampled = stateOf(call) !== "success" || this.#isSampled(call);
-    if (!isSampled || this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
+    if (!isSampled || this.#records.isFull || !this.#mayTake(call.appId))
+      return this.#leftOut.add(call);
     const { replicaId, runId, begunAt } = call;
     const isAsked = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
     const why = isAsked ? this.#whyBrokenOff?.({ replicaId, runId, sinceMs: begunAt }) : undefined;
@@ -90,7 +98,10 @@ export class CallRecords {
     this.#records.add(record).catch(() => this.#leftOut.add(record));
   }
 
-  /** Resolves when every earlier call is written or given up; does not wait for retries. Never rejects. */
+  /**
+   * Resolves when every earlier call is written or given up; does not wait for retries. Never
+   * rejects.
+   */
   async stop(): Promise<void> {
     await Promise.all(this.#waiting);
     await this.#records.stop();
@@ -100,7 +111,8 @@ export class CallRecords {
   /** Counts per second, which is simple; under high load the records are only a sample. */
   #mayTake(appId: AppId): boolean {
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#second.beginMs >= 1_000) this.#second = { beginMs: nowMs, count: 0, byApp: new Map() };
+    if (nowMs - this.#second.beginMs >= 1_000)
+      this.#second = { beginMs: nowMs, count: 0, byApp: new Map() };
     const { byApp } = this.#second;
     const ofApp = byApp.get(appId) ?? 0;
     if (this.#second.count >= this.#perSecondMax || ofApp >= this.#perSecondMax / 2) return false;

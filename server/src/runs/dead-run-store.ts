@@ -5,7 +5,10 @@ import type { AppId, RunId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { isDead } from "./run-list-store.ts";
 
-/** Selects dead runs of an app. Excludes those that end after `before`, so that a run that fails again is not taken twice. */
+/**
+ * Selects dead runs of an app. Excludes those that end after `before`, so that a run that fails
+ * again is not taken twice.
+ */
 export type DeadWanted = {
   readonly appId: AppId;
   readonly status: "failure" | "timeout" | null;
@@ -13,7 +16,10 @@ export type DeadWanted = {
   readonly limit: number;
 };
 
-/** What decides whether a run can be redriven; locks its row. Undefined: the app has no such async run. */
+/**
+ * What decides whether a run can be redriven; locks its row. Undefined: the app has no such async
+ * run.
+ */
 export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
   return await tx
     .selectFrom("runs")
@@ -24,13 +30,21 @@ export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
     .executeTakeFirst();
 }
 
-/** The database's time, rounded up to the millisecond: every run that has ended by now ended before it. */
+/**
+ * The database's time, rounded up to the millisecond: every run that has ended by now ended before
+ * it.
+ */
 export async function timeNow(db: Db): Promise<Date> {
-  const { rows } = await sql<{ now: Date }>`select clock_timestamp() + interval '1 millisecond' as now`.execute(db);
+  const { rows } = await sql<{
+    now: Date;
+  }>`select clock_timestamp() + interval '1 millisecond' as now`.execute(db);
   return must(rows[0], "the database tells its time").now;
 }
 
-/** Creates a new run from a dead, locked one and moves the request to it. False when the request is missing. */
+/**
+ * Creates a new run from a dead, locked one and moves the request to it. False when the request is
+ * missing.
+ */
 export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<boolean> {
   const one = sql`
     select id, webhook_secret_sealed as sealed, ${newId}::uuid as new_id from runs where id = ${runId} and ${isDead}`;
@@ -39,7 +53,10 @@ export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<bo
 
 /** Creates new runs from dead ones, oldest first; returns how many. Skips locked rows. */
 export async function redriveSome(tx: Tx, wanted: DeadWanted): Promise<number> {
-  return await redrive(tx, sql`select id, sealed, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`);
+  return await redrive(
+    tx,
+    sql`select id, sealed, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`,
+  );
 }
 
 /** Deletes the requests of dead runs, oldest first; returns how many. Skips locked rows. */
@@ -58,7 +75,10 @@ function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unkn
      order by accepted_at, id limit ${limit} for update skip locked`;
 }
 
-/** Moves the request instead of copying it: a run can be redriven only once, and bodies may be large. */
+/**
+ * Moves the request instead of copying it: a run can be redriven only once, and bodies may be
+ * large.
+ */
 async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with chosen as (${chosen}),
@@ -81,8 +101,8 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
 }
 
 /**
- * Deletes at most `limit` requests of runs that ended before `before`, which cannot be redriven afterwards; returns how
- * many. Uses the index `runs_dead_by_end`.
+ * Deletes at most `limit` requests of runs that ended before `before`, which cannot be redriven
+ * afterwards; returns how many. Uses the index `runs_dead_by_end`.
  */
 export async function deleteOldRequests(
   db: Db,

@@ -1,11 +1,18 @@
-// Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates a new run from an old
-// one, which keeps its final state and refers to the new one.
+// Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates
+// a new run from an old one, which keeps its final state and refers to the new one.
 import { record, type AuditEntry, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { type AppKey, newRunId, type RunId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { lockRun, purgeSome, redriveOne, redriveSome, timeNow, type DeadWanted } from "./dead-run-store.ts";
+import {
+  lockRun,
+  purgeSome,
+  redriveOne,
+  redriveSome,
+  timeNow,
+  type DeadWanted,
+} from "./dead-run-store.ts";
 import { noSuchRun } from "./run-list.ts";
 import { readRun } from "./run-list-store.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -13,8 +20,14 @@ import type { Foundation } from "#store/foundation.ts";
 /** A run of an app in a project. */
 export type RunRef = AppKey & { readonly runId: RunId };
 
-/** Selects many dead runs of an app: at most `limit` (null: all), with the given final state (null: any). */
-export type DeadChoice = AppKey & { readonly status: "failure" | "timeout" | null; readonly limit: number | null };
+/**
+ * Selects many dead runs of an app: at most `limit` (null: all), with the given final state (null:
+ * any).
+ */
+export type DeadChoice = AppKey & {
+  readonly status: "failure" | "timeout" | null;
+  readonly limit: number | null;
+};
 
 /** How many were handled; `hasMore`: the time or the limit ran out first. */
 export type DeadCount = { readonly count: number; readonly hasMore: boolean };
@@ -31,7 +44,9 @@ export class DeadRuns {
     this.#parts = parts;
   }
 
-  /** Creates a new run from a dead one; returns its id. Throws `Fault("not_found" | "conflict")`. */
+  /**
+   * Creates a new run from a dead one; returns its id. Throws `Fault("not_found" | "conflict")`.
+   */
   async redrive(ref: RunRef, by: By): Promise<RunId> {
     const { projectId, appId, runId } = ref;
     const newId = newRunId();
@@ -55,7 +70,11 @@ export class DeadRuns {
     return await this.#inBatches(choice, async (tx, wanted) => {
       const redriven = await redriveSome(tx, wanted);
       if (redriven === 0) return 0;
-      await recordOfMany(tx, choice, { action: "runs.redrive", by, counted: { redriven: { new: redriven } } });
+      await recordOfMany(tx, choice, {
+        action: "runs.redrive",
+        by,
+        counted: { redriven: { new: redriven } },
+      });
       await notify(tx, "runs", choice.appId);
       return redriven;
     });
@@ -66,7 +85,11 @@ export class DeadRuns {
     return await this.#inBatches(choice, async (tx, wanted) => {
       const purged = await purgeSome(tx, wanted);
       if (purged > 0)
-        await recordOfMany(tx, choice, { action: "runs.purge", by, counted: { purged: { new: purged } } });
+        await recordOfMany(tx, choice, {
+          action: "runs.purge",
+          by,
+          counted: { purged: { new: purged } },
+        });
       return purged;
     });
   }
@@ -79,14 +102,21 @@ export class DeadRuns {
     }
     const { state, redriven_as: redrivenAs, request_deleted_at: deletedAt } = run;
     if (state !== "failure" && state !== "timeout") {
-      throw new Fault("conflict", `The run is ${state}; only one that ended as failure or timeout can be redriven.`);
+      throw new Fault(
+        "conflict",
+        `The run is ${state}; only one that ended as failure or timeout can be redriven.`,
+      );
     }
-    if (redrivenAs !== null) throw new Fault("conflict", `The run was already redriven, as run ${redrivenAs}.`);
+    if (redrivenAs !== null)
+      throw new Fault("conflict", `The run was already redriven, as run ${redrivenAs}.`);
     if (deletedAt !== null) throw requestGone();
   }
 
   /** Each batch is a separate transaction with its audit row. */
-  async #inBatches(choice: DeadChoice, work: (tx: Tx, wanted: DeadWanted) => Promise<number>): Promise<DeadCount> {
+  async #inBatches(
+    choice: DeadChoice,
+    work: (tx: Tx, wanted: DeadWanted) => Promise<number>,
+  ): Promise<DeadCount> {
     const { appId, status } = choice;
     const endMs = this.#parts.clock.monotonicMs() + timeMsMax;
     const before = await timeNow(this.#parts.db);
@@ -106,12 +136,18 @@ export class DeadRuns {
 async function recordOfMany(
   tx: Tx,
   { projectId, appId, status }: DeadChoice,
-  { counted, ...entry }: Pick<AuditEntry, "action" | "by"> & { readonly counted: AuditEntry["changes"] },
+  {
+    counted,
+    ...entry
+  }: Pick<AuditEntry, "action" | "by"> & { readonly counted: AuditEntry["changes"] },
 ): Promise<void> {
   const changes = { ...counted, status: { new: status ?? "any" } };
   await record(tx, { ...entry, projectId, resource: { type: "app", id: appId }, changes });
 }
 
 function requestGone(): Fault {
-  return new Fault("conflict", "The request of the run is no longer kept, so it cannot be run again.");
+  return new Fault(
+    "conflict",
+    "The request of the run is no longer kept, so it cannot be run again.",
+  );
 }

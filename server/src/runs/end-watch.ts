@@ -1,9 +1,13 @@
-// Waits for runs to end, on any platform: polls the database with one query for all waiting callers, until the last run has
-// ended or timed out.
+// Waits for runs to end, on any platform: polls the database with one query for all waiting
+// callers, until the last run has ended or timed out.
 import type { RunId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
 
-type Waiter = { readonly runId: RunId; readonly endMs: number; readonly resolve: (hasEnded: boolean) => void };
+type Waiter = {
+  readonly runId: RunId;
+  readonly endMs: number;
+  readonly resolve: (hasEnded: boolean) => void;
+};
 
 const pauseMs = 50;
 /** Above this number, `wait` returns at once. */

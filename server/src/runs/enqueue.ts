@@ -1,4 +1,5 @@
-// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent calls, and only then answers
+// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent
+// calls, and only then answers
 // 202. If capacity allows, this platform starts the run right away, without reading it back.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
@@ -30,7 +31,10 @@ const batchBytesMax = 16 * 1_048_576;
 const smallBodyBytes = 65_536;
 /** How many larger bodies may be in memory at once, from their first byte until they are stored. */
 const largeBodiesAtOnce = 16;
-/** Each takes a database connection for its own transaction; the other connections serve everything else. */
+/**
+ * Each takes a database connection for its own transaction; the other connections serve everything
+ * else.
+ */
 const keyedAtOnce = 6;
 /** For both gates; calls beyond this backlog are refused at once. */
 const inTurn = { keyMax: "half", waitingMax: 2_000, refusal: busy } as const;
@@ -93,7 +97,10 @@ export class Enqueue implements AsyncAccept {
     const isSmall = call.contentLength >= 0 && call.contentLength <= smallBodyBytes;
     if (isSmall) return await this.#accept(call);
     const { clock } = this.#options;
-    await this.#largeBodies.run(() => this.#accept(call), { key: call.route.projectId, deadline: { waitMs, clock } });
+    await this.#largeBodies.run(() => this.#accept(call), {
+      key: call.route.projectId,
+      deadline: { waitMs, clock },
+    });
   }
 
   async #accept(call: AsyncCall): Promise<void> {
@@ -104,7 +111,9 @@ export class Enqueue implements AsyncAccept {
     const run = this.#runOf(call, body, isHeld);
     let runId: RunId;
     try {
-      runId = await (call.idempotencyKey === null ? this.#insert(run) : this.#insertOnce(run, call.idempotencyKey));
+      runId = await (call.idempotencyKey === null
+        ? this.#insert(run)
+        : this.#insertOnce(run, call.idempotencyKey));
     } catch (error) {
       if (isHeld) runner.unreserve(run.appId, body.length);
       throw error;
@@ -161,7 +170,8 @@ export class Enqueue implements AsyncAccept {
   }
 
   #runOf(call: AsyncCall, body: Buffer, isHeld: boolean): NewRun {
-    const { runId, route, method, path, lines, clientAddress, webhookEndpoint, webhookSecret } = call;
+    const { runId, route, method, path, lines, clientAddress, webhookEndpoint, webhookSecret } =
+      call;
     const { live } = route;
     if (live === null) throw new Fault("not_deployed", `${route.appName} has no release.`);
     return {
@@ -178,7 +188,9 @@ export class Enqueue implements AsyncAccept {
       target: path,
       retriesMax: call.retries ?? live.settings.retries,
       webhookSecretSealed:
-        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, callSecretContext(route.appId)),
+        webhookSecret === null
+          ? null
+          : this.#options.sealer.seal(webhookSecret, callSecretContext(route.appId)),
     };
   }
 }
@@ -188,8 +200,12 @@ function busy(): Fault {
 }
 
 function notStoredFor(error: unknown): Fault {
-  if (!isDiskFull(error)) return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
-  return new Fault("unavailable", diskFullText, { cause: error, retryAfterSeconds: diskFullRetrySeconds });
+  if (!isDiskFull(error))
+    return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
+  return new Fault("unavailable", diskFullText, {
+    cause: error,
+    retryAfterSeconds: diskFullRetrySeconds,
+  });
 }
 
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {

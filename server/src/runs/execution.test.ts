@@ -1,4 +1,5 @@
-// What becomes of one attempt of a run, with a proxy and a settlement that only answer: which replicas it may be sent to.
+// What becomes of one attempt of a run, with a proxy and a settlement that only answer: which
+// replicas it may be sent to.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -11,7 +12,10 @@ import { Execution, type ExecutionParts } from "./execution.ts";
 
 const own = "own" as ReleaseId;
 
-/** One attempt of a run for a release, on a replica of another one or its own: what was written of it. */
+/**
+ * One attempt of a run for a release, on a replica of another one or its own: what was written of
+ * it.
+ */
 async function attempt(onlyReleaseId: ReleaseId | null, releaseId: ReleaseId): Promise<unknown[]> {
   const written: unknown[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -52,9 +56,20 @@ async function attempt(onlyReleaseId: ReleaseId | null, releaseId: ReleaseId): P
     isReclaimed: () => false,
     onLetGo: resolve,
   } as unknown as ExecutionParts;
-  const named = { runId: "1" as RunId, projectId: "p" as ProjectId, appId: "a" as AppId, method: "POST", target: "/x" };
+  const named = {
+    runId: "1" as RunId,
+    projectId: "p" as ProjectId,
+    appId: "a" as AppId,
+    method: "POST",
+    target: "/x",
+  };
   const counts = { epoch: 1, attempt: 0, starts: 0, retriesMax: 0, waitsSinceMs: 0 };
-  const none = { lines: "", body: Buffer.alloc(0), webhookEndpoint: null, webhookSecretSealed: null };
+  const none = {
+    lines: "",
+    body: Buffer.alloc(0),
+    webhookEndpoint: null,
+    webhookSecretSealed: null,
+  };
   new Execution({ ...named, ...counts, ...none, onlyReleaseId }, parts).begin();
   await promise;
   return written;

@@ -1,5 +1,5 @@
-// One attempt of a run: sends its call like a plain call, records the start before anything is sent, and writes the end
-// before it lets go of the run. Once it holds a slot, it repeats no check.
+// One attempt of a run: sends its call like a plain call, records the start before anything is
+// sent, and writes the end before it lets go of the run. Once it holds a slot, it repeats no check.
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Fault } from "#lib/fault.ts";
 import { refusesIdentity } from "#proxy/accept-encoding.ts";
@@ -29,11 +29,17 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
   readonly answerBytesMax: number;
   readonly answerMemory: AnswerMemory;
   readonly decoder: AnswerDecoder;
-  /** The call may be sent only within this time after the start write was requested: less than the lease. */
+  /**
+   * The call may be sent only within this time after the start write was requested: less than the
+   * lease.
+   */
   readonly startMsMax: number;
   /** Ends a replica that works only on this run and cannot be made to stop. */
   readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
-  /** Why the replica has ended, on which the run's call broke off; null when it does not within a moment. Never rejects. */
+  /**
+   * Why the replica has ended, on which the run's call broke off; null when it does not within a
+   * moment. Never rejects.
+   */
   readonly whyBrokenOff: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** True when the replica ends to make way for another one. */
   readonly isReclaimed: (replicaId: ReadyReplica["replicaId"]) => boolean;
@@ -125,7 +131,10 @@ export class Execution implements ActiveRun, RunWatcher {
   onEnd(ending: RunEnding): void {
     this.#isOver = true;
     this.#end(ending).catch((error: unknown) =>
-      this.#parts.log.error({ err: error, runId: this.work.runId }, "the end of a run could not be written"),
+      this.#parts.log.error(
+        { err: error, runId: this.work.runId },
+        "the end of a run could not be written",
+      ),
     );
   }
 
@@ -138,7 +147,8 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#isForeign = (this.work.onlyReleaseId ?? releaseId) !== releaseId;
     if (this.#isForeign) return false;
     const isStarted = await settlement.start({ runId, epoch, replicaId, releaseId });
-    // The lease is lost, or a cancel request has not arrived here: the guarded write of the end tells which.
+    // The lease is lost, or a cancel request has not arrived here: the guarded write of the end
+    // tells which.
     if (!isStarted) this.#isCancelled = true;
     // This process stalled for so long that another may have taken over and sent the run.
     else if (clock.monotonicMs() - askedMs > startMsMax) return false;
@@ -151,7 +161,10 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#sinceMs = this.#parts.clock.now();
   }
 
-  /** Keeps the slot on the replica meanwhile: the next call must not wait behind a function that is still running. */
+  /**
+   * Keeps the slot on the replica meanwhile: the next call must not wait behind a function that is
+   * still running.
+   */
   async #stopAtReplica({ address, replicaId }: ReadyReplica): Promise<void> {
     const { heldRuns, endStuck } = this.#parts;
     const said = await heldRuns.cancel(address, this.#heldId);
@@ -163,7 +176,11 @@ export class Execution implements ActiveRun, RunWatcher {
 
   async #afterBreak(told: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
     const { runId } = this.work;
-    const why = this.#parts.whyBrokenOff({ replicaId: replica.replicaId, runId, sinceMs: this.#sinceMs });
+    const why = this.#parts.whyBrokenOff({
+      replicaId: replica.replicaId,
+      runId,
+      sinceMs: this.#sinceMs,
+    });
     const ending = this.#isKept ? await this.#askAgain(told, replica) : told;
     const end = ending === told ? await why : null;
     if (end === null || told.kind !== "failed") return ending;
@@ -177,7 +194,11 @@ export class Execution implements ActiveRun, RunWatcher {
     const { appId } = this.work;
     this.#asking = new AbortController();
     const release = proxy.hold(appId, replicaId);
-    const options = { signal: this.#asking.signal, bytesMax: answerBytesMax, waitMs: callMsMax(appId) };
+    const options = {
+      signal: this.#asking.signal,
+      bytesMax: answerBytesMax,
+      waitMs: callMsMax(appId),
+    };
     const attached = await heldRuns.attach(address, this.#heldId, options);
     this.#asking = null;
     release();
@@ -188,7 +209,8 @@ export class Execution implements ActiveRun, RunWatcher {
   /** The app may compress although it was asked not to. */
   async #readable(ending: RunEnding): Promise<RunEnding> {
     const { decoder } = this.#parts;
-    if (ending.kind !== "answered" || !decoder.isNeeded(ending) || refusesIdentity(this.work.lines)) return ending;
+    if (ending.kind !== "answered" || !decoder.isNeeded(ending) || refusesIdentity(this.work.lines))
+      return ending;
     const readable = await decoder.readable(ending, this.work.projectId);
     await this.#answer.grow(readable.bodyBytes);
     return readable;
@@ -203,14 +225,16 @@ export class Execution implements ActiveRun, RunWatcher {
       const isBroken = replica !== null && !this.#isCancelled && isBreak(told);
       const ending = isBroken ? await this.#afterBreak(told, replica) : told;
       if (this.#isAbandoned) return;
-      if (replica !== null && this.#isKept && isTimeout(ending)) await heldRuns.cancel(replica.address, this.#heldId);
+      if (replica !== null && this.#isKept && isTimeout(ending))
+        await heldRuns.cancel(replica.address, this.#heldId);
       const readable = await this.#readable(ending);
       if (this.#isAbandoned) return;
       const attempt = this.work.attempt + (replica === null ? 0 : 1);
       const isReclaimed = replica !== null && this.#parts.isReclaimed(replica.replicaId);
       const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
       const isWritten = await settlement.end(this.work, readable, judged);
-      if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
+      if (isWritten && replica !== null && this.#isKept)
+        heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
       this.#answer.leave();
       onLetGo();
@@ -230,7 +254,10 @@ function isBreak(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.wasSent && ending.fault.code === "replica_failed";
 }
 
-/** A function that exceeded its time must not continue: closing its connection does not end a held run. */
+/**
+ * A function that exceeded its time must not continue: closing its connection does not end a held
+ * run.
+ */
 function isTimeout(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.fault.code === "call_timeout";
 }

@@ -1,5 +1,5 @@
-// What a file that runs once needs: packages and commands, as the text of a TOML file. The digest that clients keep of it is that
-// text, compressed: nothing is stored until a file runs.
+// What a file that runs once needs: packages and commands, as the text of a TOML file. The digest
+// that clients keep of it is that text, compressed: nothing is stored until a file runs.
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { stringify } from "smol-toml";
 import { z } from "zod";
@@ -18,13 +18,20 @@ const wanted = z.strictObject({
   baseImageURI: z.string().nullish(),
 });
 
-/** The TOML text for a request in JSON. Throws `Fault("malformed" | "invalid")`; what it says of packages is not checked. */
+/**
+ * The TOML text for a request in JSON. Throws `Fault("malformed" | "invalid")`; what it says of
+ * packages is not checked.
+ */
 export function environmentText(body: Buffer): string {
   const read = wanted.safeParse(parsed(body));
   if (!read.success) {
     const [issue] = read.error.issues;
-    const field = issue === undefined || issue.path.length === 0 ? "The body" : issue.path.join(".");
-    throw new Fault("invalid", `${field} is not as it must be: ${issue?.message ?? "of another form"}.`);
+    const field =
+      issue === undefined || issue.path.length === 0 ? "The body" : issue.path.join(".");
+    throw new Fault(
+      "invalid",
+      `${field} is not as it must be: ${issue?.message ?? "of another form"}.`,
+    );
   }
   const { dependencies, preBuildCommands, shellCommands, baseImageURI } = read.data;
   return stringify({
@@ -34,7 +41,9 @@ export function environmentText(body: Buffer): string {
         pre_build_commands: decoded(preBuildCommands),
         shell_commands: decoded(shellCommands),
       },
-      dependencies: Object.fromEntries(Object.entries(dependencies ?? {}).filter(([, table]) => table)),
+      dependencies: Object.fromEntries(
+        Object.entries(dependencies ?? {}).filter(([, table]) => table),
+      ),
     },
   });
 }
@@ -49,14 +58,18 @@ export function digestOf(text: string): string {
   );
 }
 
-/** The text that a digest stands for. Throws `Fault("invalid")` for one that `digestOf` has not made. */
+/**
+ * The text that a digest stands for. Throws `Fault("invalid")` for one that `digestOf` has not
+ * made.
+ */
 export function textOfDigest(digest: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(
       inflateRawSync(Buffer.from(digest, "base64url"), { maxOutputLength: textBytesMax }),
     );
   } catch (error) {
-    const message = "imageDigest is none that …/base-image has answered: ask for one again, or leave it out.";
+    const message =
+      "imageDigest is none that …/base-image has answered: ask for one again, or leave it out.";
     throw new Fault("invalid", message, { cause: error });
   }
 }

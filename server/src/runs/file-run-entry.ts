@@ -1,5 +1,5 @@
-// The program that runs a file once: `main.py` of the app that holds the file and those beside it. It has one function, whose call
-// is the run; what the file prints are the lines of that run.
+// The program that runs a file once: `main.py` of the app that holds the file and those beside it.
+// It has one function, whose call is the run; what the file prints are the lines of that run.
 
 /** The folder that the files are in. */
 export const fileRunFolder = "files";
@@ -7,7 +7,10 @@ export const fileRunFolder = "files";
 /** What the run calls. */
 export const fileRunPath = "/run_file";
 
-/** With these arguments: the file, its function (null: the file is a script), and the fields of the data. */
+/**
+ * With these arguments: the file, its function (null: the file is a script), and the fields of the
+ * data.
+ */
 export type FileRunArguments = {
   readonly filename: string;
   readonly functionName: string | null;
@@ -22,10 +25,11 @@ export function fileRunBody({ data, ...named }: FileRunArguments): Buffer {
 }
 
 /**
- * The text of `main.py`; Python 3.8 and newer. Published clients append a block to a script without `if __name__ == …`
- * that calls a function of the script. The older one wants the function's name as an argument, which is empty for none;
- * the newer one looks for a function with a usual name and takes the data from an environment variable. Without data, a
- * function that needs arguments cannot be called: then the script is all there is to run.
+ * The text of `main.py`; Python 3.8 and newer. Published clients append a block to a script without
+ * `if __name__ == …` that calls a function of the script. The older one wants the function's name
+ * as an argument, which is empty for none; the newer one looks for a function with a usual name and
+ * takes the data from an environment variable. Without data, a function that needs arguments cannot
+ * be called: then the script is all there is to run.
  */
 export const fileRunEntry = `import ast
 import importlib.util

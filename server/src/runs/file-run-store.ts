@@ -1,4 +1,5 @@
-// Queries of runs that wait for the build of their files. Until then they are due at no time, so that nothing claims them.
+// Queries of runs that wait for the build of their files. Until then they are due at no time, so
+// that nothing claims them.
 import { sql } from "kysely";
 import type { BuildRef } from "#apps/build-receiver.ts";
 import type { AppId, AppKey, BuildId, ReleaseId, RunId } from "#lib/ids.ts";
@@ -11,7 +12,11 @@ export type WaitingRun = AppKey & {
   /** Not due yet. */
   readonly isWaiting: boolean;
   /** Null: it does not exist. */
-  readonly build: { readonly id: BuildId; readonly status: string; readonly reason: string | null } | null;
+  readonly build: {
+    readonly id: BuildId;
+    readonly status: string;
+    readonly reason: string | null;
+  } | null;
   readonly releaseId: ReleaseId | null;
   readonly liveReleaseId: ReleaseId | null;
 };
@@ -56,7 +61,9 @@ export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId
   const { rows } = await sql<{ id: RunId }>`
     select runs.id from runs left join builds on builds.id = runs.build_id
      where runs.app_id = ${appId} and runs.build_id is not null and runs.ended_at is null
-       and not coalesce(builds.awaits_upload and builds.ended_at is null, false) limit 1`.execute(tx);
+       and not coalesce(builds.awaits_upload and builds.ended_at is null, false) limit 1`.execute(
+    tx,
+  );
   return rows[0]?.id;
 }
 
@@ -68,7 +75,9 @@ export async function lockAwaitedBuild(tx: Tx, runId: RunId): Promise<BuildRef |
      where runs.id = ${runId} and builds.ended_at is null for update of builds`;
 }
 
-/** Runs whose builds have ended and that no replica has; those that still wait come first. No locks. */
+/**
+ * Runs whose builds have ended and that no replica has; those that still wait come first. No locks.
+ */
 export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
   return await readRows<WaitingRun>(db)`
     select runs.id as "runId", runs.project_id as "projectId", runs.app_id as "appId", runs.due_at = 'infinity' as "isWaiting",
@@ -93,7 +102,10 @@ export async function releaseRun(db: Db, { runId, appId, releaseId }: WaitingRun
   });
 }
 
-/** Ends a run that no platform holds. `reason` is a sentence. The new epoch prevents writes of earlier holders. */
+/**
+ * Ends a run that no platform holds. `reason` is a sentence. The new epoch prevents writes of
+ * earlier holders.
+ */
 export async function failWaitingRun(db: Db, runId: RunId, reason: string): Promise<void> {
   await db.transaction().execute(async (tx) => {
     const hasEnded = await changeOne(tx)`

@@ -1,5 +1,5 @@
-// Runs files once: each is a deployment of its files, whose build the run waits for, in one transaction. When the build has ended, the
-// run begins on its release or ends with it.
+// Runs files once: each is a deployment of its files, whose build the run waits for, in one
+// transaction. When the build has ended, the run begins on its release or ends with it.
 import { basename } from "node:path/posix";
 import type { Permission } from "@slipway/contract/words.ts";
 import type { CheckedUpload, UploadDeployments } from "#apps/upload-deployments.ts";
@@ -78,7 +78,10 @@ export class FileRuns {
     });
   }
 
-  /** The run waits for the files of the upload. Throws `Fault("invalid" | "malformed" | "forbidden" | "conflict" | "rate_limited")`. */
+  /**
+   * The run waits for the files of the upload. Throws `Fault("invalid" | "malformed" | "forbidden"
+   * | "conflict" | "rate_limited")`.
+   */
   async start(given: NewFileRun): Promise<{ readonly runId: RunId; readonly uploadId: string }> {
     const { files, functionName, data, clientAddress, ...deployment } = given;
     const filename = fileOf(given.filename, files);
@@ -108,7 +111,10 @@ function fileOf(filename: string, files: ReadonlySet<string>): string {
   const path = filename.split("/").filter((part) => part !== "" && part !== ".");
   const found = [path.join("/"), path.at(-1) ?? ""].find((one) => files.has(one));
   if (found !== undefined) return found;
-  throw new Fault("invalid", `filename is ${JSON.stringify(filename)}, but the tar has no such file.`);
+  throw new Fault(
+    "invalid",
+    `filename is ${JSON.stringify(filename)}, but the tar has no such file.`,
+  );
 }
 
 function requireObject(data: string): void {
@@ -120,7 +126,10 @@ function requireObject(data: string): void {
     throw new Fault("malformed", "data is not JSON.", { cause: error });
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
-  throw new Fault("invalid", "data must be a JSON object: its fields are the arguments of the function.");
+  throw new Fault(
+    "invalid",
+    "data must be a JSON object: its fields are the arguments of the function.",
+  );
 }
 
 export type SettleParts = Pick<Foundation, "db" | "clock"> & {
@@ -136,12 +145,20 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
     const reason = whyNeverRun(run);
     if (reason !== null) {
       // Clients that follow the lines of the run show its reason nowhere else.
-      const line = { projectId, appId, replicaId: buildReplica, runId, at: clock.now(), stream: "stderr" } as const;
+      const line = {
+        projectId,
+        appId,
+        replicaId: buildReplica,
+        runId,
+        at: clock.now(),
+        stream: "stderr",
+      } as const;
       await lines.append([{ ...line, text: reason }]);
       await store.failWaitingRun(db, runId, reason);
     }
     // Not before calls go to its release, also from this process.
-    else if (isWaiting && routes.byAppId(appId)?.live?.releaseId === releaseId) await store.releaseRun(db, run);
+    else if (isWaiting && routes.byAppId(appId)?.live?.releaseId === releaseId)
+      await store.releaseRun(db, run);
   }
 }
 

@@ -1,13 +1,22 @@
-// How a replica of the cortex runtime identifies the starts of held runs; see runtimes/python/README.md.
+// How a replica of the cortex runtime identifies the starts of held runs; see
+// runtimes/python/README.md.
 import type { RunId } from "#lib/ids.ts";
 
-/** The id of one start of a run at its replica: the run's id and the number of the start, which is never reused. */
+/**
+ * The id of one start of a run at its replica: the run's id and the number of the start, which is
+ * never reused.
+ */
 export type HeldId = `${RunId}.${number}`;
 
-/** Replicas read three digits. A start with a higher number, which requires many starts that were taken back, is not held. */
+/**
+ * Replicas read three digits. A start with a higher number, which requires many starts that were
+ * taken back, is not held.
+ */
 export const heldStartMax = 999;
 
-/** A start must not get the answer of the previous one, nor messages still on their way about it. */
+/**
+ * A start must not get the answer of the previous one, nor messages still on their way about it.
+ */
 export function heldIdOf(runId: RunId, start: number): HeldId {
   return `${runId}.${start}`;
 }

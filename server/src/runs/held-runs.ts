@@ -1,5 +1,6 @@
-// Client for the held runs of the cortex runtime: fetches an answer, acknowledges it, stops a function. Called by the runs'
-// execution and recovery; the protocol is in runtimes/python/README.md.
+// Client for the held runs of the cortex runtime: fetches an answer, acknowledges it, stops a
+// function. Called by the runs' execution and recovery; the protocol is in
+// runtimes/python/README.md.
 import { Agent } from "node:http";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -9,7 +10,10 @@ import { Acknowledgements } from "./acknowledgements.ts";
 import { askReplica, type ReplicaAnswer } from "./ask-replica.ts";
 import type { HeldId } from "./held-id.ts";
 
-/** What a replica reports about a run. `lost`: its outcome cannot be determined; `reason` is a clause for the app's owner. */
+/**
+ * What a replica reports about a run. `lost`: its outcome cannot be determined; `reason` is a
+ * clause for the app's owner.
+ */
 export type Attached =
   /**
    * The answer is there. Its body is null when it is longer than requested, or than the replica
@@ -20,7 +24,10 @@ export type Attached =
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }
   | { readonly kind: "lost"; readonly reason: string };
 
-/** An attach keeps its connection until the run ends, so one replica needs one per concurrent run, up to this bound. */
+/**
+ * An attach keeps its connection until the run ends, so one replica needs one per concurrent run,
+ * up to this bound.
+ */
 const attachesAtOnceMax = 1_024;
 /** Cancelling takes up to 5 s in the replica. */
 const questionsAtOnceMax = 32;
@@ -51,7 +58,10 @@ export class HeldRuns {
     });
   }
 
-  /** Waits at most `waitMs` for the end of the run and returns its answer. Never rejects; an abort or a timeout is `lost`. */
+  /**
+   * Waits at most `waitMs` for the end of the run and returns its answer. Never rejects; an abort
+   * or a timeout is `lost`.
+   */
   async attach(
     address: Address,
     heldId: HeldId,
@@ -72,18 +82,24 @@ export class HeldRuns {
       });
       return attachedOf(answer);
     } catch (error) {
-      return { kind: "lost", reason: error instanceof Error ? error.message : "the replica could not be asked" };
+      return {
+        kind: "lost",
+        reason: error instanceof Error ? error.message : "the replica could not be asked",
+      };
     }
   }
 
-  /** The replica may forget the run: its outcome is stored. Batched, best effort, returns at once. */
+  /**
+   * The replica may forget the run: its outcome is stored. Batched, best effort, returns at once.
+   */
   acknowledge(address: Address, heldId: HeldId): void {
     this.#acknowledgements.add(address, heldId);
   }
 
   /**
-   * Stops the run's function, or removes the call from the replica's line. `running`: still running 5 s after the request.
-   * `unknown`: the replica does not know the run, or cannot be reached. Never rejects.
+   * Stops the run's function, or removes the call from the replica's line. `running`: still running
+   * 5 s after the request. `unknown`: the replica does not know the run, or cannot be reached.
+   * Never rejects.
    */
   async cancel(address: Address, heldId: HeldId): Promise<"stopped" | "running" | "unknown"> {
     try {
@@ -101,14 +117,21 @@ export class HeldRuns {
       const isStopped = status === 200 ? memberOf(body, "stopped") : undefined;
       if (isStopped === true) return "stopped";
       if (isStopped === false) return "running";
-      if (status !== 404) this.#log.warn({ heldId, status }, "a replica gave an odd answer to the cancelling of a run");
+      if (status !== 404)
+        this.#log.warn(
+          { heldId, status },
+          "a replica gave an odd answer to the cancelling of a run",
+        );
     } catch (error) {
       this.#log.debug({ err: error, heldId }, "a replica could not be asked to stop a run");
     }
     return "unknown";
   }
 
-  /** Sends the remaining acknowledgements, ends all waits (attaches as `lost`), closes all connections. */
+  /**
+   * Sends the remaining acknowledgements, ends all waits (attaches as `lost`), closes all
+   * connections.
+   */
   async close(): Promise<void> {
     this.#closing.abort(new Error("the platform stops"));
     await this.#acknowledgements.close();
@@ -137,7 +160,8 @@ function attachedOf(answer: ReplicaAnswer): Attached {
   if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
     const contentType = contentTypeOf(answer);
     const tooLong = headers["slipway-body-bytes"];
-    if (tooLong === undefined) return { kind: "answered", status, contentType, body, bodyBytes: answer.bodyBytes };
+    if (tooLong === undefined)
+      return { kind: "answered", status, contentType, body, bodyBytes: answer.bodyBytes };
     if (typeof tooLong === "string" && /^\d{1,15}$/.test(tooLong)) {
       return { kind: "answered", status, contentType, body: null, bodyBytes: Number(tooLong) };
     }
@@ -152,7 +176,9 @@ function attachedOf(answer: ReplicaAnswer): Attached {
 
 function contentTypeOf({ headers }: ReplicaAnswer): string | null {
   const contentType = headers["content-type"];
-  return contentType !== undefined && contentType.length <= contentTypeCharactersMax ? contentType : null;
+  return contentType !== undefined && contentType.length <= contentTypeCharactersMax
+    ? contentType
+    : null;
 }
 
 /** A member of the JSON object in `body`; undefined when absent. */
@@ -160,7 +186,9 @@ function memberOf(body: Buffer | null, name: string): unknown {
   if (body === null) return undefined;
   try {
     const value: unknown = JSON.parse(body.toString("utf8"));
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+    return typeof value === "object" && value !== null
+      ? (value as Record<string, unknown>)[name]
+      : undefined;
   } catch {
     return undefined;
   }

@@ -1,5 +1,5 @@
-// Counts unrecorded plain calls per app and writes the counts some seconds later, so that readers of the records see how
-// many are missing. A count is stored once, even when the write is retried.
+// Counts unrecorded plain calls per app and writes the counts some seconds later, so that readers
+// of the records see how many are missing. A count is stored once, even when the write is retried.
 import { randomUUID } from "node:crypto";
 import { Batcher } from "#lib/batcher.ts";
 import type { AppId, AppKey } from "#lib/ids.ts";
@@ -49,7 +49,8 @@ export class LeftOut {
         this.#take(rows);
         return writeLeftOut(rows);
       },
-      onFailure: (error) => log.warn({ err: error }, "the number of calls that were not recorded could not be written"),
+      onFailure: (error) =>
+        log.warn({ err: error }, "the number of calls that were not recorded could not be written"),
     });
   }
 

@@ -1,4 +1,5 @@
-// Opens async runs, the records of plain calls, and the forwarding of plain calls' answers to webhooks.
+// Opens async runs, the records of plain calls, and the forwarding of plain calls' answers to
+// webhooks.
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -65,14 +66,24 @@ export function openCallRecords(
   { db, clock, log, lifecycle, callRecordsOf: successesOf }: CallRecordsParts,
   whyBrokenOff: NonNullable<CallRecordsOptions["whyBrokenOff"]>,
 ): CallRecords {
-  const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, successesOf, clock, log });
+  const records = new CallRecords({
+    ...callRecordWriter(db),
+    whyBrokenOff,
+    successesOf,
+    clock,
+    log,
+  });
   lifecycle.onClose("records of calls", () => records.stop());
   return records;
 }
 
 /** Opens the forwarding of plain calls' answers to webhooks. */
 export function forwardingTo(
-  { webhooks, guard, lifecycle }: { webhooks: Webhooks; guard: OutwardGuard } & Pick<Foundation, "lifecycle">,
+  {
+    webhooks,
+    guard,
+    lifecycle,
+  }: { webhooks: Webhooks; guard: OutwardGuard } & Pick<Foundation, "lifecycle">,
   bytesMax: number,
 ): Forwarding {
   const decoder = new AnswerDecoder(bytesMax);
@@ -86,7 +97,9 @@ export function forwardingTo(
     bytesMax,
     check(url) {
       const problem = guard.checkUrl(url);
-      return problem === null ? null : new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
+      return problem === null
+        ? null
+        : new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
     },
     forward(answer) {
       // The caller may have asked for a coding; the receiver has not.
@@ -100,9 +113,23 @@ export function forwardingTo(
   };
 }
 
-/** Opens the runs, which are processed once prepared and started, and their use cases for the API. */
+/**
+ * Opens the runs, which are processed once prepared and started, and their use cases for the API.
+ */
 export function openRuns(settings: RunSettings, parts: Parts) {
-  const { db, notifications, sealer, instanceId, clock, log, lifecycle, proxy, routes, webhooks, onStep } = parts;
+  const {
+    db,
+    notifications,
+    sealer,
+    instanceId,
+    clock,
+    log,
+    lifecycle,
+    proxy,
+    routes,
+    webhooks,
+    onStep,
+  } = parts;
   const { resultBytesMax, lineLength, runsAtOnce } = settings;
   const runs = new Runs({
     db,

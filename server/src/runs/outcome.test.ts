@@ -10,19 +10,34 @@ const once: JudgedRun = { attempt: 1, retriesMax: 0, waitsSinceMs: 999_000, isCa
 const retrying: JudgedRun = { ...once, retriesMax: 2 };
 
 function answered(status: number): RunEnding {
-  return { kind: "answered", status, contentType: "text/plain", body: Buffer.from("x"), bodyBytes: 1 };
+  return {
+    kind: "answered",
+    status,
+    contentType: "text/plain",
+    body: Buffer.from("x"),
+    bodyBytes: 1,
+  };
 }
 
 function failed(code: FaultCode, wasSent = true): RunEnding {
   return { kind: "failed", fault: new Fault(code, `told ${code}`), wasSent };
 }
 
-const interrupted: Interrupted = { kind: "interrupted", reason: "interrupted: the platform was restarted." };
+const interrupted: Interrupted = {
+  kind: "interrupted",
+  reason: "interrupted: the platform was restarted.",
+};
 
 function brief(outcome: Outcome): string {
-  if (outcome.kind === "again") return `again in ${outcome.delayMs}${outcome.isCounted ? "" : ", not counted"}`;
+  if (outcome.kind === "again")
+    return `again in ${outcome.delayMs}${outcome.isCounted ? "" : ", not counted"}`;
   const { state, statusCode, result, forwarded } = outcome;
-  return [state, statusCode, result === null ? "no result" : "result", forwarded?.status ?? "not forwarded"].join(", ");
+  return [
+    state,
+    statusCode,
+    result === null ? "no result" : "result",
+    forwarded?.status ?? "not forwarded",
+  ].join(", ");
 }
 
 function become(ending: RunEnding | Interrupted, run: JudgedRun = once): string {
@@ -69,19 +84,34 @@ test("with attempts left it is tried again, later each time, where another attem
     assert.equal(become(ending, { ...retrying, attempt: 2 }), "again in 2000");
     assert.match(become(ending, { ...retrying, attempt: 3 }), /^(?:failure|timeout), /);
   }
-  for (const ending of [answered(404), answered(422), answered(302), failed("not_deployed", false)]) {
+  for (const ending of [
+    answered(404),
+    answered(422),
+    answered(302),
+    failed("not_deployed", false),
+  ]) {
     assert.match(become(ending, retrying), /^failure, /);
   }
 });
 
 test("whatever kept it from a replica, a run that the app has not seen waits without counting, up to 12 hours", () => {
-  const codes = ["line_full", "line_timeout", "unavailable", "start_failed", "replica_failed", "internal"] as const;
+  const codes = [
+    "line_full",
+    "line_timeout",
+    "unavailable",
+    "start_failed",
+    "replica_failed",
+    "internal",
+  ] as const;
   for (const code of codes) {
     const ending = failed(code, false);
     const outcome = outcomeOf(ending, once, at);
     assert.equal(brief(outcome), "again in 1000, not counted");
     assert.equal(outcome.reason, `told ${code}`, "it is shown while it waits");
-    assert.match(become(ending, { ...once, waitsSinceMs: at.nowMs - waitMsMax }), /^timeout, 50[0234], no result, 50/);
+    assert.match(
+      become(ending, { ...once, waitsSinceMs: at.nowMs - waitMsMax }),
+      /^timeout, 50[0234], no result, 50/,
+    );
   }
 });
 
@@ -89,7 +119,10 @@ test("a run of an app that a budget has stopped goes back, however long it has w
   for (const wasSent of [true, false]) {
     const old = { ...once, waitsSinceMs: at.nowMs - 100 * waitMsMax };
     assert.equal(become(failed("budget_reached", wasSent), old), "again in 1000, not counted");
-    assert.match(become(failed("budget_reached", wasSent), { ...old, isCancelled: true }), /^cancelled, /);
+    assert.match(
+      become(failed("budget_reached", wasSent), { ...old, isCancelled: true }),
+      /^cancelled, /,
+    );
   }
 });
 
@@ -105,7 +138,11 @@ test("a cancelled one is cancelled unless it was answered by then, and forwards 
   }
   assert.equal(become(answered(200), cancelled), "success, 200, result, 200");
   assert.equal(become(answered(404), cancelled), "failure, 404, result, 404");
-  assert.equal(become(answered(500), cancelled), "cancelled, , no result, not forwarded", "it was interrupted");
+  assert.equal(
+    become(answered(500), cancelled),
+    "cancelled, , no result, not forwarded",
+    "it was interrupted",
+  );
 });
 
 test("one that was withdrawn without being cancelled goes back at once", () => {
@@ -121,7 +158,11 @@ test("every fault has an outcome", () => {
 test("the reason of a failure has what the app says of it, cut to a line", () => {
   const reasonOf = (text: string, contentType = "application/json"): string | null => {
     const body = Buffer.from(text);
-    const outcome = outcomeOf({ kind: "answered", status: 500, contentType, body, bodyBytes: body.length }, once, at);
+    const outcome = outcomeOf(
+      { kind: "answered", status: 500, contentType, body, bodyBytes: body.length },
+      once,
+      at,
+    );
     return outcome.reason;
   };
   assert.equal(
@@ -132,7 +173,10 @@ test("the reason of a failure has what the app says of it, cut to a line", () =>
     assert.equal(reasonOf(text), "The app answered with status 500.", text);
   }
   assert.equal(reasonOf('{"message":"x"}', "text/html"), "The app answered with status 500.");
-  assert.equal(reasonOf('{"message":"two\\nlines\\u0000"}'), "The app answered with status 500: two lines.");
+  assert.equal(
+    reasonOf('{"message":"two\\nlines\\u0000"}'),
+    "The app answered with status 500: two lines.",
+  );
   assert.ok((reasonOf(JSON.stringify({ message: "x".repeat(5_000) })) ?? "").length < 400);
 });
 
@@ -141,9 +185,16 @@ test("what is cut off because its replica made way for another one is tried agai
   for (const ending of [failed("replica_failed"), answered(503), interrupted]) {
     assert.equal(become(ending, reclaimed), "again in 1000, not counted");
     assert.match(become(ending, { ...reclaimed, isCancelled: true }), /^cancelled, |^failure, 503/);
-    assert.match(become(ending, { ...reclaimed, waitsSinceMs: at.nowMs - waitMsMax }), /^failure, /);
+    assert.match(
+      become(ending, { ...reclaimed, waitsSinceMs: at.nowMs - waitMsMax }),
+      /^failure, /,
+    );
   }
-  assert.equal(become(answered(500), reclaimed), "failure, 500, result, 500", "the app's own failure stays one");
+  assert.equal(
+    become(answered(500), reclaimed),
+    "failure, 500, result, 500",
+    "the app's own failure stays one",
+  );
   assert.equal(become(answered(200), reclaimed), "success, 200, result, 200");
   assert.equal(become(failed("call_timeout"), reclaimed), "timeout, 504, no result, 504");
 });

@@ -48,7 +48,11 @@ export const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
 /** The app is stopped, or gone: then its removal cancels the run. */
-const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>(["budget_reached", "app_stopped", "not_found"]);
+const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>([
+  "budget_reached",
+  "app_stopped",
+  "not_found",
+]);
 const platformDelayMs = 1_000;
 /** Statuses that suggest a retry may succeed. */
 const passingStatuses = new Set([408, 425, 429]);
@@ -59,8 +63,16 @@ export function outcomeOf(
   run: JudgedRun,
   at: { readonly nowMs: number; readonly random: number },
 ): Outcome {
-  if (run.isReclaimed === true && !run.isCancelled && isCutOff(ending) && at.nowMs - run.waitsSinceMs < waitMsMax)
-    return givenBack(platformDelayMs, "Its replica made way for a protected one, so the attempt does not count.");
+  if (
+    run.isReclaimed === true &&
+    !run.isCancelled &&
+    isCutOff(ending) &&
+    at.nowMs - run.waitsSinceMs < waitMsMax
+  )
+    return givenBack(
+      platformDelayMs,
+      "Its replica made way for a protected one, so the attempt does not count.",
+    );
   switch (ending.kind) {
     case "answered":
       // An interrupted function's error is not its own answer.
@@ -69,7 +81,10 @@ export function outcomeOf(
       return run.isCancelled ? cancelled : givenBack(0, null);
     case "interrupted":
       if (run.isCancelled) return cancelled;
-      return retried(run, { statusCode: null, reason: ending.reason }, at.random) ?? ofFault("failure", null, ending);
+      return (
+        retried(run, { statusCode: null, reason: ending.reason }, at.random) ??
+        ofFault("failure", null, ending)
+      );
     case "failed":
       return run.isCancelled ? cancelled : ofFailed(ending, run, at);
   }
@@ -91,7 +106,11 @@ const cancelled: Outcome = {
   forwarded: null,
 };
 
-function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: JudgedRun, random: number): Outcome {
+function ofAnswer(
+  answer: Extract<RunEnding, { kind: "answered" }>,
+  run: JudgedRun,
+  random: number,
+): Outcome {
   const { status, contentType, contentFields = null, body, bodyBytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
   const reason = isSuccess ? null : `The app answered with status ${status}${said(answer)}.`;
@@ -122,7 +141,9 @@ function ofFailed(
   }
   const reason = why ?? message;
   const again = retried(run, { statusCode: status, reason }, random);
-  return again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message });
+  return (
+    again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message })
+  );
 }
 
 /** Null: no attempts are left. */
@@ -132,7 +153,12 @@ function retried(
   random: number,
 ): Outcome | null {
   if (attempt > retriesMax) return null;
-  return { kind: "again", delayMs: backoffMs(retryBackoff, attempt, random), ...why, isCounted: true };
+  return {
+    kind: "again",
+    delayMs: backoffMs(retryBackoff, attempt, random),
+    ...why,
+    isCounted: true,
+  };
 }
 
 function givenBack(delayMs: number, reason: string | null): Outcome {
@@ -146,7 +172,10 @@ function ofFault(
   { reason, message = reason }: { readonly reason: string; readonly message?: string },
 ): Outcome {
   const body = Buffer.from(JSON.stringify({ message }));
-  const answer = { status: status ?? faultTable.replica_failed.status, contentType: "application/json" };
+  const answer = {
+    status: status ?? faultTable.replica_failed.status,
+    contentType: "application/json",
+  };
   const forwarded = { ...answer, body, bodyBytes: body.length };
   return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
 }
@@ -154,12 +183,27 @@ function ofFault(
 const saidBytesMax = 65_536;
 const saidCharactersMax = 300;
 
-/** The app's error message in the usual form, `{"message": …}`, to complete a sentence; "" when there is none. */
-function said({ contentType, body }: { readonly contentType: string | null; readonly body: Buffer | null }): string {
-  if (body === null || body.length > saidBytesMax || contentType?.startsWith("application/json") !== true) return "";
+/**
+ * The app's error message in the usual form, `{"message": …}`, to complete a sentence; "" when
+ * there is none.
+ */
+function said({
+  contentType,
+  body,
+}: {
+  readonly contentType: string | null;
+  readonly body: Buffer | null;
+}): string {
+  if (
+    body === null ||
+    body.length > saidBytesMax ||
+    contentType?.startsWith("application/json") !== true
+  )
+    return "";
   try {
     const value: unknown = JSON.parse(body.toString());
-    const message = typeof value === "object" && value !== null && "message" in value ? value.message : undefined;
+    const message =
+      typeof value === "object" && value !== null && "message" in value ? value.message : undefined;
     if (typeof message !== "string" || message === "") return "";
     const text = message.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}]/gu, " ").replace(/[.\s]+$/, "");
     return `: ${text.length > saidCharactersMax ? `${text.slice(0, saidCharactersMax)}…` : text}`;

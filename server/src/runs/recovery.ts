@@ -1,5 +1,6 @@
-// A run that was running when its platform was lost. If the replica keeps the answer, it is fetched from there, however
-// long the function still takes; if the replica never got the call, it is sent again; otherwise the app's policy decides.
+// A run that was running when its platform was lost. If the replica keeps the answer, it is fetched
+// from there, however long the function still takes; if the replica never got the call, it is sent
+// again; otherwise the app's policy decides.
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun } from "./active-run.ts";
 import type { ExecutionParts } from "./execution.ts";
@@ -40,7 +41,10 @@ export class Recovery implements ActiveRun {
 
   begin(): void {
     this.#run().catch((error: unknown) =>
-      this.#parts.log.error({ err: error, runId: this.work.runId }, "a run could not be taken over"),
+      this.#parts.log.error(
+        { err: error, runId: this.work.runId },
+        "a run could not be taken over",
+      ),
     );
   }
 
@@ -69,17 +73,27 @@ export class Recovery implements ActiveRun {
       const address = isKept ? (replica?.address ?? null) : null;
       const ending = address === null ? gone : await this.#attach(address, heldId);
       if (this.#isAbandoned) return;
-      if (this.#isCancelled && address !== null && replicaId !== null && ending.kind !== "answered") {
+      if (
+        this.#isCancelled &&
+        address !== null &&
+        replicaId !== null &&
+        ending.kind !== "answered"
+      ) {
         const said = await heldRuns.cancel(address, heldId);
         if (said === "running") this.#parts.endStuck(this.work.appId, replicaId);
       }
-      // The row tells of a replica that ended before this platform; a run whose answer was there is not begun again for that.
+      // The row tells of a replica that ended before this platform; a run whose answer was there is
+      // not begun again for that.
       const isReclaimed =
         replicaId !== null &&
         ending !== forgotten &&
         (replica?.isReclaimed === true || this.#parts.isReclaimed(replicaId));
       const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
-      const isWritten = await settlement.end({ ...this.work, attempt: Math.max(0, attempt - 1) }, ending, judged);
+      const isWritten = await settlement.end(
+        { ...this.work, attempt: Math.max(0, attempt - 1) },
+        ending,
+        judged,
+      );
       if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
     } finally {
       onLetGo();
@@ -90,7 +104,11 @@ export class Recovery implements ActiveRun {
   async #attach(address: Address, heldId: HeldId): Promise<RunEnding | Interrupted> {
     const { heldRuns, answerBytesMax, callMsMax } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };
-    const options = { signal: this.#ending.signal, bytesMax: answerBytesMax, waitMs: callMsMax(this.work.appId) };
+    const options = {
+      signal: this.#ending.signal,
+      bytesMax: answerBytesMax,
+      waitMs: callMsMax(this.work.appId),
+    };
     const attached = await heldRuns.attach(address, heldId, options);
     switch (attached.kind) {
       case "answered":
@@ -103,8 +121,12 @@ export class Recovery implements ActiveRun {
   }
 }
 
-const gone = interrupted("the platform was restarted in the meantime, and the call's answer is lost");
-const forgotten = interrupted("the platform was restarted in the meantime, and the replica no longer has the answer");
+const gone = interrupted(
+  "the platform was restarted in the meantime, and the call's answer is lost",
+);
+const forgotten = interrupted(
+  "the platform was restarted in the meantime, and the replica no longer has the answer",
+);
 
 function interrupted(why: string): Interrupted {
   return { kind: "interrupted", reason: `interrupted: ${why}.` };

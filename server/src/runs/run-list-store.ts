@@ -1,5 +1,6 @@
-// Queries for lists of runs: async ones from `runs`, plain calls from `calls`, both ordered by arrival. Each part of a list
-// reads an index in order and at most one page, so the cost does not depend on the length of the list.
+// Queries for lists of runs: async ones from `runs`, plain calls from `calls`, both ordered by
+// arrival. Each part of a list reads an index in order and at most one page, so the cost does not
+// depend on the length of the list.
 import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
 import { timeOfMicros } from "#audit/instant.ts";
@@ -13,11 +14,31 @@ import { isFinal } from "./run-states.ts";
 export type RunCursor = { readonly atMicros: number; readonly id: RunId };
 
 type RunColumn =
-  | ("id" | "app_id" | "state" | "method" | "path" | "client_address" | "replica_id" | "attempt" | "status_code")
-  | ("reason" | "webhook_endpoint" | "accepted_at" | "queued_at" | "started_at" | "ended_at" | "cancel_requested_at")
+  | (
+      | "id"
+      | "app_id"
+      | "state"
+      | "method"
+      | "path"
+      | "client_address"
+      | "replica_id"
+      | "attempt"
+      | "status_code"
+    )
+  | (
+      | "reason"
+      | "webhook_endpoint"
+      | "accepted_at"
+      | "queued_at"
+      | "started_at"
+      | "ended_at"
+      | "cancel_requested_at"
+    )
   | "redriven_as";
 
-/** A run of either kind. Durations in milliseconds; null for async runs, whose timestamps give them. */
+/**
+ * A run of either kind. Durations in milliseconds; null for async runs, whose timestamps give them.
+ */
 export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly is_async: boolean;
   /** It is the run of a file. */
@@ -41,7 +62,10 @@ export type RunsWanted = {
   readonly limit: number;
 };
 
-/** A condition on the table `runs` that selects dead runs; matches the text of the index `runs_dead`. */
+/**
+ * A condition on the table `runs` that selects dead runs; matches the text of the index
+ * `runs_dead`.
+ */
 export const isDead = sql<boolean>`(state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null)`;
 
 /** Runs and calls of an app, newest first by time and id. */
@@ -50,10 +74,13 @@ export async function listRuns(db: Db, appId: AppId, wanted: RunsWanted): Promis
 }
 
 /**
- * The statement of `listRuns`; a test checks its plan. Uses the indexes `runs_by_app`, `runs_live`, `runs_not_successful`
- * and their counterparts for calls.
+ * The statement of `listRuns`; a test checks its plan. Uses the indexes `runs_by_app`, `runs_live`,
+ * `runs_not_successful` and their counterparts for calls.
  */
-export function runsQuery(appId: AppId, { asyncOnly, status, from, limit }: RunsWanted): RawBuilder<RunRow> {
+export function runsQuery(
+  appId: AppId,
+  { asyncOnly, status, from, limit }: RunsWanted,
+): RawBuilder<RunRow> {
   const ofRuns = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
   const ofCalls = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
   const runs = sql`(select ${runColumns} from runs where ${ofRuns} order by accepted_at desc, id desc limit ${limit})`;
@@ -66,7 +93,11 @@ export function runsQuery(appId: AppId, { asyncOnly, status, from, limit }: Runs
 export async function listDead(
   db: Db,
   appId: AppId,
-  wanted: { readonly status: "failure" | "timeout" | null; readonly from: RunCursor | null; readonly limit: number },
+  wanted: {
+    readonly status: "failure" | "timeout" | null;
+    readonly from: RunCursor | null;
+    readonly limit: number;
+  },
 ): Promise<RunRow[]> {
   return (await deadQuery(appId, wanted).execute(db)).rows;
 }
@@ -74,7 +105,11 @@ export async function listDead(
 /** The statement of `listDead`; a test checks its plan. Uses the index `runs_dead`. */
 export function deadQuery(
   appId: AppId,
-  { status, from, limit }: { status: "failure" | "timeout" | null; from: RunCursor | null; limit: number },
+  {
+    status,
+    from,
+    limit,
+  }: { status: "failure" | "timeout" | null; from: RunCursor | null; limit: number },
 ): RawBuilder<RunRow> {
   const where = sql`app_id = ${appId} and ${isDead} and ${stateIs(status)} and ${isBefore("accepted_at", from)}`;
   return shown(
@@ -96,10 +131,20 @@ export type KeptResult = Omit<CollectedAnswer, "status"> & { readonly statusCode
 
 /** The kept answer of a run; undefined: there is none. */
 export async function readResult(db: Db, runId: RunId): Promise<KeptResult | undefined> {
-  const row = await db.selectFrom("run_results").selectAll().where("run_id", "=", runId).executeTakeFirst();
+  const row = await db
+    .selectFrom("run_results")
+    .selectAll()
+    .where("run_id", "=", runId)
+    .executeTakeFirst();
   if (row === undefined) return undefined;
   const { status_code: statusCode, content_type: contentType, body, body_bytes: bodyBytes } = row;
-  return { statusCode, contentType, contentFields: row.content_fields as ContentFields | null, body, bodyBytes };
+  return {
+    statusCode,
+    contentType,
+    contentFields: row.content_fields as ContentFields | null,
+    body,
+    bodyBytes,
+  };
 }
 
 const runColumns = sql`
@@ -135,7 +180,10 @@ function runStateIs(state: RunState | null): RawBuilder<boolean> {
   return sql`${stateIs(state)} and ended_at is null`;
 }
 
-function isBefore(column: "accepted_at" | "received_at", from: RunCursor | null): RawBuilder<boolean> {
+function isBefore(
+  column: "accepted_at" | "received_at",
+  from: RunCursor | null,
+): RawBuilder<boolean> {
   if (from === null) return sql`true`;
   return sql`(${sql.ref(column)}, id) < (${timeOfMicros(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
 }

@@ -1,4 +1,5 @@
-// Reads runs for the API: pages of an app's runs and dead runs, one run, and the kept answer of a run.
+// Reads runs for the API: pages of an app's runs and dead runs, one run, and the kept answer of a
+// run.
 import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type RunId } from "#lib/ids.ts";
@@ -52,19 +53,36 @@ export class RunList {
     this.#options = options;
   }
 
-  /** Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token of a different query. */
-  async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunAndCallPage> {
+  /**
+   * Runs of an app, async ones and plain calls, newest first. Throws `Fault("invalid")` for a token
+   * of a different query.
+   */
+  async page(
+    appId: AppId,
+    wanted: PageWanted<RunState> & { readonly asyncOnly: boolean },
+  ): Promise<RunAndCallPage> {
     const { asyncOnly, status, pageSize, nextToken } = wanted;
     const query = [appId, asyncOnly, status];
     const from = runTokens.read(query, nextToken);
-    const rows = await listRuns(this.#options.db, appId, { asyncOnly, status, from, limit: pageSize + 1 });
+    const rows = await listRuns(this.#options.db, appId, {
+      asyncOnly,
+      status,
+      from,
+      limit: pageSize + 1,
+    });
     const page = pageOf(rows, pageSize, (row) => runTokens.make(query, cursorOf(row)));
     const last = page.nextToken === null ? undefined : page.items.at(-1);
     const time = { afterMicros: last?.at_micros ?? null, untilMicros: from?.atMicros ?? null };
-    return { ...page, callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time) };
+    return {
+      ...page,
+      callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time),
+    };
   }
 
-  /** Failed runs of an app that can be redriven, newest first. Throws `Fault("invalid")` for a token of a different query. */
+  /**
+   * Failed runs of an app that can be redriven, newest first. Throws `Fault("invalid")` for a token
+   * of a different query.
+   */
   async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<Page<RunRow>> {
     const { status, pageSize, nextToken } = wanted;
     const query = [appId, true, status];
@@ -80,11 +98,17 @@ export class RunList {
     return row;
   }
 
-  /** The app's answer. Throws `Fault("not_found")` with the reason when there is none, `Fault("conflict")` before the end. */
+  /**
+   * The app's answer. Throws `Fault("not_found")` with the reason when there is none,
+   * `Fault("conflict")` before the end.
+   */
   async result(appId: AppId, runId: RunId): Promise<RunResult> {
     const run = await this.get(appId, runId);
     if (!isFinal(run.state)) {
-      throw new Fault("conflict", `The run has no result yet: it is ${run.state}. Try again when it has ended.`);
+      throw new Fault(
+        "conflict",
+        `The run has no result yet: it is ${run.state}. Try again when it has ended.`,
+      );
     }
     const kept = run.is_async ? await readResult(this.#options.db, runId) : undefined;
     if (kept === undefined) throw new Fault("not_found", this.#whyNone(run));
@@ -94,11 +118,15 @@ export class RunList {
     }
     const { resultBytesMax } = this.#options;
     const length = `${kept.bodyBytes} bytes long, and answers of at most ${resultBytesMax} bytes are kept`;
-    throw new Fault("not_found", `The answer of the run was not kept: it was ${length} (SLIPWAY_RESULT_LIMIT_MB).`);
+    throw new Fault(
+      "not_found",
+      `The answer of the run was not kept: it was ${length} (SLIPWAY_RESULT_LIMIT_MB).`,
+    );
   }
 
   #whyNone(run: RunRow): string {
-    if (!run.is_async) return "The run was a plain call, whose answer is not kept: its caller received it.";
+    if (!run.is_async)
+      return "The run was a plain call, whose answer is not kept: its caller received it.";
     if (run.state === "cancelled") return "The run was cancelled, so there is no result.";
     const { clock, resultRetentionDays: days } = this.#options;
     const endedMs = clock.now() - (run.ended_at?.getTime() ?? 0);

@@ -1,5 +1,5 @@
-// Deletes old data of runs: results and requests first, then the runs and calls themselves, and idempotency keys after a
-// day. No step touches a running run: age counts from the end of a run.
+// Deletes old data of runs: results and requests first, then the runs and calls themselves, and
+// idempotency keys after a day. No step touches a running run: age counts from the end of a run.
 import type { AppId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
@@ -11,7 +11,10 @@ import { deleteOldRequests } from "./dead-run-store.ts";
 
 /** Rows have bodies of megabytes: small batches. */
 const bodiesMax = 200;
-/** docs: a repeated key returns the same run, or of a request that creates something the same answer, for 24 hours. */
+/**
+ * docs: a repeated key returns the same run, or of a request that creates something the same
+ * answer, for 24 hours.
+ */
 const keyDays = 1;
 
 /** The steps of one turn, with the configured days. */
@@ -25,8 +28,15 @@ export async function* runRetention(options: {
   /** The same by the plans of projects. */
   readonly callDaysOf?: DaysOfProjects;
 }): AsyncGenerator<RemovalStep> {
-  const { db, clock, resultRetentionDays, runRetentionDays, callRetentionDays = runRetentionDays } = options;
-  // No later than their runs: runs are deleted in large batches, so they should have no bodies by then.
+  const {
+    db,
+    clock,
+    resultRetentionDays,
+    runRetentionDays,
+    callRetentionDays = runRetentionDays,
+  } = options;
+  // No later than their runs: runs are deleted in large batches, so they should have no bodies by
+  // then.
   const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));
   const bodies = { before: bodiesBefore, batchMax: bodiesMax };
   const before = daysAgo(clock, runRetentionDays);
@@ -38,7 +48,12 @@ export async function* runRetention(options: {
       remove: (limit) => deleteOldRequests(db, { before: bodiesBefore, limit }),
     },
     olderRows(db, { name: "runs", table: "runs", time: "ended_at", before }),
-    olderRows(db, { name: "keys", table: "run_keys", time: "created_at", before: daysAgo(clock, keyDays) }),
+    olderRows(db, {
+      name: "keys",
+      table: "run_keys",
+      time: "created_at",
+      before: daysAgo(clock, keyDays),
+    }),
     olderRows(db, {
       name: "keys of requests",
       table: "request_keys",
@@ -70,6 +85,10 @@ function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[
       table: "calls",
       which: sql`${ofApp} and received_at < ${before} and ended_at < ${before}`,
     }),
-    rowsWhere(db, { name: names.leftOut, table: "calls_left_out", which: sql`${ofApp} and at < ${before}` }),
+    rowsWhere(db, {
+      name: names.leftOut,
+      table: "calls_left_out",
+      which: sql`${ofApp} and at < ${before}`,
+    }),
   ];
 }

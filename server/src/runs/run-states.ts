@@ -1,9 +1,13 @@
-// The states of an async run and the allowed moves between them; every write of a state follows this table. Pure.
+// The states of an async run and the allowed moves between them; every write of a state follows
+// this table. Pure.
 import { runStates, type FinalState, type RunState } from "@slipway/contract/words.ts";
 
 /** Each state → the states that may follow. A state without followers is final. */
 export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
-  /** Accepted; no platform holds it, or it is to be retried later. It fails here when the build of its files has. */
+  /**
+   * Accepted; no platform holds it, or it is to be retried later. It fails here when the build of
+   * its files has.
+   */
   pending: ["queued", "failure", "cancelled"],
   /** A platform holds it, and it waits for a slot on a replica. */
   queued: ["pending", "running", "failure", "cancelled", "timeout"],

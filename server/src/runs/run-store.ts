@@ -1,5 +1,6 @@
-// The rows of async runs. Every write after the acceptance names its writer's lease epoch, so that a platform that lost its
-// lease changes nothing. All writes are batched: one statement for many runs.
+// The rows of async runs. Every write after the acceptance names its writer's lease epoch, so that
+// a platform that lost its lease changes nothing. All writes are batched: one statement for many
+// runs.
 import { sql, type RawBuilder } from "kysely";
 import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
@@ -36,7 +37,10 @@ export type RunWork = HeldRun &
   Omit<NewRun, "releaseId" | "clientAddress" | "isHeld"> & {
     /** Attempts begun. */
     readonly attempt: number;
-    /** The number of recorded starts: unlike attempts, it never decreases when a start comes to nothing. */
+    /**
+     * The number of recorded starts: unlike attempts, it never decreases when a start comes to
+     * nothing.
+     */
     readonly starts: number;
     /** The time since which it could have had a replica: initially the acceptance. */
     readonly waitsSinceMs: number;
@@ -45,7 +49,10 @@ export type RunWork = HeldRun &
   };
 
 /** A run that was running when its platform was lost. */
-export type OrphanRun = RunWork & { readonly replicaId: ReplicaId | null; readonly isCancelRequested: boolean };
+export type OrphanRun = RunWork & {
+  readonly replicaId: ReplicaId | null;
+  readonly isCancelRequested: boolean;
+};
 
 /** An attempt that is about to be sent. */
 export type RunStart = HeldRun & { readonly replicaId: ReplicaId; readonly releaseId: ReleaseId };
@@ -75,7 +82,10 @@ export type RunStoreOptions = {
 };
 
 const appsMax = 1_000;
-/** Array elements are sent as text of twice their length, which blocks the event loop; parameters are sent as they are. */
+/**
+ * Array elements are sent as text of twice their length, which blocks the event loop; parameters
+ * are sent as they are.
+ */
 const largeBytes = 32 * 1_024;
 
 /** The rows, as written by one platform. */
@@ -90,10 +100,14 @@ export class RunStore {
     this.#leaseMs = leaseMs;
   }
 
-  /** Inserts new runs, in `tx` if given; once it resolves (and `tx` is committed) they are accepted. */
+  /**
+   * Inserts new runs, in `tx` if given; once it resolves (and `tx` is committed) they are accepted.
+   */
   async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
     const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
-    const large = runs.filter(hasLargeBody).map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
+    const large = runs
+      .filter(hasLargeBody)
+      .map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
     await sql`
       with large (id, body) as (
         values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
@@ -128,8 +142,9 @@ export class RunStore {
   }
 
   /**
-   * Records that attempts are about to be sent, and extends their leases. False when this platform has lost the run or the run is
-   * to be cancelled: it must not be sent. The same run may come again with another replica, if the first has seen nothing.
+   * Records that attempts are about to be sent, and extends their leases. False when this platform
+   * has lost the run or the run is to be cancelled: it must not be sent. The same run may come
+   * again with another replica, if the first has seen nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
@@ -145,7 +160,9 @@ export class RunStore {
     return answersFor(starts, rows);
   }
 
-  /** Ends runs, within `tx`. False when this platform has lost the run: nothing was written for it. */
+  /**
+   * Ends runs, within `tx`. False when this platform has lost the run: nothing was written for it.
+   */
   async finish(ends: readonly RunEnd[], tx: Db): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = given.state, status_code = given.status_code, reason = given.reason,
@@ -160,12 +177,17 @@ export class RunStore {
     const answers = answersFor(ends, rows);
     const ended = ends.filter((_, index) => answers[index]);
     await this.#keepResults(ended, tx);
-    const done = ended.filter(({ state }) => state === "success" || state === "cancelled").map(({ runId }) => runId);
+    const done = ended
+      .filter(({ state }) => state === "success" || state === "cancelled")
+      .map(({ runId }) => runId);
     if (done.length > 0) await tx.deleteFrom("run_requests").where("run_id", "in", done).execute();
     return answers;
   }
 
-  /** Gives runs back for a later retry. False as with `finish`. A run with a cancel request is cancelled. */
+  /**
+   * Gives runs back for a later retry. False as with `finish`. A run with a cancel request is
+   * cancelled.
+   */
   async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       with given_back as (
@@ -203,7 +225,10 @@ export class RunStore {
     return rows.map((row) => row.id);
   }
 
-  /** Apps with runs that may be tried, and the milliseconds until each app's first run is due; at most 1,000. */
+  /**
+   * Apps with runs that may be tried, and the milliseconds until each app's first run is due; at
+   * most 1,000.
+   */
   async appsWithWork(): Promise<{ readonly appId: AppId; readonly dueInMs: number }[]> {
     const { rows } = await sql<{ app_id: AppId; due_in_ms: number }>`
       with recursive waiting as (
@@ -219,19 +244,31 @@ export class RunStore {
   }
 
   /**
-   * Everything needed to process claimed runs. Omits runs whose lease was lost meanwhile, even if this platform has claimed
-   * them again: it already holds them, and would begin them twice.
+   * Everything needed to process claimed runs. Omits runs whose lease was lost meanwhile, even if
+   * this platform has claimed them again: it already holds them, and would begin them twice.
    */
   async read(held: readonly HeldRun[]): Promise<OrphanRun[]> {
     const epochs = new Map(held.map(({ runId, epoch }) => [runId, epoch]));
     const rows = await this.#db
       .selectFrom("runs")
       .innerJoin("run_requests", "run_requests.run_id", "runs.id")
-      .select(["runs.id as runId", "runs.lease_epoch as epoch", "runs.project_id as projectId", "runs.app_id as appId"])
+      .select([
+        "runs.id as runId",
+        "runs.lease_epoch as epoch",
+        "runs.project_id as projectId",
+        "runs.app_id as appId",
+      ])
       .select(["runs.method", "runs.attempt", "runs.starts", "runs.retries_max as retriesMax"])
-      .select(["runs.webhook_endpoint as webhookEndpoint", "runs.webhook_secret_sealed as webhookSecretSealed"])
+      .select([
+        "runs.webhook_endpoint as webhookEndpoint",
+        "runs.webhook_secret_sealed as webhookSecretSealed",
+      ])
       .select(["runs.replica_id as replicaId", "runs.accepted_at", "runs.cancel_requested_at"])
-      .select(sql<ReleaseId | null>`case when runs.build_id is not null then runs.release_id end`.as("onlyReleaseId"))
+      .select(
+        sql<ReleaseId | null>`case when runs.build_id is not null then runs.release_id end`.as(
+          "onlyReleaseId",
+        ),
+      )
       .select(["run_requests.target", "run_requests.lines", "run_requests.body"])
       .where("runs.id", "in", [...epochs.keys()])
       .where("lease_holder", "=", this.#holder)
@@ -258,7 +295,10 @@ export class RunStore {
     return new Map(rows.map((row) => [row.run_id, row.bytes]));
   }
 
-  /** Returns up to `limit` runs to pending that waited for a replica when their platform was lost; returns how many. */
+  /**
+   * Returns up to `limit` runs to pending that waited for a replica when their platform was lost;
+   * returns how many.
+   */
   async reapQueued(limit: number): Promise<number> {
     const { rows } = await sql<{ app_id: AppId }>`
       with lost as (
@@ -273,7 +313,9 @@ export class RunStore {
   }
 
   /** The replicas that this platform's runs were sent to before its restart. */
-  async leftRunning(): Promise<{ readonly runId: RunId; readonly appId: AppId; readonly replicaId: ReplicaId }[]> {
+  async leftRunning(): Promise<
+    { readonly runId: RunId; readonly appId: AppId; readonly replicaId: ReplicaId }[]
+  > {
     const rows = await this.#db
       .selectFrom("runs")
       .select(["id", "app_id", "replica_id"])
@@ -285,15 +327,23 @@ export class RunStore {
     );
   }
 
-  /** The replica of a run. `address` null: it has stopped, or has no address yet. `isReclaimed`: it ends, or has ended, for that. */
-  async replicaOf(replicaId: ReplicaId): Promise<{ readonly address: Address | null; readonly isReclaimed: boolean }> {
+  /**
+   * The replica of a run. `address` null: it has stopped, or has no address yet. `isReclaimed`: it
+   * ends, or has ended, for that.
+   */
+  async replicaOf(
+    replicaId: ReplicaId,
+  ): Promise<{ readonly address: Address | null; readonly isReclaimed: boolean }> {
     const row = await this.#db
       .selectFrom("replicas")
       .select(["address", "stopped_at", "end_kind"])
       .where("id", "=", replicaId)
       .executeTakeFirst();
     const hasAddress = typeof row?.address === "string" && row.stopped_at === null;
-    return { address: hasAddress ? parseAddress(row.address ?? "") : null, isReclaimed: row?.end_kind === "reclaimed" };
+    return {
+      address: hasAddress ? parseAddress(row.address ?? "") : null,
+      isReclaimed: row?.end_kind === "reclaimed",
+    };
   }
 
   async #keepResults(ended: readonly RunEnd[], tx: Db): Promise<void> {
@@ -331,9 +381,16 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
   sql` or `,
 )})`;
 
-/** The new state of a run that loses its holder, and why its latest attempt failed if that is known. */
-function pendingOrCancelled(why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>): RawBuilder<unknown> {
-  const unlessCancelled = (value: RawBuilder<unknown>, cancelled: RawBuilder<unknown>): RawBuilder<unknown> =>
+/**
+ * The new state of a run that loses its holder, and why its latest attempt failed if that is known.
+ */
+function pendingOrCancelled(
+  why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>,
+): RawBuilder<unknown> {
+  const unlessCancelled = (
+    value: RawBuilder<unknown>,
+    cancelled: RawBuilder<unknown>,
+  ): RawBuilder<unknown> =>
     sql`case when cancel_requested_at is null then ${value} else ${cancelled} end`;
   return sql`
     state = ${unlessCancelled(sql`'pending'`, sql`'cancelled'`)},

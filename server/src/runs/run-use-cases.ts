@@ -1,5 +1,5 @@
-// The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a platform holds is not ended
-// here: the request to cancel is recorded, and the holder ends the run.
+// The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a
+// platform holds is not ended here: the request to cancel is recorded, and the holder ends the run.
 import { sql } from "kysely";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import { record, type By } from "#audit/record.ts";
@@ -19,7 +19,10 @@ import { isFinal } from "./run-states.ts";
 export type RunUseCasesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;
-  /** Called after a cancel request is committed, so that a run of this process ends without a notification from the database. */
+  /**
+   * Called after a cancel request is committed, so that a run of this process ends without a
+   * notification from the database.
+   */
   readonly onCancelled: (runId: RunId) => void;
   readonly builds: Pick<BuildReceiver, "requestCancel">;
   /** How long a cancel request waits for the run to end; 10 s by default. */
@@ -41,9 +44,9 @@ export class RunUseCases {
   }
 
   /**
-   * Requests the end of a run, waits a while for it and returns its current state. A run that nobody holds ends at once, and with it the build that it
-   * waits for.
-   * Throws `Fault("not_found")`, `Fault("conflict")` when it has ended.
+   * Requests the end of a run, waits a while for it and returns its current state. A run that
+   * nobody holds ends at once, and with it the build that it waits for. Throws
+   * `Fault("not_found")`, `Fault("conflict")` when it has ended.
    */
   async cancel(ref: RunRef, by: By): Promise<RunRow> {
     const { db, onCancelled, cancelWaitMs = 10_000 } = this.#options;
@@ -82,7 +85,11 @@ export class RunUseCases {
       return false;
     }
     const asked = sql<Date>`coalesce(cancel_requested_at, clock_timestamp())`;
-    await tx.updateTable("runs").set({ cancel_requested_at: asked }).where("id", "=", runId).execute();
+    await tx
+      .updateTable("runs")
+      .set({ cancel_requested_at: asked })
+      .where("id", "=", runId)
+      .execute();
     await notify(tx, "run_cancels", runId);
     return true;
   }

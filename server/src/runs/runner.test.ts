@@ -1,4 +1,5 @@
-// What the runner makes of runs that have waited for very long. The store, the leases and the proxy are stand-ins: days pass.
+// What the runner makes of runs that have waited for very long. The store, the leases and the proxy
+// are stand-ins: days pass.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -23,7 +24,10 @@ type Ground = {
   looks: number;
 };
 
-/** A runner with one run that is taken at each look, unless its app is stopped, and that finds the app's line full. */
+/**
+ * A runner with one run that is taken at each look, unless its app is stopped, and that finds the
+ * app's line full.
+ */
 function openGround(acceptedAtMs: number, nowMs: number): Ground {
   const outcomes: Outcome[] = [];
   const clock: Clock = { ...systemClock, now: () => ground.nowMs };
@@ -45,12 +49,14 @@ function openGround(acceptedAtMs: number, nowMs: number): Ground {
         return Promise.resolve([{ appId, dueInMs: 0 }]);
       },
       bodyBytes: () => Promise.resolve(new Map()),
-      read: () => Promise.resolve([{ ...held, ...work, isCancelRequested: false, replicaId: null }]),
+      read: () =>
+        Promise.resolve([{ ...held, ...work, isCancelRequested: false, replicaId: null }]),
       reapQueued: () => Promise.resolve(0),
       cancelRequested: () => Promise.resolve([]),
     },
     leases: {
-      claim: ({ limit }: { limit: number }) => Promise.resolve(limit === 500 ? [] : [{ id: runId, epoch: 1 }]),
+      claim: ({ limit }: { limit: number }) =>
+        Promise.resolve(limit === 500 ? [] : [{ id: runId, epoch: 1 }]),
       renewAll: () => Promise.resolve(new Set([runId])),
     },
     execution: {
@@ -64,9 +70,15 @@ function openGround(acceptedAtMs: number, nowMs: number): Ground {
         },
       },
       settlement: {
-        end: (of: RunWork, ending: Parameters<typeof outcomeOf>[0], how: { attempt: number; isCancelled: boolean }) => {
+        end: (
+          of: RunWork,
+          ending: Parameters<typeof outcomeOf>[0],
+          how: { attempt: number; isCancelled: boolean },
+        ) => {
           const at = { nowMs: ground.nowMs, random: 0 };
-          outcomes.push(outcomeOf(ending, { ...how, retriesMax: 0, waitsSinceMs: of.waitsSinceMs }, at));
+          outcomes.push(
+            outcomeOf(ending, { ...how, retriesMax: 0, waitsSinceMs: of.waitsSinceMs }, at),
+          );
           return Promise.resolve(true);
         },
       },
@@ -85,7 +97,13 @@ function openGround(acceptedAtMs: number, nowMs: number): Ground {
     onTakenOver: () => () => undefined,
     onLooked: () => Promise.resolve(),
   } as unknown as RunnerOptions;
-  const ground: Ground = { outcomes, nowMs, isStopped: false, looks: 0, runner: undefined as unknown as Runner };
+  const ground: Ground = {
+    outcomes,
+    nowMs,
+    isStopped: false,
+    looks: 0,
+    runner: undefined as unknown as Runner,
+  };
   return Object.assign(ground, { runner: new Runner(options) });
 }
 
@@ -108,7 +126,9 @@ test("the time in which a budget had stopped the app is none in which a run wait
   const seen = ground.outcomes.length;
   ground.nowMs += waitMsMax + 1;
   ground.runner.nudge(null);
-  await until("it is ended in time", () => ground.outcomes.slice(seen).some(({ kind }) => kind === "final"));
+  await until("it is ended in time", () =>
+    ground.outcomes.slice(seen).some(({ kind }) => kind === "final"),
+  );
 });
 
 test("nor is the time in which there was no platform", async (t) => {
@@ -133,7 +153,10 @@ test("after a standstill the leases of what is in hand are extended before lost 
       reapQueued: () => answer("looked", 0),
       cancelRequested: () => Promise.resolve([]),
     },
-    leases: { claim: () => Promise.resolve([]), renewAll: () => answer("extended", new Set([runId])) },
+    leases: {
+      claim: () => Promise.resolve([]),
+      renewAll: () => answer("extended", new Set([runId])),
+    },
     execution: {
       keepsAnswers: () => false,
       answerMemory: { of: () => ({ grow: () => null, leave: () => undefined }) },
@@ -149,7 +172,16 @@ test("after a standstill the leases of what is in hand are extended before lost 
     onLooked: () => Promise.resolve(),
   } as unknown as RunnerOptions);
   runner.start();
-  const work = { runId, epoch: 1, appId, attempt: 0, starts: 0, retriesMax: 0, lines: "", body: Buffer.alloc(0) };
+  const work = {
+    runId,
+    epoch: 1,
+    appId,
+    attempt: 0,
+    starts: 0,
+    retriesMax: 0,
+    lines: "",
+    body: Buffer.alloc(0),
+  };
   assert.ok(runner.reserve(appId, 0));
   runner.take(work as unknown as RunWork);
   await clock.advance(20_000);

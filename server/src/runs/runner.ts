@@ -1,5 +1,5 @@
-// Processes runs: claims as many of each app as capacity allows, renews the leases of held runs, takes over the runs of a
-// lost platform, and stops without losing anything.
+// Processes runs: claims as many of each app as capacity allows, renews the leases of held runs,
+// takes over the runs of a lost platform, and stops without losing anything.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
@@ -22,7 +22,10 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly leaseMs: number;
   readonly execution: Omit<ExecutionParts, "onLetGo">;
   readonly recovery: Omit<RecoveryParts, "onLetGo">;
-  /** How many calls the replicas of an app can handle when fully scaled out; undefined: the app is gone. */
+  /**
+   * How many calls the replicas of an app can handle when fully scaled out; undefined: the app is
+   * gone.
+   */
   readonly placesOf: (appId: AppId) => number | undefined;
   /** True while runs of the app must not be claimed: they wait in the database. */
   readonly isStopped: (appId: AppId) => boolean;
@@ -30,7 +33,10 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   /** The length of an app's line, which plain calls share. */
   readonly lineLengthMax: number;
   readonly onStep: OnRunStep;
-  /** Called at the takeover of a run that another process had sent to the replica; its result is called when that is over. */
+  /**
+   * Called at the takeover of a run that another process had sent to the replica; its result is
+   * called when that is over.
+   */
   readonly onTakenOver: (runId: RunId, replica: ReplicaRef | null) => () => void;
   /** Called after each check for lost runs. */
   readonly onLooked: () => Promise<void>;
@@ -66,7 +72,11 @@ export class Runner {
     this.#options = options;
     this.#waiting = new WaitTimer(options.clock);
     const { log, clock, leaseMs, runsMax, lineLengthMax } = options;
-    this.#room = new Admission({ runsMax, bytesMax, appMax: Math.max(1, Math.min(appMax, lineLengthMax / 2)) });
+    this.#room = new Admission({
+      runsMax,
+      bytesMax,
+      appMax: Math.max(1, Math.min(appMax, lineLengthMax / 2)),
+    });
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });
     this.#claiming = loop("runs", lookEveryMs, () => this.#claim());
@@ -87,11 +97,18 @@ export class Runner {
     }
   }
 
-  /** Reserves capacity for one run of the app that is about to be accepted; follow with `take` or `unreserve`. */
+  /**
+   * Reserves capacity for one run of the app that is about to be accepted; follow with `take` or
+   * `unreserve`.
+   */
   reserve(appId: AppId, bytes: number): boolean {
     if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
     const places = this.#options.placesOf(appId);
-    if (places === undefined || this.#room.free(appId, places) === 0 || !this.#room.hasBytes(appId, bytes))
+    if (
+      places === undefined ||
+      this.#room.free(appId, places) === 0 ||
+      !this.#room.hasBytes(appId, bytes)
+    )
       return false;
     this.#room.take(appId, bytes);
     return true;
@@ -104,7 +121,10 @@ export class Runner {
 
   /** Begins to process a run that this platform holds and has reserved capacity for. */
   take(work: RunWork): void {
-    const run: Execution = new Execution(work, { ...this.#options.execution, onLetGo: () => this.#letGo(run) });
+    const run: Execution = new Execution(work, {
+      ...this.#options.execution,
+      onLetGo: () => this.#letGo(run),
+    });
     this.#enter(run);
     run.begin();
     if (this.#isQuiet) run.leave();
@@ -137,7 +157,8 @@ export class Runner {
 
   #enter(run: ActiveRun): void {
     const { runId, epoch } = run.work;
-    // A stalled process may take over from itself: runs that it began before then have a new holder.
+    // A stalled process may take over from itself: runs that it began before then have a new
+    // holder.
     this.#active.get(runId)?.run.abandon();
     this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
@@ -173,7 +194,8 @@ export class Runner {
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();
-    if (wakeMs < lookEveryMs) this.#cancelWake = clock.after(Math.max(1, wakeMs), () => this.#claiming.nudge());
+    if (wakeMs < lookEveryMs)
+      this.#cancelWake = clock.after(Math.max(1, wakeMs), () => this.#claiming.nudge());
   }
 
   /** Claims up to `free` runs of the app and begins them; returns how many it found. */
@@ -229,11 +251,17 @@ export class Runner {
 
   async #takeOver(): Promise<void> {
     if (this.#isQuiet) return;
-    const { store, leases, onStep, onTakenOver, onLooked, recovery, clock, leaseMs } = this.#options;
-    // The database or this process stalled: renew the held leases instead of taking over from itself.
+    const { store, leases, onStep, onTakenOver, onLooked, recovery, clock, leaseMs } =
+      this.#options;
+    // The database or this process stalled: renew the held leases instead of taking over from
+    // itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
-    const claimed = await leases.claim({ where: sql`state = 'running'`, order: sql`lease_until`, limit: takenOverMax });
+    const claimed = await leases.claim({
+      where: sql`state = 'running'`,
+      order: sql`lease_until`,
+      limit: takenOverMax,
+    });
     if (claimed.length === 0) return await onLooked();
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {
@@ -253,8 +281,9 @@ export class Runner {
 }
 
 /**
- * Tracks how long a run has waited for a replica, which is limited: time while its app was stopped or no platform was running
- * does not count. Knows only the stops reported to it; created when the platform starts.
+ * Tracks how long a run has waited for a replica, which is limited: time while its app was stopped
+ * or no platform was running does not count. Knows only the stops reported to it; created when the
+ * platform starts.
  */
 class WaitTimer {
   readonly #clock: Pick<Clock, "now">;

@@ -28,7 +28,10 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly runsAtOnce: number;
   readonly lineLength: number;
   readonly leaseMs?: number;
-  /** True while a budget has stopped the app: its runs are not claimed. If omitted, no app is ever stopped. */
+  /**
+   * True while a budget has stopped the app: its runs are not claimed. If omitted, no app is ever
+   * stopped.
+   */
   readonly isStopped?: (appId: AppId) => boolean;
   /** Ends a replica at once. */
   readonly endReplica: (replicaId: ReplicaId) => void;
@@ -42,7 +45,10 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
 
 const leaseMsUsually = 30_000;
 
-/** Call `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and `stop()` at the end. */
+/**
+ * Call `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and
+ * `stop()` at the end.
+ */
 export class Runs implements AsyncAccept {
   readonly #options: RunsOptions;
   readonly #store: RunStore;
@@ -57,7 +63,17 @@ export class Runs implements AsyncAccept {
 
   constructor(options: RunsOptions) {
     this.#options = options;
-    const { db, sealer, outbox, clock, log, instanceId, proxy, answerBytesMax, leaseMs = leaseMsUsually } = options;
+    const {
+      db,
+      sealer,
+      outbox,
+      clock,
+      log,
+      instanceId,
+      proxy,
+      answerBytesMax,
+      leaseMs = leaseMsUsually,
+    } = options;
     const onStep = options.onStep ?? ((): void => undefined);
     const store = new RunStore({ db, holder: instanceId, leaseMs });
     this.#store = store;
@@ -105,7 +121,16 @@ export class Runs implements AsyncAccept {
       onLooked: () => this.#releaseOthers(),
     });
     const { bodyBytesMax } = options;
-    this.#enqueue = new Enqueue({ db, store, sealer, clock, log, onStep, runner: this.#runner, bodyBytesMax });
+    this.#enqueue = new Enqueue({
+      db,
+      store,
+      sealer,
+      clock,
+      log,
+      onStep,
+      runner: this.#runner,
+      bodyBytesMax,
+    });
   }
 
   /** Runs that this process has accepted, and those that it has ended, per state. */
@@ -122,7 +147,9 @@ export class Runs implements AsyncAccept {
     this.#runner.cancel(runId);
   }
 
-  /** Marks replicas busy that still work for an earlier process, so that none is stopped as idle. */
+  /**
+   * Marks replicas busy that still work for an earlier process, so that none is stopped as idle.
+   */
   async prepare(): Promise<void> {
     await this.#leases.endEarlier();
     for (const { runId, appId, replicaId } of await this.#store.leftRunning()) {
@@ -141,7 +168,10 @@ export class Runs implements AsyncAccept {
     this.#runner.start();
   }
 
-  /** Claims nothing more, and gives back waiting runs; runs accepted from here on wait for the next start. */
+  /**
+   * Claims nothing more, and gives back waiting runs; runs accepted from here on wait for the next
+   * start.
+   */
   quiesce(): void {
     this.#runner.quiesce();
   }
@@ -156,7 +186,9 @@ export class Runs implements AsyncAccept {
     for (const release of this.#holds.values()) release();
   }
 
-  #live(appId: AppId): NonNullable<NonNullable<ReturnType<Routes["byAppId"]>>["live"]>["settings"] | undefined {
+  #live(
+    appId: AppId,
+  ): NonNullable<NonNullable<ReturnType<Routes["byAppId"]>>["live"]>["settings"] | undefined {
     return this.#options.routes.byAppId(appId)?.live?.settings;
   }
 

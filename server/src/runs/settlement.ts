@@ -1,5 +1,6 @@
-// Writes the outcomes of runs, many in one transaction: starts, ends with their results and webhook deliveries, and runs
-// given back. Waits for an unavailable database, since the app's answer exists only here by then.
+// Writes the outcomes of runs, many in one transaction: starts, ends with their results and webhook
+// deliveries, and runs given back. Waits for an unavailable database, since the app's answer exists
+// only here by then.
 import type { FinalState } from "@slipway/contract/words.ts";
 import { Batcher } from "#lib/batcher.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -9,7 +10,13 @@ import type { RunEnding } from "#proxy/run-call.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { NewDelivery } from "#webhooks/delivery.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
-import { outcomeOf, type Answer, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
+import {
+  outcomeOf,
+  type Answer,
+  type Interrupted,
+  type JudgedRun,
+  type Outcome,
+} from "./outcome.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { RunEnd, RunReturn, RunStart, RunStore, RunWork } from "./run-store.ts";
 
@@ -27,7 +34,10 @@ const batchBytesMax = 64 * 1_048_576;
 const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
 const writing: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
-/** The context that seals a caller's X-Webhook-Secret: not the run, because a redriven run has another id. */
+/**
+ * The context that seals a caller's X-Webhook-Secret: not the run, because a redriven run has
+ * another id.
+ */
 export function callSecretContext(appId: AppId): string {
   return `run-webhook-secret:${appId}`;
 }
@@ -72,14 +82,17 @@ export class RunSettlement {
     });
   }
 
-  /** Records that the run is about to be sent; false: it must not be sent. Rejects when the database is unavailable. */
+  /**
+   * Records that the run is about to be sent; false: it must not be sent. Rejects when the database
+   * is unavailable.
+   */
   start(start: RunStart): Promise<boolean> {
     return this.#starts.add(start);
   }
 
   /**
-   * Writes the consequences of the ending. False when this platform has lost the run, or stops before the database is back;
-   * nothing was written then.
+   * Writes the consequences of the ending. False when this platform has lost the run, or stops
+   * before the database is back; nothing was written then.
    */
   async end(
     work: RunWork,
@@ -91,7 +104,10 @@ export class RunSettlement {
     const at = { nowMs: clock.now(), random: clock.random() };
     const outcome = outcomeOf(ending, { ...of, retriesMax, waitsSinceMs }, at);
     const onFailure = (error: unknown, attempt: number): void =>
-      log.warn({ err: error, runId: work.runId, attempt }, "what became of a run could not be written");
+      log.warn(
+        { err: error, runId: work.runId, attempt },
+        "what became of a run could not be written",
+      );
     const options = { ...writing, clock, signal: this.stopping, onFailure };
     return (await retry(options, () => this.#write(work, outcome, of.attempt))) ?? false;
   }
@@ -119,8 +135,13 @@ export class RunSettlement {
     const ends = endings.map(({ end }) => end);
     const { answers, added } = await db.transaction().execute(async (tx) => {
       const isWritten = await store.finish(ends, tx);
-      const deliveries = endings.flatMap(({ delivery }, index) => (isWritten[index] && delivery ? [delivery] : []));
-      return { answers: isWritten, added: deliveries.length > 0 ? await outbox.add(tx, deliveries) : [] };
+      const deliveries = endings.flatMap(({ delivery }, index) =>
+        isWritten[index] && delivery ? [delivery] : [],
+      );
+      return {
+        answers: isWritten,
+        added: deliveries.length > 0 ? await outbox.add(tx, deliveries) : [],
+      };
     });
     ends.forEach(({ state }, index) => answers[index] && this.ended.count(state));
     onStep("run ended");
@@ -135,7 +156,9 @@ export class RunSettlement {
     const { runId, projectId, appId, webhookEndpoint, webhookSecretSealed } = work;
     if (webhookEndpoint === null) return null;
     const secret =
-      webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, callSecretContext(appId));
+      webhookSecretSealed === null
+        ? null
+        : this.#options.sealer.open(webhookSecretSealed, callSecretContext(appId));
     const answer = { statusCode: status, contentType, contentFields, body, bodyBytes };
     return { projectId, appId, runId, url: webhookEndpoint, secret, ...answer };
   }

@@ -1,6 +1,7 @@
-// Compares the platform's replicas with those of the driver: at the start of the platform, and periodically for missed
-// events. Adopts running replicas unchanged, records the end of exited ones, and stops unknown ones that carry the
-// label of this instance. Leaves rows and replicas of other instances alone.
+// Compares the platform's replicas with those of the driver: at the start of the platform, and
+// periodically for missed events. Adopts running replicas unchanged, records the end of exited
+// ones, and stops unknown ones that carry the label of this instance. Leaves rows and replicas of
+// other instances alone.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import { deliverKept } from "#drivers/kept-ends.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -8,26 +9,36 @@ import { Replica } from "./replica.ts";
 import type { ReplicaRunner, RunnerParts } from "./replica-runner.ts";
 import type { AliveRow } from "./replica-rows.ts";
 
-export type AdoptParts = Pick<RunnerParts, "driver" | "rows" | "writer" | "fleet" | "clock" | "log"> & {
+export type AdoptParts = Pick<
+  RunnerParts,
+  "driver" | "rows" | "writer" | "fleet" | "clock" | "log"
+> & {
   readonly runner: ReplicaRunner;
-  /** The ends and the last lines of replicas that ended while no platform ran; undefined: nobody keeps them. */
+  /**
+   * The ends and the last lines of replicas that ended while no platform ran; undefined: nobody
+   * keeps them.
+   */
   readonly endsFile: string | undefined;
 };
 
 /**
- * Only larger clock steps are detectable: the process starts a little before usage does, so its running time differs by
- * a few seconds.
+ * Only larger clock steps are detectable: the process starts a little before usage does, so its
+ * running time differs by a few seconds.
  */
 const awayStepMsMin = 60_000;
 
-/** Opens the driver and adopts its replicas. Rejects when the database or the driver does not answer. */
+/**
+ * Opens the driver and adopts its replicas. Rejects when the database or the driver does not
+ * answer.
+ */
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
   const { clock, driver, fleet, log } = parts;
   const rows = await parts.rows.alive(driver);
   // Register them before the driver is opened, so that none of their events and lines is lost.
   for (const row of rows) {
     const { appId, replicaId, unreadable } = row;
-    if (unreadable !== undefined) log.error({ appId, replicaId, reason: unreadable }, "a replica has no settings");
+    if (unreadable !== undefined)
+      log.error({ appId, replicaId, reason: unreadable }, "a replica has no settings");
     fleet.add(replicaOf(row, clock));
   }
   await driver.open(sink);
@@ -37,7 +48,10 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   const known = new Set(rows.map((row) => row.replicaId));
   const unknown = [...owned.values()].filter((one) => !known.has(one.replicaId));
   for (const one of unknown) void clearUnknown(parts, one);
-  log.info({ adopted: fleet.all().length, rows: rows.length, unknown: unknown.length }, "replicas taken over");
+  log.info(
+    { adopted: fleet.all().length, rows: rows.length, unknown: unknown.length },
+    "replicas taken over",
+  );
   const others = await parts.rows.countOthers(driver);
   if (others > 0) {
     log.warn(
@@ -47,7 +61,10 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   }
 }
 
-/** Finds what events missed: replicas that are gone, and unknown replicas. Rejects when the driver does not answer. */
+/**
+ * Finds what events missed: replicas that are gone, and unknown replicas. Rejects when the driver
+ * does not answer.
+ */
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const { clock, driver, fleet, runner } = parts;
   const before = fleet.all().filter((replica) => !replica.isCreating);
@@ -55,10 +72,16 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const listed = new Set(owned.map((one) => one.replicaId));
   for (const replica of before) {
     if (listed.has(replica.replicaId)) continue;
-    runner.ended(replica, { reason: "It is gone, and its end was not observed.", exitCode: null, at: clock.now() });
+    runner.ended(replica, {
+      reason: "It is gone, and its end was not observed.",
+      exitCode: null,
+      at: clock.now(),
+    });
   }
   // Exited replicas are already recorded, or about to be, and forgotten after that.
-  const unknown = owned.filter((one) => one.state === "running" && fleet.get(one.replicaId) === undefined);
+  const unknown = owned.filter(
+    (one) => one.state === "running" && fleet.get(one.replicaId) === undefined,
+  );
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
 }
 
@@ -67,9 +90,23 @@ async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
   return (await driver.list()).filter(({ instanceId }) => instanceId === driver.instanceId);
 }
 
-/** Creates the replica from its row; `beganAtMs` preserves its deadline. One that drains ends for the reason that it had. */
+/**
+ * Creates the replica from its row; `beganAtMs` preserves its deadline. One that drains ends for
+ * the reason that it had.
+ */
 function replicaOf(row: AliveRow, clock: Clock): Replica {
-  const { replicaId, projectId, appId, releaseId, buildId, settings, gpus, restarts, isTrial, state } = row;
+  const {
+    replicaId,
+    projectId,
+    appId,
+    releaseId,
+    buildId,
+    settings,
+    gpus,
+    restarts,
+    isTrial,
+    state,
+  } = row;
   const replica = new Replica({
     replicaId,
     gpus,
@@ -91,7 +128,8 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
  */
 function takeStoredOrder(replica: Replica, row: AliveRow): void {
   const drainingAt = row.drainingAt ?? row.lastKnownAt;
-  const graceEndsAt = row.graceEndsAt ?? drainingAt + row.settings.responseGracePeriodSeconds * 1000;
+  const graceEndsAt =
+    row.graceEndsAt ?? drainingAt + row.settings.responseGracePeriodSeconds * 1000;
   // Rows of earlier versions have no order.
   const order = row.endOrder ?? { reason: "It was being stopped.", kind: "wanted" };
   replica.takeOrder(order, {
@@ -126,11 +164,16 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   const nowMs = clock.monotonicMs();
   // It started just when the platform ended, or while the platform was away.
   if (row.startedAt === null && owned.address !== null) {
-    void parts.writer.change(row.replicaId, { kind: "started", at: replica.timeAt(nowMs), address: owned.address });
+    void parts.writer.change(row.replicaId, {
+      kind: "started",
+      at: replica.timeAt(nowMs),
+      address: owned.address,
+    });
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
-    // Plain calls went through the previous process of the platform, which is gone; async runs may still be at work.
+    // Plain calls went through the previous process of the platform, which is gone; async runs may
+    // still be at work.
     takeStoredOrder(replica, row);
     runner.endWhenIdle(replica);
     return;
@@ -155,8 +198,8 @@ function readyAtMs(replica: Replica, row: AliveRow, nowMs: number): number {
 }
 
 /**
- * Corrects times after a clock step while the platform was away; the machine's count of a process's running time is
- * independent of it.
+ * Corrects times after a clock step while the platform was away; the machine's count of a process's
+ * running time is independent of it.
  */
 function putRight(
   { clock, log }: AdoptParts,
@@ -174,10 +217,19 @@ function putRight(
   replica.beganAtMs += aheadMs;
 }
 
-/** Rows are written before replicas exist, so it belongs to another database, or this one was restored from an older backup. */
-async function clearUnknown({ driver, log, rows, runner }: AdoptParts, owned: OwnedReplica): Promise<void> {
+/**
+ * Rows are written before replicas exist, so it belongs to another database, or this one was
+ * restored from an older backup.
+ */
+async function clearUnknown(
+  { driver, log, rows, runner }: AdoptParts,
+  owned: OwnedReplica,
+): Promise<void> {
   if (owned.state !== "exited") {
-    log.warn({ replicaId: owned.replicaId, appId: owned.appId }, "stopping a replica that no row tells of");
+    log.warn(
+      { replicaId: owned.replicaId, appId: owned.appId },
+      "stopping a replica that no row tells of",
+    );
   }
   try {
     await driver.stop(owned.replicaId, { graceMs: 0 });

@@ -27,15 +27,23 @@ const replica = (name: string, given: Partial<CountedReplica> = {}): CountedRepl
 });
 
 const noneLeaving: Leaving = { replicas: 0, gpus: 0 };
-const room = (of: ReplicaLimits, counted: readonly CountedReplica[], gpusEach: number, leaving = noneLeaving): number =>
-  slotsLeft(of, { counted, leaving }, gpusEach);
+const room = (
+  of: ReplicaLimits,
+  counted: readonly CountedReplica[],
+  gpusEach: number,
+  leaving = noneLeaving,
+): number => slotsLeft(of, { counted, leaving }, gpusEach);
 
 describe("room", () => {
   test("is not taken by replicas that are leaving, until these are as many as there may be", () => {
     const some = [replica("a"), replica("b")];
-    const replicas = [0, 5, 6, 7, 8, 9].map((many) => room(limits(5, null), some, 0, { replicas: many, gpus: 0 }));
+    const replicas = [0, 5, 6, 7, 8, 9].map((many) =>
+      room(limits(5, null), some, 0, { replicas: many, gpus: 0 }),
+    );
     assert.deepEqual(replicas, [3, 3, 2, 1, 0, 0]);
-    const gpus = [0, 4, 5, 6, 8].map((many) => room(limits(null, 4), [], 1, { replicas: 9, gpus: many }));
+    const gpus = [0, 4, 5, 6, 8].map((many) =>
+      room(limits(null, 4), [], 1, { replicas: 9, gpus: many }),
+    );
     assert.deepEqual(gpus, [4, 4, 3, 2, 0]);
   });
 
@@ -52,7 +60,10 @@ describe("room", () => {
   test("a replica of more GPUs than there may be never fits", () => {
     assert.equal(neverFits(limits(null, null), 8), undefined);
     assert.equal(neverFits(limits(null, 8), 8), undefined);
-    assert.match(neverFits(limits(null, 4), 8) ?? "", /^The plan "hobby" allows the project 4 GPUs, and a replica of/);
+    assert.match(
+      neverFits(limits(null, 4), 8) ?? "",
+      /^The plan "hobby" allows the project 4 GPUs, and a replica of/,
+    );
     assert.match(neverFits(limits(null, 0), 1) ?? "", /^The plan "hobby" allows no GPUs, /);
   });
 });
@@ -78,7 +89,12 @@ describe("above a lowered limit", () => {
 
   test("what stays is within the limits but for what starts, and no more goes than must", () => {
     const replicas = fc.array(
-      fc.record({ gpus: fc.nat(4), running: fc.nat(2), beganAtMs: fc.nat(100), isStarting: fc.boolean() }),
+      fc.record({
+        gpus: fc.nat(4),
+        running: fc.nat(2),
+        beganAtMs: fc.nat(100),
+        isStarting: fc.boolean(),
+      }),
       { maxLength: 12 },
     );
     const max = fc.option(fc.nat(10));
@@ -89,7 +105,10 @@ describe("above a lowered limit", () => {
         const kept = counted.filter(({ replicaId }) => !going.has(replicaId));
         const gpus = kept.reduce((sum, one) => sum + one.gpus, 0);
         const isWithin = kept.length <= (replicasMax ?? Infinity) && gpus <= (gpusMax ?? Infinity);
-        assert.ok(isWithin || kept.every((one) => one.isStarting || (gpus > (gpusMax ?? Infinity) && one.gpus === 0)));
+        assert.ok(
+          isWithin ||
+            kept.every((one) => one.isStarting || (gpus > (gpusMax ?? Infinity) && one.gpus === 0)),
+        );
         if (going.size === 0) return;
         const left = room(limits(replicasMax, null), kept, 0);
         assert.ok(left === 0 || gpusMax !== null, "a place that was freed was needed");

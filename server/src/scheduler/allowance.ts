@@ -1,6 +1,6 @@
-// How many replicas a project may have, and what stops an app from having any. Declares the interface that the
-// scheduler queries; the owner of plans and budgets implements it. The rest is pure: how many slots a limit leaves, and
-// what to end after it is lowered.
+// How many replicas a project may have, and what stops an app from having any. Declares the
+// interface that the scheduler queries; the owner of plans and budgets implements it. The rest is
+// pure: how many slots a limit leaves, and what to end after it is lowered.
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 
 /** Limits of a project; null for no limit. */
@@ -19,7 +19,10 @@ export interface Allowance {
   limitsOf(projectId: ProjectId): ReplicaLimits;
   /** Why the app may have no replicas and its calls are refused; undefined: it may have some. */
   stopOf(projectId: ProjectId, appId: AppId): AppStop | undefined;
-  /** Calls `listener` after each change of a project (null: of any). Returns a function that removes it. */
+  /**
+   * Calls `listener` after each change of a project (null: of any). Returns a function that removes
+   * it.
+   */
   onChange(listener: (projectId: ProjectId | null) => void): () => void;
 }
 
@@ -44,8 +47,9 @@ export type CountedReplica = {
 export type Leaving = { readonly replicas: number; readonly gpus: number };
 
 /**
- * How many replicas with this many GPUs each may be added. Leaving replicas do not count, but only up to the limit once
- * more: otherwise a project could have any number of them by deploying again and again.
+ * How many replicas with this many GPUs each may be added. Leaving replicas do not count, but only
+ * up to the limit once more: otherwise a project could have any number of them by deploying again
+ * and again.
  */
 export function slotsLeft(
   limits: ReplicaLimits,
@@ -63,10 +67,13 @@ function leftOf(max: number | null, used: number, leaving: number): number {
 }
 
 /**
- * Replicas to end to satisfy the limits: those without calls first, then the youngest. Keeps a starting replica until
- * it is ready; for the GPU limit only replicas with GPUs end.
+ * Replicas to end to satisfy the limits: those without calls first, then the youngest. Keeps a
+ * starting replica until it is ready; for the GPU limit only replicas with GPUs end.
  */
-export function beyondLimits(limits: ReplicaLimits, counted: readonly CountedReplica[]): ReadonlySet<ReplicaId> {
+export function beyondLimits(
+  limits: ReplicaLimits,
+  counted: readonly CountedReplica[],
+): ReadonlySet<ReplicaId> {
   const { replicasMax, gpusMax } = limits;
   let replicas = counted.length;
   let gpus = sumOf(counted);
@@ -88,7 +95,8 @@ export function beyondLimits(limits: ReplicaLimits, counted: readonly CountedRep
 /** Why not even one replica with this many GPUs may ever start; undefined: one may. */
 export function neverFits({ name, gpusMax }: ReplicaLimits, gpusEach: number): string | undefined {
   if (gpusMax === null || gpusEach <= gpusMax) return undefined;
-  const allowed = gpusMax === 0 ? "no GPUs" : `the project ${gpusMax} GPU${gpusMax === 1 ? "" : "s"}`;
+  const allowed =
+    gpusMax === 0 ? "no GPUs" : `the project ${gpusMax} GPU${gpusMax === 1 ? "" : "s"}`;
   return `${name} allows ${allowed}, and a replica of the app needs ${gpusEach}. Request fewer (gpuCount, compute), or ask the operator for another plan.`;
 }
 

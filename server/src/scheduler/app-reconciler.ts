@@ -1,8 +1,14 @@
-// Reconciles one app: reads its route, demand and replicas, decides how many there should be, starts or ends the
-// difference, and publishes the result to the proxy. Never waits.
+// Reconciles one app: reads its route, demand and replicas, decides how many there should be,
+// starts or ends the difference, and publishes the result to the proxy. Never waits.
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { neverFits } from "./allowance.ts";
-import { waitReason, type AppState, type RouteSource, type SchedulerRoute, type ServedRelease } from "./app-state.ts";
+import {
+  waitReason,
+  type AppState,
+  type RouteSource,
+  type SchedulerRoute,
+  type ServedRelease,
+} from "./app-state.ts";
 import type { CapacityLine } from "./capacity-line.ts";
 import type { Counters } from "./counters.ts";
 import { decide, newHistory } from "./decide.ts";
@@ -92,8 +98,19 @@ export class AppReconciler {
     if (state === undefined || (!isLive && route?.rollOut?.release.releaseId !== releaseId)) return;
     const reason = replica.endOrder?.reason ?? end.reason;
     const isRefused = end.isRefused === true;
-    const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind, isRefused };
-    const starts = recordFailure(isLive ? state.starts : state.rollOutStarts, failure, clock.random());
+    const failure: Failure = {
+      releaseId,
+      beganAtMs: replica.beganAtMs,
+      atMs: nowMs,
+      reason,
+      kind,
+      isRefused,
+    };
+    const starts = recordFailure(
+      isLive ? state.starts : state.rollOutStarts,
+      failure,
+      clock.random(),
+    );
     if (isLive) state.starts = starts;
     else state.rollOutStarts = starts;
     this.#options.again(replica.appId, Math.max(0, starts.retryAtMs - nowMs));
@@ -102,11 +119,16 @@ export class AppReconciler {
   /** How a release that is served does. */
   serviceOf(appId: AppId, releaseId: ReleaseId): services.ReleaseService {
     const state = this.states.get(appId);
-    const starts = [state?.starts, state?.rollOutStarts].find((record) => record?.releaseId === releaseId);
-    const own = this.#parts.fleet.ofApp(appId).filter((replica) => services.isOf(replica, { releaseId }));
+    const starts = [state?.starts, state?.rollOutStarts].find(
+      (record) => record?.releaseId === releaseId,
+    );
+    const own = this.#parts.fleet
+      .ofApp(appId)
+      .filter((replica) => services.isOf(replica, { releaseId }));
     return {
       serving: own.filter(services.isServing).length,
-      unready: own.filter((replica) => replica.state === "ready" && !services.isServing(replica)).length,
+      unready: own.filter((replica) => replica.state === "ready" && !services.isServing(replica))
+        .length,
       failedStarts: starts?.failures ?? 0,
       startReason: starts?.reason ?? null,
     };
@@ -117,7 +139,9 @@ export class AppReconciler {
     const { clock, demand, fleet, routes, view } = this.#parts;
     const live = routes.byAppId(appId)?.live ?? undefined;
     if (live === undefined) return undefined;
-    const replicas = fleet.ofApp(appId).filter((replica) => replica.release.releaseId === live.releaseId);
+    const replicas = fleet
+      .ofApp(appId)
+      .filter((replica) => replica.release.releaseId === live.releaseId);
     const starting = replicas.filter((replica) => replica.state === "starting");
     return waitReason({
       failureReason: view.failure(appId)?.reason,
@@ -141,7 +165,10 @@ export class AppReconciler {
     const served = this.#served(route, live, replicas);
     const noCapacity = failureOf(this.#choose(route, live), nowMs);
     const load = demand.demandOf(appId);
-    const isAsleep = replicas.length === 0 && load.running + load.waiting === 0 && live.settings.minReplicaCount === 0;
+    const isAsleep =
+      replicas.length === 0 &&
+      load.running + load.waiting === 0 &&
+      live.settings.minReplicaCount === 0;
     if (isAsleep && !this.states.has(appId)) {
       this.#parts.view.put(appId, { ready: [], failure: noCapacity });
       return;
@@ -149,10 +176,19 @@ export class AppReconciler {
     const leaving = this.#leaving(route, replicas);
     const serving = [...served.flatMap((one) => one.replicas), ...leaving];
     const state = this.#stateOf(route, live, serving, nowMs);
-    const cooldownSecondsMax = Math.max(...served.map(({ release }) => release.settings.cooldownPeriodSeconds));
+    const cooldownSecondsMax = Math.max(
+      ...served.map(({ release }) => release.settings.cooldownPeriodSeconds),
+    );
     const decisions = served.map(({ release: { settings } }) => {
       const measured = utilization.of(serving, settings);
-      return decide({ settings, demand: load, measured, history: state.history, cooldownSecondsMax, nowMs });
+      return decide({
+        settings,
+        demand: load,
+        measured,
+        history: state.history,
+        cooldownSecondsMax,
+        nowMs,
+      });
     });
     const needed = decisions[0]?.desired ?? 0;
     state.history = decisions[0]?.history ?? state.history;
@@ -174,12 +210,23 @@ export class AppReconciler {
     });
     const isOutage = served.some(({ choice }) => !choice.ok && choice.why === "outage");
     const isHeldUp =
-      state.heldBack !== undefined && !isOutage && !served.some((one) => one.replicas.some(services.isStarting));
+      state.heldBack !== undefined &&
+      !isOutage &&
+      !served.some((one) => one.replicas.some(services.isStarting));
     // What leaves may hold the very capacity that its successor needs.
-    if (isHeldUp) this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted - 1).slice(0, 1));
-    const weights = new Map(served.map(({ release }, index) => [release.releaseId, divided[index]?.weight ?? 0]));
+    if (isHeldUp)
+      this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted - 1).slice(0, 1));
+    const weights = new Map(
+      served.map(({ release }, index) => [release.releaseId, divided[index]?.weight ?? 0]),
+    );
     const failure = noCapacity ?? shownFailure(state.starts, nowMs);
-    const shown = { replicas: this.#parts.fleet.ofApp(appId), weights, leaving, weightLeft: left.weight, failure };
+    const shown = {
+      replicas: this.#parts.fleet.ofApp(appId),
+      weights,
+      leaving,
+      weightLeft: left.weight,
+      failure,
+    };
     this.#parts.view.put(appId, services.viewOf(shown));
     const isCalm = state.starts === undefined && state.rollOutStarts === undefined;
     if (isAsleep && needed === 0 && isCalm) this.states.delete(appId);
@@ -189,7 +236,10 @@ export class AppReconciler {
   #served(route: SchedulerRoute, live: ServedRelease, replicas: readonly Replica[]): Served[] {
     const { rollOut } = route;
     const part = rollOut === null || rollOut === undefined ? 0 : rollOut.share / 100;
-    const targets = [[live, 1 - part] as const, ...(part > 0 && rollOut ? [[rollOut.release, part] as const] : [])];
+    const targets = [
+      [live, 1 - part] as const,
+      ...(part > 0 && rollOut ? [[rollOut.release, part] as const] : []),
+    ];
     return targets.map(([release, target]) => {
       const own = replicas.filter((replica) => services.isOf(replica, release));
       // Stop holding promoted replicas, so that a later release does not find them held.
@@ -202,7 +252,10 @@ export class AppReconciler {
     });
   }
 
-  /** Replicas of replaced releases that serve until their successors do; ends all others that belong to no served release. */
+  /**
+   * Replicas of replaced releases that serve until their successors do; ends all others that belong
+   * to no served release.
+   */
   #leaving(route: SchedulerRoute, replicas: readonly Replica[]): Replica[] {
     const { clock, runner } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -219,7 +272,9 @@ export class AppReconciler {
       const isInTime = nowMs - replica.leavingSinceMs < keptMs;
       const isRefused = replica.release.releaseId === refusedReleaseId;
       if (services.isServing(replica) && !replica.isTrial && !isRefused && isInTime) return true;
-      const reason = replica.isTrial ? "Its release was only tested and never received calls." : replacedReason;
+      const reason = replica.isTrial
+        ? "Its release was only tested and never received calls."
+        : replacedReason;
       runner.end(replica, { reason, kind: "wanted" });
       return false;
     });
@@ -241,7 +296,8 @@ export class AppReconciler {
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);
-    const allowed = choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
+    const allowed =
+      choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
     const next = plan({
       replicas: planned,
       desired,
@@ -251,7 +307,10 @@ export class AppReconciler {
       cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
     });
     const [firstType = "CPU"] = settings.compute;
-    const wanted = { ...next, gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType) };
+    const wanted = {
+      ...next,
+      gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType),
+    };
     const within = this.#room.within(wanted, { ...route, live: release, isWaiting });
     const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
@@ -259,7 +318,9 @@ export class AppReconciler {
     const isOutage = !choice.ok && choice.why === "outage";
     // Whoever waits in line keeps the place.
     const full = isOutage ? undefined : this.#start(route, release, (exchange ?? within).starts);
-    const isDraining = this.#parts.fleet.ofApp(route.appId).some(({ state }) => state === "draining");
+    const isDraining = this.#parts.fleet
+      .ofApp(route.appId)
+      .some(({ state }) => state === "draining");
     // What a restart replaces may have the very capacity that its replacement needs.
     if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
     const outage = isOutage && desired > planned.length ? choice.reason : undefined;
@@ -267,7 +328,11 @@ export class AppReconciler {
   }
 
   /** Starts as many as fit into the pools; returns why not all did, and waits in line then. */
-  #start({ projectId, appId }: SchedulerRoute, release: ServedRelease, count: number): string | undefined {
+  #start(
+    { projectId, appId }: SchedulerRoute,
+    release: ServedRelease,
+    count: number,
+  ): string | undefined {
     const { line } = this.#options;
     const { releaseId, buildId, settings } = release;
     const wanted = { projectId, appId, releaseId, buildId, settings };
@@ -278,30 +343,48 @@ export class AppReconciler {
         return choice.reason;
       }
       const deadlineMs = settings.deploymentInitializationTimeout * 1000;
-      this.#parts.runner.start(wanted, { request: choice.request, ahead: line.ahead(wanted), deadlineMs });
+      this.#parts.runner.start(wanted, {
+        request: choice.request,
+        ahead: line.ahead(wanted),
+        deadlineMs,
+      });
     }
     line.leave(releaseId);
     return undefined;
   }
 
   /** How many replicas may start while the app has replicas of several releases. */
-  #startsBeside({ appId, live, rollOut, restarts = 0 }: SchedulerRoute, own: readonly Replica[]): number {
+  #startsBeside(
+    { appId, live, rollOut, restarts = 0 }: SchedulerRoute,
+    own: readonly Replica[],
+  ): number {
     const { clock, fleet } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const maxima = [live, rollOut?.release].map((release) => release?.settings.maxReplicaCount ?? 0);
+    const maxima = [live, rollOut?.release].map(
+      (release) => release?.settings.maxReplicaCount ?? 0,
+    );
     const replicasMax = Math.max(...maxima);
     const isRestarting = own.some((replica) => replica.restarts < restarts);
-    const max = countWhileMoving(replicasMax) + (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
+    const max =
+      countWhileMoving(replicasMax) +
+      (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
     const count = fleet
       .ofApp(appId)
-      .filter(({ state, heldUntilMs }) => (state === "starting" || state === "ready") && nowMs >= heldUntilMs).length;
+      .filter(
+        ({ state, heldUntilMs }) =>
+          (state === "starting" || state === "ready") && nowMs >= heldUntilMs,
+      ).length;
     return Math.max(0, max - count);
   }
 
   /**
-   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica exceeds the project's limits.
+   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica
+   * exceeds the project's limits.
    */
-  #choose({ projectId, appId }: SchedulerRoute, { releaseId, settings }: ServedRelease): ComputeChoice {
+  #choose(
+    { projectId, appId }: SchedulerRoute,
+    { releaseId, settings }: ServedRelease,
+  ): ComputeChoice {
     const choice = this.#options.line.choose({ appId, releaseId, settings });
     if (!choice.ok) return choice;
     const limits = this.#parts.allowance.limitsOf(projectId);
@@ -310,7 +393,12 @@ export class AppReconciler {
   }
 
   /** The app's state, without outdated failures. */
-  #stateOf(route: SchedulerRoute, live: ServedRelease, serving: readonly Replica[], nowMs: number): AppState {
+  #stateOf(
+    route: SchedulerRoute,
+    live: ServedRelease,
+    serving: readonly Replica[],
+    nowMs: number,
+  ): AppState {
     const state = this.states.get(route.appId) ?? {
       history: newHistory(serving.filter(isWanted).length, nowMs),
       starts: undefined,
@@ -319,7 +407,12 @@ export class AppReconciler {
     this.states.set(route.appId, state);
     if (state.rollOutStarts?.releaseId === live.releaseId) state.starts = state.rollOutStarts;
     state.starts = services.currentStarts(state.starts, live.releaseId, serving, nowMs);
-    state.rollOutStarts = services.currentStarts(state.rollOutStarts, route.rollOut?.release.releaseId, serving, nowMs);
+    state.rollOutStarts = services.currentStarts(
+      state.rollOutStarts,
+      route.rollOut?.release.releaseId,
+      serving,
+      nowMs,
+    );
     return state;
   }
 
@@ -343,29 +436,39 @@ export class AppReconciler {
 
   /** Why the app takes no calls, whatever its releases are; undefined: nothing stops it. */
   #stopOf(appId: AppId, route: SchedulerRoute | undefined): StartFailure | undefined {
-    if (route === undefined) return { kind: "deleted", reason: "The app was deleted.", retryAtMs: null };
+    if (route === undefined)
+      return { kind: "deleted", reason: "The app was deleted.", retryAtMs: null };
     const stop = this.#parts.allowance.stopOf(route.projectId, appId);
-    return stop === undefined ? undefined : { kind: stop.code, reason: stop.reason, retryAtMs: null };
+    return stop === undefined
+      ? undefined
+      : { kind: stop.code, reason: stop.reason, retryAtMs: null };
   }
 
-  /** Ends all replicas except those on trial: no release takes calls, or the app is stopped or gone. */
+  /**
+   * Ends all replicas except those on trial: no release takes calls, or the app is stopped or gone.
+   */
   #endAll(
     appId: AppId,
     replicas: readonly Replica[],
-    { route, stop }: { readonly route: SchedulerRoute | undefined; readonly stop: StartFailure | undefined },
+    {
+      route,
+      stop,
+    }: { readonly route: SchedulerRoute | undefined; readonly stop: StartFailure | undefined },
   ): void {
     const { clock, demand, runner, view } = this.#parts;
     const nowMs = clock.monotonicMs();
     const reason = endReasons[stop?.kind ?? "start_failed"];
     for (const replica of replicas) {
       const { releaseId } = replica.release;
-      const isPromoted = route?.live?.releaseId === releaseId || route?.rollOut?.release.releaseId === releaseId;
+      const isPromoted =
+        route?.live?.releaseId === releaseId || route?.rollOut?.release.releaseId === releaseId;
       const isWanted = (nowMs < replica.heldUntilMs && !isPromoted) || replica.state === "draining";
       if (!isWanted) runner.end(replica, { reason, kind: "wanted" });
     }
     this.states.delete(appId);
     // Nothing is kept of an app that is gone, once nobody asks for it.
-    const isOver = stop?.kind === "deleted" && replicas.length === 0 && demand.demandOf(appId).waiting === 0;
+    const isOver =
+      stop?.kind === "deleted" && replicas.length === 0 && demand.demandOf(appId).waiting === 0;
     view.put(appId, { ready: [], failure: isOver ? undefined : stop });
   }
 }
@@ -380,7 +483,10 @@ const endReasons: Readonly<Record<StartFailure["kind"], string>> = {
   deleted: "The app was deleted.",
 };
 
-/** How long calls wait for a backend that does not answer: an engine that is restarted is back by then. */
+/**
+ * How long calls wait for a backend that does not answer: an engine that is restarted is back by
+ * then.
+ */
 const outagePatienceMs = 10_000;
 
 const replacedReason = "Another release took its place.";
@@ -391,7 +497,9 @@ function failureOf(choice: ComputeChoice, nowMs: number): StartFailure | undefin
   if (choice.why !== "outage") return { kind: "no_capacity", reason, retryAtMs: null };
   const { sinceMs } = choice;
   const tries = Math.floor((nowMs - sinceMs) / outagePatienceMs);
-  return tries === 0 ? undefined : { kind: "outage", reason, retryAtMs: sinceMs + (tries + 1) * outagePatienceMs };
+  return tries === 0
+    ? undefined
+    : { kind: "outage", reason, retryAtMs: sinceMs + (tries + 1) * outagePatienceMs };
 }
 
 function isWanted({ state }: Replica): boolean {

@@ -34,8 +34,14 @@ test("an owner is told what calls wait for, the most telling first, and nothing 
     [{ failureReason: "No such compute." }, /^No such compute\.$/],
     [{ starting: 1 }, /^A replica is starting\.$/],
     [{ starting: 3, starts: failed }, /^3 replicas are starting\.$/],
-    [{ starting: 1, heldBack: "Full." }, /^A replica is starting\. More replicas are wanted\. Full\.$/],
-    [{ starting: 1, pending: 1, heldBack: "Full." }, /^A replica is waiting for a machine .* wanted\. Full\.$/],
+    [
+      { starting: 1, heldBack: "Full." },
+      /^A replica is starting\. More replicas are wanted\. Full\.$/,
+    ],
+    [
+      { starting: 1, pending: 1, heldBack: "Full." },
+      /^A replica is waiting for a machine .* wanted\. Full\.$/,
+    ],
     [{ heldBack: "Full." }, /^Full\.$/],
     [{ heldBack: "Full.", ready: 1, waiting: 1 }, /^Full\.$/],
     [{ heldBack: "Full.", ready: 1 }, /^More replicas are wanted\. Full\.$/],
@@ -45,7 +51,10 @@ test("an owner is told what calls wait for, the most telling first, and nothing 
     [{ starts: failed, nowMs: 3000 }, undefined],
     [{ unrouted: 1, waiting: 5 }, /its ready check \(readycheckEndpoint\) fails/],
     [{ unrouted: 1, ready: 1 }, undefined],
-    [{ ready: 1, waiting: 1, replicasMax: 1 }, /^The only replica is busy, and maxReplicaCount allows no more\.$/],
+    [
+      { ready: 1, waiting: 1, replicasMax: 1 },
+      /^The only replica is busy, and maxReplicaCount allows no more\.$/,
+    ],
     [{ ready: 2, waiting: 1 }, /^All 2 replicas are busy, and maxReplicaCount allows no more\.$/],
   ];
   for (const [change, expected] of cases) {

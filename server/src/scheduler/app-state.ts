@@ -1,4 +1,5 @@
-// The scheduler's state of one app between two turns, and the messages for people derived from it: pure.
+// The scheduler's state of one app between two turns, and the messages for people derived from it:
+// pure.
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { LoadHistory } from "./decide.ts";
 import type { ReplicaRelease } from "./replica.ts";
@@ -24,7 +25,10 @@ export type SchedulerRoute = {
   readonly live: ServedRelease | null;
   /** A roll-out: `release` is to get `share` percent of the calls, and `live` the rest. */
   readonly rollOut?: { readonly release: ServedRelease; readonly share: number } | null;
-  /** A release that was taken back because it was worse: it gets no calls, not even until another one serves. */
+  /**
+   * A release that was taken back because it was worse: it gets no calls, not even until another
+   * one serves.
+   */
   readonly refusedReleaseId?: ReleaseId | null;
   /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
@@ -41,8 +45,8 @@ export type AppState = {
 };
 
 /**
- * Why an app's calls wait, or why it has fewer replicas than are wanted, in sentences for its owner; undefined when neither is
- * so.
+ * Why an app's calls wait, or why it has fewer replicas than are wanted, in sentences for its
+ * owner; undefined when neither is so.
  */
 export function waitReason(given: {
   readonly failureReason: string | undefined;
@@ -60,26 +64,40 @@ export function waitReason(given: {
   readonly nowMs: number;
 }): string | undefined {
   if (given.failureReason !== undefined) return given.failureReason;
-  const heldBack = given.heldBack === undefined ? undefined : `More replicas are wanted. ${given.heldBack}`;
-  if (given.starting > 0) return [startingText(given), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
-  if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {
+  const heldBack =
+    given.heldBack === undefined ? undefined : `More replicas are wanted. ${given.heldBack}`;
+  if (given.starting > 0)
+    return [startingText(given), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
+  if (
+    given.starts !== undefined &&
+    (given.ready === 0 || given.waiting > 0) &&
+    given.nowMs < given.starts.retryAtMs
+  ) {
     const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
     const { failures, reason } = given.starts;
     if (failures === 0) return `The next replica starts in ${seconds} s: ${reason}`;
     return `A replica could not be started and will be retried in ${seconds} s: ${reason}`;
   }
-  if (heldBack !== undefined) return given.ready === 0 || given.waiting > 0 ? given.heldBack : heldBack;
+  if (heldBack !== undefined)
+    return given.ready === 0 || given.waiting > 0 ? given.heldBack : heldBack;
   if (given.ready === 0 && given.unrouted > 0) {
     return "The app runs, but is not ready for calls: its ready check (readycheckEndpoint) fails.";
   }
   if (given.waiting > 0 && given.ready >= given.replicasMax) {
-    const busy = given.ready === 1 ? "The only replica is busy" : `All ${given.ready} replicas are busy`;
+    const busy =
+      given.ready === 1 ? "The only replica is busy" : `All ${given.ready} replicas are busy`;
     return `${busy}, and maxReplicaCount allows no more.`;
   }
   return undefined;
 }
 
-function startingText({ starting, pending }: { readonly starting: number; readonly pending: number }): string {
+function startingText({
+  starting,
+  pending,
+}: {
+  readonly starting: number;
+  readonly pending: number;
+}): string {
   if (pending === starting) return "A replica is waiting for a machine with enough capacity.";
   return starting === 1 ? "A replica is starting." : `${starting} replicas are starting.`;
 }

@@ -1,5 +1,6 @@
-// Which releases wait for a pool with enough free, in which order they get it, and why others must wait: protected replicas come
-// first, then whoever has waited longer. What the first ones lack is not given to those behind them, so that none starves.
+// Which releases wait for a pool with enough free, in which order they get it, and why others must
+// wait: protected replicas come first, then whoever has waited longer. What the first ones lack is
+// not given to those behind them, so that none starves.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
@@ -10,7 +11,11 @@ import type { ProtectedWish } from "./reclaim.ts";
 import { chooseCompute, type ComputeChoice } from "./replica-spec.ts";
 
 /** A release for which a replica is wanted. */
-export type WaitingRelease = { readonly appId: AppId; readonly releaseId: ReleaseId; readonly settings: AppSettings };
+export type WaitingRelease = {
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly settings: AppSettings;
+};
 
 type Entry = WaitingRelease & {
   readonly wish: PoolWish;
@@ -49,7 +54,10 @@ export class CapacityLine {
     return chooseCompute(release.settings, this.#parts.driver, this.ahead(release));
   }
 
-  /** The release waits. `isServed`: it has just got a replica, so that others are first for another one. */
+  /**
+   * The release waits. `isServed`: it has just got a replica, so that others are first for another
+   * one.
+   */
   wait(release: WaitingRelease, isServed = false): void {
     const nowMs = this.#parts.clock.monotonicMs();
     const { releaseId, settings } = release;
@@ -85,22 +93,28 @@ export class CapacityLine {
 
   /** The protected releases that wait, the first one first. */
   protectedWishes(): ProtectedWish[] {
-    return this.#sorted().flatMap(({ appId, wish, ...entry }) => (entry.isProtected ? [{ appId, wish }] : []));
+    return this.#sorted().flatMap(({ appId, wish, ...entry }) =>
+      entry.isProtected ? [{ appId, wish }] : [],
+    );
   }
 
   /** The wishes that come before that of the release. */
   ahead(release: WaitingRelease): PoolWish[] {
     const own = this.#entries.get(release.releaseId);
-    const before = this.#sorted().filter((entry) => entry !== own && isBefore(entry, own ?? release));
+    const before = this.#sorted().filter(
+      (entry) => entry !== own && isBefore(entry, own ?? release),
+    );
     return before.map(({ wish }) => wish);
   }
 
   #sorted(): Entry[] {
     if (this.#entries.size === 0) return [];
     const nowMs = this.#parts.clock.monotonicMs();
-    for (const [releaseId, { untilMs }] of this.#entries) if (untilMs < nowMs) this.#entries.delete(releaseId);
+    for (const [releaseId, { untilMs }] of this.#entries)
+      if (untilMs < nowMs) this.#entries.delete(releaseId);
     return [...this.#entries.values()].toSorted(
-      (one, other) => Number(other.isProtected) - Number(one.isProtected) || one.order - other.order,
+      (one, other) =>
+        Number(other.isProtected) - Number(one.isProtected) || one.order - other.order,
     );
   }
 }

@@ -20,7 +20,11 @@ const settings: ScalingSettings = {
 /** One app looked at again and again. */
 function looker(changes: Partial<ScalingSettings> = {}, replicas = 0) {
   let history: LoadHistory = newHistory(replicas, 0);
-  return (atSeconds: number, demand: Partial<Demand> = {}, measured: MeasuredLoad | null = null): number => {
+  return (
+    atSeconds: number,
+    demand: Partial<Demand> = {},
+    measured: MeasuredLoad | null = null,
+  ): number => {
     const decision = decide({
       settings: { ...settings, ...changes },
       demand: { ...noDemand, ...demand },
@@ -42,10 +46,18 @@ describe("concurrency_utilization", () => {
     assert.equal(looker({ replicaConcurrency: 4 })(0, { running: 4, waiting: 1 }), 2);
   });
 
-  /** Looks every second while so many calls run, until second `to`; the number of replicas at the end. */
-  const steady = (look: ReturnType<typeof looker>, running: number, to: number): number | undefined => {
+  /**
+   * Looks every second while so many calls run, until second `to`; the number of replicas at the
+   * end.
+   */
+  const steady = (
+    look: ReturnType<typeof looker>,
+    running: number,
+    to: number,
+  ): number | undefined => {
     let count: number | undefined;
-    for (let second = 0; second <= to; second++) count = look(second, { running, runMs: running * second * 1000 });
+    for (let second = 0; second <= to; second++)
+      count = look(second, { running, runMs: running * second * 1000 });
     return count;
   };
 
@@ -147,11 +159,16 @@ describe("cooldown", () => {
 });
 
 describe("requests_per_second", () => {
-  const rps = { scalingMetric: "requests_per_second", scalingTarget: 10, evaluationIntervalSeconds: 10 } as const;
+  const rps = {
+    scalingMetric: "requests_per_second",
+    scalingTarget: 10,
+    evaluationIntervalSeconds: 10,
+  } as const;
 
   test("calls per second over the evaluation interval, divided by the target", () => {
     const look = looker({ ...rps, cooldownPeriodSeconds: 0 });
-    for (let second = 0; second <= 20; second++) look(second, { receivedTotal: second * 45, running: 1 });
+    for (let second = 0; second <= 20; second++)
+      look(second, { receivedTotal: second * 45, running: 1 });
     assert.equal(look(21, { receivedTotal: 21 * 45, running: 1 }), 5);
   });
 
@@ -165,7 +182,8 @@ describe("requests_per_second", () => {
 
   test("an app without calls falls to its minimum after its cooldown, whatever the mean was", () => {
     const look = looker({ ...rps, cooldownPeriodSeconds: 5 });
-    for (let second = 0; second <= 10; second++) look(second, { receivedTotal: second * 30, running: 1 });
+    for (let second = 0; second <= 10; second++)
+      look(second, { receivedTotal: second * 30, running: 1 });
     assert.equal(look(11, { receivedTotal: 300 }), 3);
     assert.equal(look(16, { receivedTotal: 300 }), 0);
   });
@@ -214,10 +232,14 @@ test("a steady load never changes the number once it has lasted for the interval
   fc.assert(
     fc.property(load, ({ everyMs, durationMs, ...changes }) => {
       const look = looker({ ...changes, maxReplicaCount: 2000 });
-      const settledMs = (changes.evaluationIntervalSeconds + changes.cooldownPeriodSeconds + 1) * 1000 + durationMs;
+      const settledMs =
+        (changes.evaluationIntervalSeconds + changes.cooldownPeriodSeconds + 1) * 1000 + durationMs;
       let settled: number | undefined;
       // At each arrival, as when it finds no slot, and every second.
-      const looks = new Set([...range(0, settledMs + 60_000, everyMs), ...range(0, settledMs + 60_000, 1000)]);
+      const looks = new Set([
+        ...range(0, settledMs + 60_000, everyMs),
+        ...range(0, settledMs + 60_000, 1000),
+      ]);
       for (const atMs of [...looks].toSorted((left, right) => left - right)) {
         const count = look(atMs / 1000, steadyDemand(atMs, everyMs, durationMs));
         if (atMs > settledMs) settled ??= count;
@@ -229,7 +251,10 @@ test("a steady load never changes the number once it has lasted for the interval
 });
 
 function range(from: number, to: number, step: number): number[] {
-  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => from + index * step);
+  return Array.from(
+    { length: Math.floor((to - from) / step) + 1 },
+    (_, index) => from + index * step,
+  );
 }
 
 /** A call arrives every `everyMs`, takes `durationMs`, and never waits. */
@@ -239,25 +264,46 @@ function steadyDemand(atMs: number, everyMs: number, durationMs: number): Partia
   const arrivals = (everyMs * (receivedTotal * (receivedTotal - 1))) / 2;
   const endings = (everyMs * (ended * (ended - 1))) / 2 + ended * durationMs;
   const running = receivedTotal - ended;
-  return { running, receivedTotal, lastActiveAtMs: atMs, runMs: endings + running * atMs - arrivals };
+  return {
+    running,
+    receivedTotal,
+    lastActiveAtMs: atMs,
+    runMs: endings + running * atMs - arrivals,
+  };
 }
 
 test("the number never leaves the limits, never falls below the need of the moment, and its memory is bounded", () => {
-  const load = fc.record({ afterMs: fc.integer({ min: 1, max: 5000 }), running: fc.nat(30), waiting: fc.nat(30) });
+  const load = fc.record({
+    afterMs: fc.integer({ min: 1, max: 5000 }),
+    running: fc.nat(30),
+    waiting: fc.nat(30),
+  });
   fc.assert(
-    fc.property(fc.array(load, { maxLength: 200 }), fc.integer({ min: 0, max: 60 }), (loads, cooldown) => {
-      const given = { ...settings, minReplicaCount: 1, cooldownPeriodSeconds: cooldown, replicaConcurrency: 3 };
-      let history = newHistory(0, 0);
-      let nowMs = 0;
-      for (const { afterMs, running, waiting } of loads) {
-        nowMs += afterMs;
-        const demand = { ...noDemand, running, waiting };
-        const decision = decide({ settings: given, demand, measured: null, history, nowMs });
-        history = decision.history;
-        const need = Math.min(10, Math.max(1, Math.ceil((running + waiting) / 3)));
-        assert.ok(decision.desired >= need && decision.desired <= 10);
-        assert.ok(history.recommendations.length <= 22, "each entry is lower than the one before");
-      }
-    }),
+    fc.property(
+      fc.array(load, { maxLength: 200 }),
+      fc.integer({ min: 0, max: 60 }),
+      (loads, cooldown) => {
+        const given = {
+          ...settings,
+          minReplicaCount: 1,
+          cooldownPeriodSeconds: cooldown,
+          replicaConcurrency: 3,
+        };
+        let history = newHistory(0, 0);
+        let nowMs = 0;
+        for (const { afterMs, running, waiting } of loads) {
+          nowMs += afterMs;
+          const demand = { ...noDemand, running, waiting };
+          const decision = decide({ settings: given, demand, measured: null, history, nowMs });
+          history = decision.history;
+          const need = Math.min(10, Math.max(1, Math.ceil((running + waiting) / 3)));
+          assert.ok(decision.desired >= need && decision.desired <= 10);
+          assert.ok(
+            history.recommendations.length <= 22,
+            "each entry is lower than the one before",
+          );
+        }
+      },
+    ),
   );
 });

@@ -1,5 +1,6 @@
-// Decides how many replicas of an app's live release there should be: pure, from its settings, its demand and earlier
-// results. Scales up with the load at once; scales down only after the load was lower for the whole cooldown.
+// Decides how many replicas of an app's live release there should be: pure, from its settings, its
+// demand and earlier results. Scales up with the load at once; scales down only after the load was
+// lower for the whole cooldown.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Demand } from "./demand.ts";
 import type { MeasuredLoad } from "./utilization.ts";
@@ -19,7 +20,10 @@ export type ScalingSettings = Pick<
 
 /** Results of earlier decisions on an app. Times in `Clock.monotonicMs`. */
 export type LoadHistory = {
-  /** Recommendations that may still matter, oldest first, each higher than all later ones; the last is the current one. */
+  /**
+   * Recommendations that may still matter, oldest first, each higher than all later ones; the last
+   * is the current one.
+   */
   readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
   /** Samples of the demand's totals, oldest first, for means over the evaluation interval. */
   readonly samples: readonly LoadSample[];
@@ -38,7 +42,10 @@ export type Decision = {
   readonly history: LoadHistory;
 };
 
-/** By how much a metric may exceed its target without effect: the default of the Kubernetes horizontal autoscaler. */
+/**
+ * By how much a metric may exceed its target without effect: the default of the Kubernetes
+ * horizontal autoscaler.
+ */
 const tolerance = 0.1;
 /** Minimum time between samples; bounds the history to 600 for the longest interval. */
 const sampleGapMs = 500;
@@ -46,7 +53,10 @@ const sampleGapMs = 500;
 /** The shortest time that a mean is taken of where the load before is unknown. */
 const knownMsMin = 1000;
 
-/** The history of a new app: its running `replicas` count as wanted until now; one without any had no load. */
+/**
+ * The history of a new app: its running `replicas` count as wanted until now; one without any had
+ * no load.
+ */
 export function newHistory(replicas: number, nowMs: number): LoadHistory {
   const knownFromMs = replicas === 0 ? Number.NEGATIVE_INFINITY : nowMs;
   const recommendations = [{ untilMs: nowMs, count: replicas }];
@@ -69,14 +79,17 @@ export function decide(given: {
   const history = sampled(settings, demand, given.history, nowMs);
   const calls = demand.running + demand.waiting;
   // A short call may start and end between two turns; it counts as running.
-  const isActive = calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
+  const isActive =
+    calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
   const byMetric = isActive ? replicasByMetric(settings, { demand, measured }, history, nowMs) : 0;
   // The need of the moment, a slot for each call, never waits for a mean.
   const need = isActive ? Math.max(1, quotient(calls, settings.replicaConcurrency)) : 0;
   const count = isActive ? Math.max(need, byMetric) + bufferOf(settings) : 0;
   const oldestMs = nowMs - (given.cooldownSecondsMax ?? cooldownPeriodSeconds) * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
-  const held = recommendations.find(({ untilMs }) => untilMs > nowMs - cooldownPeriodSeconds * 1000);
+  const held = recommendations.find(
+    ({ untilMs }) => untilMs > nowMs - cooldownPeriodSeconds * 1000,
+  );
   const highest = held?.count ?? count;
   return {
     desired: Math.min(Math.max(highest, settings.minReplicaCount), settings.maxReplicaCount),
@@ -92,19 +105,29 @@ function replicasByMetric(
   nowMs: number,
 ): number {
   const { replicaConcurrency, scalingMetric, scalingTarget } = settings;
-  const mean = (total: "receivedTotal" | "runMs"): number => meanOf(total, { settings, demand, history, nowMs });
+  const mean = (total: "receivedTotal" | "runMs"): number =>
+    meanOf(total, { settings, demand, history, nowMs });
   switch (scalingMetric) {
     case "concurrency_utilization":
-      return replicasFor(mean("runMs"), replicaConcurrency * (scalingTarget / 100), history.byMetric);
+      return replicasFor(
+        mean("runMs"),
+        replicaConcurrency * (scalingTarget / 100),
+        history.byMetric,
+      );
     case "requests_per_second":
       return replicasFor(mean("receivedTotal") * 1000, scalingTarget, history.byMetric);
     case "cpu_utilization":
     case "memory_utilization":
-      return measured === null ? 0 : replicasFor(measured.shares, scalingTarget / 100, measured.replicas);
+      return measured === null
+        ? 0
+        : replicasFor(measured.shares, scalingTarget / 100, measured.replicas);
   }
 }
 
-/** Rounds up, but `current` replicas may carry a tenth more than their target: a mean near it would come and go by chance. */
+/**
+ * Rounds up, but `current` replicas may carry a tenth more than their target: a mean near it would
+ * come and go by chance.
+ */
 function replicasFor(load: number, perReplica: number, current: number): number {
   const isNear = load > perReplica * current && load <= perReplica * current * (1 + tolerance);
   return isNear ? current : quotient(load, perReplica);
@@ -112,7 +135,9 @@ function replicasFor(load: number, perReplica: number, current: number): number 
 
 /** Replicas on top of the recommendation for an active app; an idle one falls to its minimum. */
 function bufferOf({ scalingMetric, scalingBuffer }: ScalingSettings): number {
-  return scalingMetric === "concurrency_utilization" || scalingMetric === "requests_per_second" ? scalingBuffer : 0;
+  return scalingMetric === "concurrency_utilization" || scalingMetric === "requests_per_second"
+    ? scalingBuffer
+    : 0;
 }
 
 /** Rounds up, but ignores excess from binary fractions (3 / (10 × 0.3) is 1, not 2). */
@@ -120,7 +145,10 @@ function quotient(load: number, perReplica: number): number {
   return Math.ceil(load / perReplica - 1e-9);
 }
 
-/** How much a total grew per millisecond of the evaluation interval; before the load is known, of the time since then. */
+/**
+ * How much a total grew per millisecond of the evaluation interval; before the load is known, of
+ * the time since then.
+ */
 function meanOf(
   total: "receivedTotal" | "runMs",
   given: {
@@ -139,8 +167,16 @@ function meanOf(
   return (demand[total] - start[total]) / spanMs;
 }
 
-/** Adds a sample when one is due and drops those from before the interval, except the one that starts it. */
-function sampled(settings: ScalingSettings, demand: Demand, history: LoadHistory, nowMs: number): LoadHistory {
+/**
+ * Adds a sample when one is due and drops those from before the interval, except the one that
+ * starts it.
+ */
+function sampled(
+  settings: ScalingSettings,
+  demand: Demand,
+  history: LoadHistory,
+  nowMs: number,
+): LoadHistory {
   const { samples } = history;
   const latest = samples.at(-1);
   if (latest !== undefined && nowMs - latest.atMs < sampleGapMs) return history;
@@ -155,7 +191,10 @@ function sampled(settings: ScalingSettings, demand: Demand, history: LoadHistory
   };
 }
 
-/** Adds the latest recommendation, valid until now; drops lower ones before a higher one, since they cannot matter again. */
+/**
+ * Adds the latest recommendation, valid until now; drops lower ones before a higher one, since they
+ * cannot matter again.
+ */
 function remember(
   before: LoadHistory["recommendations"],
   latest: LoadHistory["recommendations"][number],
@@ -164,5 +203,8 @@ function remember(
   const held = before.map((entry, index) =>
     index === before.length - 1 ? { ...entry, untilMs: latest.untilMs } : entry,
   );
-  return [...held.filter((entry) => entry.count > latest.count && entry.untilMs > oldestMs), latest];
+  return [
+    ...held.filter((entry) => entry.count > latest.count && entry.untilMs > oldestMs),
+    latest,
+  ];
 }

@@ -1,18 +1,29 @@
-// What the scheduler needs to know about calls. The proxy implements both interfaces; all answers come from memory and
-// are exact at the moment of the call.
+// What the scheduler needs to know about calls. The proxy implements both interfaces; all answers
+// come from memory and are exact at the moment of the call.
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 
 /** The load of one app. */
 export type Demand = {
-  /** Number of calls in progress, including those on draining replicas. WebSockets count as calls. */
+  /**
+   * Number of calls in progress, including those on draining replicas. WebSockets count as calls.
+   */
   readonly running: number;
   /** Number of calls that wait for a free slot on a replica. */
   readonly waiting: number;
-  /** When a call last arrived, ran or ended, in `Clock.monotonicMs`; null: never since the platform started. */
+  /**
+   * When a call last arrived, ran or ended, in `Clock.monotonicMs`; null: never since the platform
+   * started.
+   */
   readonly lastActiveAtMs: number | null;
-  /** Number of calls received since the platform started; never decreases. Calls per second are computed from it. */
+  /**
+   * Number of calls received since the platform started; never decreases. Calls per second are
+   * computed from it.
+   */
   readonly receivedTotal: number;
-  /** For how long calls have run since the platform started, summed over calls. The mean of running calls is computed from it. */
+  /**
+   * For how long calls have run since the platform started, summed over calls. The mean of running
+   * calls is computed from it.
+   */
   readonly runMs: number;
 };
 
@@ -35,8 +46,9 @@ export interface Occupancy {
   /** Number of calls in progress on the replica; 0 for an unknown one. */
   running(replicaId: ReplicaId): number;
   /**
-   * Once this returns, the replica receives no further calls; running calls continue. When the last of them ends, the
-   * implementer calls `Scheduler.nudge` with the app, so that the replica can stop at once.
+   * Once this returns, the replica receives no further calls; running calls continue. When the last
+   * of them ends, the implementer calls `Scheduler.nudge` with the app, so that the replica can
+   * stop at once.
    */
   retire(replicaId: ReplicaId): void;
 }

@@ -6,7 +6,13 @@ import { watchHealth } from "./health.ts";
 import type { ProbeTarget } from "./probe.ts";
 
 /** A replica whose checks pass or fail as the test says. */
-function watched(options: { isReady?: boolean; failing?: string; endpoints?: { ready: string; health: string } } = {}) {
+function watched(
+  options: {
+    isReady?: boolean;
+    failing?: string;
+    endpoints?: { ready: string; health: string };
+  } = {},
+) {
   const clock = new VirtualClock();
   const abort = new AbortController();
   const { ready, health } = options.endpoints ?? { ready: "/ready", health: "/health" };
@@ -26,7 +32,9 @@ function watched(options: { isReady?: boolean; failing?: string; endpoints?: { r
     probe: ({ endpoint, timeoutMs }: ProbeTarget) => {
       asked.push(endpoint);
       timeouts.push(timeoutMs);
-      return Promise.resolve(failing.has(endpoint) ? { ok: false, reason: "GET /health answered 500." } : { ok: true });
+      return Promise.resolve(
+        failing.has(endpoint) ? { ok: false, reason: "GET /health answered 500." } : { ok: true },
+      );
     },
     clock,
     signal: abort.signal,

@@ -1,5 +1,5 @@
-// Monitors one replica. Polls quickly until its ready check passes; then checks periodically that it is still ready
-// (otherwise it gets no calls) and healthy (otherwise it is replaced).
+// Monitors one replica. Polls quickly until its ready check passes; then checks periodically that
+// it is still ready (otherwise it gets no calls) and healthy (otherwise it is replaced).
 import type { Address } from "#drivers/driver.ts";
 import type { ReplicaChecks } from "#drivers/readiness.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
@@ -18,7 +18,9 @@ export type HealthEvents = {
   readonly onUnhealthy: (reason: string) => void;
 };
 
-/** Detects a fast start within milliseconds, and a slow one with a delay of a tenth of its duration. */
+/**
+ * Detects a fast start within milliseconds, and a slow one with a delay of a tenth of its duration.
+ */
 const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
 const slowShare = 1 / 10;
 const slowMsMax = 500;

@@ -43,7 +43,10 @@ test("the idlest goes first, and of those the youngest", () => {
 });
 
 test("one whose ready check fails goes before an idle one", () => {
-  const replicas = [replica("idle", { readyAtMs: 9 }), replica("unrouted", { isRouted: false, running: 1 })];
+  const replicas = [
+    replica("idle", { readyAtMs: 9 }),
+    replica("unrouted", { isRouted: false, running: 1 }),
+  ];
   assert.deepEqual(planned(replicas, 1).drains, ["unrouted"]);
 });
 
@@ -58,8 +61,13 @@ test("a replica that has just become ready is kept for a cooldown", () => {
 });
 
 test("of a release that leaves those that serve least go first, and as many stay as still serve", () => {
-  const replicas = [replica("busy", { running: 3 }), replica("idle"), replica("unrouted", { isRouted: false })];
-  const left = (keep: number): string[] => planLeaving(replicas, keep).map((drain) => drain.replicaId as string);
+  const replicas = [
+    replica("busy", { running: 3 }),
+    replica("idle"),
+    replica("unrouted", { isRouted: false }),
+  ];
+  const left = (keep: number): string[] =>
+    planLeaving(replicas, keep).map((drain) => drain.replicaId as string);
   assert.deepEqual(left(2), ["unrouted"]);
   assert.deepEqual(left(0), ["unrouted", "idle", "busy"]);
   assert.deepEqual(left(5), []);
@@ -69,23 +77,41 @@ const outdated = { isOutdated: true } as const;
 
 test("after a restart a new replica starts beside each old one, which is ended when the new one is ready", () => {
   assert.deepEqual(planned([replica("old", outdated)], 1), { starts: 1, drains: [] });
-  assert.deepEqual(planned([replica("old", outdated), replica("new", starting)], 1), { starts: 0, drains: [] });
-  assert.deepEqual(planned([replica("old", outdated), replica("new")], 1), { starts: 0, drains: ["old"] });
+  assert.deepEqual(planned([replica("old", outdated), replica("new", starting)], 1), {
+    starts: 0,
+    drains: [],
+  });
+  assert.deepEqual(planned([replica("old", outdated), replica("new")], 1), {
+    starts: 0,
+    drains: ["old"],
+  });
 });
 
 test("a restart replaces a quarter at a time, those that serve least first", () => {
-  const old = Array.from({ length: 8 }, (_, index) => replica(`old-${index}`, { ...outdated, running: 8 - index }));
+  const old = Array.from({ length: 8 }, (_, index) =>
+    replica(`old-${index}`, { ...outdated, running: 8 - index }),
+  );
   assert.deepEqual(planned(old, 8), { starts: 2, drains: [] });
   assert.deepEqual(planned([...old, replica("new", starting)], 8), { starts: 1, drains: [] });
-  assert.deepEqual(planned([...old, replica("new"), replica("next", starting)], 8), { starts: 1, drains: ["old-7"] });
-  const failing = [replica("unrouted", { ...outdated, isRouted: false }), replica("serving", outdated), replica("new")];
+  assert.deepEqual(planned([...old, replica("new"), replica("next", starting)], 8), {
+    starts: 1,
+    drains: ["old-7"],
+  });
+  const failing = [
+    replica("unrouted", { ...outdated, isRouted: false }),
+    replica("serving", outdated),
+    replica("new"),
+  ];
   assert.deepEqual(planned(failing, 2).drains, ["unrouted"]);
 });
 
 test("a new replica that takes no calls yet replaces none, and no further one starts beside it", () => {
   const unrouted = replica("unrouted", { isRouted: false });
   const old = [replica("a", outdated), replica("b", outdated)];
-  assert.deepEqual(planned([...old, replica("new"), replica("next"), unrouted], 4), { starts: 0, drains: [] });
+  assert.deepEqual(planned([...old, replica("new"), replica("next"), unrouted], 4), {
+    starts: 0,
+    drains: [],
+  });
   assert.deepEqual(planned([...old, replica("new"), replica("next"), replica("last")], 4), {
     starts: 1,
     drains: ["a"],
@@ -93,7 +119,10 @@ test("a new replica that takes no calls yet replaces none, and no further one st
 });
 
 test("outdated replicas that nobody needs are ended without a replacement, and a need beyond them is met at once", () => {
-  assert.deepEqual(planned([replica("a", outdated), replica("b", outdated)], 0), { starts: 0, drains: ["a", "b"] });
+  assert.deepEqual(planned([replica("a", outdated), replica("b", outdated)], 0), {
+    starts: 0,
+    drains: ["a", "b"],
+  });
   assert.deepEqual(planned([replica("a", outdated)], 5), { starts: 4, drains: [] });
 });
 
@@ -116,24 +145,36 @@ test("a release never gets beyond what is desired, nor below it by draining", ()
     readyAgoMs: fc.nat(30_000),
   });
   fc.assert(
-    fc.property(fc.array(any, { maxLength: 20 }), fc.nat(12), fc.nat(5), (drawn, desired, startsMax) => {
-      const replicas = drawn.map(({ readyAgoMs, ...rest }, index) =>
-        replica(`r${index}`, { ...rest, readyAtMs: rest.state === "ready" ? nowMs - readyAgoMs : null }),
-      );
-      const { starts, drains } = planned(replicas, desired, startsMax);
-      const drained = replicas.filter((one) => drains.includes(one.replicaId));
-      const current = replicas.filter((one) => !one.isOutdated);
-      const isRestart = current.length < replicas.length;
-      assert.ok(starts <= startsMax && starts + current.length <= Math.max(desired, current.length));
-      const surge = isRestart ? Math.max(1, desired / 4) : 0;
-      assert.ok(starts + replicas.length - drained.length <= Math.max(desired + surge, replicas.length));
-      assert.ok(drained.length === 0 || starts === 0 || isRestart);
-      const left = replicas.filter((one) => !drains.includes(one.replicaId));
-      assert.ok(drained.length === 0 || left.length >= desired);
-      const drainedCurrent = current.filter((one) => drains.includes(one.replicaId));
-      const readyLeft = left.filter((one) => one.state === "ready" && !one.isOutdated).length;
-      assert.ok(drainedCurrent.length === 0 || readyLeft >= desired);
-      assert.equal(new Set(drains).size, drains.length);
-    }),
+    fc.property(
+      fc.array(any, { maxLength: 20 }),
+      fc.nat(12),
+      fc.nat(5),
+      (drawn, desired, startsMax) => {
+        const replicas = drawn.map(({ readyAgoMs, ...rest }, index) =>
+          replica(`r${index}`, {
+            ...rest,
+            readyAtMs: rest.state === "ready" ? nowMs - readyAgoMs : null,
+          }),
+        );
+        const { starts, drains } = planned(replicas, desired, startsMax);
+        const drained = replicas.filter((one) => drains.includes(one.replicaId));
+        const current = replicas.filter((one) => !one.isOutdated);
+        const isRestart = current.length < replicas.length;
+        assert.ok(
+          starts <= startsMax && starts + current.length <= Math.max(desired, current.length),
+        );
+        const surge = isRestart ? Math.max(1, desired / 4) : 0;
+        assert.ok(
+          starts + replicas.length - drained.length <= Math.max(desired + surge, replicas.length),
+        );
+        assert.ok(drained.length === 0 || starts === 0 || isRestart);
+        const left = replicas.filter((one) => !drains.includes(one.replicaId));
+        assert.ok(drained.length === 0 || left.length >= desired);
+        const drainedCurrent = current.filter((one) => drains.includes(one.replicaId));
+        const readyLeft = left.filter((one) => one.state === "ready" && !one.isOutdated).length;
+        assert.ok(drainedCurrent.length === 0 || readyLeft >= desired);
+        assert.equal(new Set(drains).size, drains.length);
+      },
+    ),
   );
 });

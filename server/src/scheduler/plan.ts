@@ -1,7 +1,7 @@
-// Plans starts and drains for the replicas of one release, given the desired number: pure. It never gets more than
-// `desired` starting or serving replicas, except for a few replacements during a restart. Scaling down never ends a
-// starting replica. Draining replicas do not count: they end by themselves, and a call that arrives meanwhile must not
-// wait for that.
+// Plans starts and drains for the replicas of one release, given the desired number: pure. It never
+// gets more than `desired` starting or serving replicas, except for a few replacements during a
+// restart. Scaling down never ends a starting replica. Draining replicas do not count: they end by
+// themselves, and a call that arrives meanwhile must not wait for that.
 import type { ReplicaId } from "#lib/ids.ts";
 
 /** One replica, starting or ready. Times in `Clock.monotonicMs`. */
@@ -44,19 +44,32 @@ export function plan(given: {
   );
   return {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
-    drains: [...drainsOf(replacedNow, restarted), ...drainsOf(victims(current, given), "It was no longer needed.")],
+    drains: [
+      ...drainsOf(replacedNow, restarted),
+      ...drainsOf(victims(current, given), "It was no longer needed."),
+    ],
   };
 }
 
-/** For a restart without capacity for an additional replica: selects one to drain, whose slot the replacement takes at once. */
+/**
+ * For a restart without capacity for an additional replica: selects one to drain, whose slot the
+ * replacement takes at once.
+ */
 export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan | null {
-  const isUnderWay = replicas.some((replica) => !replica.isOutdated && replica.state === "starting");
+  const isUnderWay = replicas.some(
+    (replica) => !replica.isOutdated && replica.state === "starting",
+  );
   const [first] = leastNeededFirst(replicas.filter((replica) => replica.isOutdated));
-  return isUnderWay || first === undefined ? null : { starts: 1, drains: drainsOf([first], restarted) };
+  return isUnderWay || first === undefined
+    ? null
+    : { starts: 1, drains: drainsOf([first], restarted) };
 }
 
 /** Replicas of releases that leave, beyond those that serve until their successors do. */
-export function planLeaving(replicas: readonly PlannedReplica[], keep: number): ReplicaPlan["drains"] {
+export function planLeaving(
+  replicas: readonly PlannedReplica[],
+  keep: number,
+): ReplicaPlan["drains"] {
   const going = leastNeededFirst(replicas).slice(0, Math.max(0, replicas.length - keep));
   return drainsOf(going, "Another release took its place.");
 }
@@ -68,8 +81,9 @@ function drainsOf(replicas: readonly PlannedReplica[], reason: string): ReplicaP
 }
 
 /**
- * How many replicas of a restart may start now beside the ones they replace: a quarter at a time, and at most a quarter
- * in `excess` of the desired number, since a ready replica without calls replaces none.
+ * How many replicas of a restart may start now beside the ones they replace: a quarter at a time,
+ * and at most a quarter in `excess` of the desired number, since a ready replica without calls
+ * replaces none.
  */
 function replacementsNow(
   outdated: readonly PlannedReplica[],
@@ -92,13 +106,16 @@ function replaced(
 }
 
 function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly PlannedReplica[] {
-  const isServing = ({ state, isRouted }: PlannedReplica): number => Number(state === "ready" && isRouted);
-  return replicas.toSorted((left, right) => isServing(left) - isServing(right) || left.running - right.running);
+  const isServing = ({ state, isRouted }: PlannedReplica): number =>
+    Number(state === "ready" && isRouted);
+  return replicas.toSorted(
+    (left, right) => isServing(left) - isServing(right) || left.running - right.running,
+  );
 }
 
 /**
- * Ready replicas beyond the desired number: those without calls first, then the youngest; none within a cooldown after
- * its readiness.
+ * Ready replicas beyond the desired number: those without calls first, then the youngest; none
+ * within a cooldown after its readiness.
  */
 function victims(
   current: readonly PlannedReplica[],
@@ -108,7 +125,10 @@ function victims(
   const excess = ready.length - given.desired;
   if (excess <= 0) return [];
   return ready
-    .filter((replica) => replica.readyAtMs !== null && given.nowMs - replica.readyAtMs >= given.cooldownMs)
+    .filter(
+      (replica) =>
+        replica.readyAtMs !== null && given.nowMs - replica.readyAtMs >= given.cooldownMs,
+    )
     .toSorted(
       (left, right) =>
         Number(left.isRouted) - Number(right.isRouted) ||

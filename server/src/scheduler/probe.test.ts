@@ -1,7 +1,12 @@
 // Probes against real sockets.
 import assert from "node:assert/strict";
 import { createServer, type RequestListener } from "node:http";
-import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from "node:net";
+import {
+  createServer as createTcpServer,
+  type AddressInfo,
+  type Server,
+  type Socket,
+} from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -28,8 +33,13 @@ async function ask(t: TestContext, endpoint: string, listener: RequestListener) 
 }
 
 test("only a 200 is good, also with an endless body", async (t) => {
-  assert.deepEqual(await ask(t, "/ready?deep=1", (request, response) => response.end(request.url)), { ok: true });
-  assert.deepEqual(await ask(t, "/", (_, response) => response.writeHead(200).write("and so on")), { ok: true });
+  assert.deepEqual(
+    await ask(t, "/ready?deep=1", (request, response) => response.end(request.url)),
+    { ok: true },
+  );
+  assert.deepEqual(await ask(t, "/", (_, response) => response.writeHead(200).write("and so on")), {
+    ok: true,
+  });
   const moved = await ask(t, "/ready", (_, response) => response.writeHead(204).end());
   assert.deepEqual(moved, { ok: false, reason: "GET /ready answered 204 instead of 200." });
 });
@@ -37,7 +47,9 @@ test("only a 200 is good, also with an endless body", async (t) => {
 test("a TCP probe needs a listener and nothing else", async (t) => {
   const address = await listen(t, createTcpServer());
   const probe = networkProbe(systemClock);
-  assert.deepEqual(await probe({ address, endpoint: "", timeoutMs: 5000, signal: t.signal }), { ok: true });
+  assert.deepEqual(await probe({ address, endpoint: "", timeoutMs: 5000, signal: t.signal }), {
+    ok: true,
+  });
 });
 
 test("a refused connection is told as such", async (t) => {
@@ -59,16 +71,29 @@ test("a server that accepts and never answers is given up on at the deadline", a
   let isAsked = false;
   const server = createTcpServer((socket) => socket.on("data", () => (isAsked = true)));
   const address = await listen(t, server);
-  const answer = networkProbe(clock)({ address, endpoint: "/ready", timeoutMs: 2000, signal: t.signal });
+  const answer = networkProbe(clock)({
+    address,
+    endpoint: "/ready",
+    timeoutMs: 2000,
+    signal: t.signal,
+  });
   await until("the question has arrived", () => isAsked);
   await clock.advance(2000);
-  assert.deepEqual(await answer, { ok: false, reason: "GET /ready was not answered within 2 seconds." });
+  assert.deepEqual(await answer, {
+    ok: false,
+    reason: "GET /ready was not answered within 2 seconds.",
+  });
 });
 
 test("a socket that is not there yet is asked as soon as it is", async (t) => {
   const path = join(temporaryFolder(t, "probe"), "app.sock");
   const clock = new VirtualClock();
-  const answer = networkProbe(clock)({ address: { path }, endpoint: "/ready", timeoutMs: 2000, signal: t.signal });
+  const answer = networkProbe(clock)({
+    address: { path },
+    endpoint: "/ready",
+    timeoutMs: 2000,
+    signal: t.signal,
+  });
   await new Promise((resolve) => setImmediate(resolve));
   const server = createServer((_, response) => response.end());
   server.listen(path);
@@ -79,8 +104,16 @@ test("a socket that is not there yet is asked as soon as it is", async (t) => {
 test("a socket that does not come is waited for until the deadline", async (t) => {
   const path = join(temporaryFolder(t, "probe"), "app.sock");
   const clock = new VirtualClock();
-  const answer = networkProbe(clock)({ address: { path }, endpoint: "/ready", timeoutMs: 2000, signal: t.signal });
+  const answer = networkProbe(clock)({
+    address: { path },
+    endpoint: "/ready",
+    timeoutMs: 2000,
+    signal: t.signal,
+  });
   await new Promise((resolve) => setImmediate(resolve));
   await clock.advance(2000);
-  assert.deepEqual(await answer, { ok: false, reason: "GET /ready was not answered within 2 seconds." });
+  assert.deepEqual(await answer, {
+    ok: false,
+    reason: "GET /ready was not answered within 2 seconds.",
+  });
 });

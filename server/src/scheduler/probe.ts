@@ -1,5 +1,5 @@
-// Probes a replica: a GET that must return 200, or a connect, at a port or a socket of the file system. Each probe has a deadline,
-// which also covers a hanging connect.
+// Probes a replica: a GET that must return 200, or a connect, at a port or a socket of the file
+// system. Each probe has a deadline, which also covers a hanging connect.
 import { existsSync, watch } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
@@ -27,12 +27,15 @@ export type Probe = (target: ProbeTarget) => Promise<ProbeAnswer>;
 export function networkProbe(clock: Clock): Probe {
   return async (target) => {
     const deadline = new AbortController();
-    const cancel = clock.after(target.timeoutMs, () => deadline.abort(new Error("no answer in time")));
+    const cancel = clock.after(target.timeoutMs, () =>
+      deadline.abort(new Error("no answer in time")),
+    );
     const signal = AbortSignal.any([target.signal, deadline.signal]);
     try {
       // If another program answered, it would be taken for the replica.
       const { address } = target;
-      if (isTaken(address)) return { ok: false, reason: `The app does not listen on ${placeOf(address)} yet.` };
+      if (isTaken(address))
+        return { ok: false, reason: `The app does not listen on ${placeOf(address)} yet.` };
       if ("path" in address) await untilThere(address.path, signal);
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
@@ -41,7 +44,10 @@ export function networkProbe(clock: Clock): Probe {
   };
 }
 
-/** Resolves as soon as the socket of a replica that starts is there; at the latest when `signal` is aborted. */
+/**
+ * Resolves as soon as the socket of a replica that starts is there; at the latest when `signal` is
+ * aborted.
+ */
 async function untilThere(path: string, signal: AbortSignal): Promise<void> {
   if (existsSync(path)) return;
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -59,7 +65,10 @@ async function untilThere(path: string, signal: AbortSignal): Promise<void> {
   }
 }
 
-function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortSignal): Promise<ProbeAnswer> {
+function httpProbe(
+  { address, endpoint, timeoutMs }: ProbeTarget,
+  signal: AbortSignal,
+): Promise<ProbeAnswer> {
   return new Promise((resolve) => {
     const no = (what: string): void => resolve({ ok: false, reason: `GET ${endpoint} ${what}.` });
     const asking = request({

@@ -1,6 +1,7 @@
-// Enforces a project's limits in each turn for one of its apps: holds back starts beyond a limit, ends replicas beyond
-// a lowered limit, and frees the slot of an idle replica when calls of another app wait for one. Turns within a process
-// are sequential, so two of them cannot exceed a limit together.
+// Enforces a project's limits in each turn for one of its apps: holds back starts beyond a limit,
+// ends replicas beyond a lowered limit, and frees the slot of an idle replica when calls of another
+// app wait for one. Turns within a process are sequential, so two of them cannot exceed a limit
+// together.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import * as rules from "./allowance.ts";
@@ -19,8 +20,14 @@ export type ProjectLimitsParts = {
 
 /** The plan of a turn, and the GPUs of each replica that it would start. */
 export type WantedPlan = ReplicaPlan & { readonly gpusEach: number };
-/** `mayExchange`: nothing could start, but a start may replace a replica of the app that is drained for it. */
-export type AllowedPlan = ReplicaPlan & { readonly heldBack: string | undefined; readonly mayExchange: boolean };
+/**
+ * `mayExchange`: nothing could start, but a start may replace a replica of the app that is drained
+ * for it.
+ */
+export type AllowedPlan = ReplicaPlan & {
+  readonly heldBack: string | undefined;
+  readonly mayExchange: boolean;
+};
 
 /** The app of the turn; `isWaiting`: calls wait for a replica. */
 export type ReconciledApp = {
@@ -49,12 +56,23 @@ export class ProjectLimits {
     const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
     const beyond = this.#drainsBeyond(limits, counted, app);
-    if (wanted.starts > 0 && app.isWaiting && rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0) {
+    if (
+      wanted.starts > 0 &&
+      app.isWaiting &&
+      rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0
+    ) {
       counted = this.#makeRoom(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
     }
-    const starts = Math.min(wanted.starts, rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach));
+    const starts = Math.min(
+      wanted.starts,
+      rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach),
+    );
     const heldBack = starts < wanted.starts ? rules.heldBackReason(limits, counted) : undefined;
-    const mayExchange = this.#mayExchange(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
+    const mayExchange = this.#mayExchange(
+      limits,
+      { counted, leaving },
+      { ...app, gpusEach: wanted.gpusEach },
+    );
     return { starts, drains: [...wanted.drains, ...beyond], heldBack, mayExchange };
   }
 
@@ -66,12 +84,18 @@ export class ProjectLimits {
     const given = counted.find(({ replica }) => replica.appId === appId);
     if (given === undefined) return false;
     const more = { replicas: leaving.replicas + 1, gpus: leaving.gpus + given.gpus };
-    return rules.slotsLeft(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
+    return (
+      rules.slotsLeft(
+        limits,
+        { counted: counted.filter((one) => one !== given), leaving: more },
+        gpusEach,
+      ) > 0
+    );
   }
 
   /**
-   * Replicas of the project that start or serve and are not about to be drained. Replicas on trial count for their
-   * deployment instead.
+   * Replicas of the project that start or serve and are not about to be drained. Replicas on trial
+   * count for their deployment instead.
    */
   #counted(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Counted[] {
     const { fleet, occupancy, clock } = this.#parts;
@@ -82,7 +106,16 @@ export class ProjectLimits {
       const isCounted = isKept && (state === "starting" || state === "ready");
       if (!isCounted) return [];
       const running = occupancy.running(replicaId);
-      return [{ replicaId, isStarting: state === "starting", gpus: replica.gpus, running, beganAtMs, replica }];
+      return [
+        {
+          replicaId,
+          isStarting: state === "starting",
+          gpus: replica.gpus,
+          running,
+          beganAtMs,
+          replica,
+        },
+      ];
     });
   }
 
@@ -96,14 +129,24 @@ export class ProjectLimits {
   }
 
   /** Only for this app; turns of the other apps handle theirs. */
-  #drainsBeyond(limits: rules.ReplicaLimits, counted: readonly Counted[], app: ReconciledApp): ReplicaPlan["drains"] {
+  #drainsBeyond(
+    limits: rules.ReplicaLimits,
+    counted: readonly Counted[],
+    app: ReconciledApp,
+  ): ReplicaPlan["drains"] {
     const going = rules.beyondLimits(limits, counted);
     return counted
       .filter(({ replica }) => going.has(replica.replicaId) && replica.appId === app.appId)
-      .map(({ replicaId }) => ({ replicaId, reason: `${limits.name} allows the project no more replicas.` }));
+      .map(({ replicaId }) => ({
+        replicaId,
+        reason: `${limits.name} allows the project no more replicas.`,
+      }));
   }
 
-  /** An app without replicas must not wait for the cooldown of another app: ends idle replicas, oldest first. */
+  /**
+   * An app without replicas must not wait for the cooldown of another app: ends idle replicas,
+   * oldest first.
+   */
   #makeRoom(
     limits: rules.ReplicaLimits,
     { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },

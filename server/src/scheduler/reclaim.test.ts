@@ -1,4 +1,5 @@
-// Who makes way for protected replicas: never a protected one, nobody without need, and nobody twice.
+// Who makes way for protected replicas: never a protected one, nobody without need, and nobody
+// twice.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -48,14 +49,18 @@ const drawnReplica = fc.record({
   running: fc.nat({ max: 3 }),
 });
 
-const replicas: fc.Arbitrary<ClaimingReplica[]> = fc.array(drawnReplica, { maxLength: 16 }).map((drawn) => {
-  const placement = new Placement(pools);
-  return drawn.flatMap(({ request: wanted, tier, app, ...rest }, at) => {
-    const replicaId = `replica-${at}` as ReplicaId;
-    const claim = placement.hold(replicaId, { ...wanted, tier });
-    return claim === null ? [] : [{ ...rest, replicaId, claim, appId: `app-${app}` as AppId, beganAtMs: at }];
+const replicas: fc.Arbitrary<ClaimingReplica[]> = fc
+  .array(drawnReplica, { maxLength: 16 })
+  .map((drawn) => {
+    const placement = new Placement(pools);
+    return drawn.flatMap(({ request: wanted, tier, app, ...rest }, at) => {
+      const replicaId = `replica-${at}` as ReplicaId;
+      const claim = placement.hold(replicaId, { ...wanted, tier });
+      return claim === null
+        ? []
+        : [{ ...rest, replicaId, claim, appId: `app-${app}` as AppId, beganAtMs: at }];
+    });
   });
-});
 
 const waiting: fc.Arbitrary<ProtectedWish[]> = fc.array(
   fc.record({ request, app: fc.integer({ min: 0, max: 3 }) }).map(({ request: wanted, app }) => ({
@@ -116,7 +121,8 @@ test("whoever waits gets enough if interruptible replicas of others could give i
       assert.ok(first);
       const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
       const mayStay = (one: ClaimingReplica): boolean =>
-        !one.isDraining && (one.claim.tier === "protected" || one.isTrial || one.appId === first.appId);
+        !one.isDraining &&
+        (one.claim.tier === "protected" || one.isTrial || one.appId === first.appId);
       const [couldFit] = fitting(having.filter(mayStay), [first.wish]);
       const [fits] = fitting(
         having.filter(({ replicaId, isDraining }) => !isDraining && !going.includes(replicaId)),
@@ -132,7 +138,10 @@ test("whoever waits gets enough if interruptible replicas of others could give i
  * is free.
  */
 const waitingForTheSame: fc.Arbitrary<ProtectedWish[]> = fc
-  .record({ request, apps: fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 4 }) })
+  .record({
+    request,
+    apps: fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 4 }),
+  })
   .map(({ request: wanted, apps }) =>
     apps.map((app) => ({ appId: `app-${app}` as AppId, wish: [{ ...wanted, tier: "protected" }] })),
   );
@@ -141,7 +150,10 @@ test("once those chosen are ending, nobody else is chosen for a line of equal wi
   fc.assert(
     fc.property(replicas, waitingForTheSame, (having, wanted) => {
       const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
-      const after = having.map((one) => ({ ...one, isDraining: one.isDraining || going.includes(one.replicaId) }));
+      const after = having.map((one) => ({
+        ...one,
+        isDraining: one.isDraining || going.includes(one.replicaId),
+      }));
       assert.deepEqual(chooseReclaimed({ pools, replicas: after, waiting: wanted }), []);
     }),
   );
@@ -156,7 +168,12 @@ test("idle replicas make way before busy ones, even if they are more, and the yo
     pool: "pool-0",
     gpus,
   });
-  const one = (id: string, gpus: string[], running: number, beganAtMs: number): ClaimingReplica => ({
+  const one = (
+    id: string,
+    gpus: string[],
+    running: number,
+    beganAtMs: number,
+  ): ClaimingReplica => ({
     replicaId: id as ReplicaId,
     appId: "app-1" as AppId,
     claim: claim(gpus),
@@ -190,7 +207,8 @@ test("idle replicas make way before busy ones, even if they are more, and the yo
       ],
     },
   ];
-  const chosen = (gpuCount: number): string[] => chooseReclaimed({ pools, replicas: having, waiting: wish(gpuCount) });
+  const chosen = (gpuCount: number): string[] =>
+    chooseReclaimed({ pools, replicas: having, waiting: wish(gpuCount) });
   assert.deepEqual(chosen(1), ["younger"]);
   assert.deepEqual(chosen(2).toSorted(), ["older", "younger"]);
   assert.deepEqual(chosen(3).toSorted(), ["busy", "younger"]);

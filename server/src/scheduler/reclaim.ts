@@ -1,6 +1,7 @@
-// Which interruptible replicas make way for protected ones that no pool has enough for: pure. It takes none that is protected, no
-// more than are needed once those that are ending have gone, and those whose end disturbs the fewest calls. Where different wishes
-// wait, pools may be filled in another way once there is more room; then one more can make way.
+// Which interruptible replicas make way for protected ones that no pool has enough for: pure. It
+// takes none that is protected, no more than are needed once those that are ending have gone, and
+// those whose end disturbs the fewest calls. Where different wishes wait, pools may be filled in
+// another way once there is more room; then one more can make way.
 import { choosePool, freeOf, type PoolWish } from "#drivers/pools/choose-pool.ts";
 import type { Pool, PoolClaim } from "#drivers/pools/pool.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
@@ -37,7 +38,10 @@ export function chooseReclaimed(given: {
   const settled: PoolClaim[] = [];
   const unsettled: PoolWish[] = [];
   const reclaimed: ReplicaId[] = [];
-  /** Apps that get nothing now: their own replicas do not make way for them, nor for others in their stead. */
+  /**
+   * Apps that get nothing now: their own replicas do not make way for them, nor for others in their
+   * stead.
+   */
   const apps = new Set<AppId>();
   for (const { appId, wish } of waiting) {
     const fitAmong = (left: readonly ClaimingReplica[]): PoolClaim | null =>
@@ -46,7 +50,11 @@ export function chooseReclaimed(given: {
     const now = fitAmong(replicas);
     const fit = (left: readonly ClaimingReplica[]): PoolClaim | null => now ?? fitAmong(left);
     const candidates = staying.filter(
-      (one) => one.claim.tier !== "protected" && !one.isTrial && one.appId !== appId && !apps.has(one.appId),
+      (one) =>
+        one.claim.tier !== "protected" &&
+        !one.isTrial &&
+        one.appId !== appId &&
+        !apps.has(one.appId),
     );
     const going = fit(staying) === null ? fewest(pools, { candidates, staying, fit }) : [];
     const left = staying.filter((one) => !going.includes(one));
@@ -76,11 +84,17 @@ type Choice = {
  */
 function fewest(pools: readonly Pool[], choice: Choice): readonly ClaimingReplica[] {
   const sets = pools.map(({ name }) => smallest(name, choice)).filter((set) => set.length > 0);
-  const calls = (set: readonly ClaimingReplica[]): number => set.reduce((sum, { running }) => sum + running, 0);
-  return sets.toSorted((one, other) => calls(one) - calls(other) || one.length - other.length)[0] ?? [];
+  const calls = (set: readonly ClaimingReplica[]): number =>
+    set.reduce((sum, { running }) => sum + running, 0);
+  return (
+    sets.toSorted((one, other) => calls(one) - calls(other) || one.length - other.length)[0] ?? []
+  );
 }
 
-/** Takes the least disturbing ones of the pool until there is enough, then spares those that turn out not to be needed. */
+/**
+ * Takes the least disturbing ones of the pool until there is enough, then spares those that turn
+ * out not to be needed.
+ */
 function smallest(pool: string, { candidates, staying, fit }: Choice): ClaimingReplica[] {
   const own = candidates.filter(({ claim }) => claim.pool === pool).toSorted(byDisturbance);
   const isEnough = (going: readonly ClaimingReplica[]): boolean =>

@@ -1,4 +1,5 @@
-// The runs that a replica took down get its reason and its lines, whichever is known first; other runs do not.
+// The runs that a replica took down get its reason and its lines, whichever is known first; other
+// runs do not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
@@ -29,8 +30,19 @@ function stage() {
     },
   };
   const replicaOf = (endOrder: EndOrder | null): Replica =>
-    ({ replicaId, appId: "p-1-app" as AppId, release: { projectId: "p-1" as ProjectId }, endOrder }) as Replica;
-  return { clock, told, assigned, replicaOf, ends: new ReplicaEnds({ lines, clock, log: silentLog }) };
+    ({
+      replicaId,
+      appId: "p-1-app" as AppId,
+      release: { projectId: "p-1" as ProjectId },
+      endOrder,
+    }) as Replica;
+  return {
+    clock,
+    told,
+    assigned,
+    replicaOf,
+    ends: new ReplicaEnds({ lines, clock, log: silentLog }),
+  };
 }
 
 test("a call that broke off before the end, one at the end, and one after its lines are stored get all", async () => {
@@ -43,7 +55,10 @@ test("a call that broke off before the end, one at the end, and one after its li
   const reasons = { reason: end.reason, reasonForCaller: end.reason };
   assert.deepEqual(await Promise.all([before, meanwhile]), [reasons, reasons]);
   await ends.tell(replicaOf(null), end);
-  assert.deepEqual([told, assigned], [["[slipway] The replica has ended: It crashed."], [runs[0], runs[1]]]);
+  assert.deepEqual(
+    [told, assigned],
+    [["[slipway] The replica has ended: It crashed."], [runs[0], runs[1]]],
+  );
   assert.deepEqual(await ends.brokeOff(of(runs[2])), reasons);
   await clock.advance(0);
   assert.deepEqual(assigned, [...runs]);
@@ -71,19 +86,27 @@ test("an end that the platform wanted is told only where it took a run down", as
   ends.ended(replicaOf(wanted), end);
   assert.equal((await ends.brokeOff(of(runId)))?.reason, wanted.reason);
   await ends.tell(replicaOf(wanted), end);
-  assert.deepEqual([told, assigned], [[`[slipway] The replica has ended: ${wanted.reason}`], [runId]]);
+  assert.deepEqual(
+    [told, assigned],
+    [[`[slipway] The replica has ended: ${wanted.reason}`], [runId]],
+  );
 });
 
 test("a replica that ended before this platform began is no warning; one that ends meanwhile is", async () => {
   const clock = new VirtualClock();
   const logged: string[] = [];
-  const log = pino({ base: null, timestamp: false }, { write: (line: string) => void logged.push(line) });
+  const log = pino(
+    { base: null, timestamp: false },
+    { write: (line: string) => void logged.push(line) },
+  );
   const lines = { append: () => Promise.resolve(), assignLast: () => Promise.resolve() };
   const { replicaOf } = stage();
   const ends = new ReplicaEnds({ lines, clock, log });
   await ends.tell(replicaOf(null), { ...end, at: clock.now() - 1 });
   await ends.tell(replicaOf(null), { ...end, at: clock.now() });
-  const said = logged.map((line) => JSON.parse(line) as { readonly level: number; readonly msg: string });
+  const said = logged.map(
+    (line) => JSON.parse(line) as { readonly level: number; readonly msg: string },
+  );
   assert.deepEqual(
     said.map(({ level, msg }) => [level, msg]),
     [
@@ -109,8 +132,16 @@ test("a reason quotes to each call only what the replica wrote since that began,
   assert.deepEqual(await reasonsWith({ at: 99, runId: null }), [false, false]);
   assert.deepEqual(await reasonsWith({ at: 200, runId: null }), [true, false]);
   assert.deepEqual(await reasonsWith({ at: 400, runId: null }), [true, true]);
-  assert.deepEqual(await reasonsWith({ at: 400, runId: late }), [true, true], "a call that it took down, too");
-  assert.deepEqual(await reasonsWith({ at: 400, runId: other }), [false, false], "one that had been answered");
+  assert.deepEqual(
+    await reasonsWith({ at: 400, runId: late }),
+    [true, true],
+    "a call that it took down, too",
+  );
+  assert.deepEqual(
+    await reasonsWith({ at: 400, runId: other }),
+    [false, false],
+    "one that had been answered",
+  );
 });
 
 test("the reason that all can see quotes what was written since the first call that it took down, or just before", () => {

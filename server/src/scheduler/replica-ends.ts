@@ -1,6 +1,6 @@
-// Says why replicas ended where somebody may ask for it: in the app's log, and for the runs whose calls broke off with the replica,
-// which get its reason and its last lines. A connection may break before or after the end is known, so each waits a moment for
-// the other.
+// Says why replicas ended where somebody may ask for it: in the app's log, and for the runs whose
+// calls broke off with the replica, which get its reason and its last lines. A connection may break
+// before or after the end is known, so each waits a moment for the other.
 import type { ErrorQuote, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
@@ -9,8 +9,15 @@ import { LruMap } from "#lib/lru-map.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import type { Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 
-/** A call that broke off on a replica; `sinceMs` is when it was sent there, in milliseconds since the epoch. */
-export type BrokenCall = { readonly replicaId: ReplicaId; readonly runId: RunId; readonly sinceMs: number };
+/**
+ * A call that broke off on a replica; `sinceMs` is when it was sent there, in milliseconds since
+ * the epoch.
+ */
+export type BrokenCall = {
+  readonly replicaId: ReplicaId;
+  readonly runId: RunId;
+  readonly sinceMs: number;
+};
 
 /** Why the replica of such a call has ended. */
 export type EndOfReplica = {
@@ -23,12 +30,23 @@ export type EndOfReplica = {
 /** Stores lines of apps; implemented by `logs/app-log.ts`. */
 export interface LineStore {
   /** Resolves when the lines are stored. */
-  append(lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[]): Promise<void>;
-  /** The replica's last stored lines that belong to no run, from `since` on, belong to these runs too. */
-  assignLast(replicaId: ReplicaId, given: { readonly since: number; readonly runIds: readonly RunId[] }): Promise<void>;
+  append(
+    lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[],
+  ): Promise<void>;
+  /**
+   * The replica's last stored lines that belong to no run, from `since` on, belong to these runs
+   * too.
+   */
+  assignLast(
+    replicaId: ReplicaId,
+    given: { readonly since: number; readonly runIds: readonly RunId[] },
+  ): Promise<void>;
 }
 
-/** An exit is known within milliseconds, on a busy machine within a second, in a container there within a few. */
+/**
+ * An exit is known within milliseconds, on a busy machine within a second, in a container there
+ * within a few.
+ */
 const endWaitMs = 5_000;
 /** An app that ends without a call, because of an error, has written it just before. */
 const lastWordsMs = 2_000;
@@ -61,10 +79,13 @@ export class ReplicaEnds {
   }
 
   /**
-   * A call broke off on the replica. The reason of the replica's end; null when it does not end within `waitMs`. May be called
-   * for a call again. Never rejects.
+   * A call broke off on the replica. The reason of the replica's end; null when it does not end
+   * within `waitMs`. May be called for a call again. Never rejects.
    */
-  async brokeOff({ replicaId, runId, sinceMs }: BrokenCall, waitMs = endWaitMs): Promise<EndOfReplica | null> {
+  async brokeOff(
+    { replicaId, runId, sinceMs }: BrokenCall,
+    waitMs = endWaitMs,
+  ): Promise<EndOfReplica | null> {
     const known = this.#of(replicaId);
     if (known.calls.size < runsMax) known.calls.set(runId, sinceMs);
     if (known.runs.size < runsMax) known.runs.add(runId);
@@ -77,7 +98,10 @@ export class ReplicaEnds {
     if (known.isTold && known.runs.has(runId)) void this.#assignLines(replicaId);
     const { quote, reason } = end;
     const reasonForCaller = quote?.reasonWithout ?? reason;
-    return { reason: isOfCall(quote, known.calls, sinceMs) ? reason : reasonForCaller, reasonForCaller };
+    return {
+      reason: isOfCall(quote, known.calls, sinceMs) ? reason : reasonForCaller,
+      reasonForCaller,
+    };
   }
 
   /** True when calls broke off on the replica in the last moments. */
@@ -85,7 +109,10 @@ export class ReplicaEnds {
     return (this.#replicas.get(replicaId)?.calls.size ?? 0) > 0;
   }
 
-  /** The end as it is shown: quotes what the replica wrote only where that has to do with its end. `isBusy`: calls run there. */
+  /**
+   * The end as it is shown: quotes what the replica wrote only where that has to do with its end.
+   * `isBusy`: calls run there.
+   */
   shown(replicaId: ReplicaId, end: ReplicaEnd, isBusy: boolean): ReplicaEnd {
     const { quote, ...rest } = end;
     if (quote === undefined) return end;
@@ -109,13 +136,17 @@ export class ReplicaEnds {
     return this.#replicas.get(replicaId)?.isReclaimed === true;
   }
 
-  /** All lines of the replica are stored. Unexpected ends are told, because a crash often prints nothing. */
+  /**
+   * All lines of the replica are stored. Unexpected ends are told, because a crash often prints
+   * nothing.
+   */
   async tell({ replicaId, appId, release, endOrder }: Replica, end: ReplicaEnd): Promise<void> {
     const { lines, log } = this.#parts;
     const known = this.#of(replicaId);
     if (endOrder?.kind !== "wanted" || known.runs.size > 0) {
       const reason = endOrder?.reason ?? end.reason;
-      if (endOrder?.kind === "reclaimed") log.info({ replicaId, appId }, "a replica has made way for a protected one");
+      if (endOrder?.kind === "reclaimed")
+        log.info({ replicaId, appId }, "a replica has made way for a protected one");
       else if (end.at < this.#sinceMs)
         log.info({ replicaId, appId, reason }, "a replica ended while the platform was stopped");
       else log.warn({ replicaId, appId, reason }, "replica exited unexpectedly");
@@ -123,7 +154,10 @@ export class ReplicaEnds {
       const text = `[slipway] The replica has ended: ${reason}`;
       const line = { ...about, at: end.at, stream: "stderr", text } as const;
       await lines.append([line]).catch((error: unknown) => {
-        log.error({ err: error, replicaId }, "the end of a replica could not be written to its app's log");
+        log.error(
+          { err: error, replicaId },
+          "the end of a replica could not be written to its app's log",
+        );
       });
     }
     known.isTold = true;
@@ -135,9 +169,14 @@ export class ReplicaEnds {
     const { runs } = this.#of(replicaId);
     const runIds = [...runs];
     runs.clear();
-    await lines.assignLast(replicaId, { since: clock.now() - lastLinesMs, runIds }).catch((error: unknown) => {
-      log.error({ err: error, replicaId, runIds }, "the last lines of a replica could not be assigned to its runs");
-    });
+    await lines
+      .assignLast(replicaId, { since: clock.now() - lastLinesMs, runIds })
+      .catch((error: unknown) => {
+        log.error(
+          { err: error, replicaId, runIds },
+          "the last lines of a replica could not be assigned to its runs",
+        );
+      });
   }
 
   #of(replicaId: ReplicaId) {
@@ -153,8 +192,15 @@ export class ReplicaEnds {
   }
 }
 
-/** True when the line was written since the call was sent to the replica, and not by a call that has ended there in order. */
-function isOfCall(quote: ErrorQuote | undefined, calls: ReadonlyMap<RunId, number>, sinceMs: number): boolean {
+/**
+ * True when the line was written since the call was sent to the replica, and not by a call that has
+ * ended there in order.
+ */
+function isOfCall(
+  quote: ErrorQuote | undefined,
+  calls: ReadonlyMap<RunId, number>,
+  sinceMs: number,
+): boolean {
   if (quote === undefined || quote.at < sinceMs) return false;
   return quote.runId === null || calls.has(quote.runId);
 }

@@ -38,7 +38,10 @@ test("of many new sizes the first and the last are passed on, and some between",
 
 /** A command that was opened, and why it was ended. */
 async function opened() {
-  const { promise: ended, resolve } = Promise.withResolvers<{ exitCode: number | null; message: string }>();
+  const { promise: ended, resolve } = Promise.withResolvers<{
+    exitCode: number | null;
+    message: string;
+  }>();
   const reasons: string[] = [];
   const exec: RunningExec = {
     stdin: new PassThrough(),
@@ -54,7 +57,12 @@ async function opened() {
   const clock = new VirtualClock();
   const execs = new ReplicaExecs({ driver: { exec: () => Promise.resolve(exec) }, clock });
   const wish = { replicaId: "app-1" as ReplicaId, command: ["sh"], terminal: null } as const;
-  return { clock, reasons, session: await execs.open(wish), finish: () => resolve({ exitCode: 0, message: "done" }) };
+  return {
+    clock,
+    reasons,
+    session: await execs.open(wish),
+    finish: () => resolve({ exitCode: 0, message: "done" }),
+  };
 }
 
 const minuteMs = 60_000;

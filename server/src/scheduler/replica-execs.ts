@@ -1,6 +1,11 @@
 // Commands that people run in replicas, and how long they may be open. They keep no replica alive.
 import type { Driver } from "#drivers/driver.ts";
-import { ExecRefused, type ExecCommand, type RunningExec, type TerminalSize } from "#drivers/exec.ts";
+import {
+  ExecRefused,
+  type ExecCommand,
+  type RunningExec,
+  type TerminalSize,
+} from "#drivers/exec.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -43,7 +48,8 @@ export class ReplicaExecs {
         noteUse,
       };
     } catch (error) {
-      if (error instanceof ExecRefused) throw new Fault("conflict", error.message, { cause: error });
+      if (error instanceof ExecRefused)
+        throw new Fault("conflict", error.message, { cause: error });
       throw error;
     }
   }
@@ -73,7 +79,8 @@ export class ReplicaExecs {
     let cancelIdle = (): void => undefined;
     const look = (): void => {
       const leftMs = usedAtMs + idleMs - clock.monotonicMs();
-      if (leftMs <= 0) return exec.end(`Nothing was sent or received for ${idleMs / 60_000} minutes.`);
+      if (leftMs <= 0)
+        return exec.end(`Nothing was sent or received for ${idleMs / 60_000} minutes.`);
       cancelIdle = clock.after(leftMs, look);
     };
     cancelIdle = clock.after(idleMs, look);

@@ -1,6 +1,6 @@
-// The scheduler's database interface: one row per replica, written before the replica exists and kept after it ends;
-// the state of apps that survives the process; and the releases of replicas. `replica-store.ts` implements it in
-// PostgreSQL, the simulation in memory.
+// The scheduler's database interface: one row per replica, written before the replica exists and
+// kept after it ends; the state of apps that survives the process; and the releases of replicas.
+// `replica-store.ts` implements it in PostgreSQL, the simulation in memory.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { CandidateRelease } from "#deploy/trial.ts";
 import type { Address, Driver, Resources } from "#drivers/driver.ts";
@@ -34,16 +34,35 @@ export type ReplicaChange =
   /** It runs; usage starts here. Only the first such change counts. */
   | { readonly kind: "started"; readonly at: number; readonly address: Address }
   | { readonly kind: "ready"; readonly at: number; readonly address: Address }
-  | { readonly kind: "draining"; readonly at: number; readonly order: EndOrder; readonly graceEndsAt: number }
-  | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
+  | {
+      readonly kind: "draining";
+      readonly at: number;
+      readonly order: EndOrder;
+      readonly graceEndsAt: number;
+    }
+  | {
+      readonly kind: "stopped";
+      readonly at: number;
+      readonly reason: string;
+      readonly exitCode: number | null;
+    };
 
 /** When a replica was last seen running, in milliseconds since the epoch. */
 export type Heartbeat = { readonly replicaId: ReplicaId; readonly at: number };
 
-/** A replica that has not stopped according to the database. Times in milliseconds since the epoch. */
+/**
+ * A replica that has not stopped according to the database. Times in milliseconds since the epoch.
+ */
 export type AliveRow = Pick<
   NewReplicaRow,
-  "replicaId" | "projectId" | "appId" | "releaseId" | "buildId" | "restarts" | "isTrial" | "createdAt"
+  | "replicaId"
+  | "projectId"
+  | "appId"
+  | "releaseId"
+  | "buildId"
+  | "restarts"
+  | "isTrial"
+  | "createdAt"
 > & {
   readonly state: Exclude<ReplicaState, "stopped">;
   readonly address: Address | null;
@@ -64,8 +83,9 @@ export type AliveRow = Pick<
 };
 
 /**
- * The stored state of one app that scales or fails to start. Each of `counts` has its time in `held_until`, and the last one
- * is still valid; the other columns are of the failed starts, and null when starting works.
+ * The stored state of one app that scales or fails to start. Each of `counts` has its time in
+ * `held_until`, and the last one is still valid; the other columns are of the failed starts, and
+ * null when starting works.
  */
 export type StoredScaling = Readonly<Tables["app_scaling"]>;
 
@@ -73,10 +93,14 @@ export type StoredScaling = Readonly<Tables["app_scaling"]>;
 export interface ReplicaRows {
   /** Resolves when the row is durable. */
   insert(row: NewReplicaRow): Promise<void>;
-  /** Writes the change if the row's state allows it; otherwise does nothing, so repeating is harmless. */
+  /**
+   * Writes the change if the row's state allows it; otherwise does nothing, so repeating is
+   * harmless.
+   */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
   /**
-   * Records when replicas were last seen running (memory tracks it continuously); usage of one that disappears counts up to here.
+   * Records when replicas were last seen running (memory tracks it continuously); usage of one that
+   * disappears counts up to here.
    */
   seen(heartbeats: readonly Heartbeat[]): Promise<void>;
   /** All unstopped rows of this backend. Also claims unowned rows. */

@@ -1,5 +1,5 @@
-// Starts and ends individual replicas and tracks their events: keeps memory, row and driver in sync. `Scheduler`
-// decides how many there should be. Every action is idempotent.
+// Starts and ends individual replicas and tracks their events: keeps memory, row and driver in
+// sync. `Scheduler` decides how many there should be. Every action is idempotent.
 import { randomUUID } from "node:crypto";
 import { StartRefused, type Address, type Driver, type ReplicaEvent } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
@@ -28,9 +28,15 @@ export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, st
 /** Callbacks to the scheduler about what needs attention. Each must return at once. */
 export type RunnerEvents = {
   readonly onReady: (replica: Replica) => void;
-  /** The driver says that the replica is gone. Returns its end as it is to be shown; called before `onEnd`. */
+  /**
+   * The driver says that the replica is gone. Returns its end as it is to be shown; called before
+   * `onEnd`.
+   */
   readonly onGone: (replica: Replica, end: ReplicaEnd) => ReplicaEnd;
-  /** The replica is gone; `stateBefore` is its last state before that. Lines of it may follow until `onForgotten`. */
+  /**
+   * The replica is gone; `stateBefore` is its last state before that. Lines of it may follow until
+   * `onForgotten`.
+   */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
   /** The replica's end and all its lines are stored. */
   readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
@@ -51,8 +57,8 @@ export type RunnerParts = Pick<Foundation, "clock" | "log"> & {
   readonly occupancy: Occupancy;
   readonly environmentOf: EnvironmentOf;
   /**
-   * How often an app has been restarted. Read before the environment, so that a start that counts a restart also has
-   * the changes that led to it.
+   * How often an app has been restarted. Read before the environment, so that a start that counts a
+   * restart also has the changes that led to it.
    */
   readonly restartsOf: (appId: AppId) => number;
   readonly probe: Probe;
@@ -70,7 +76,9 @@ type StartOptions = {
   readonly isTrial?: boolean;
 };
 
-/** After the grace period of its calls, a replica may clean up for this long before it is killed. */
+/**
+ * After the grace period of its calls, a replica may clean up for this long before it is killed.
+ */
 const terminateMsMin = 2000;
 /** A replica that never took a call has nothing to finish. */
 const unreadyGraceMs = 5000;
@@ -135,11 +143,18 @@ export class ReplicaRunner {
     );
   }
 
-  /** It runs at `address`, now or already before: probes for readiness, and abandons it if it is not ready after `leftMs`. */
+  /**
+   * It runs at `address`, now or already before: probes for readiness, and abandons it if it is not
+   * ready after `leftMs`.
+   */
   watchStarting(replica: Replica, address: Address, leftMs: number): void {
     const { driver, clock, events } = this.#parts;
     replica.isPending = false;
-    void watchUnreached(replica, { driver, clock, onFound: (line) => events.onNotice(replica, line) });
+    void watchUnreached(replica, {
+      driver,
+      clock,
+      onFound: (line) => events.onNotice(replica, line),
+    });
     this.#endAfter(replica, leftMs, async () => {
       if (replica.state !== "starting") return null;
       const isCortex = replica.settings.runtime === "cortex";
@@ -152,7 +167,11 @@ export class ReplicaRunner {
     this.watchHealth(replica, address);
   }
 
-  #endAfter(replica: Replica, afterMs: number, reasonNow: () => string | null | Promise<string | null>): void {
+  #endAfter(
+    replica: Replica,
+    afterMs: number,
+    reasonNow: () => string | null | Promise<string | null>,
+  ): void {
     const endNow = (reason: string | null): void => {
       if (reason !== null) this.end(replica, { reason, kind: "timeout" });
     };
@@ -164,7 +183,10 @@ export class ReplicaRunner {
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
 
-  /** Takes a replica out of service and ends it: at once when it never took calls, else after its running calls end. */
+  /**
+   * Takes a replica out of service and ends it: at once when it never took calls, else after its
+   * running calls end.
+   */
   end(replica: Replica, order: EndOrder): void {
     if (replica.endOrder !== null) return;
     const { clock, occupancy, writer } = this.#parts;
@@ -184,7 +206,10 @@ export class ReplicaRunner {
     this.#parts.events.onChange(replica.appId);
   }
 
-  /** Asks the driver to end a draining replica when its calls have ended or their grace period is over. Called every turn. */
+  /**
+   * Asks the driver to end a draining replica when its calls have ended or their grace period is
+   * over. Called every turn.
+   */
   endWhenIdle(replica: Replica): void {
     const { clock, occupancy } = this.#parts;
     if (replica.state !== "draining" || replica.terminating === "idle") return;
@@ -206,7 +231,8 @@ export class ReplicaRunner {
           at: replica.timeAt(this.#parts.clock.monotonicMs()),
           address: event.address,
         });
-        if (replica.state === "starting") this.watchStarting(replica, event.address, replica.deadlineMs);
+        if (replica.state === "starting")
+          this.watchStarting(replica, event.address, replica.deadlineMs);
         return;
       case "exited":
         this.ended(replica, { ...event, at: event.at ?? replica.seenAtMs });
@@ -260,15 +286,21 @@ export class ReplicaRunner {
     replica.abort.abort(new Error(reason));
     counters.ends++;
     void writer
-      .change(replica.replicaId, { kind: "stopped", at: this.#endOf(replica, end.at), reason, exitCode: end.exitCode })
+      .change(replica.replicaId, {
+        kind: "stopped",
+        at: this.#endOf(replica, end.at),
+        reason,
+        exitCode: end.exitCode,
+      })
       .then(() => this.forget(replica.replicaId, replica.release))
       .then(() => this.#isStopped || events.onForgotten(replica, end));
     events.onEnd(replica, end, stateBefore);
   }
 
   /**
-   * The time of its end, between when it was last seen running and now; `at` comes from a clock that may have stepped.
-   * It may have ended shortly before it was last seen, since detection takes a moment.
+   * The time of its end, between when it was last seen running and now; `at` comes from a clock
+   * that may have stepped. It may have ended shortly before it was last seen, since detection takes
+   * a moment.
    */
   #endOf(replica: Replica, at: number): number {
     const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());
@@ -280,7 +312,10 @@ export class ReplicaRunner {
     return this.#parts.fleet.get(replicaId)?.release ?? this.#leaving.get(replicaId);
   }
 
-  /** Lets the driver deliver the last lines, for `owner`, of a replica whose end is stored, and remove what is left of it. */
+  /**
+   * Lets the driver deliver the last lines, for `owner`, of a replica whose end is stored, and
+   * remove what is left of it.
+   */
   async forget(replicaId: ReplicaId, owner: LineOwner | undefined): Promise<void> {
     if (owner !== undefined) this.#leaving.set(replicaId, owner);
     try {
@@ -296,16 +331,21 @@ export class ReplicaRunner {
   /** Waits at most `waitMs` for starts that the driver has not answered, then abandons them. */
   async settleStarts(waitMs: number): Promise<void> {
     const cancel = this.#parts.clock.after(waitMs, () => {
-      for (const replica of this.#creating.keys()) replica.abort.abort(new Error("the platform stops"));
+      for (const replica of this.#creating.keys())
+        replica.abort.abort(new Error("the platform stops"));
     });
     await Promise.all(this.#creating.values());
     cancel();
   }
 
-  /** Stops all probes and deadlines and ignores further events: the platform stops, replicas keep running. */
+  /**
+   * Stops all probes and deadlines and ignores further events: the platform stops, replicas keep
+   * running.
+   */
   stopWatching(): void {
     this.#isStopped = true;
-    for (const replica of this.#parts.fleet.all()) replica.abort.abort(new Error("the platform stops"));
+    for (const replica of this.#parts.fleet.all())
+      replica.abort.abort(new Error("the platform stops"));
   }
 
   async #create(replica: Replica, { compute, provider, region }: PoolRequest): Promise<void> {
@@ -331,7 +371,10 @@ export class ReplicaRunner {
         environmentOf(release.appId),
       ]);
       replica.abort.signal.throwIfAborted();
-      await driver.start(replicaSpec(stored, { replicaId, compute, environment }), replica.abort.signal);
+      await driver.start(
+        replicaSpec(stored, { replicaId, compute, environment }),
+        replica.abort.signal,
+      );
     } catch (error) {
       await this.#abandon(replica, error);
     }
@@ -345,7 +388,13 @@ export class ReplicaRunner {
     if (error instanceof StartRefused) {
       const reason = isAborted ? "The platform stopped." : error.message;
       const isExternal = error.kind === "no_capacity";
-      this.ended(replica, { reason, exitCode: null, at: clock.now(), isExternal, isRefused: !isExternal });
+      this.ended(replica, {
+        reason,
+        exitCode: null,
+        at: clock.now(),
+        isExternal,
+        isRefused: !isExternal,
+      });
       return;
     }
     // Only a refusal guarantees that nothing was left behind.
@@ -365,7 +414,10 @@ export class ReplicaRunner {
   async #release(releaseId: ReleaseId): Promise<StoredRelease> {
     const known = this.#releases.get(releaseId);
     if (known !== undefined) return known;
-    const stored = must(await this.#parts.rows.release(releaseId), `release ${releaseId} is not stored`);
+    const stored = must(
+      await this.#parts.rows.release(releaseId),
+      `release ${releaseId} is not stored`,
+    );
     this.#releases.set(releaseId, stored);
     return stored;
   }
@@ -381,7 +433,10 @@ export class ReplicaRunner {
     try {
       await driver.stop(replica.replicaId, { graceMs });
     } catch (error) {
-      log.error({ err: error, replicaId: replica.replicaId }, "the driver could not stop a replica");
+      log.error(
+        { err: error, replicaId: replica.replicaId },
+        "the driver could not stop a replica",
+      );
       replica.terminateAtMs = clock.monotonicMs() + stopAgainMs;
       clock.after(stopAgainMs, () => {
         replica.terminating = "no";

@@ -1,4 +1,5 @@
-// Derives from a release what a driver starts: pure. Selects the compute type of a replica, or explains why none is available.
+// Derives from a release what a driver starts: pure. Selects the compute type of a replica, or
+// explains why none is available.
 import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, Outage, ReplicaSpec, Resources } from "#drivers/driver.ts";
@@ -14,7 +15,9 @@ export type ComputeChoice =
   | { readonly ok: true; readonly compute: string; readonly request: PoolRequest }
   | {
       readonly ok: false;
-      /** `full`: there will be room when other replicas end. `never`: no pool could ever hold it. */
+      /**
+       * `full`: there will be room when other replicas end. `never`: no pool could ever hold it.
+       */
       readonly why: "full" | "never";
       readonly reason: string;
     }
@@ -27,7 +30,9 @@ export function chooseCompute(
   driver: Pick<Driver, "capacity" | "outage" | "placement">,
   ahead: readonly PoolWish[] = [],
 ): ComputeChoice {
-  const asked = wishOf(settings).map((request) => [request, driver.capacity(request, ahead)] as const);
+  const asked = wishOf(settings).map(
+    (request) => [request, driver.capacity(request, ahead)] as const,
+  );
   const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
   const outage = driver.outage();
   if (outage !== null && asked.some(([, capacity]) => capacity !== "never"))
@@ -51,10 +56,15 @@ export function chooseCompute(
 /** The driver's input for a start. */
 export function replicaSpec(
   release: StoredRelease,
-  given: { replicaId: ReplicaId; compute: string; environment: Readonly<Record<string, string | Secret>> },
+  given: {
+    replicaId: ReplicaId;
+    compute: string;
+    environment: Readonly<Record<string, string | Secret>>;
+  },
 ): ReplicaSpec {
   const { projectId, appId, buildId, releaseId, artifact, settings } = release;
-  const { runtime, containerRuntime, entrypoint, port, region, provider, logLevel, egressCidrs } = settings;
+  const { runtime, containerRuntime, entrypoint, port, region, provider, logLevel, egressCidrs } =
+    settings;
   return {
     ...given,
     projectId,
@@ -86,15 +96,33 @@ type ReplicaIds = Pick<NewReplicaRow, "projectId" | "appId" | "releaseId" | "bui
 /** The basis for computing usage; provider and region are those of the pool. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & { readonly compute: string },
+  given: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & {
+    readonly compute: string;
+  },
 ): NewReplicaRow {
   const { projectId, appId, releaseId, buildId, settings } = release;
   const { computeTier } = settings;
-  return { ...given, projectId, appId, releaseId, buildId, ...resourcesOf(settings, given.compute), computeTier };
+  return {
+    ...given,
+    projectId,
+    appId,
+    releaseId,
+    buildId,
+    ...resourcesOf(settings, given.compute),
+    computeTier,
+  };
 }
 
-function resourcesOf(settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">, compute: string): Resources {
-  return { compute, gpuCount: gpuCountOf(settings, compute), cpuCores: settings.cpu, memoryGb: settings.memory };
+function resourcesOf(
+  settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">,
+  compute: string,
+): Resources {
+  return {
+    compute,
+    gpuCount: gpuCountOf(settings, compute),
+    cpuCores: settings.cpu,
+    memoryGb: settings.memory,
+  };
 }
 
 /** Number of GPUs of a replica; CPU ignores the setting. */

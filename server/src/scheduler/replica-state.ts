@@ -1,11 +1,15 @@
 // The life cycle of a replica: one union and one table of allowed moves, shared by rows and memory.
 
-/** `starting`: may not take calls yet. `draining`: takes no new calls and is ending. `stopped`: gone. */
+/**
+ * `starting`: may not take calls yet. `draining`: takes no new calls and is ending. `stopped`:
+ * gone.
+ */
 export type ReplicaState = "starting" | "ready" | "draining" | "stopped";
 
 /**
- * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a failed start. `stuck`:
- * it works on something that is no longer wanted, so it gets no time to finish. `reclaimed`: it makes way for a protected one.
+ * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a
+ * failed start. `stuck`: it works on something that is no longer wanted, so it gets no time to
+ * finish. `reclaimed`: it makes way for a protected one.
  */
 export type EndOrder = {
   readonly reason: string;

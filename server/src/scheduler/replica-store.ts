@@ -1,4 +1,5 @@
-// Queries on replicas and their releases, and on the scheduler's state of apps that survives its process.
+// Queries on replicas and their releases, and on the scheduler's state of apps that survives its
+// process.
 import { sql } from "kysely";
 import { withDefaults } from "#apps/settings.ts";
 import { readSettings, releaseSettings } from "#apps/stored-settings.ts";
@@ -69,7 +70,10 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
         from running where replicas.id = running.id`.execute(this.#db);
   }
 
-  /** Claims unowned rows, then reads this backend's: oldest first, each with the settings of its release. */
+  /**
+   * Claims unowned rows, then reads this backend's: oldest first, each with the settings of its
+   * release.
+   */
   async alive({ instanceId, name }: replicaRows.Backend): Promise<readonly replicaRows.AliveRow[]> {
     await this.#db
       .updateTable("replicas")
@@ -120,7 +124,9 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   async countOthers({ instanceId, name }: replicaRows.Backend): Promise<number> {
     const running = this.#db.selectFrom("replicas").where("stopped_at", "is", null);
     return await countRows(
-      running.where((row) => row.or([row("instance_id", "<>", instanceId), row("driver", "<>", name)])),
+      running.where((row) =>
+        row.or([row("instance_id", "<>", instanceId), row("driver", "<>", name)]),
+      ),
     );
   }
 
@@ -130,7 +136,10 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /** Writes some rows and removes others in one statement; skips apps that no longer exist. */
-  async saveScaling(changed: readonly replicaRows.StoredScaling[], removed: readonly AppId[]): Promise<void> {
+  async saveScaling(
+    changed: readonly replicaRows.StoredScaling[],
+    removed: readonly AppId[],
+  ): Promise<void> {
     await sql`
       with gone as (
         delete from app_scaling where app_id = any (${removed}::text[])
@@ -144,12 +153,21 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
         from given where exists (select from apps where apps.id = given.app_id) order by app_id
       on conflict (app_id) do update set counts = excluded.counts, held_until = excluded.held_until,
         release_id = excluded.release_id, failures = excluded.failures, failed_at = excluded.failed_at,
-        retry_at = excluded.retry_at, reason = excluded.reason, is_shown = excluded.is_shown`.execute(this.#db);
+        retry_at = excluded.retry_at, reason = excluded.reason, is_shown = excluded.is_shown`.execute(
+      this.#db,
+    );
   }
 
-  /** One release by its id. No locks. Rejects with `Fault("not_usable")` when its settings cannot be read. */
+  /**
+   * One release by its id. No locks. Rejects with `Fault("not_usable")` when its settings cannot be
+   * read.
+   */
   async release(releaseId: ReleaseId): Promise<replicaRows.StoredRelease | undefined> {
-    const row = await this.#db.selectFrom("releases").where("id", "=", releaseId).selectAll().executeTakeFirst();
+    const row = await this.#db
+      .selectFrom("releases")
+      .where("id", "=", releaseId)
+      .selectAll()
+      .executeTakeFirst();
     if (row === undefined) return undefined;
     return {
       releaseId: row.id,
@@ -162,8 +180,13 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 }
 
-/** A replica with unreadable settings receives no calls, but it must be ended and its end recorded. */
-function adopted(appId: AppId, stored: unknown): Pick<replicaRows.AliveRow, "settings" | "unreadable"> {
+/**
+ * A replica with unreadable settings receives no calls, but it must be ended and its end recorded.
+ */
+function adopted(
+  appId: AppId,
+  stored: unknown,
+): Pick<replicaRows.AliveRow, "settings" | "unreadable"> {
   const settings = readSettings(stored);
   if (!(settings instanceof Fault)) return { settings };
   return { settings: withDefaults({ name: appId }), unreadable: settings.message };
@@ -173,7 +196,10 @@ function columnsOf(change: replicaRows.ReplicaChange) {
   const at = new Date(change.at);
   switch (change.kind) {
     case "started":
-      return { started_at: sql<Date>`coalesce(started_at, ${at})`, address: formatAddress(change.address) };
+      return {
+        started_at: sql<Date>`coalesce(started_at, ${at})`,
+        address: formatAddress(change.address),
+      };
     case "ready":
       return { state: "ready" as const, ready_at: at, address: formatAddress(change.address) };
     case "draining":
@@ -189,7 +215,8 @@ function columnsOf(change: replicaRows.ReplicaChange) {
         state: "stopped" as const,
         reason: change.reason,
         exit_code: change.exitCode,
-        // The start is noted when the platform hears of it, which may be after the end: then it lasted no time.
+        // The start is noted when the platform hears of it, which may be after the end: then it
+        // lasted no time.
         stopped_at: sql<Date>`greatest(${at}::timestamptz, started_at)`,
       };
     default:

@@ -1,12 +1,14 @@
-// What replicas use now, for people and metrics: asked of the driver when somebody wants to know, and then kept for moments. Scaling
-// measures by itself (`utilization.ts`).
+// What replicas use now, for people and metrics: asked of the driver when somebody wants to know,
+// and then kept for moments. Scaling measures by itself (`utilization.ts`).
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { coresOf } from "./utilization.ts";
 import type { Foundation } from "#store/foundation.ts";
 
-/** `cpuCores`: the mean since the measurement before; null after the first one of the last minute. */
+/**
+ * `cpuCores`: the mean since the measurement before; null after the first one of the last minute.
+ */
 export type ReplicaUse = ReplicaUsage & { readonly cpuCores: number | null };
 
 export type ReplicaUses = ReadonlyMap<ReplicaId, ReplicaUse>;
@@ -20,7 +22,9 @@ const waitMs = 2_000;
 /** The longest one. */
 const meanMsMax = 60_000;
 
-export type UseOfReplicasOptions = Pick<Foundation, "clock" | "log"> & { readonly driver: Pick<Driver, "usage"> };
+export type UseOfReplicasOptions = Pick<Foundation, "clock" | "log"> & {
+  readonly driver: Pick<Driver, "usage">;
+};
 
 /** One instance per platform. */
 export class UseOfReplicas {
@@ -30,7 +34,12 @@ export class UseOfReplicas {
 
   constructor(options: UseOfReplicasOptions) {
     this.#options = options;
-    this.#answer = new CachedAnswer({ freshMs, waitMs, clock: options.clock, look: () => this.#look() });
+    this.#answer = new CachedAnswer({
+      freshMs,
+      waitMs,
+      clock: options.clock,
+      look: () => this.#look(),
+    });
   }
 
   /**

@@ -8,7 +8,13 @@ const appId = "p-00000000-app" as AppId;
 
 function ready(name: string): ReadyReplica {
   const address = { host: "127.0.0.1", port: 1 };
-  return { replicaId: name as ReplicaId, appId, releaseId: "r" as ReleaseId, address, concurrency: 1 };
+  return {
+    replicaId: name as ReplicaId,
+    appId,
+    releaseId: "r" as ReleaseId,
+    address,
+    concurrency: 1,
+  };
 }
 
 const failure: StartFailure = { kind: "start_failed", reason: "no", retryAtMs: 5 };

@@ -1,6 +1,6 @@
-// The proxy's view of replicas, held in memory: which replicas of an app take calls, how the calls are divided between
-// their releases, or why none takes any.
-// The scheduler writes it; reading is one map access, cheap enough for every call.
+// The proxy's view of replicas, held in memory: which replicas of an app take calls, how the calls
+// are divided between their releases, or why none takes any. The scheduler writes it; reading is
+// one map access, cheap enough for every call.
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { AppStop } from "./allowance.ts";
@@ -16,23 +16,29 @@ export type ReadyReplica = {
 };
 
 /**
- * Why calls of an app need not wait: no replica takes calls, none is starting, and no start is tried before
- * `retryAtMs`. It is removed as soon as a start is possible, so a reader may answer waiting calls with `reason`.
+ * Why calls of an app need not wait: no replica takes calls, none is starting, and no start is
+ * tried before `retryAtMs`. It is removed as soon as a start is possible, so a reader may answer
+ * waiting calls with `reason`.
  */
 export type StartFailure = {
   /**
-   * `no_capacity`: no requested compute type is available here, or within the project's limits, and waiting alone does
-   * not change that. `outage`: nothing can be started, and the app is not at fault. `deleted`: the app is gone. The others: a
-   * budget or a person has stopped the app.
+   * `no_capacity`: no requested compute type is available here, or within the project's limits, and
+   * waiting alone does not change that. `outage`: nothing can be started, and the app is not at
+   * fault. `deleted`: the app is gone. The others: a budget or a person has stopped the app.
    */
   readonly kind: "start_failed" | "no_capacity" | "outage" | "deleted" | AppStop["code"];
   /** A sentence for the app's owner. */
   readonly reason: string;
-  /** When the next start is tried, in `Clock.monotonicMs`; null: not before the app or the platform changes. */
+  /**
+   * When the next start is tried, in `Clock.monotonicMs`; null: not before the app or the platform
+   * changes.
+   */
   readonly retryAtMs: number | null;
 };
 
-/** True when a program other than the replica listens on its address: send it no byte of any call. */
+/**
+ * True when a program other than the replica listens on its address: send it no byte of any call.
+ */
 export function isTaken(address: Address): boolean {
   return "port" in address && address.isOwn?.() === false;
 }
@@ -74,18 +80,26 @@ export class ReplicaView {
     return this.ready(appId)[0]?.releaseId === releaseId ? 1 : 0;
   }
 
-  /** Why waiting is useless now; undefined while a replica is ready, starting, or about to start. */
+  /**
+   * Why waiting is useless now; undefined while a replica is ready, starting, or about to start.
+   */
   failure(appId: AppId): StartFailure | undefined {
     return this.#apps.get(appId)?.failure;
   }
 
-  /** Calls `listener` after each change of an app, synchronously. Returns a function that removes it. */
+  /**
+   * Calls `listener` after each change of an app, synchronously. Returns a function that removes
+   * it.
+   */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Sets the current view of an app; notifies listeners only about changes. Only the scheduler calls it. */
+  /**
+   * Sets the current view of an app; notifies listeners only about changes. Only the scheduler
+   * calls it.
+   */
   put(appId: AppId, next: AppReplicas): void {
     const before = this.#apps.get(appId);
     const isSameReady = isSameList(before?.ready ?? none, next.ready);
@@ -95,7 +109,11 @@ export class ReplicaView {
       this.#apps.delete(appId);
     } else {
       const ready = isSameReady ? (before?.ready ?? none) : Object.freeze([...next.ready]);
-      this.#apps.set(appId, { ready, failure: next.failure, shares: isSameDivision ? before?.shares : next.shares });
+      this.#apps.set(appId, {
+        ready,
+        failure: next.failure,
+        shares: isSameDivision ? before?.shares : next.shares,
+      });
     }
     for (const listener of this.#listeners) listener(appId);
   }
@@ -105,7 +123,10 @@ function isSameList(left: readonly ReadyReplica[], right: readonly ReadyReplica[
   return left.length === right.length && left.every((replica, index) => replica === right[index]);
 }
 
-function isSameShares(left: AppReplicas["shares"] = [], right: AppReplicas["shares"] = []): boolean {
+function isSameShares(
+  left: AppReplicas["shares"] = [],
+  right: AppReplicas["shares"] = [],
+): boolean {
   return (
     left.length === right.length &&
     left.every(({ releaseId, weight }, index) => {
@@ -116,5 +137,9 @@ function isSameShares(left: AppReplicas["shares"] = [], right: AppReplicas["shar
 }
 
 function isSameFailure(left: StartFailure | undefined, right: StartFailure | undefined): boolean {
-  return left?.kind === right?.kind && left?.reason === right?.reason && left?.retryAtMs === right?.retryAtMs;
+  return (
+    left?.kind === right?.kind &&
+    left?.reason === right?.reason &&
+    left?.retryAtMs === right?.retryAtMs
+  );
 }

@@ -1,5 +1,5 @@
-// The scheduler's in-memory record of one replica, and the collection of all. Its state moves only by the table of
-// `replica-state.ts`. Times are `Clock.monotonicMs`.
+// The scheduler's in-memory record of one replica, and the collection of all. Its state moves only
+// by the table of `replica-state.ts`. Times are `Clock.monotonicMs`.
 import type { Address, ErrorQuote } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
@@ -10,7 +10,9 @@ import type { ReadyReplica } from "./replica-view.ts";
 /** The release of a replica, as known before its artifact is read. */
 export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
-/** Calls that are still running (a WebSocket may run forever) get this much notice before the end. */
+/**
+ * Calls that are still running (a WebSocket may run forever) get this much notice before the end.
+ */
 const noticeMs = 30_000;
 
 /** How a replica ended. */
@@ -20,7 +22,10 @@ export type ReplicaEnd = {
   readonly quote?: ErrorQuote | undefined;
   readonly exitCode: number | null;
   readonly at: number;
-  /** The backend had no room for it, or it was ended from outside: that says nothing about its release. */
+  /**
+   * The backend had no room for it, or it was ended from outside: that says nothing about its
+   * release.
+   */
   readonly isExternal?: boolean | undefined;
   /** The driver refused to start it, not for lack of room. */
   readonly isRefused?: boolean;
@@ -38,7 +43,8 @@ export class Replica {
   /** Corrected when the driver reports how long it has run. */
   beganAtMs: number;
   /**
-   * How often the app had been restarted when it started: a lower number than the current one means that it needs a replacement.
+   * How often the app had been restarted when it started: a lower number than the current one means
+   * that it needs a replacement.
    */
   readonly restarts: number;
   /** It is the trial of its release, which takes no calls yet. */
@@ -65,11 +71,19 @@ export class Replica {
   graceEndsAtMs = Number.POSITIVE_INFINITY;
   /** When the driver was, or will be, asked to end it even if calls are still running. */
   terminateAtMs = Number.POSITIVE_INFINITY;
-  /** The driver was asked to end it: while calls still ran, or after the last one, when it gets less time. */
+  /**
+   * The driver was asked to end it: while calls still ran, or after the last one, when it gets less
+   * time.
+   */
   terminating: "no" | "busy" | "idle" = "no";
-  /** The driver's sentence that explains why it may never take calls; null when nothing is unusual. */
+  /**
+   * The driver's sentence that explains why it may never take calls; null when nothing is unusual.
+   */
   hint: string | null = null;
-  /** What its ready check found last, in a sentence, before it was ready; null: it has not been checked. */
+  /**
+   * What its ready check found last, in a sentence, before it was ready; null: it has not been
+   * checked.
+   */
   notReady: string | null = null;
   /** Leave it alone until then: a trial, or one that waits for its promotion. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
@@ -103,7 +117,10 @@ export class Replica {
     this.#state = given.state ?? "starting";
   }
 
-  /** The time since the epoch for usage: its start plus the monotonic time since then, independent of clock steps. */
+  /**
+   * The time since the epoch for usage: its start plus the monotonic time since then, independent
+   * of clock steps.
+   */
   timeAt(monotonicMs: number): number {
     return this.#createdAtMs + (monotonicMs - this.beganAtMs);
   }
@@ -129,7 +146,10 @@ export class Replica {
 
   /** Moves to a state; an assertion fails when the table does not allow it. */
   move(to: ReplicaState): void {
-    assert(canMove(this.#state, to), `replica ${this.replicaId} cannot go from ${this.#state} to ${to}`);
+    assert(
+      canMove(this.#state, to),
+      `replica ${this.replicaId} cannot go from ${this.#state} to ${to}`,
+    );
     this.#state = to;
   }
 

@@ -1,13 +1,23 @@
-// Writes changes of replicas into their rows: in order for each replica, without delaying the decision that caused
-// them, and with retries while the database does not answer, because usage is computed from these rows.
+// Writes changes of replicas into their rows: in order for each replica, without delaying the
+// decision that caused them, and with retries while the database does not answer, because usage is
+// computed from these rows.
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.ts";
 
-/** About a day. The next start of the platform finds what is missing after that, since it compares rows and replicas. */
-const writing: RetryPolicy = { firstMs: 100, factor: 2, msMax: 15_000, jitter: 0.2, triesMax: 6000 };
+/**
+ * About a day. The next start of the platform finds what is missing after that, since it compares
+ * rows and replicas.
+ */
+const writing: RetryPolicy = {
+  firstMs: 100,
+  factor: 2,
+  msMax: 15_000,
+  jitter: 0.2,
+  triesMax: 6000,
+};
 
 type WrittenRows = Pick<ReplicaRows, "insert" | "change">;
 
@@ -25,7 +35,10 @@ export class RowWriter {
     this.#log = parts.log;
   }
 
-  /** Resolves when the row is durable; rejects when it cannot be written now, since a start must not wait long. */
+  /**
+   * Resolves when the row is durable; rejects when it cannot be written now, since a start must not
+   * wait long.
+   */
   insert(row: NewReplicaRow): Promise<void> {
     const inserting = this.#rows.insert(row);
     // The caller handles a failed insert; changes of the missing row then do nothing.
@@ -36,7 +49,10 @@ export class RowWriter {
     return inserting;
   }
 
-  /** Writes the change after all earlier ones of the replica. Resolves when it is stored, or abandoned by `stop`. */
+  /**
+   * Writes the change after all earlier ones of the replica. Resolves when it is stored, or
+   * abandoned by `stop`.
+   */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
     if (this.#abort.signal.aborted) return Promise.resolve();
     const earlier = this.#chains.get(replicaId) ?? Promise.resolve();
@@ -53,7 +69,9 @@ export class RowWriter {
 
   /** Waits at most `waitMs` for pending writes, then abandons the rest. */
   async stop(waitMs: number): Promise<void> {
-    const cancel = this.#clock.after(waitMs, () => this.#abort.abort(new Error("the platform stops")));
+    const cancel = this.#clock.after(waitMs, () =>
+      this.#abort.abort(new Error("the platform stops")),
+    );
     await Promise.all(this.#chains.values());
     cancel();
     this.#abort.abort(new Error("the platform stops"));
@@ -71,8 +89,13 @@ export class RowWriter {
     const { signal } = this.#abort;
     const onFailure = (error: unknown, attempt: number, isLast: boolean): void => {
       const text = isLast ? "gave up writing a replica's row" : "could not write a replica's row";
-      this.#log[isLast ? "error" : "warn"]({ err: error, replicaId, change: change.kind, attempt }, text);
+      this.#log[isLast ? "error" : "warn"](
+        { err: error, replicaId, change: change.kind, attempt },
+        text,
+      );
     };
-    await retry({ ...writing, clock: this.#clock, signal, onFailure }, () => this.#rows.change(replicaId, change));
+    await retry({ ...writing, clock: this.#clock, signal, onFailure }, () =>
+      this.#rows.change(replicaId, change),
+    );
   }
 }

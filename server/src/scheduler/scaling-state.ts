@@ -1,5 +1,5 @@
-// The scheduler's knowledge of an app that survives its process: pure, except for the class that keeps rows in sync.
-// Preserves cooldowns, and the delay of the next start after failures.
+// The scheduler's knowledge of an app that survives its process: pure, except for the class that
+// keeps rows in sync. Preserves cooldowns, and the delay of the next start after failures.
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -32,26 +32,42 @@ export function toStored(appId: AppId, state: AppState, moment: Moment): StoredS
 }
 
 /**
- * Restores the state from a row. Only the next retry may be in the future, and no further than it originally was: the
- * clock may have stepped.
+ * Restores the state from a row. Only the next retry may be in the future, and no further than it
+ * originally was: the clock may have stepped.
  */
 export function fromStored(row: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
   const at = (time: Date): number => Math.min(nowMs, nowMs + time.getTime() - moment.now);
   const held = row.counts.map((count, index) => ({
     // The load since then is unknown: the last recommendation counts until now.
-    untilMs: index === row.counts.length - 1 ? nowMs : at(must(row.held_until[index], "each count has a time")),
+    untilMs:
+      index === row.counts.length - 1
+        ? nowMs
+        : at(must(row.held_until[index], "each count has a time")),
     count,
   }));
   return {
-    history: { recommendations: held, samples: [], knownFromMs: nowMs, byMetric: 0, lookedAtMs: nowMs },
+    history: {
+      recommendations: held,
+      samples: [],
+      knownFromMs: nowMs,
+      byMetric: 0,
+      lookedAtMs: nowMs,
+    },
     starts: startsOf(row, at),
     heldBack: undefined,
   };
 }
 
 function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["starts"] {
-  const { release_id: releaseId, failures, failed_at: failedAt, retry_at: retryAt, reason, is_shown: isShown } = row;
+  const {
+    release_id: releaseId,
+    failures,
+    failed_at: failedAt,
+    retry_at: retryAt,
+    reason,
+    is_shown: isShown,
+  } = row;
   if (releaseId === null || failures === null || failedAt === null) return undefined;
   if (retryAt === null || reason === null || isShown === null) return undefined;
   const failedAtMs = at(failedAt);
@@ -60,8 +76,8 @@ function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["sta
 }
 
 /**
- * A fingerprint of the row: a change means that it must be written. Excludes how long the last recommendation has held,
- * which always changes.
+ * A fingerprint of the row: a change means that it must be written. Excludes how long the last
+ * recommendation has held, which always changes.
  */
 function contentOf({ history, starts }: AppState): string {
   const { recommendations } = history;
@@ -97,14 +113,16 @@ export class ScalingKeeper {
   }
 
   /**
-   * Saves all changes, in one statement unless very many apps changed. Rejects when the database does not answer; the
-   * next call retries.
+   * Saves all changes, in one statement unless very many apps changed. Rejects when the database
+   * does not answer; the next call retries.
    */
   async save(): Promise<void> {
     const moment = this.#moment();
     const changed = [...this.#parts.states].flatMap(([appId, state]) => {
       const content = contentOf(state);
-      return this.#saved.get(appId) === content ? [] : { content, row: toStored(appId, state, moment) };
+      return this.#saved.get(appId) === content
+        ? []
+        : { content, row: toStored(appId, state, moment) };
     });
     const removed = [...this.#saved.keys()].filter((appId) => !this.#parts.states.has(appId));
     for (let done = 0; done < Math.max(changed.length, removed.length); done += savedAtOnceMax) {

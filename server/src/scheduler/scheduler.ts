@@ -1,6 +1,6 @@
-// Keeps the right number of replicas for each app: reacts to nudges at once, and runs at an interval for time-based
-// changes. A turn of an app reads everything, decides, starts what is needed and never waits, so a slow start of one
-// app does not delay another. Turns are idempotent.
+// Keeps the right number of replicas for each app: reacts to nudges at once, and runs at an
+// interval for time-based changes. A turn of an app reads everything, decides, starts what is
+// needed and never waits, so a slow start of one app does not delay another. Turns are idempotent.
 import type { CandidateRelease, TrialOptions, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -61,7 +61,10 @@ const stopWaitMs = 5000;
 
 const stuckReason = "A run was cancelled, and its function could not be stopped in any other way.";
 
-/** One instance per platform. Call `start()` before the first call is accepted; `stop()` leaves replicas running. */
+/**
+ * One instance per platform. Call `start()` before the first call is accepted; `stop()` leaves
+ * replicas running.
+ */
 export class Scheduler implements TrialStarter {
   /** Counters for metrics. */
   readonly counters: Readonly<Counters>;
@@ -82,7 +85,16 @@ export class Scheduler implements TrialStarter {
 
   constructor(parts: SchedulerParts) {
     const { log, clock = systemClock, probe = networkProbe(clock), exitMs = exitMsDefault } = parts;
-    const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance = everythingAllowed } = parts;
+    const {
+      driver,
+      rows,
+      routes,
+      demand,
+      occupancy,
+      environmentOf,
+      view,
+      allowance = everythingAllowed,
+    } = parts;
     const fleet = this.#fleet;
     const counters = new Counters();
     this.#parts = parts;
@@ -112,11 +124,14 @@ export class Scheduler implements TrialStarter {
         onGone: (replica, end) => {
           this.#ends.ended(replica, end);
           // What it wrote while it started belongs to its start.
-          return replica.readyAtMs === null ? end : this.#ends.shown(replica.replicaId, end, this.#hasCalls(replica));
+          return replica.readyAtMs === null
+            ? end
+            : this.#ends.shown(replica.replicaId, end, this.#hasCalls(replica));
         },
         onEnd: (replica, end, stateBefore) => {
           const hadCalls = this.#hasCalls(replica);
-          if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, { stateBefore, hadCalls });
+          if (!this.#trials.onEnd(replica, end))
+            this.#look.onEnd(replica, end, { stateBefore, hadCalls });
           this.nudge(replica.appId);
         },
         onForgotten: (replica, end) => {
@@ -146,11 +161,16 @@ export class Scheduler implements TrialStarter {
       loop("replica comparison", compareIntervalMs, () => compareReplicas(this.#adoptParts())),
       loop("use of replicas", measureEveryMs, () => utilization.measure()),
       loop("state of scaling", saveIntervalMs, () => this.#scaling.save()),
-      loop("replica heartbeats", heartbeatIntervalMs, () => writeHeartbeats({ fleet, driver, rows, clock })),
+      loop("replica heartbeats", heartbeatIntervalMs, () =>
+        writeHeartbeats({ fleet, driver, rows, clock }),
+      ),
     ];
   }
 
-  /** Adopts running replicas, then starts the loop. Rejects when the database or the driver does not answer. */
+  /**
+   * Adopts running replicas, then starts the loop. Rejects when the database or the driver does not
+   * answer.
+   */
   async start(): Promise<void> {
     await this.#scaling.load();
     await adoptReplicas(this.#adoptParts(), {
@@ -167,7 +187,9 @@ export class Scheduler implements TrialStarter {
     for (const loop of this.#loops) loop.start();
   }
 
-  /** Stops deciding; replicas keep running, and the next start adopts them. Ends trials in progress. */
+  /**
+   * Stops deciding; replicas keep running, and the next start adopts them. Ends trials in progress.
+   */
   async stop(): Promise<void> {
     this.#isRunning = false;
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
@@ -185,7 +207,10 @@ export class Scheduler implements TrialStarter {
     const heartbeats = writeHeartbeats({ ...this.#parts, fleet: this.#fleet, clock: this.#clock });
     for (const noted of await Promise.allSettled([heartbeats, this.#scaling.save()])) {
       if (noted.status === "fulfilled") continue;
-      this.#parts.log.warn({ err: noted.reason }, "what the next start should know could not be written");
+      this.#parts.log.warn(
+        { err: noted.reason },
+        "what the next start should know could not be written",
+      );
     }
   }
 
@@ -197,22 +222,26 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * Starts one replica of a release that takes no traffic yet. On success it stays and waits a minute for the promotion
-   * of its release; otherwise it is gone when this resolves. Never rejects.
+   * Starts one replica of a release that takes no traffic yet. On success it stays and waits a
+   * minute for the promotion of its release; otherwise it is gone when this resolves. Never
+   * rejects.
    */
   tryRelease(release: CandidateRelease, options: TrialOptions): Promise<TrialOutcome> {
     return this.#trials.run(release, options);
   }
 
-  /** Kills a replica that works on a run which is no longer wanted and cannot be stopped otherwise. */
+  /**
+   * Kills a replica that works on a run which is no longer wanted and cannot be stopped otherwise.
+   */
   endStuck(replicaId: ReplicaId): void {
     const replica = this.#fleet.get(replicaId);
     if (replica !== undefined) this.#runner.end(replica, { reason: stuckReason, kind: "stuck" });
   }
 
   /**
-   * A call broke off on the replica. Resolves with why the replica has ended, whose last lines then belong to the call's run;
-   * null when it does not end within a moment, or within `waitMs`. May be asked again for a call. Never rejects.
+   * A call broke off on the replica. Resolves with why the replica has ended, whose last lines then
+   * belong to the call's run; null when it does not end within a moment, or within `waitMs`. May be
+   * asked again for a call. Never rejects.
    */
   brokeOff(call: BrokenCall, waitMs?: number): Promise<EndOfReplica | null> {
     return this.#ends.brokeOff(call, waitMs);
@@ -223,24 +252,34 @@ export class Scheduler implements TrialStarter {
     return this.#parts.occupancy.running(replicaId) > 0 || this.#ends.hasBrokenCalls(replicaId);
   }
 
-  /** True when the replica ends, or has ended lately, to make way for a protected one: its runs are not at fault. */
+  /**
+   * True when the replica ends, or has ended lately, to make way for a protected one: its runs are
+   * not at fault.
+   */
   isReclaimed(replicaId: ReplicaId): boolean {
     const replica = this.#fleet.get(replicaId);
-    return replica === undefined ? this.#ends.wasReclaimed(replicaId) : replica.endOrder?.kind === "reclaimed";
+    return replica === undefined
+      ? this.#ends.wasReclaimed(replicaId)
+      : replica.endOrder?.kind === "reclaimed";
   }
 
   /**
-   * Why calls of the app wait, or why it has fewer replicas than are wanted, in sentences for its owner; undefined when neither is
-   * so.
+   * Why calls of the app wait, or why it has fewer replicas than are wanted, in sentences for its
+   * owner; undefined when neither is so.
    */
   waitReason(appId: AppId): string | undefined {
     return this.#look.waitReason(appId);
   }
 
-  /** Why the replica of a build of the app waits, in sentences for its owner; undefined when none does. */
+  /**
+   * Why the replica of a build of the app waits, in sentences for its owner; undefined when none
+   * does.
+   */
   buildWaitReason(appId: AppId): string | undefined {
     const reason = this.#line.reasonOf(appId);
-    return reason === undefined ? undefined : `A build is finished, and its replica waits. ${reason}`;
+    return reason === undefined
+      ? undefined
+      : `A build is finished, and its replica waits. ${reason}`;
   }
 
   /** How a release that is served does. */
@@ -273,11 +312,18 @@ export class Scheduler implements TrialStarter {
       const claim = claims.get(replicaId);
       if (claim === undefined) return [];
       const running = this.#parts.occupancy.running(replicaId);
-      return [{ replicaId, appId, claim, isTrial, running, beganAtMs, isDraining: state === "draining" }];
+      return [
+        { replicaId, appId, claim, isTrial, running, beganAtMs, isDraining: state === "draining" },
+      ];
     });
-    for (const replicaId of chooseReclaimed({ pools, replicas, waiting: this.#line.protectedWishes() })) {
+    for (const replicaId of chooseReclaimed({
+      pools,
+      replicas,
+      waiting: this.#line.protectedWishes(),
+    })) {
       const replica = this.#fleet.get(replicaId);
-      if (replica !== undefined) this.#runner.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
+      if (replica !== undefined)
+        this.#runner.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
     }
   }
 
@@ -289,7 +335,12 @@ export class Scheduler implements TrialStarter {
 
   #adoptParts(): AdoptParts {
     const { driver, rows, endsFile, log } = this.#parts;
-    const own = { clock: this.#clock, writer: this.#writer, fleet: this.#fleet, runner: this.#runner };
+    const own = {
+      clock: this.#clock,
+      writer: this.#writer,
+      fleet: this.#fleet,
+      runner: this.#runner,
+    };
     return { driver, rows, endsFile, log, ...own };
   }
 
@@ -329,8 +380,16 @@ export class Scheduler implements TrialStarter {
 
   #notice({ replicaId }: Replica, text: string): void {
     const { log } = this.#parts;
-    const line: ReplicaLine = { replicaId, at: this.#clock.now(), stream: "stderr", runId: null, text };
-    this.#lines([line]).catch((error: unknown) => log.warn({ err: error, replicaId }, "a notice was not stored"));
+    const line: ReplicaLine = {
+      replicaId,
+      at: this.#clock.now(),
+      stream: "stderr",
+      runId: null,
+      text,
+    };
+    this.#lines([line]).catch((error: unknown) =>
+      log.warn({ err: error, replicaId }, "a notice was not stored"),
+    );
   }
 
   async #lines(lines: readonly ReplicaLine[]): Promise<void> {

@@ -1,17 +1,26 @@
-// What a turn of the scheduler says about the releases of an app that take calls: which replicas serve, how the calls are
-// divided between them, and which failed starts still count. Pure.
+// What a turn of the scheduler says about the releases of an app that take calls: which replicas
+// serve, how the calls are divided between them, and which failed starts still count. Pure.
 import type { CallCounts, ReleaseCondition } from "#deploy/worse.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { ServedRelease } from "./app-state.ts";
 import type { Replica, ReplicaEnd } from "./replica.ts";
 import type { AppReplicas, StartFailure } from "./replica-view.ts";
-import { isOver, settledMs, startsAllowed, type Failure, type StartRecord } from "./start-record.ts";
+import {
+  isOver,
+  settledMs,
+  startsAllowed,
+  type Failure,
+  type StartRecord,
+} from "./start-record.ts";
 import type { ReplicaState } from "./replica-state.ts";
 
 /** How the replicas of a release do. */
 export type ReleaseService = Omit<ReleaseCondition, keyof CallCounts>;
 
-/** Maximum number of an app's starts that the driver has not answered; the rest of a burst follows as answers arrive. */
+/**
+ * Maximum number of an app's starts that the driver has not answered; the rest of a burst follows
+ * as answers arrive.
+ */
 const creatingMax = 16;
 
 /** True when the replica belongs to the release. */
@@ -37,43 +46,70 @@ export function currentStarts(
   nowMs: number,
 ): StartRecord | undefined {
   if (record === undefined || releaseId === undefined) return undefined;
-  const readyAtMs = serving.filter((one) => isOf(one, { releaseId })).flatMap((one) => one.readyAtMs ?? []);
+  const readyAtMs = serving
+    .filter((one) => isOf(one, { releaseId }))
+    .flatMap((one) => one.readyAtMs ?? []);
   return isOver(record, { liveReleaseId: releaseId, readyAtMs, nowMs }) ? undefined : record;
 }
 
-/** What the proxy is told: which replicas take calls, oldest first, or why there are none and waiting is useless. */
+/**
+ * What the proxy is told: which replicas take calls, oldest first, or why there are none and
+ * waiting is useless.
+ */
 export function viewOf(given: {
   /** All of the app. */
   readonly replicas: readonly Replica[];
   /** The parts of the calls that the served releases get. */
   readonly weights: ReadonlyMap<ReleaseId, number>;
-  /** Replicas of other releases that serve for a while, and the part of the calls that they get together. */
+  /**
+   * Replicas of other releases that serve for a while, and the part of the calls that they get
+   * together.
+   */
   readonly leaving: readonly Replica[];
   readonly weightLeft: number;
   readonly failure: StartFailure | undefined;
 }): AppReplicas {
   const left = given.leaving.filter(isServing);
   const ofServed = given.replicas.filter(({ release }) => given.weights.has(release.releaseId));
-  const serving = [...left, ...ofServed.filter(isServing)].toSorted((one, other) => one.beganAtMs - other.beganAtMs);
+  const serving = [...left, ...ofServed.filter(isServing)].toSorted(
+    (one, other) => one.beganAtMs - other.beganAtMs,
+  );
   const weights = new Map<ReleaseId, number>();
   for (const { release } of serving) {
     const { releaseId } = release;
-    const weight = given.weights.get(releaseId) ?? (weights.get(releaseId) ?? 0) + given.weightLeft / left.length;
+    const weight =
+      given.weights.get(releaseId) ??
+      (weights.get(releaseId) ?? 0) + given.weightLeft / left.length;
     weights.set(releaseId, weight);
   }
-  const hasHope = left.length > 0 || ofServed.some((one) => isStarting(one) || one.state === "ready");
+  const hasHope =
+    left.length > 0 || ofServed.some((one) => isStarting(one) || one.state === "ready");
   return {
     ready: serving.flatMap(({ ready }) => ready ?? []),
     failure: hasHope ? undefined : given.failure,
-    shares: weights.size < 2 ? undefined : [...weights].map(([releaseId, weight]) => ({ releaseId, weight })),
+    shares:
+      weights.size < 2
+        ? undefined
+        : [...weights].map(([releaseId, weight]) => ({ releaseId, weight })),
   };
 }
 
-/** How many starts may be added now, considering failures and starts that the driver has not answered. */
-export function startsMax(starts: StartRecord | undefined, own: readonly Replica[], nowMs: number): number {
+/**
+ * How many starts may be added now, considering failures and starts that the driver has not
+ * answered.
+ */
+export function startsMax(
+  starts: StartRecord | undefined,
+  own: readonly Replica[],
+  nowMs: number,
+): number {
   const starting = own.filter((replica) => replica.state === "starting");
   const creating = starting.filter((replica) => replica.isCreating).length;
-  return startsAllowed(starts, { nowMs, starting: starting.length, max: Math.max(0, creatingMax - creating) });
+  return startsAllowed(starts, {
+    nowMs,
+    starting: starting.length,
+    max: Math.max(0, creatingMax - creating),
+  });
 }
 
 /** The kind of failed start that an exit represents; undefined when it represents none. */

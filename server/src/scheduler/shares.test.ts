@@ -4,7 +4,9 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { countWhileMoving, divide, type Party } from "./shares.ts";
 
-function divided(...parties: readonly (readonly [target: number, needed: number, ready: number])[]): string[] {
+function divided(
+  ...parties: readonly (readonly [target: number, needed: number, ready: number])[]
+): string[] {
   const made = divide(parties.map(([target, needed, ready]) => ({ target, needed, ready })));
   return made.map(({ weight, wanted }) => `${Math.round(weight * 100)} % on ${wanted}`);
 }
@@ -36,7 +38,12 @@ test("a release without replicas leaves its calls to the other one", () => {
 
 test("weights sum to one, go to ready replicas, and no release that is to get calls has fewer replicas than its share", () => {
   const party = fc.record({ needed: fc.nat(12), ready: fc.nat(12) });
-  const any = fc.record({ share: fc.integer({ min: 0, max: 5 }), live: party, next: party, leaving: fc.nat(5) });
+  const any = fc.record({
+    share: fc.integer({ min: 0, max: 5 }),
+    live: party,
+    next: party,
+    leaving: fc.nat(5),
+  });
   fc.assert(
     fc.property(any, ({ share, live, next, leaving }) => {
       const part = share / 5;
@@ -52,7 +59,10 @@ test("weights sum to one, go to ready replicas, and no release that is to get ca
       for (const [index, { weight, wanted }] of made.entries()) {
         const { target, needed, ready } = parties[index] as Party;
         assert.ok(weight >= 0 && wanted >= Math.ceil(needed * target - 1e-6));
-        assert.ok(!isAnyReady || ready > 0 || weight === 0, "calls go to a release without replicas");
+        assert.ok(
+          !isAnyReady || ready > 0 || weight === 0,
+          "calls go to a release without replicas",
+        );
         assert.ok(wanted <= Math.max(needed, 0) + 1);
       }
     }),
@@ -73,7 +83,10 @@ test("two releases with the same need stay within the maximum and a quarter at e
           live.wanted + ready <= Math.max(countWhileMoving(max), max + 1),
           `${max} at ${share} % with ${ready}`,
         );
-        assert.ok(ready < next.wanted || live.wanted + next.wanted <= max + 1, `${max} at ${share} %`);
+        assert.ok(
+          ready < next.wanted || live.wanted + next.wanted <= max + 1,
+          `${max} at ${share} %`,
+        );
       }
     }
   }

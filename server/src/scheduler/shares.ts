@@ -1,10 +1,13 @@
-// Divides an app's calls between the releases that serve it: pure. A release gets its share only as far as its replicas
-// can carry it, and the release that gives calls up keeps the replicas for the rest: no switch ends a replica whose
-// successor does not serve yet.
+// Divides an app's calls between the releases that serve it: pure. A release gets its share only as
+// far as its replicas can carry it, and the release that gives calls up keeps the replicas for the
+// rest: no switch ends a replica whose successor does not serve yet.
 
 /** A release that serves, or a group of releases that leave. */
 export type Party = {
-  /** The part of the calls that it is to get, from 0 to 1; 0: it leaves. The targets of an app sum to 1. */
+  /**
+   * The part of the calls that it is to get, from 0 to 1; 0: it leaves. The targets of an app sum
+   * to 1.
+   */
   readonly target: number;
   /** The number of replicas that would serve all calls. */
   readonly needed: number;
@@ -24,7 +27,9 @@ export function divide(parties: readonly Party[]): Division[] {
     ready === 0 ? 0 : target * Math.min(1, ready / Math.max(1, ceil(needed * target))),
   );
   const rest = Math.max(0, 1 - sumOf(carried));
-  const spare = parties.map(({ needed, ready }, index) => Math.max(0, ready - needed * (carried[index] ?? 0)));
+  const spare = parties.map(({ needed, ready }, index) =>
+    Math.max(0, ready - needed * (carried[index] ?? 0)),
+  );
   const bySpare = sumOf(spare);
   const byReady = sumOf(parties.map(({ ready }) => ready));
   return parties.map(({ target, needed, ready }, index) => {
@@ -39,8 +44,8 @@ export function divide(parties: readonly Party[]): Division[] {
 }
 
 /**
- * How many replicas of all releases of an app may start or serve while calls move from one to another: a quarter more
- * than the maximum, as during a restart.
+ * How many replicas of all releases of an app may start or serve while calls move from one to
+ * another: a quarter more than the maximum, as during a restart.
  */
 export function countWhileMoving(replicasMax: number): number {
   return replicasMax + Math.max(1, Math.floor(replicasMax / 4));

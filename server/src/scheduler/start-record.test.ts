@@ -2,12 +2,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReleaseId } from "#lib/ids.ts";
-import { isOver, recordFailure, shownFailure, startsAllowed, type Failure, type StartRecord } from "./start-record.ts";
+import {
+  isOver,
+  recordFailure,
+  shownFailure,
+  startsAllowed,
+  type Failure,
+  type StartRecord,
+} from "./start-record.ts";
 
 const releaseId = "r1" as ReleaseId;
 const middle = 0.5;
 
-function failAt(record: StartRecord | undefined, atMs: number, changes: Partial<Failure> = {}): StartRecord {
+function failAt(
+  record: StartRecord | undefined,
+  atMs: number,
+  changes: Partial<Failure> = {},
+): StartRecord {
   const failure: Failure = {
     releaseId,
     beganAtMs: atMs - 1,
@@ -40,7 +51,11 @@ test("one failed start is tried again while calls wait; the second is shown unti
   assert.equal(shownFailure(first, 1), undefined);
   const second = failAt(first, 2000);
   const shown = "No replica of the app runs: It ended with exit code 1. The app's log says more.";
-  assert.deepEqual(shownFailure(second, 2001), { kind: "start_failed", reason: shown, retryAtMs: 4000 });
+  assert.deepEqual(shownFailure(second, 2001), {
+    kind: "start_failed",
+    reason: shown,
+    retryAtMs: 4000,
+  });
   assert.equal(shownFailure(second, 4000), undefined);
 });
 
@@ -76,7 +91,11 @@ test("a replica that calls ended is replaced within a second, is no failure of t
     assert.equal(shownFailure(record, atMs), undefined);
   }
   const failing = failAt(failAt(undefined, 0), 2000);
-  assert.equal(shownFailure(failAt(failing, 5000, { kind: "by_call" }), 5001), undefined, "it had started");
+  assert.equal(
+    shownFailure(failAt(failing, 5000, { kind: "by_call" }), 5001),
+    undefined,
+    "it had started",
+  );
   assert.equal(failAt(failAt(failing, 5000, { kind: "by_call" }), 8000).failures, 3);
 });
 

@@ -1,5 +1,6 @@
-// The recent failed starts of one release: pure. After failures the next attempt waits with increasing backoff, one
-// replica at a time, and calls see the reason instead of waiting for nothing.
+// The recent failed starts of one release: pure. After failures the next attempt waits with
+// increasing backoff, one replica at a time, and calls see the reason instead of waiting for
+// nothing.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { StartFailure } from "./replica-view.ts";
@@ -13,7 +14,9 @@ export type StartRecord = {
   readonly reason: string;
   /** Calls need not wait for another attempt. */
   readonly isShown: boolean;
-  /** The driver refused the last start: another driver, or the same with other settings, may not. */
+  /**
+   * The driver refused the last start: another driver, or the same with other settings, may not.
+   */
   readonly isRefused: boolean;
 };
 
@@ -23,7 +26,11 @@ export type Failure = {
   readonly beganAtMs: number;
   readonly atMs: number;
   readonly reason: string;
-  /** `crashed`: it was ready, but only briefly. `by_call`: so it was, and calls ran on it. `external`: the backend had no room for it, or it was ended from outside, which says nothing about the release. */
+  /**
+   * `crashed`: it was ready, but only briefly. `by_call`: so it was, and calls ran on it.
+   * `external`: the backend had no room for it, or it was ended from outside, which says nothing
+   * about the release.
+   */
   readonly kind: "exited" | "timeout" | "crashed" | "by_call" | "external";
   readonly isRefused: boolean;
 };
@@ -34,32 +41,42 @@ const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 }
 /** The longest wait after starts that failed for reasons outside the release. */
 const externalMsMax = 10_000;
 
-/** A replica that was ready for this long started successfully: a later exit says nothing about starting. */
+/**
+ * A replica that was ready for this long started successfully: a later exit says nothing about
+ * starting.
+ */
 export const settledMs = 10_000;
 
 /** Failures without a later attempt expire after this time. */
 const forgetMs = 600_000;
 
 /** The record after a failure. `random` is in [0, 1). */
-export function recordFailure(record: StartRecord | undefined, failure: Failure, random: number): StartRecord {
+export function recordFailure(
+  record: StartRecord | undefined,
+  failure: Failure,
+  random: number,
+): StartRecord {
   const before = record?.releaseId === failure.releaseId ? record : undefined;
   if (before !== undefined && failure.beganAtMs < before.failedAtMs) return before;
   const { releaseId, atMs, reason, isRefused } = failure;
   if (failure.kind === "external") {
     const waitedMs = before === undefined ? 0 : before.retryAtMs - before.failedAtMs;
-    const retryAtMs = atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
+    const retryAtMs =
+      atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
     const failures = before?.failures ?? 0;
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
   if (failure.kind === "by_call") {
-    // A call is to blame, not the release: other calls wait for the next replica, and are not refused.
+    // A call is to blame, not the release: other calls wait for the next replica, and are not
+    // refused.
     const retryAtMs = before === undefined ? atMs : atMs + byCallMs;
     const failures = before?.failures ?? 0;
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
   const failures = (before?.failures ?? 0) + 1;
   // The first crash after readiness is most likely caused by a call; its successor must not wait.
-  const waitMs = failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
+  const waitMs =
+    failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
   return {
     releaseId,
     failures,
@@ -67,12 +84,15 @@ export function recordFailure(record: StartRecord | undefined, failure: Failure,
     retryAtMs: atMs + waitMs,
     reason,
     isRefused,
-    // One failed start may be bad luck, and is retried while calls wait; a start that timed out is not.
+    // One failed start may be bad luck, and is retried while calls wait; a start that timed out is
+    // not.
     isShown: failures >= 2 || failure.kind === "timeout",
   };
 }
 
-/** How many starts may run concurrently now: none while waiting, one after a failure, else `max`. */
+/**
+ * How many starts may run concurrently now: none while waiting, one after a failure, else `max`.
+ */
 export function startsAllowed(
   record: StartRecord | undefined,
   given: { nowMs: number; starting: number; max: number },
@@ -82,17 +102,30 @@ export function startsAllowed(
   return 1;
 }
 
-/** True when the record is outdated: another release is live, a later replica started successfully, or it has expired. */
+/**
+ * True when the record is outdated: another release is live, a later replica started successfully,
+ * or it has expired.
+ */
 export function isOver(
   record: StartRecord,
-  given: { readonly liveReleaseId: ReleaseId; readonly readyAtMs: readonly number[]; readonly nowMs: number },
+  given: {
+    readonly liveReleaseId: ReleaseId;
+    readonly readyAtMs: readonly number[];
+    readonly nowMs: number;
+  },
 ): boolean {
-  if (record.releaseId !== given.liveReleaseId || given.nowMs - record.retryAtMs >= forgetMs) return true;
-  return given.readyAtMs.some((atMs) => atMs > record.failedAtMs && given.nowMs - atMs >= settledMs);
+  if (record.releaseId !== given.liveReleaseId || given.nowMs - record.retryAtMs >= forgetMs)
+    return true;
+  return given.readyAtMs.some(
+    (atMs) => atMs > record.failedAtMs && given.nowMs - atMs >= settledMs,
+  );
 }
 
 /** The failure to report to waiting calls now, if any. */
-export function shownFailure(record: StartRecord | undefined, nowMs: number): StartFailure | undefined {
+export function shownFailure(
+  record: StartRecord | undefined,
+  nowMs: number,
+): StartFailure | undefined {
   if (record === undefined || !record.isShown || nowMs >= record.retryAtMs) return undefined;
   const reason = `No replica of the app runs: ${record.reason} The app's log says more.`;
   return { kind: "start_failed", reason, retryAtMs: record.retryAtMs };

@@ -1,5 +1,6 @@
-// Trial starts: one replica of a candidate release, started before the release takes traffic. A good one stays and
-// becomes the first warm replica after the promotion; a bad one is gone by the time its outcome is reported.
+// Trial starts: one replica of a candidate release, started before the release takes traffic. A
+// good one stays and becomes the first warm replica after the promotion; a bad one is gone by the
+// time its outcome is reported.
 import { addAbortListener } from "node:events";
 import type { TrialOptions, TrialOutcome } from "#deploy/trial.ts";
 import type { ReplicaLine } from "#drivers/driver.ts";
@@ -40,16 +41,22 @@ export class Trials {
 
   /** Starts one replica and returns the outcome: ready, or gone. Never rejects. */
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
-    if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
+    if (options.signal.aborted)
+      return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
     const { line } = this.#parts;
     const choice = line.choose(release);
     if (!choice.ok) {
       if (choice.why === "full") line.wait(release);
-      return { ok: false, kind: choice.why === "never" ? "impossible" : "no_capacity", reason: choice.reason };
+      return {
+        ok: false,
+        kind: choice.why === "never" ? "impossible" : "no_capacity",
+        reason: choice.reason,
+      };
     }
     const ahead = line.ahead(release);
     line.leave(release.releaseId);
-    // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy at the limit.
+    // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy
+    // at the limit.
     const limits = this.#parts.allowance.limitsOf(release.projectId);
     const reason = neverFits(limits, choice.request.gpuCount);
     if (reason !== undefined) return { ok: false, kind: "impossible", reason };
@@ -65,7 +72,11 @@ export class Trials {
     this.#byReplica.set(replica.replicaId, trial);
     using _end = addAbortListener(signal, () => {
       if (trial.ended !== null) trial.settle(trial.ended);
-      else this.#parts.runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
+      else
+        this.#parts.runner.end(replica, {
+          reason: "The trial start was cancelled.",
+          kind: "wanted",
+        });
     });
     try {
       return await outcome.promise;
@@ -87,7 +98,10 @@ export class Trials {
     trial.settle({ ok: true });
   }
 
-  /** Returns true when the replica was on trial, whose outcome waits for `onForgotten` unless it is cancelled. */
+  /**
+   * Returns true when the replica was on trial, whose outcome waits for `onForgotten` unless it is
+   * cancelled.
+   */
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
@@ -108,7 +122,8 @@ export class Trials {
     for (const [replicaId, trial] of this.#byReplica) {
       if (trial.ended !== null) trial.settle(trial.ended);
       const replica = this.#parts.fleet.get(replicaId);
-      if (replica !== undefined) this.#parts.runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
+      if (replica !== undefined)
+        this.#parts.runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
     }
   }
 }

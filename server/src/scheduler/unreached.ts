@@ -1,6 +1,6 @@
-// Notices that a replica which starts listens elsewhere than where it is called, long before its start is given up. The
-// runner asks for it: a line in its log then says so within seconds, while the start goes on, since a server may open the
-// port of its metrics first.
+// Notices that a replica which starts listens elsewhere than where it is called, long before its
+// start is given up. The runner asks for it: a line in its log then says so within seconds, while
+// the start goes on, since a server may open the port of its metrics first.
 import type { Driver } from "#drivers/driver.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -17,7 +17,10 @@ const confirmMs = 2000;
 type Parts = { readonly driver: Pick<Driver, "whyUnreached">; readonly clock: Clock };
 type Looked = Pick<Replica, "replicaId" | "settings" | "state" | "deadlineMs" | "abort">;
 
-/** A sentence for the app's owner; null: nothing is to be said, or it could not be found out. Never rejects. */
+/**
+ * A sentence for the app's owner; null: nothing is to be said, or it could not be found out. Never
+ * rejects.
+ */
 export async function reasonUnreached(
   { replicaId, settings }: Looked,
   { driver, clock }: Parts,
@@ -27,7 +30,10 @@ export async function reasonUnreached(
   return await withDeadline(clock, lookMsMax, driver.whyUnreached(replicaId)).catch(() => null);
 }
 
-/** Calls `onFound` at most once, with a line for its log; ends when it has, or when the replica no longer starts. */
+/**
+ * Calls `onFound` at most once, with a line for its log; ends when it has, or when the replica no
+ * longer starts.
+ */
 export async function watchUnreached(
   replica: Looked,
   { onFound, ...parts }: Parts & { readonly onFound: (line: string) => void },

@@ -5,7 +5,10 @@ import type { RemovalStep } from "#lib/retention.ts";
 import { readRows, type Db, type Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 
-/** Steps of stored rows, in seconds, and how long they are kept, in days. The hour more covers a request for a whole day. */
+/**
+ * Steps of stored rows, in seconds, and how long they are kept, in days. The hour more covers a
+ * request for a whole day.
+ */
 const minutes = { step: 60, days: 25 / 24 } as const;
 const quarters = { step: 900, days: 30 } as const;
 
@@ -30,7 +33,10 @@ export type UseSample = {
   readonly durations: readonly number[] | null;
 };
 
-/** Means over one point of a chart; `requests` is a sum. `at`: its start, in milliseconds since the epoch. */
+/**
+ * Means over one point of a chart; `requests` is a sum. `at`: its start, in milliseconds since the
+ * epoch.
+ */
 export type UsePoint = Omit<UseSample, "appId" | "durations"> & {
   /** The durations of each row, by bucket. */
   readonly durations: readonly (readonly number[])[] | null;
@@ -41,7 +47,10 @@ export type UsePoint = Omit<UseSample, "appId" | "durations"> & {
 /** The steps of a chart. `stepMs` is a multiple of the rows' steps. */
 type Steps = { readonly from: Date; readonly to: Date; readonly stepMs: number };
 
-/** Adds measurements of one moment to their rows, in order and in one transaction; skips deleted apps. */
+/**
+ * Adds measurements of one moment to their rows, in order and in one transaction; skips deleted
+ * apps.
+ */
 export async function addUses(db: Db, samples: readonly UseSample[], atMs: number): Promise<void> {
   await db.transaction().execute((tx) => addInTx(tx, samples, atMs));
 }
@@ -97,8 +106,15 @@ export async function readUses(
      group by 1, 2 order by 1, 2`;
 }
 
-/** How many replicas of an app started, by the start of the step, beside those that only tried a release. */
-export async function readStarts(db: Db, appId: AppId, { from, to, stepMs }: Steps): Promise<Map<number, number>> {
+/**
+ * How many replicas of an app started, by the start of the step, beside those that only tried a
+ * release.
+ */
+export async function readStarts(
+  db: Db,
+  appId: AppId,
+  { from, to, stepMs }: Steps,
+): Promise<Map<number, number>> {
   const rows = await readRows<{ at: number; starts: number }>(db)`
     select floor(extract(epoch from created_at) * 1000 / ${stepMs})::float8 * ${stepMs} as at, count(*)::float8 as starts
       from replicas

@@ -1,5 +1,5 @@
-// What apps used over the last month, for charts: measured once a minute for all apps together, away from calls, and kept in a
-// number of rows that does not grow with the replicas of an app.
+// What apps used over the last month, for charts: measured once a minute for all apps together,
+// away from calls, and kept in a number of rows that does not grow with the replicas of an app.
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -10,7 +10,9 @@ import { coresOf } from "./utilization.ts";
 import * as store from "./use-history-store.ts";
 
 const measureEveryMs = 60_000;
-/** Replicas of an app with rows of their own, those that began first: more lines than a chart shows. */
+/**
+ * Replicas of an app with rows of their own, those that began first: more lines than a chart shows.
+ */
 const replicasMax = 20;
 /** Rows of one statement. */
 const samplesMax = 2_000;
@@ -19,7 +21,9 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 const keptDays = 30;
-/** Steps of charts in minutes; the last one gives a month fewer points than any resolution allows. */
+/**
+ * Steps of charts in minutes; the last one gives a month fewer points than any resolution allows.
+ */
 const steps = [1, 5, 15, 30, 60, 180, 360];
 /** Points of a chart; `high`: a whole day by the minute. */
 const pointsMax = { medium: 130, high: 1_500 } as const;
@@ -73,21 +77,34 @@ export class UseHistory {
   /** Measures and removes what is too old, until the platform ends. */
   start(): void {
     const { db, clock, log, lifecycle } = this.#parts;
-    const loop = new Loop({ name: "use of apps", turn: () => this.measure(), intervalMs: measureEveryMs, clock, log });
+    const loop = new Loop({
+      name: "use of apps",
+      turn: () => this.measure(),
+      intervalMs: measureEveryMs,
+      clock,
+      log,
+    });
     loop.startWithin(lifecycle);
     const removal = () => store.useRemovalSteps(db, (days) => daysAgo(clock, days));
     startRetention({ name: "retention of uses", steps: removal, clock, log, lifecycle });
   }
 
-  /** One measurement of all apps. Rejects when the driver or the database does not answer; calls then count in the next one. */
+  /**
+   * One measurement of all apps. Rejects when the driver or the database does not answer; calls
+   * then count in the next one.
+   */
   async measure(): Promise<void> {
     const { db, driver, clock, replicas, calls } = this.#parts;
     const ofApps = Map.groupBy(replicas(), ({ appId }) => appId);
-    const now: Measured = { usage: ofApps.size === 0 ? new Map() : await driver.usage(), atMs: clock.monotonicMs() };
+    const now: Measured = {
+      usage: ofApps.size === 0 ? new Map() : await driver.usage(),
+      atMs: clock.monotonicMs(),
+    };
     const totals = new Map(
       Array.from(
         calls(),
-        (one) => [one.appId, [one.receivedTotal, one.failedTotal, ...one.durations.buckets]] as const,
+        (one) =>
+          [one.appId, [one.receivedTotal, one.failedTotal, ...one.durations.buckets]] as const,
       ),
     );
     const samples: store.UseSample[] = [];
@@ -145,7 +162,11 @@ export class UseHistory {
     if (used === undefined) return null;
     const before = this.#before.usage.get(replicaId);
     const sinceMs = before === undefined ? beganAtMs : this.#before.atMs;
-    const cores = coresOf(used, before ?? { cpuSeconds: 0, memoryBytes: 0 }, (now.atMs - sinceMs) / 1000);
+    const cores = coresOf(
+      used,
+      before ?? { cpuSeconds: 0, memoryBytes: 0 },
+      (now.atMs - sinceMs) / 1000,
+    );
     return { cores: cores ?? 0, memoryBytes: used.memoryBytes, gpu: used.gpu?.utilization ?? null };
   }
 
@@ -176,7 +197,10 @@ function countsSince(before: readonly number[], now: readonly number[]): readonl
 }
 
 /** The finest step that gives no more points. */
-function stepOf(spanMs: number, { min, max }: { readonly min: number; readonly max: number }): number {
+function stepOf(
+  spanMs: number,
+  { min, max }: { readonly min: number; readonly max: number },
+): number {
   const step = steps.find((minutes) => minutes >= min && spanMs / (minutes * minuteMs) <= max);
   return (step ?? Math.max(...steps)) * minuteMs;
 }

@@ -34,7 +34,10 @@ function stage(changes: Partial<AppSettings>) {
     fleet.add(replica);
     return replica;
   };
-  const step = async (seconds: number, used: Readonly<Record<string, ReplicaUsage>>): Promise<void> => {
+  const step = async (
+    seconds: number,
+    used: Readonly<Record<string, ReplicaUsage>>,
+  ): Promise<void> => {
     await clock.advance(seconds * 1000);
     usage.clear();
     for (const [name, one] of Object.entries(used)) usage.set(name as ReplicaId, one);
@@ -62,7 +65,11 @@ test("memory is a mean over the evaluation interval; replicas that cannot be mea
   for (let count = 0; count < 6; count++) await step(5, { one: used(0, 3e9) });
   assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1.5 });
   for (let count = 0; count < 3; count++) await step(5, { one: used(0, 1e9), two: used(0, 1e9) });
-  assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1 }, "half of it was 1.5, half is 0.5");
+  assert.deepEqual(
+    utilization.of(replicas, settings),
+    { replicas: 2, shares: 1 },
+    "half of it was 1.5, half is 0.5",
+  );
   for (let count = 0; count < 3; count++) await step(5, { one: used(0, 1e9), two: used(0, 1e9) });
   assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 0.5 });
 });
@@ -81,7 +88,9 @@ test("a replica more shares the usage, and the mean of all stays what it was", a
 });
 
 test("where no app scales by it, nothing is measured", async () => {
-  const { settings, utilization, add, step, asked } = stage({ scalingMetric: "concurrency_utilization" });
+  const { settings, utilization, add, step, asked } = stage({
+    scalingMetric: "concurrency_utilization",
+  });
   const replicas = [add("one")];
   await step(5, { one: used(1) });
   assert.deepEqual([asked(), utilization.of(replicas, settings)], [0, null]);

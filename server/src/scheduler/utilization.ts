@@ -1,5 +1,6 @@
-// Usage of processor time and memory by an app's replicas together, for apps that scale by it: measured periodically by the
-// driver, averaged over the app's evaluation interval. The sum of all replicas does not change when their number does.
+// Usage of processor time and memory by an app's replicas together, for apps that scale by it:
+// measured periodically by the driver, averaged over the app's evaluation interval. The sum of all
+// replicas does not change when their number does.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -8,10 +9,21 @@ import type { Fleet, Replica } from "./replica.ts";
 
 type Sample = ReplicaUsage & { readonly atMs: number };
 
-/** What all ready replicas of an app used from one measurement to the next; `cores` is null before the second one. */
-type Period = { readonly atMs: number; readonly ms: number; readonly cores: number | null; readonly bytes: number };
+/**
+ * What all ready replicas of an app used from one measurement to the next; `cores` is null before
+ * the second one.
+ */
+type Period = {
+  readonly atMs: number;
+  readonly ms: number;
+  readonly cores: number | null;
+  readonly bytes: number;
+};
 
-/** An app's ready replicas: their number, and the mean of their usage together as shares of what one may use. */
+/**
+ * An app's ready replicas: their number, and the mean of their usage together as shares of what one
+ * may use.
+ */
 export type MeasuredLoad = { readonly replicas: number; readonly shares: number };
 
 /** Interval between measurements of all replicas: two for the shortest evaluation interval. */
@@ -19,7 +31,9 @@ export const measureEveryMs = 3_000;
 
 export type UtilizationParts = {
   readonly fleet: Fleet;
-  readonly routes: { byAppId(appId: AppId): { readonly live: { readonly settings: AppSettings } | null } | undefined };
+  readonly routes: {
+    byAppId(appId: AppId): { readonly live: { readonly settings: AppSettings } | null } | undefined;
+  };
   readonly driver: Pick<Driver, "usage">;
   readonly clock: Clock;
 };
@@ -38,15 +52,21 @@ export class Utilization {
   /** Measures the replicas of apps that scale by usage. Rejects when the driver does not answer. */
   async measure(): Promise<void> {
     const { fleet, routes, driver, clock } = this.#parts;
-    const settingsOf = (appId: AppId): AppSettings | undefined => routes.byAppId(appId)?.live?.settings;
-    const wanted = fleet.all().filter(({ state, appId }) => state === "ready" && isMeasured(settingsOf(appId)));
+    const settingsOf = (appId: AppId): AppSettings | undefined =>
+      routes.byAppId(appId)?.live?.settings;
+    const wanted = fleet
+      .all()
+      .filter(({ state, appId }) => state === "ready" && isMeasured(settingsOf(appId)));
     const usage = wanted.length === 0 ? new Map<ReplicaId, ReplicaUsage>() : await driver.usage();
     const atMs = clock.monotonicMs();
     const periods = new Map<AppId, readonly Period[]>();
     for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
       const fromMs = atMs - (settingsOf(appId)?.evaluationIntervalSeconds ?? 0) * 1000;
       const known = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
-      periods.set(appId, [...known, ...this.#period(replicas, { usage, atMs, sinceMs: known.at(-1)?.atMs })]);
+      periods.set(appId, [
+        ...known,
+        ...this.#period(replicas, { usage, atMs, sinceMs: known.at(-1)?.atMs }),
+      ]);
     }
     this.#periods = periods;
     this.#latest = new Map(
@@ -57,7 +77,10 @@ export class Utilization {
     );
   }
 
-  /** Replicas that could not be measured count as the mean of the others; none when nothing was measured. */
+  /**
+   * Replicas that could not be measured count as the mean of the others; none when nothing was
+   * measured.
+   */
   #period(
     replicas: readonly Replica[],
     given: {
@@ -76,17 +99,26 @@ export class Utilization {
     if (bytes.length === 0) return [];
     const all = replicas.length;
     return [
-      { atMs, ms: atMs - sinceMs, cores: cores.length === 0 ? null : mean(cores) * all, bytes: mean(bytes) * all },
+      {
+        atMs,
+        ms: atMs - sinceMs,
+        cores: cores.length === 0 ? null : mean(cores) * all,
+        bytes: mean(bytes) * all,
+      },
     ];
   }
 
-  /** The usage of an app that has these replicas. Null: nothing was measured (long enough) yet, or it does not scale by it. */
+  /**
+   * The usage of an app that has these replicas. Null: nothing was measured (long enough) yet, or
+   * it does not scale by it.
+   */
   of(replicas: readonly Replica[], settings: AppSettings): MeasuredLoad | null {
     const ready = replicas.filter(({ state }) => state === "ready");
     const [first] = ready;
     if (first === undefined || !isMeasured(settings)) return null;
     const shares = (this.#periods.get(first.appId) ?? []).flatMap(({ ms, cores, bytes }) => {
-      if (settings.scalingMetric === "memory_utilization") return [{ ms, share: bytes / (settings.memory * 1e9) }];
+      if (settings.scalingMetric === "memory_utilization")
+        return [{ ms, share: bytes / (settings.memory * 1e9) }];
       return cores === null ? [] : [{ ms, share: cores / settings.cpu }];
     });
     const ms = shares.reduce((sum, one) => sum + one.ms, 0);
@@ -96,7 +128,10 @@ export class Utilization {
 }
 
 function isMeasured(settings: Pick<AppSettings, "scalingMetric"> | undefined): boolean {
-  return settings?.scalingMetric === "cpu_utilization" || settings?.scalingMetric === "memory_utilization";
+  return (
+    settings?.scalingMetric === "cpu_utilization" ||
+    settings?.scalingMetric === "memory_utilization"
+  );
 }
 
 /** The cores that a replica used between two measurements; null without both. */

@@ -10,7 +10,10 @@ type Sizes = { readonly used: number; readonly idle: number; readonly waiting: n
 export class DatabaseCounts {
   /** The time from asking for a connection to getting it. */
   readonly waits = new Histogram();
-  /** Failed statements by SQLSTATE class (its first two characters); `connection`: there was no connection, or it broke. */
+  /**
+   * Failed statements by SQLSTATE class (its first two characters); `connection`: there was no
+   * connection, or it broke.
+   */
   readonly errors = new Tally<string>("connection");
   #pool: Pick<Pool, "totalCount" | "idleCount" | "waitingCount"> | undefined;
 
@@ -44,6 +47,8 @@ export class DatabaseCounts {
   readonly onEvent = (event: LogEvent): void => {
     if (event.level !== "error") return;
     const { error } = event;
-    this.errors.count(error instanceof DatabaseError ? (error.code ?? "").slice(0, 2) : "connection");
+    this.errors.count(
+      error instanceof DatabaseError ? (error.code ?? "").slice(0, 2) : "connection",
+    );
   };
 }

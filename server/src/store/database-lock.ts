@@ -1,6 +1,7 @@
-// Lets only one platform work on a database. The lock is a session lock (`pg_advisory_lock`) on its own connection, so it ends
-// with its holder in every case. When the connection breaks while the platform lives, it takes the lock again; if another
-// platform got it first, this one must end. The row in `instances` names the holder.
+// Lets only one platform work on a database. The lock is a session lock (`pg_advisory_lock`) on its
+// own connection, so it ends with its holder in every case. When the connection breaks while the
+// platform lives, it takes the lock again; if another platform got it first, this one must end. The
+// row in `instances` names the holder.
 import { hostname } from "node:os";
 import type { Client } from "pg";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -21,16 +22,22 @@ export type DatabaseLockOptions = {
 /** Waits for a holder that was just killed, or is stopping. */
 const lockWaitMs = 3_000;
 /** The server gives up a connection to a lost machine after about 25 s, instead of two hours. */
-const keepAlive = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
+const keepAlive =
+  "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
 const lockNotAvailable = "55P03";
 
-/** The database's side of a connection; process ids are reused, but not together with the start time. */
+/**
+ * The database's side of a connection; process ids are reused, but not together with the start
+ * time.
+ */
 type Session = { readonly pid: number; readonly since: string };
 type Holder = { readonly connectionPid: number; readonly name: string };
 
 /** Call `start()`, then `announce()` once the tables exist; `stop()` releases the lock. */
 export class DatabaseLock {
-  /** Resolves with a message for the operator when another platform has the lock: this one must end. */
+  /**
+   * Resolves with a message for the operator when another platform has the lock: this one must end.
+   */
   readonly lost: Promise<string>;
   readonly #lost = Promise.withResolvers<string>();
   readonly #options: DatabaseLockOptions;
@@ -76,7 +83,8 @@ export class DatabaseLock {
     try {
       await client.query("select pg_advisory_lock($1)", [platformLock]);
     } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === lockNotAvailable)) throw error;
+      if (!(error instanceof Error && "code" in error && error.code === lockNotAvailable))
+        throw error;
       throw await this.#refusal(client, error);
     }
     const { rows } = await client.query<Session>(ownSession);
@@ -104,7 +112,8 @@ export class DatabaseLock {
   }
 }
 
-const ownSession = "select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()";
+const ownSession =
+  "select pid, backend_start::text as since from pg_stat_activity where pid = pg_backend_pid()";
 const endSession =
   "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and backend_start = $2::timestamptz";
 

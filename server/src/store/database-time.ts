@@ -1,6 +1,7 @@
-// Defines `clock_timestamp()` in the platform's statements: a parameter instead of the database's own clock, which may step. It
-// is the platform's time if the database's clock agrees with it, otherwise the database's time without its steps, so that the
-// next platform on this database, on any machine, continues by the same clock.
+// Defines `clock_timestamp()` in the platform's statements: a parameter instead of the database's
+// own clock, which may step. It is the platform's time if the database's clock agrees with it,
+// otherwise the database's time without its steps, so that the next platform on this database, on
+// any machine, continues by the same clock.
 import {
   PostgresDialect,
   PostgresQueryCompiler,
@@ -18,7 +19,9 @@ const lookEveryMs = 10_000;
 const lookWaitMs = 60_000;
 /** An answer that took longer is too imprecise. */
 const answerMsMax = 500;
-/** After the time changes, lease ends are compared with the old time until every lease was extended. */
+/**
+ * After the time changes, lease ends are compared with the old time until every lease was extended.
+ */
 const leaseHoldMs = 120_000;
 
 export type DatabaseTimeOptions = {
@@ -53,7 +56,10 @@ export class DatabaseTime {
       const report = this.#theirs.look(theirMs - tookMs, askedMs, tookMs);
       if (report === null) return;
       const { kind, aheadMs } = report;
-      log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, "the database's clock has stepped, or agrees again");
+      log.warn(
+        { kind, seconds: Math.round(aheadMs / 1000) },
+        "the database's clock has stepped, or agrees again",
+      );
     }
   }
 
@@ -65,7 +71,8 @@ export class DatabaseTime {
     const ourMs = clock.exactMs();
     const theirMs = this.#theirs?.at(monotonicMs) ?? ourMs;
     const foundMs = Math.abs(theirMs - ourMs) <= followMs ? ourMs : theirMs;
-    const byMs = this.#lastMs === 0 ? 0 : foundMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
+    const byMs =
+      this.#lastMs === 0 ? 0 : foundMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
     if (Math.abs(byMs) > 2 * followMs) this.#jump = { byMs, untilMs: monotonicMs + leaseHoldMs };
     // Small corrections never move the time backwards.
     const nowMs = byMs < -2 * followMs ? foundMs : Math.max(foundMs, this.#lastMs);
@@ -85,7 +92,10 @@ export class DatabaseTime {
   }
 }
 
-/** The dialect that replaces `clock_timestamp()`, and `lease_clock()` for lease ends, with values of `time`. */
+/**
+ * The dialect that replaces `clock_timestamp()`, and `lease_clock()` for lease ends, with values of
+ * `time`.
+ */
 export class TimedDialect extends PostgresDialect {
   readonly #time: DatabaseTime;
 

@@ -1,6 +1,7 @@
-// Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the queries.
-// Every statement and every wait for a connection or a lock has a deadline; no statement may change append-only data. In
-// statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column defaults are the server's.
+// Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one
+// `*-store.ts` per area the queries. Every statement and every wait for a connection or a lock has
+// a deadline; no statement may change append-only data. In statements `clock_timestamp()` is the
+// platform's time (database-time.ts); `now()` and column defaults are the server's.
 import { Kysely, sql, type InsertObject, type SelectQueryBuilder, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
@@ -44,12 +45,17 @@ const idleConnectionMs = 60_000;
 const retryPauseMs = 250;
 
 /**
- * Connects and checks the server. Close with `destroy()`. Throws `CannotStart` when the server cannot be reached or is too old.
+ * Connects and checks the server. Close with `destroy()`. Throws `CannotStart` when the server
+ * cannot be reached or is too old.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
   const { clock = systemClock, counts = new DatabaseCounts() } = options;
-  const time = new DatabaseTime({ clock: steadyClock, log: options.log, ask: () => askClock(pool) });
+  const time = new DatabaseTime({
+    clock: steadyClock,
+    log: options.log,
+    ask: () => askClock(pool),
+  });
   await checkServer(config, options, time);
   const pool = new Pool({
     ...config,
@@ -58,7 +64,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: idleInTransactionMs,
     lock_timeout: lockWaitMs,
-    // On the pool, because the query builder would not return a connection that breaks during the hook.
+    // On the pool, because the query builder would not return a connection that breaks during the
+    // hook.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say yet
     onConnect: async (client) => {
       cutWithoutAnswer(client, statementMs + answerMarginMs, clock);
@@ -67,13 +74,18 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   });
   // Idle connections break when the server restarts; the pool has already replaced them.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
-  // A connection that breaks between two statements of a transaction has no other listener, and the error would end the
-  // process. The next statement on it fails.
+  // A connection that breaks between two statements of a transaction has no other listener, and the
+  // error would end the process. The next statement on it fails.
   pool.on("connect", (client) => {
-    client.on("error", (error: Error) => options.log.debug({ err: error }, "a database connection in use broke"));
+    client.on("error", (error: Error) =>
+      options.log.debug({ err: error }, "a database connection in use broke"),
+    );
   });
   const counted = counts.over(pool, () => clock.monotonicMs());
-  return new Kysely<Tables>({ dialect: new TimedDialect({ pool: counted }, time), log: counts.onEvent });
+  return new Kysely<Tables>({
+    dialect: new TimedDialect({ pool: counted }, time),
+    log: counts.onEvent,
+  });
 }
 
 const clockColumn = "extract(epoch from clock_timestamp())::float8 * 1000 as ms";
@@ -84,7 +96,8 @@ async function askClock(pool: Pool): Promise<number> {
 }
 
 async function prepareConnection(client: ClientBase): Promise<void> {
-  // The server's default may differ: numbers of audit log chains must see what was committed a moment ago.
+  // The server's default may differ: numbers of audit log chains must see what was committed a
+  // moment ago.
   await client.query("set default_transaction_isolation = 'read committed'");
   await client.query(takeRuntimeRole);
 }
@@ -113,18 +126,29 @@ type Parse = (text: string) => unknown;
 /** The driver's parsers, except for int8, which it would return as text. */
 function parserOf(oid: number, format?: "text" | "binary"): Parse {
   if (oid === types.builtins.INT8 && format !== "binary") return parseInt8;
-  const parse: unknown = format === "binary" ? types.getTypeParser(oid, "binary") : types.getTypeParser(oid, "text");
+  const parse: unknown =
+    format === "binary" ? types.getTypeParser(oid, "binary") : types.getTypeParser(oid, "text");
   return parse as Parse;
 }
 
-/** Row numbers, counts and epochs stay far below 2^53; a larger value is a bug and must not be rounded. */
+/**
+ * Row numbers, counts and epochs stay far below 2^53; a larger value is a bug and must not be
+ * rounded.
+ */
 function parseInt8(text: string): number {
   const value = Number(text);
-  assert(Number.isSafeInteger(value), `the database returned ${text}, which is too large for a number`);
+  assert(
+    Number.isSafeInteger(value),
+    `the database returned ${text}, which is too large for a number`,
+  );
   return value;
 }
 
-async function checkServer(config: ClientConfig, options: DatabaseOptions, time: DatabaseTime): Promise<void> {
+async function checkServer(
+  config: ClientConfig,
+  options: DatabaseOptions,
+  time: DatabaseTime,
+): Promise<void> {
   const { clock = systemClock, reachWaitMs = 15_000, log } = options;
   const deadline = clock.monotonicMs() + reachWaitMs;
   for (;;) {
@@ -136,14 +160,18 @@ async function checkServer(config: ClientConfig, options: DatabaseOptions, time:
       );
     }
     if (!mayPass(found) || clock.monotonicMs() >= deadline) {
-      throw new CannotStart(`The database at ${placeOf(config)} cannot be used: ${found.message}`, { cause: found });
+      throw new CannotStart(`The database at ${placeOf(config)} cannot be used: ${found.message}`, {
+        cause: found,
+      });
     }
     log.info({ reason: found.message }, "waiting for the database");
     await clock.sleep(retryPauseMs);
   }
 }
 
-/** The server's version in PostgreSQL's form (180004), or the error of asking; also reads its clock. */
+/**
+ * The server's version in PostgreSQL's form (180004), or the error of asking; also reads its clock.
+ */
 async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<number | Error> {
   const client = new Client(config);
   client.on("error", () => undefined);
@@ -163,10 +191,15 @@ async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<num
   }
 }
 
-/** Errors of a server that is not there yet (no listener, no name, starting up), unlike wrong passwords or names. */
+/**
+ * Errors of a server that is not there yet (no listener, no name, starting up), unlike wrong
+ * passwords or names.
+ */
 function mayPass(error: Error): boolean {
   const code = "code" in error ? error.code : undefined;
-  return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "ECONNRESET", "57P03"].includes(String(code));
+  return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "ECONNRESET", "57P03"].includes(
+    String(code),
+  );
 }
 
 /** Host, port and database, without user and password. */
@@ -181,11 +214,16 @@ type Statement<Result> = (text: TemplateStringsArray, ...values: unknown[]) => P
 export async function countRows<Known, From extends keyof Known>(
   rows: SelectQueryBuilder<Known, From, unknown>,
 ): Promise<number> {
-  const counted = rows.select((row) => row.fn.countAll<number>().as("count")).$castTo<{ readonly count: number }>();
+  const counted = rows
+    .select((row) => row.fn.countAll<number>().as("count"))
+    .$castTo<{ readonly count: number }>();
   return (await counted.executeTakeFirstOrThrow()).count;
 }
 
-/** Inserts the row unless one is in its way, waiting for one that is not committed; true when it was inserted. */
+/**
+ * Inserts the row unless one is in its way, waiting for one that is not committed; true when it was
+ * inserted.
+ */
 export async function insertNew<Name extends keyof Tables>(
   db: Db,
   table: Name,
@@ -196,7 +234,10 @@ export async function insertNew<Name extends keyof Tables>(
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
-/** Inserts rows; one with the `keys` of a row that is there takes its place, in all columns that are given. */
+/**
+ * Inserts rows; one with the `keys` of a row that is there takes its place, in all columns that are
+ * given.
+ */
 export async function putRows<Name extends keyof Tables>(
   db: Db,
   table: Name,
@@ -204,8 +245,12 @@ export async function putRows<Name extends keyof Tables>(
   ...rows: readonly InsertObject<Tables, Name>[]
 ): Promise<void> {
   if (rows.length === 0) return;
-  const columns = Object.keys(rows[0] ?? {}).filter((column) => !keys.some((key) => key === column));
-  const replaced = columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
+  const columns = Object.keys(rows[0] ?? {}).filter(
+    (column) => !keys.some((key) => key === column),
+  );
+  const replaced = columns.map(
+    (column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`,
+  );
   const conflict = sql`on conflict (${sql.join(keys.map((key) => sql.ref(key)))}) do update set ${sql.join(replaced)}`;
   await db.insertInto(table).values(rows).modifyEnd(conflict).execute();
 }
@@ -222,7 +267,8 @@ export function readRow<Row>(db: Db): Statement<Row | undefined> {
 
 /** Executes the statement; returns how many rows it inserted, updated or deleted. */
 export function changeRows(db: Db): Statement<number> {
-  return async (text, ...values) => Number((await sql(text, ...values).execute(db)).numAffectedRows ?? 0n);
+  return async (text, ...values) =>
+    Number((await sql(text, ...values).execute(db)).numAffectedRows ?? 0n);
 }
 
 /** Executes the statement; true when it changed one row, which is as many as it can. */
@@ -234,12 +280,13 @@ type Query = (...given: readonly unknown[]) => unknown;
 type Callback = (...answer: readonly unknown[]) => void;
 
 /**
- * Cuts the connection when a statement on it gets no answer within `waitMs`; the statement then fails, and its outcome is unknown.
- * A server that hangs answers nothing, not even that a statement took too long.
+ * Cuts the connection when a statement on it gets no answer within `waitMs`; the statement then
+ * fails, and its outcome is unknown. A server that hangs answers nothing, not even that a statement
+ * took too long.
  */
 function cutWithoutAnswer(client: ClientBase, waitMs: number, clock: Clock): void {
-  // All overloads of the driver come down to this: it calls back if the last parameter is a function, and otherwise returns a
-  // promise.
+  // All overloads of the driver come down to this: it calls back if the last parameter is a
+  // function, and otherwise returns a promise.
   const query = client.query.bind(client) as Query;
   // While a statement runs, this destroys the connection instead of closing it politely.
   const cut = (): void => void (client as ClientBase & { end(): Promise<void> }).end();

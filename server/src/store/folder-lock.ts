@@ -1,8 +1,17 @@
-// Lets only one platform work in a data folder. The kernel keeps the lock (SQLite's own file lock on an empty file), so it ends
-// with its process in every case: it cannot become stale, and a reused process id cannot fool it. The file `slipway.pid` beside
-// it is only for the message.
+// Lets only one platform work in a data folder. The kernel keeps the lock (SQLite's own file lock
+// on an empty file), so it ends with its process in every case: it cannot become stale, and a
+// reused process id cannot fool it. The file `slipway.pid` beside it is only for the message.
 import { randomUUID } from "node:crypto";
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -12,7 +21,10 @@ import { writeFileSafely } from "#lib/write-file.ts";
 /** A held lock; a second call of `release` does nothing. */
 export type FolderLock = {
   readonly folder: string;
-  /** The same for every process on this folder. Only one runs at a time, so leases of an earlier one under this id are free. */
+  /**
+   * The same for every process on this folder. Only one runs at a time, so leases of an earlier one
+   * under this id are free.
+   */
   readonly instanceId: string;
   release(): void;
 };
@@ -32,7 +44,10 @@ export class FolderInUse extends CannotStart {
 /** SQLite's result code for a lock that another process holds. */
 const sqliteBusy = 5;
 
-/** Locks the folder of `lockFile`, and creates it (0700) if needed. Throws `CannotStart` with the obstacle. */
+/**
+ * Locks the folder of `lockFile`, and creates it (0700) if needed. Throws `CannotStart` with the
+ * obstacle.
+ */
 export function lockFolder(lockFile: string): FolderLock {
   const folder = dirname(lockFile);
   try {
@@ -66,7 +81,10 @@ export function lockFolder(lockFile: string): FolderLock {
   };
 }
 
-/** Creates one folder at a time: where it is impossible (below /proc), Node's recursive mkdir never ends. */
+/**
+ * Creates one folder at a time: where it is impossible (below /proc), Node's recursive mkdir never
+ * ends.
+ */
 function makeFolder(folder: string): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
   makeFolder(dirname(folder));
@@ -78,7 +96,10 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** The file is only for a message, so a full disk must not stop the start: a later step may free space. */
+/**
+ * The file is only for a message, so a full disk must not stop the start: a later step may free
+ * space.
+ */
 function writePid(pidFile: string): void {
   try {
     writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
@@ -87,7 +108,10 @@ function writePid(pidFile: string): void {
   }
 }
 
-/** Created once. A lost file means a new instance: leases of the old one run out, and its replicas are left alone. */
+/**
+ * Created once. A lost file means a new instance: leases of the old one run out, and its replicas
+ * are left alone.
+ */
 function readInstanceId(file: string): string {
   if (existsSync(file)) {
     const kept = readFileSync(file, "utf8").trim();

@@ -1,4 +1,5 @@
-// What every area gets when it is opened: the database and its notifications, sealing keys, log, clock and lifecycle.
+// What every area gets when it is opened: the database and its notifications, sealing keys, log,
+// clock and lifecycle.
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";

@@ -1,5 +1,5 @@
-// Prepares JSON for the database. The driver would send an array as a PostgreSQL array and a string as it is; columns of type
-// jsonb therefore only take the output of `toJson`.
+// Prepares JSON for the database. The driver would send an array as a PostgreSQL array and a string
+// as it is; columns of type jsonb therefore only take the output of `toJson`.
 
 declare const brand: unique symbol;
 

@@ -1,5 +1,5 @@
-// One database connection for as long as the platform runs, for state that ends with a connection: LISTEN and session locks. A
-// connection that breaks or stops answering is replaced.
+// One database connection for as long as the platform runs, for state that ends with a connection:
+// LISTEN and session locks. A connection that breaks or stops answering is replaced.
 import { Client } from "pg";
 import { backoffMs } from "#lib/backoff.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -21,7 +21,13 @@ export type KeptConnectionOptions = {
   readonly clock?: Clock;
 };
 
-const connecting: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
+const connecting: RetryPolicy = {
+  firstMs: 50,
+  factor: 2,
+  msMax: 5_000,
+  jitter: 0.2,
+  triesMax: untilStop,
+};
 /** A silently broken connection is detected after this time plus the answer's deadline. */
 const heartbeatMs = 5_000;
 const answerWaitMs = 5_000;
@@ -39,14 +45,19 @@ export class KeptConnection {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Resolves when the connection is set up; rejects when the database cannot be reached or the setup fails. */
+  /**
+   * Resolves when the connection is set up; rejects when the database cannot be reached or the
+   * setup fails.
+   */
   async start(): Promise<void> {
     const client = await this.#connect();
     this.#running = this.#run(client);
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error(`the connection for ${this.#options.purpose} is not needed any more`));
+    this.#stopping.abort(
+      new Error(`the connection for ${this.#options.purpose} is not needed any more`),
+    );
     await this.#client?.end().catch(() => undefined);
     await this.#running;
   }
@@ -59,7 +70,11 @@ export class KeptConnection {
   async #run(first: Client): Promise<void> {
     const { log, purpose } = this.#options;
     const { signal } = this.#stopping;
-    for (let client: Client | undefined = first; !signal.aborted; client = await this.#reconnect()) {
+    for (
+      let client: Client | undefined = first;
+      !signal.aborted;
+      client = await this.#reconnect()
+    ) {
       if (client === undefined) return;
       await this.#watch(client);
       this.#client = undefined;

@@ -1,6 +1,7 @@
-// Rows as a queue: a worker claims a row for a lease time, renews the lease while it works, and then releases it. When a worker
-// dies its lease expires and another may claim the row. Each claim raises the row's epoch, and every write names the epoch that
-// the worker holds, so a worker that lost its lease can no longer change anything. For the times see database-time.ts.
+// Rows as a queue: a worker claims a row for a lease time, renews the lease while it works, and
+// then releases it. When a worker dies its lease expires and another may claim the row. Each claim
+// raises the row's epoch, and every write names the epoch that the worker holds, so a worker that
+// lost its lease can no longer change anything. For the times see database-time.ts.
 import { sql, type RawBuilder } from "kysely";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -56,8 +57,8 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Claims up to `limit` unheld rows that match `where`, in `order`. Skips rows locked by other transactions. `set` names
-   * further columns that change with the claim.
+   * Claims up to `limit` unheld rows that match `where`, in `order`. Skips rows locked by other
+   * transactions. `set` names further columns that change with the claim.
    */
   async claim(wanted: {
     where: RawBuilder<unknown>;
@@ -80,13 +81,19 @@ export class Leases<Name extends LeasedTable> {
     return rows.map(({ id, epoch, taken }) => ({ id, epoch, isTakenOver: taken }));
   }
 
-  /** A condition for the worker's updates: true only while it holds the row. Use it in every update, and check the row count. */
+  /**
+   * A condition for the worker's updates: true only while it holds the row. Use it in every update,
+   * and check the row count.
+   */
   held(lease: Lease<Name>): RawBuilder<boolean> {
     const { holder } = this.#options;
     return sql<boolean>`(id = ${lease.id} and lease_epoch = ${lease.epoch} and lease_holder = ${holder})`;
   }
 
-  /** Extends the lease from now; false when somebody else has it. An expired lease that nobody took is also extended. */
+  /**
+   * Extends the lease from now; false when somebody else has it. An expired lease that nobody took
+   * is also extended.
+   */
   async renew(lease: Lease<Name>): Promise<boolean> {
     const { db, table, leaseMs } = this.#options;
     return await changeOne(db)`
@@ -94,8 +101,9 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Extends many leases at once; returns those that this holder still has. Skips rows locked by a transaction, since waiting
-   * could deadlock with one that ends several of them: they are extended next time.
+   * Extends many leases at once; returns those that this holder still has. Skips rows locked by a
+   * transaction, since waiting could deadlock with one that ends several of them: they are extended
+   * next time.
    */
   async renewAll(leases: readonly Lease<Name>[]): Promise<Set<IdOf<Name>>> {
     const { db, table, holder, leaseMs } = this.#options;
@@ -122,8 +130,8 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Ends the leases that an earlier process held under this holder's name, so that nobody waits for them. Only for a holder
-   * whose name is certainly unique. Returns how many.
+   * Ends the leases that an earlier process held under this holder's name, so that nobody waits for
+   * them. Only for a holder whose name is certainly unique. Returns how many.
    */
   async endEarlier(): Promise<number> {
     const { db, table, holder } = this.#options;
@@ -132,7 +140,10 @@ export class Leases<Name extends LeasedTable> {
        where lease_holder = ${holder} and lease_until >= lease_clock()`;
   }
 
-  /** Clears up to `limit` expired leases, oldest first, so that nobody holds the rows; returns the rows' ids. */
+  /**
+   * Clears up to `limit` expired leases, oldest first, so that nobody holds the rows; returns the
+   * rows' ids.
+   */
   async reap(limit: number): Promise<IdOf<Name>[]> {
     const { db, table } = this.#options;
     const { rows } = await sql<{ id: IdOf<Name> }>`
@@ -160,7 +171,10 @@ export class Leases<Name extends LeasedTable> {
     };
   }
 
-  async #keepRenewing(lease: Lease<Name>, control: { lost: AbortController; stopping: AbortSignal }): Promise<void> {
+  async #keepRenewing(
+    lease: Lease<Name>,
+    control: { lost: AbortController; stopping: AbortSignal },
+  ): Promise<void> {
     const { leaseMs, log, table } = this.#options;
     // The last quarter of the time is left for the worker to end its work.
     const partMs = leaseMs / 4;
@@ -171,7 +185,8 @@ export class Leases<Name extends LeasedTable> {
       const dueMs = this.#clock.monotonicMs() + pauseMs;
       if (!(await this.#pause(pauseMs, control.stopping))) return;
       const askedMs = this.#clock.monotonicMs();
-      // A process that has stood still, with its work, asks once more: nobody may have taken the row meanwhile.
+      // A process that has stood still, with its work, asks once more: nobody may have taken the
+      // row meanwhile.
       if (askedMs - dueMs > partMs / 2) endMs = Math.max(endMs, askedMs + partMs);
       try {
         // The database may take longer than the lease lasts; its answer is then useless.

@@ -1,6 +1,6 @@
-// Migrates a database to the schema of this version: applies the files in migrations/ in order, each in one transaction,
-// forward only. A checksum of each applied file is recorded, so that changed files are detected. Then grants its rights to the
-// role that the platform works as.
+// Migrates a database to the schema of this version: applies the files in migrations/ in order,
+// each in one transaction, forward only. A checksum of each applied file is recorded, so that
+// changed files are detected. Then grants its rights to the role that the platform works as.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -21,18 +21,29 @@ const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
 /** Another platform may be in the middle of a long migration. */
 const lockWaitMs = 600_000;
 
-/** Applies missing migrations; returns their names. Throws `CannotStart` when the database does not fit this version's files. */
-export async function migrate(options: { url: Secret; log: Log; folder?: string }): Promise<string[]> {
+/**
+ * Applies missing migrations; returns their names. Throws `CannotStart` when the database does not
+ * fit this version's files.
+ */
+export async function migrate(options: {
+  url: Secret;
+  log: Log;
+  folder?: string;
+}): Promise<string[]> {
   const known = readMigrations(options.folder ?? migrationsFolder);
   const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });
-  client.on("error", (error) => options.log.warn({ err: error }, "the migration's connection broke"));
+  client.on("error", (error) =>
+    options.log.warn({ err: error }, "the migration's connection broke"),
+  );
   await client.connect();
   try {
     await client.query("select pg_advisory_lock($1)", [migrationLock]);
     await client.query(
       "create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())",
     );
-    const applied = await client.query<Applied>("select name, checksum from schema_migrations order by name");
+    const applied = await client.query<Applied>(
+      "select name, checksum from schema_migrations order by name",
+    );
     const missing = planMigrations(known, applied.rows);
     for (const migration of missing) {
       options.log.info({ migration: migration.name }, "migrating the database");
@@ -56,9 +67,13 @@ export function readMigrations(folder: string): Migration[] {
 }
 
 /**
- * The files that are still to be applied. The applied ones must be the first files, unchanged; otherwise throws `CannotStart`.
+ * The files that are still to be applied. The applied ones must be the first files, unchanged;
+ * otherwise throws `CannotStart`.
  */
-export function planMigrations(known: readonly Migration[], applied: readonly Applied[]): Migration[] {
+export function planMigrations(
+  known: readonly Migration[],
+  applied: readonly Applied[],
+): Migration[] {
   for (const [index, row] of applied.entries()) {
     const file = known[index];
     if (file?.name === row.name && file.checksum === row.checksum) continue;

@@ -1,5 +1,5 @@
-// Announces database changes: NOTIFY within the transaction that changes something, LISTEN on one dedicated connection. A
-// notification is only a nudge: its receiver then reads the rows.
+// Announces database changes: NOTIFY within the transaction that changes something, LISTEN on one
+// dedicated connection. A notification is only a nudge: its receiver then reads the rows.
 import { sql } from "kysely";
 import type { Client } from "pg";
 import { assert } from "#lib/assert.ts";
@@ -29,21 +29,27 @@ const channelTable = {
 export type Channel = keyof typeof channelTable;
 
 /**
- * Gets the payload, or null for "you may have missed something: look at everything". Must not throw. It starts long work and
- * returns.
+ * Gets the payload, or null for "you may have missed something: look at everything". Must not
+ * throw. It starts long work and returns.
  */
 export type NotificationListener = (payload: string | null) => void;
 
 /** PostgreSQL's own limit is 8000 bytes; our payloads are ids. */
 const payloadBytesMax = 1_000;
 
-/** Notifies every listener of the channel on commit; equal notifications of one transaction are merged. */
+/**
+ * Notifies every listener of the channel on commit; equal notifications of one transaction are
+ * merged.
+ */
 export async function notify(tx: Db, channel: Channel, payload: string): Promise<void> {
   assert(Buffer.byteLength(payload) <= payloadBytesMax, "a notification's payload is too long");
   await sql`select pg_notify(${channel}, ${payload})`.execute(tx);
 }
 
-/** The listening side. Call `start()` once; it reconnects after a broken connection, and then calls every listener with null. */
+/**
+ * The listening side. Call `start()` once; it reconnects after a broken connection, and then calls
+ * every listener with null.
+ */
 export class Notifications {
   readonly #log: Log;
   readonly #listeners = new Map<Channel, Set<NotificationListener>>();

@@ -6,10 +6,17 @@ import type { Tables } from "./tables.ts";
 
 type Batches = Pick<RemovalStep, "name" | "batchMax">;
 
-/** The step that deletes rows with a time before `before`, in no order; skips locked rows. The table has an index on the time. */
+/**
+ * The step that deletes rows with a time before `before`, in no order; skips locked rows. The table
+ * has an index on the time.
+ */
 export function olderRows<Table extends keyof Tables>(
   db: Db,
-  rows: Batches & { readonly table: Table; readonly time: keyof Tables[Table] & string; readonly before: Date },
+  rows: Batches & {
+    readonly table: Table;
+    readonly time: keyof Tables[Table] & string;
+    readonly before: Date;
+  },
 ): RemovalStep {
   return rowsWhere(db, { ...rows, which: sql`${sql.ref(rows.time)} < ${rows.before}` });
 }

@@ -1,5 +1,6 @@
-// Opens the database: the lock on the data folder, the embedded server unless a URL is given, the lock on the database,
-// migrations, the platform's clock in statements, the sealing key, notifications.
+// Opens the database: the lock on the data folder, the embedded server unless a URL is given, the
+// lock on the database, migrations, the platform's clock in statements, the sealing key,
+// notifications.
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -23,11 +24,21 @@ export type StoreSettings = {
   readonly databaseConnections: number;
   /** Null: the key is kept in a file of the data folder. */
   readonly secretKeys: readonly Secret[] | null;
-  readonly paths: { readonly lockFile: string; readonly postgresDir: string; readonly secretKeyFile: string };
+  readonly paths: {
+    readonly lockFile: string;
+    readonly postgresDir: string;
+    readonly secretKeyFile: string;
+  };
 };
 
-/** The foundation, the database counts for metrics, and a promise that resolves when another platform has taken the database. */
-export type OpenedStore = Foundation & { readonly counts: DatabaseCounts; readonly lost: Promise<string> };
+/**
+ * The foundation, the database counts for metrics, and a promise that resolves when another
+ * platform has taken the database.
+ */
+export type OpenedStore = Foundation & {
+  readonly counts: DatabaseCounts;
+  readonly lost: Promise<string>;
+};
 
 /** Opens the store, which closes with the platform. Throws `CannotStart` with what to do. */
 export async function openStore(
@@ -54,13 +65,27 @@ export async function openStore(
   await migrate({ url, log });
   await databaseLock.announce();
   await watchClock(clock, { db, lifecycle, log });
-  const sealer = await openSealer(db, { secretKeys, secretKeyFile: paths.secretKeyFile, sealedColumns });
+  const sealer = await openSealer(db, {
+    secretKeys,
+    secretKeyFile: paths.secretKeyFile,
+    sealedColumns,
+  });
   const resealed = await resealOld(db, sealer, sealedColumns);
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
   const notifications = new Notifications({ url, log, clock });
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
-  return { db, notifications, sealer, instanceId, lifecycle, log, clock, counts, lost: databaseLock.lost };
+  return {
+    db,
+    notifications,
+    sealer,
+    instanceId,
+    lifecycle,
+    log,
+    clock,
+    counts,
+    lost: databaseLock.lost,
+  };
 }
 
 async function startOwn(
@@ -68,7 +93,13 @@ async function startOwn(
   { log, lifecycle, clock }: Pick<Foundation, "log" | "lifecycle" | "clock">,
   lock: FolderLock,
 ): Promise<Secret> {
-  const embedded = await startEmbedded({ folder: paths.postgresDir, lock, log, connections, clock });
+  const embedded = await startEmbedded({
+    folder: paths.postgresDir,
+    lock,
+    log,
+    connections,
+    clock,
+  });
   lifecycle.onClose("embedded database", () => embedded.stop());
   return embedded.url;
 }

@@ -1,7 +1,10 @@
-// Whom fair shares count a project to: one person may own many projects, and has one share with all of them.
+// Whom fair shares count a project to: one person may own many projects, and has one share with all
+// of them.
 import { sql, type RawBuilder } from "kysely";
 
-/** The longest-standing owner of the project in that column; the project itself when it has none. */
+/**
+ * The longest-standing owner of the project in that column; the project itself when it has none.
+ */
 export function ownerKey(projectId: RawBuilder<unknown>): RawBuilder<string> {
   return sql<string>`coalesce((
     select members.person_id::text from members

@@ -1,6 +1,7 @@
-// The database role that the platform works as: it may read and append to append-only tables, but not change or remove their
-// rows, since it does not own the tables. The migrating user creates the role and grants its rights; every connection takes it.
-// Its name contains the database user, so that platforms of several users on one server do not share it.
+// The database role that the platform works as: it may read and append to append-only tables, but
+// not change or remove their rows, since it does not own the tables. The migrating user creates the
+// role and grants its rights; every connection takes it. Its name contains the database user, so
+// that platforms of several users on one server do not share it.
 import type { Client } from "pg";
 import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
@@ -23,7 +24,10 @@ const ownFunctions = ["remove_audit_entries"];
 /** PostgreSQL cuts names after 63 bytes. */
 const roleName = "left(session_user::text, 55) || '_runtime'";
 
-/** Makes a connection work as the role if the database was prepared for it; otherwise changes nothing. */
+/**
+ * Makes a connection work as the role if the database was prepared for it; otherwise changes
+ * nothing.
+ */
 export const takeRuntimeRole = `
   select set_config('role', rolname, false) from pg_roles
    where rolname = ${roleName}
@@ -31,7 +35,10 @@ export const takeRuntimeRole = `
               then pg_has_role(session_user, oid, 'SET') else pg_has_role(session_user, oid, 'MEMBER') end
      and has_table_privilege(oid, to_regclass('audit_log'), 'SELECT')`;
 
-/** Creates the role and grants its missing rights. `client`: connected as the tables' owner, under the migration lock. */
+/**
+ * Creates the role and grants its missing rights. `client`: connected as the tables' owner, under
+ * the migration lock.
+ */
 export async function prepareRuntimeRole(client: Client, log: Log): Promise<void> {
   const role = await makeRole(client);
   if (role.reason !== null) {
@@ -48,7 +55,12 @@ export async function prepareRuntimeRole(client: Client, log: Log): Promise<void
 type Role = { readonly name: string; readonly user: string; readonly reason: string | null };
 
 async function makeRole(client: Client): Promise<Role> {
-  const found = await client.query<{ name: string; user: string; quoted: string; is_there: boolean }>(
+  const found = await client.query<{
+    name: string;
+    user: string;
+    quoted: string;
+    is_there: boolean;
+  }>(
     `select name, session_user as user, quote_ident(name) as quoted,
             exists (select from pg_roles where rolname = name) as is_there from (select ${roleName} as name) as named`,
   );

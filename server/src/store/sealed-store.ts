@@ -1,11 +1,13 @@
-// Sealed data of the database: which secret keys it needs, and its re-encryption after a rotation of the secret key. Each area
-// lists its own columns; `platform.ts` passes the lists to the store.
+// Sealed data of the database: which secret keys it needs, and its re-encryption after a rotation
+// of the secret key. Each area lists its own columns; `platform.ts` passes the lists to the store.
 import { sql, type Selectable } from "kysely";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
-/** A column of sealed texts (`v1.<key id>.…`, see lib/seal.ts). Null and empty ones are not sealed. */
+/**
+ * A column of sealed texts (`v1.<key id>.…`, see lib/seal.ts). Null and empty ones are not sealed.
+ */
 export type SealedColumn = {
   readonly table: string;
   readonly column: string;
@@ -18,7 +20,10 @@ export type SealedColumn = {
 const batchMax = 1_000;
 
 /** One row of an area's list. */
-export function sealedColumn<Table extends keyof Tables, Key extends keyof Selectable<Tables[Table]> & string>(
+export function sealedColumn<
+  Table extends keyof Tables,
+  Key extends keyof Selectable<Tables[Table]> & string,
+>(
   table: Table,
   column: keyof Selectable<Tables[Table]> & string,
   keys: readonly Key[],
@@ -33,25 +38,36 @@ export async function sealingKeyIds(db: Db, columns: readonly SealedColumn[]): P
   for (const { table, column } of columns) {
     const { rows } = await sql<{ id: string }>`
       select distinct split_part(${sql.ref(column)}, '.', 2) as id from ${sql.table(table)}
-       where ${sql.ref(column)} is not null and split_part(${sql.ref(column)}, '.', 2) <> ''`.execute(db);
+       where ${sql.ref(column)} is not null and split_part(${sql.ref(column)}, '.', 2) <> ''`.execute(
+      db,
+    );
     for (const { id } of rows) ids.add(id);
   }
   return [...ids].sort();
 }
 
 /**
- * Re-encrypts with the first key what an older key sealed, in batches; returns the number of texts. Safe to repeat, and concurrent
- * changes win.
+ * Re-encrypts with the first key what an older key sealed, in batches; returns the number of texts.
+ * Safe to repeat, and concurrent changes win.
  */
-export async function resealOld(db: Db, sealer: Sealer, columns: readonly SealedColumn[]): Promise<number> {
+export async function resealOld(
+  db: Db,
+  sealer: Sealer,
+  columns: readonly SealedColumn[],
+): Promise<number> {
   let total = 0;
   for (const column of columns) {
-    for (let count = batchMax; count === batchMax; total += count) count = await resealBatch(db, sealer, column);
+    for (let count = batchMax; count === batchMax; total += count)
+      count = await resealBatch(db, sealer, column);
   }
   return total;
 }
 
-async function resealBatch(db: Db, sealer: Sealer, { table, column, keys, contextOf }: SealedColumn): Promise<number> {
+async function resealBatch(
+  db: Db,
+  sealer: Sealer,
+  { table, column, keys, contextOf }: SealedColumn,
+): Promise<number> {
   const [current = ""] = sealer.keyIds();
   const sealed = sql.ref(column);
   const { rows } = await sql<{ place: string; sealed: string }>`

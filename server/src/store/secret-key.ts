@@ -1,5 +1,6 @@
-// The key that encrypts secrets at rest: from the settings, or created once and kept in the data folder. If the database holds
-// data sealed by another key, the start fails, not the first read of a secret.
+// The key that encrypts secrets at rest: from the settings, or created once and kept in the data
+// folder. If the database holds data sealed by another key, the start fails, not the first read of
+// a secret.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -9,7 +10,9 @@ import { writeFileSafely } from "#lib/write-file.ts";
 import type { Db } from "./database.ts";
 import { sealingKeyIds, type SealedColumn } from "./sealed-store.ts";
 
-/** The sealer for this database. Throws `CannotStart` when the database needs a key that is missing. */
+/**
+ * The sealer for this database. Throws `CannotStart` when the database needs a key that is missing.
+ */
 export async function openSealer(
   db: Db,
   options: {
@@ -19,7 +22,8 @@ export async function openSealer(
   },
 ): Promise<Sealer> {
   const needed = await sealingKeyIds(db, options.sealedColumns);
-  const given = options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
+  const given =
+    options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
   if (given === null && needed.length > 0) {
     throw new CannotStart(
       `The database contains secrets, but there is no key for them: SLIPWAY_SECRET_KEY is not set and ${options.secretKeyFile} is missing. Put the file back or set the variable.`,
@@ -44,7 +48,9 @@ function readKeyFile(path: string): string[] | null {
   }
   const keys = text.split(",").map((key) => key.trim());
   if (keys.every((key) => /^[0-9a-f]{64}$/i.test(key))) return keys;
-  throw new CannotStart(`${path} does not hold a secret key of 64 hexadecimal digits (its content is not shown).`);
+  throw new CannotStart(
+    `${path} does not hold a secret key of 64 hexadecimal digits (its content is not shown).`,
+  );
 }
 
 function makeKeyFile(path: string): string {

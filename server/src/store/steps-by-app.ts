@@ -1,15 +1,20 @@
-// Retention whose days differ between projects, by their plans: app by app, since a scan of all rows
-// would skip the longer-kept ones again and again.
+// Retention whose days differ between projects, by their plans: app by app, since a scan of all
+// rows would skip the longer-kept ones again and again.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "./database.ts";
 
-/** For how many days a project's rows are kept, if that differs between projects; otherwise null. Answers from memory. */
+/**
+ * For how many days a project's rows are kept, if that differs between projects; otherwise null.
+ * Answers from memory.
+ */
 export type DaysOfProjects = () => ((projectId: ProjectId) => number) | null;
 
 const appsPage = 500;
 
-/** The steps of one turn: those of all apps at once, or of each app with the days of its project. */
+/**
+ * The steps of one turn: those of all apps at once, or of each app with the days of its project.
+ */
 export async function* stepsByApp(
   db: Db,
   wanted: {

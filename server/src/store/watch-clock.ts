@@ -1,5 +1,6 @@
-// Watches the machine's clock for the platform and reports steps soon. At the start, compares the clock with the last time in
-// the database, since nothing else shows a step that happened while the platform was down.
+// Watches the machine's clock for the platform and reports steps soon. At the start, compares the
+// clock with the last time in the database, since nothing else shows a step that happened while the
+// platform was down.
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
@@ -19,7 +20,9 @@ export async function watchClock(
   clock.watch(log);
   const { rows } = await sql<{ at: Date | null }>`
     select greatest((select at from audit_log order by id desc limit 1),
-                    (select max(seen_at) from replicas where stopped_at is null)) as at`.execute(db);
+                    (select max(seen_at) from replicas where stopped_at is null)) as at`.execute(
+    db,
+  );
   const lastMs = rows[0]?.at?.getTime() ?? clock.now();
   const passedMs = clock.now() - lastMs;
   const seconds = Math.round(passedMs / 1000);

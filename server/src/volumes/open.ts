@@ -1,4 +1,5 @@
-// Opens the volumes of projects, and the loop that removes what is left of uploads, downloads and removed folders.
+// Opens the volumes of projects, and the loop that removes what is left of uploads, downloads and
+// removed folders.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { OpenedDriver } from "#drivers/opened-driver.ts";
 import { Loop } from "#lib/loop.ts";
@@ -19,7 +20,10 @@ type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> &
   Pick<OpenedDriver, "disk" | "files"> & { readonly ownerKeyOf: OwnerKeyOf };
 type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
-/** A removed folder is deleted at once, and tried again soon while it is there; the rest may stay a little longer. */
+/**
+ * A removed folder is deleted at once, and tried again soon while it is there; the rest may stay a
+ * little longer.
+ */
 const intervalMs = 600_000;
 const retryMs = 2_000;
 const keepsWriting =
@@ -43,7 +47,14 @@ export async function openVolumes(
     if (!isDone && !signal.aborted) cancelRetry = clock.after(retryMs, () => loop.nudge());
   };
   const loop = new Loop({ name: "volumes", turn, intervalMs, clock, log });
-  const uses = volumeUses({ db, clock, log, files, space, intervalMs: meteringSeconds * meteringTurns * 1000 });
+  const uses = volumeUses({
+    db,
+    clock,
+    log,
+    files,
+    space,
+    intervalMs: meteringSeconds * meteringTurns * 1000,
+  });
   for (const each of [loop, uses]) each.start();
   lifecycle.onClose("volumes", async () => {
     await Promise.all([loop.stop(), uses.stop()]);
@@ -56,11 +67,17 @@ export async function openVolumes(
 }
 
 /** False while something is left. Apps that keep a removed folder from going are ended. */
-async function removeFolders({ db, files, disk, space, log }: Removing, signal: AbortSignal): Promise<boolean> {
+async function removeFolders(
+  { db, files, disk, space, log }: Removing,
+  signal: AbortSignal,
+): Promise<boolean> {
   const { left, gone, written } = await files.collect((ids) => store.readKept(db, ids), signal);
   for (const projectId of gone) space.noteRemoved(projectId);
   for (const projectId of written) {
-    log.warn({ projectId }, "replicas ended: they kept writing in a folder that was removed from the storage");
+    log.warn(
+      { projectId },
+      "replicas ended: they kept writing in a folder that was removed from the storage",
+    );
     disk.endReplicas(projectId, keepsWriting);
   }
   return left === 0;

@@ -1,4 +1,5 @@
-// Reads a path within a volume as callers give it. Pure; what it refuses never reaches the file system.
+// Reads a path within a volume as callers give it. Pure; what it refuses never reaches the file
+// system.
 import { refused } from "#apps/refusal.ts";
 
 /** The names on the way; none: the volume itself. `isFolder`: the path ends with a slash. */
@@ -12,8 +13,8 @@ const namesMax = 100;
 const allowed = `a path within the volume: at most ${pathBytesMax} bytes, ${nameBytesMax} for each name, ${namesMax} names, and none of them ".."`;
 
 /**
- * `field` names it in the refusal. Slashes at the start and twice in a row, and names `.`, mean nothing; nothing is decoded: `%2e`
- * is three characters of a name. Throws `Fault("invalid")`.
+ * `field` names it in the refusal. Slashes at the start and twice in a row, and names `.`, mean
+ * nothing; nothing is decoded: `%2e` is three characters of a name. Throws `Fault("invalid")`.
  */
 export function readVolumePath(field: string, text: string): VolumePath {
   const names = text.split("/").filter((name) => name !== "" && name !== ".");
@@ -38,7 +39,8 @@ export function readInnerPath(field: string, text: string): VolumePath {
 /** Reads the path of a file. Throws like `readVolumePath`. */
 export function readFilePath(field: string, text: string): VolumePath {
   const path = readInnerPath(field, text);
-  if (path.isFolder) throw refused({ field, given: text, allowed: "the path of a file, without a / at its end" });
+  if (path.isFolder)
+    throw refused({ field, given: text, allowed: "the path of a file, without a / at its end" });
   return path;
 }
 

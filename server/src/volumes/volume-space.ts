@@ -43,7 +43,8 @@ export class VolumeSpace {
 
   /** Call it once, before apps run. */
   async open(): Promise<void> {
-    for (const { projectId, sizeGb } of await readSizes(this.#options.db)) this.#setSize(projectId, sizeGb);
+    for (const { projectId, sizeGb } of await readSizes(this.#options.db))
+      this.#setSize(projectId, sizeGb);
   }
 
   /** Ends what is being counted. */
@@ -75,7 +76,8 @@ export class VolumeSpace {
   /** Null: there are so many files that they cannot be counted in time. `isNew`: counted now. */
   async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
     const counted = this.#counted.get(projectId);
-    if (!isNew && counted !== undefined && counted.untilMs > this.#options.clock.monotonicMs()) return counted.bytes;
+    if (!isNew && counted !== undefined && counted.untilMs > this.#options.clock.monotonicMs())
+      return counted.bytes;
     const counting = this.#counting.get(projectId) ?? this.#count(projectId);
     this.#counting.set(projectId, counting);
     return await counting;
@@ -93,13 +95,18 @@ export class VolumeSpace {
     this.#counted.delete(projectId);
   }
 
-  /** Throws `Fault("too_large" | "not_usable")` when the volume must not hold that many bytes more. */
+  /**
+   * Throws `Fault("too_large" | "not_usable")` when the volume must not hold that many bytes more.
+   */
   async requireSpace(projectId: ProjectId, bytes: number): Promise<void> {
     const sizeGb = this.sizeGb(projectId);
     if (sizeGb === null) return;
     const used = await this.usedBytes(projectId);
     if (used === null)
-      throw new Fault("not_usable", "The volume holds so many files that they cannot be counted: remove some first.");
+      throw new Fault(
+        "not_usable",
+        "The volume holds so many files that they cannot be counted: remove some first.",
+      );
     if (used + bytes <= sizeGb * gbBytes) return;
     const text = `The volume holds ${sizeText(used)} of ${sizeGb} GB, and this takes ${sizeText(bytes)}: remove files, or resize the volume. What was removed counts until its space is free, which takes some seconds.`;
     throw new Fault("too_large", text);

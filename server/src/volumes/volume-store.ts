@@ -19,18 +19,29 @@ export type VolumeUploadRow = {
   readonly isComplete: boolean;
 };
 
-export type PartRow = { readonly number: number; readonly sizeBytes: number; readonly digest: string };
+export type PartRow = {
+  readonly number: number;
+  readonly sizeBytes: number;
+  readonly digest: string;
+};
 
 /** The sizes of all volumes that have one of their own. */
 export async function readSizes(
   db: Db,
 ): Promise<readonly { readonly projectId: ProjectId; readonly sizeGb: number }[]> {
-  return await db.selectFrom("volumes").select(["project_id as projectId", "size_gb as sizeGb"]).execute();
+  return await db
+    .selectFrom("volumes")
+    .select(["project_id as projectId", "size_gb as sizeGb"])
+    .execute();
 }
 
 /** Null: it has no size of its own. */
 export async function readSize(db: Db, projectId: ProjectId): Promise<number | null> {
-  const row = await db.selectFrom("volumes").select("size_gb").where("project_id", "=", projectId).executeTakeFirst();
+  const row = await db
+    .selectFrom("volumes")
+    .select("size_gb")
+    .where("project_id", "=", projectId)
+    .executeTakeFirst();
   return row?.size_gb ?? null;
 }
 
@@ -45,12 +56,15 @@ export async function insertUpload(
   { keyHash, ...upload }: Omit<VolumeUploadRow, "isComplete"> & { readonly keyHash: Buffer },
 ): Promise<void> {
   const { id, projectId: project_id, filePath: file_path, partCount: part_count } = upload;
-  await db.insertInto("volume_uploads").values({ id, project_id, file_path, part_count, key_hash: keyHash }).execute();
+  await db
+    .insertInto("volume_uploads")
+    .values({ id, project_id, file_path, part_count, key_hash: keyHash })
+    .execute();
 }
 
 /**
- * How many uploads of a project have begun and are neither complete nor expired, and the bytes of them that may be on disk.
- * `except`: a part that is not counted.
+ * How many uploads of a project have begun and are neither complete nor expired, and the bytes of
+ * them that may be on disk. `except`: a part that is not counted.
  */
 export async function readOpenUploads(
   db: Db,
@@ -77,7 +91,11 @@ export async function uploadByKey(db: Db, keyHash: Buffer): Promise<VolumeUpload
 }
 
 /** Undefined when the project has no such upload, or its time is over. No locks. */
-export async function uploadById(db: Db, projectId: ProjectId, id: string): Promise<VolumeUploadRow | undefined> {
+export async function uploadById(
+  db: Db,
+  projectId: ProjectId,
+  id: string,
+): Promise<VolumeUploadRow | undefined> {
   return await readRow<VolumeUploadRow>(db)`
     select ${uploadColumns} from volume_uploads
      where id = ${id} and project_id = ${projectId} and not (${isExpired})`;
@@ -94,16 +112,26 @@ export async function readParts(db: Db, uploadId: string): Promise<readonly Part
     .execute();
 }
 
-/** The digest of a part whose bytes are being written, or were cut off: some of them are on disk. */
+/**
+ * The digest of a part whose bytes are being written, or were cut off: some of them are on disk.
+ */
 const arriving = "";
 
 /** Before bytes of a part are written, instead of those that are there. */
-export async function reservePart(db: Db, uploadId: string, part: Omit<PartRow, "digest">): Promise<void> {
+export async function reservePart(
+  db: Db,
+  uploadId: string,
+  part: Omit<PartRow, "digest">,
+): Promise<void> {
   await writePart(db, uploadId, { ...part, digest: arriving });
 }
 
 /** Notes a part that is on disk. */
-export async function writePart(db: Db, uploadId: string, { number, sizeBytes, digest }: PartRow): Promise<void> {
+export async function writePart(
+  db: Db,
+  uploadId: string,
+  { number, sizeBytes, digest }: PartRow,
+): Promise<void> {
   const part = { upload_id: uploadId, number, size_bytes: sizeBytes, digest };
   await putRows(db, "volume_upload_parts", ["upload_id", "number"], part);
 }
@@ -119,7 +147,11 @@ export async function insertDownload(
   tx: Tx,
   given: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
 ): Promise<void> {
-  const download = { key_hash: given.keyHash, project_id: given.projectId, file_path: given.filePath };
+  const download = {
+    key_hash: given.keyHash,
+    project_id: given.projectId,
+    file_path: given.filePath,
+  };
   await tx.insertInto("volume_downloads").values(download).execute();
 }
 
@@ -132,14 +164,20 @@ export async function downloadByKey(
     .selectFrom("volume_downloads")
     .select(["project_id as projectId", "file_path as filePath"])
     .where("key_hash", "=", keyHash)
-    .where("created_at", ">", sql<Date>`clock_timestamp() - make_interval(hours => ${downloadHours})`)
+    .where(
+      "created_at",
+      ">",
+      sql<Date>`clock_timestamp() - make_interval(hours => ${downloadHours})`,
+    )
     .executeTakeFirst();
 }
 
 /** Returns which of these upload ids have a file that is still to be put in its place. */
 export async function readKept(db: Db, ids: readonly string[]): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
-    select id from volume_uploads where id::text = any(${ids}) and completed_at is null`.execute(db);
+    select id from volume_uploads where id::text = any(${ids}) and completed_at is null`.execute(
+    db,
+  );
   return rows.map(({ id }) => id);
 }
 
@@ -150,7 +188,12 @@ export function oldVolumeRows(db: Db): readonly RemovalStep[] {
   const isOld = sql`created_at < clock_timestamp() - make_interval(hours => ${downloadHours})`;
   return [
     // With their parts.
-    rowsWhere(db, { name: "uploads to volumes", table: "volume_uploads", which: isOver, batchMax: 100 }),
+    rowsWhere(db, {
+      name: "uploads to volumes",
+      table: "volume_uploads",
+      which: isOver,
+      batchMax: 100,
+    }),
     rowsWhere(db, { name: "downloads from volumes", table: "volume_downloads", which: isOld }),
     rowsWhere(db, { name: "uses of volumes", table: "volume_uses", which: isBilled }),
   ];

@@ -1,5 +1,6 @@
-// Uploads of files to volumes, in parts that come in any order and at once. Each part is written at its offset of one file that
-// no app sees, which then takes its place in one step: what is not acknowledged leaves no trace in the volume.
+// Uploads of files to volumes, in parts that come in any order and at once. Each part is written at
+// its offset of one file that no app sees, which then takes its place in one step: what is not
+// acknowledged leaves no trace in the volume.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { addAbortSignal, type Readable } from "node:stream";
@@ -30,7 +31,11 @@ export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
 };
 
 /** With the key of the addresses that take the parts. */
-export type BegunUpload = { readonly uploadId: string; readonly partCount: number; readonly key: Secret };
+export type BegunUpload = {
+  readonly uploadId: string;
+  readonly partCount: number;
+  readonly key: Secret;
+};
 
 export type ArrivingPart = {
   /** Content-Length; null: unknown. */
@@ -63,7 +68,9 @@ export class VolumeUploads {
   readonly #options: VolumeUploadsOptions;
   readonly #gate = new Gate({ max: partsAtOnce, keyMax: "half", waitingMax: partsWaiting });
   /** By part: the client of an earlier request for the same one is gone or has given up. */
-  readonly #latest = new Latest(() => new Fault("conflict", "Another request sends the same part."));
+  readonly #latest = new Latest(
+    () => new Fault("conflict", "Another request sends the same part."),
+  );
   /** How many parts are being written, by upload. */
   readonly #arriving = new Map<string, number>();
   readonly #completing = new Set<string>();
@@ -92,25 +99,37 @@ export class VolumeUploads {
     const mark = wanted.partBytes === olderPartBytes ? largePartsMark : "";
     const key = new Secret(mark + randomBytes(32).toString("base64url"));
     const id = randomUUID();
-    await store.insertUpload(db, { id, projectId, filePath, partCount, keyHash: hashOfKey(key.reveal()) });
+    await store.insertUpload(db, {
+      id,
+      projectId,
+      filePath,
+      partCount,
+      keyHash: hashOfKey(key.reveal()),
+    });
     return { uploadId: id, partCount, key };
   }
 
   /**
-   * Stores a part; returns its etag. On disk on return. Throws `Fault("not_found" | "invalid" | "too_large" | "conflict" |
-   * "unavailable")`; what was stored of the part before is then lost.
+   * Stores a part; returns its etag. On disk on return. Throws `Fault("not_found" | "invalid" |
+   * "too_large" | "conflict" | "unavailable")`; what was stored of the part before is then lost.
    */
   async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
     if (upload === undefined || !(number >= 1 && number <= upload.partCount))
-      throw new Fault("not_found", "There is no part of an upload with this address, or its time is over.");
-    if (upload.isComplete) throw new Fault("conflict", "The upload is complete: begin another one.");
+      throw new Fault(
+        "not_found",
+        "There is no part of an upload with this address, or its time is over.",
+      );
+    if (upload.isComplete)
+      throw new Fault("conflict", "The upload is complete: begin another one.");
     const leave = await this.#gate.enter({
       key: await this.#options.ownerKeyOf(upload.projectId),
       deadline: { waitMs, clock: this.#options.clock },
     });
     if (leave === null)
-      throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
+      throw new Fault("unavailable", "Too many uploads at once; try again.", {
+        retryAfterSeconds: 5,
+      });
     try {
       return await this.#latest.run(`${upload.id}/${number}`, (signal) =>
         this.#store(upload, number, { ...arriving, partMax: partMaxOf(key), signal }),
@@ -126,11 +145,16 @@ export class VolumeUploads {
     if (upload === undefined)
       throw new Fault("not_found", "The volume has no upload with that id, or its time is over.");
     if (pathText(readFilePath("file_path", filePath)) !== upload.filePath)
-      throw new Fault("invalid", `file_path must be that of the upload, ${JSON.stringify(upload.filePath)}.`);
+      throw new Fault(
+        "invalid",
+        `file_path must be that of the upload, ${JSON.stringify(upload.filePath)}.`,
+      );
     // Its client has not seen the answer to the same request.
     if (upload.isComplete) return;
-    if (this.#completing.has(uploadId)) throw new Fault("conflict", "Another request completes this upload.");
-    if (this.#arriving.has(uploadId)) throw new Fault("conflict", "Parts of the upload are still arriving.");
+    if (this.#completing.has(uploadId))
+      throw new Fault("conflict", "Another request completes this upload.");
+    if (this.#arriving.has(uploadId))
+      throw new Fault("conflict", "Parts of the upload are still arriving.");
     this.#completing.add(uploadId);
     try {
       await this.#finish(upload, parts, by);
@@ -142,7 +166,12 @@ export class VolumeUploads {
   async #store(
     { id, projectId, partCount }: store.VolumeUploadRow,
     number: number,
-    { length, body, partMax, signal }: ArrivingPart & { readonly partMax: number; readonly signal: AbortSignal },
+    {
+      length,
+      body,
+      partMax,
+      signal,
+    }: ArrivingPart & { readonly partMax: number; readonly signal: AbortSignal },
   ): Promise<string> {
     if (this.#completing.has(id)) throw new Fault("conflict", "The upload is being completed.");
     this.#arriving.set(id, (this.#arriving.get(id) ?? 0) + 1);
@@ -209,11 +238,16 @@ export class VolumeUploads {
 
   /** So many bytes must fit, beside what the disk keeps free for the platform. */
   #requireDisk(bytes: number): void {
-    const { room, storeRefusal } = { room: this.#options.disk.room, storeRefusal: this.#options.disk.storeRefusal() };
+    const { room, storeRefusal } = {
+      room: this.#options.disk.room,
+      storeRefusal: this.#options.disk.storeRefusal(),
+    };
     const free = room.bytes - room.reserveBytes;
     if (storeRefusal === null && bytes <= free) return;
     const why = `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the file.`;
-    throw new Fault("unavailable", storeRefusal ?? why, { retryAfterSeconds: diskFullRetrySeconds });
+    throw new Fault("unavailable", storeRefusal ?? why, {
+      retryAfterSeconds: diskFullRetrySeconds,
+    });
   }
 }
 
@@ -233,7 +267,12 @@ async function writeBody(
     if (bytes + chunk.length > max) throw tooLarge(max);
     hash.update(chunk);
     for (let done = 0; done < chunk.length;) {
-      const { bytesWritten } = await file.write(chunk, done, chunk.length - done, from + bytes + done);
+      const { bytesWritten } = await file.write(
+        chunk,
+        done,
+        chunk.length - done,
+        from + bytes + done,
+      );
       done += bytesWritten;
     }
     bytes += chunk.length;
@@ -256,17 +295,28 @@ function tooLarge(max: number): Fault {
   return new Fault("too_large", `A part has at most ${max} bytes.`);
 }
 
-function requireParts(partCount: number, stored: readonly store.PartRow[], named: readonly NamedPart[]): void {
+function requireParts(
+  partCount: number,
+  stored: readonly store.PartRow[],
+  named: readonly NamedPart[],
+): void {
   const etags = new Map(named.map(({ number, etag }) => [number, etag]));
   const byNumber = new Map(stored.map((part) => [part.number, part]));
   if (named.length !== partCount || etags.size !== partCount) {
-    throw new Fault("invalid", `parts has ${named.length} parts, but must have each of the ${partCount} once.`);
+    throw new Fault(
+      "invalid",
+      `parts has ${named.length} parts, but must have each of the ${partCount} once.`,
+    );
   }
   for (let number = 1; number <= partCount; number++) {
     const part = byNumber.get(number);
-    if (part === undefined) throw new Fault("conflict", `Part ${number} has not arrived: send it again.`);
+    if (part === undefined)
+      throw new Fault("conflict", `Part ${number} has not arrived: send it again.`);
     if (etags.get(number) === etagOf(part)) continue;
-    throw new Fault("conflict", `Part ${number} has the etag ${etagOf(part)}, not the one in parts: send it again.`);
+    throw new Fault(
+      "conflict",
+      `Part ${number} has the etag ${etagOf(part)}, not the one in parts: send it again.`,
+    );
   }
 }
 

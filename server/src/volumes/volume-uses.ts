@@ -1,5 +1,6 @@
-// Counts again and again what the volumes of all projects hold, and keeps it as rows that metering bills: each is a time in
-// which a volume held the same. Between two counts it is what the earlier one found.
+// Counts again and again what the volumes of all projects hold, and keeps it as rows that metering
+// bills: each is a time in which a volume held the same. Between two counts it is what the earlier
+// one found.
 import { sql } from "kysely";
 import type { StorageFiles } from "#drivers/storage-files.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -15,25 +16,46 @@ export type VolumeUsesParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly intervalMs: number;
 };
 
-/** Without a count for this many intervals nobody knows what a volume held, and nothing is billed. */
+/**
+ * Without a count for this many intervals nobody knows what a volume held, and nothing is billed.
+ */
 const gapIntervals = 6;
 const megabyte = 1e6;
 
 /** `start` and `stop` it with the platform. */
 export function volumeUses(parts: VolumeUsesParts): Loop {
   const { clock, log, intervalMs } = parts;
-  return new Loop({ name: "storage in use", intervalMs, clock, log, turn: (signal) => countAll(parts, signal) });
+  return new Loop({
+    name: "storage in use",
+    intervalMs,
+    clock,
+    log,
+    turn: (signal) => countAll(parts, signal),
+  });
 }
 
-async function countAll({ db, files, space, log, intervalMs }: VolumeUsesParts, signal: AbortSignal): Promise<void> {
-  const noted = await db.selectFrom("volume_uses").select("project_id").where("ended_at", "is", null).execute();
-  for (const projectId of new Set([...(await files.projects()), ...noted.map((row) => row.project_id)])) {
+async function countAll(
+  { db, files, space, log, intervalMs }: VolumeUsesParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const noted = await db
+    .selectFrom("volume_uses")
+    .select("project_id")
+    .where("ended_at", "is", null)
+    .execute();
+  for (const projectId of new Set([
+    ...(await files.projects()),
+    ...noted.map((row) => row.project_id),
+  ])) {
     const bytes = await space.usedBytes(projectId);
     // They take space too, for as long as a day.
     const uploads = await readOpenUploads(db, projectId);
     if (signal.aborted) return;
     if (bytes === null)
-      log.warn({ projectId }, "the files of a volume cannot be counted in time, so they are not billed");
+      log.warn(
+        { projectId },
+        "the files of a volume cannot be counted in time, so they are not billed",
+      );
     else
       await noteUse(db, {
         projectId,
@@ -44,12 +66,17 @@ async function countAll({ db, files, space, log, intervalMs }: VolumeUsesParts, 
 }
 
 /**
- * Notes what the volume of a project holds now, as if it held that since the last count of the same, unless that was more than `gapMs`
- * ago. The storage of a deleted project counts up to its deletion.
+ * Notes what the volume of a project holds now, as if it held that since the last count of the
+ * same, unless that was more than `gapMs` ago. The storage of a deleted project counts up to its
+ * deletion.
  */
 export async function noteUse(
   db: Db,
-  { projectId, sizeMb, gapMs }: { readonly projectId: ProjectId; readonly sizeMb: number; readonly gapMs: number },
+  {
+    projectId,
+    sizeMb,
+    gapMs,
+  }: { readonly projectId: ProjectId; readonly sizeMb: number; readonly gapMs: number },
 ): Promise<void> {
   const isLost = sql`at - seen_at > ${gapMs} * interval '1 millisecond'`;
   await changeRows(db)`

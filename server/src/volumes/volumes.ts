@@ -1,4 +1,5 @@
-// The volumes of projects: what they hold, addresses to download files from, removal, and size. Every project has one.
+// The volumes of projects: what they hold, addresses to download files from, removal, and size.
+// Every project has one.
 import { createHash, randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
@@ -31,7 +32,11 @@ export type VolumeState = { readonly sizeGb: number | null; readonly usedBytes: 
 export type DownloadedFile = { readonly projectId: ProjectId; readonly filePath: string };
 
 /** A file to be sent; who has it closes it. */
-export type OpenedFile = { readonly name: string; readonly handle: FileHandle; readonly stats: Stats };
+export type OpenedFile = {
+  readonly name: string;
+  readonly handle: FileHandle;
+  readonly stats: Stats;
+};
 
 /** All but uploads. Refusals of paths are those of `StorageFiles` and `readVolumePath`. */
 export class Volumes {
@@ -47,7 +52,10 @@ export class Volumes {
     return { sizeGb: space.sizeGb(projectId), usedBytes: await space.usedBytes(projectId) };
   }
 
-  /** What a folder holds, by name, after `after`, at most `max`. A volume that no app has used is empty. */
+  /**
+   * What a folder holds, by name, after `after`, at most `max`. A volume that no app has used is
+   * empty.
+   */
   async list(
     projectId: ProjectId,
     { dir, ...page }: { readonly dir: string; readonly after: string; readonly max: number },
@@ -71,12 +79,20 @@ export class Volumes {
     const download = { projectId, filePath: pathText(path), keyHash: hashOfKey(key.reveal()) };
     await db.transaction().execute(async (tx) => {
       await store.insertDownload(tx, download);
-      await recordOfVolume(tx, { projectId, action: "volume.download", by, filePath: download.filePath });
+      await recordOfVolume(tx, {
+        projectId,
+        action: "volume.download",
+        by,
+        filePath: download.filePath,
+      });
     });
     return key;
   }
 
-  /** The file of an address. Throws `Fault("not_found")` when the address is unknown or no longer works. */
+  /**
+   * The file of an address. Throws `Fault("not_found")` when the address is unknown or no longer
+   * works.
+   */
   async findDownload(key: string): Promise<DownloadedFile> {
     const found = await store.downloadByKey(this.#options.db, hashOfKey(key));
     if (found !== undefined) return found;
@@ -95,9 +111,17 @@ export class Volumes {
     const path = readInnerPath("file_path", filePath);
     await db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
-      await recordOfVolume(tx, { projectId, action: "volume.remove", by, filePath: pathText(path) });
+      await recordOfVolume(tx, {
+        projectId,
+        action: "volume.remove",
+        by,
+        filePath: pathText(path),
+      });
       // Last, since it cannot be taken back.
-      await (path.isFolder ? files.removeFolder : files.remove).call(files, { projectId, names: path.names });
+      await (path.isFolder ? files.removeFolder : files.remove).call(files, {
+        projectId,
+        names: path.names,
+      });
     });
     space.noteRemoved(projectId);
     if (path.isFolder) onRemoved();
@@ -108,11 +132,17 @@ export class Volumes {
     const { db, space } = this.#options;
     const max = space.sizeGbMax;
     if (max !== null && sizeGb > max) {
-      throw new Fault("invalid", `newSizeGb is ${sizeGb}, but must be at most ${max} (SLIPWAY_STORAGE_LIMIT_GB).`);
+      throw new Fault(
+        "invalid",
+        `newSizeGb is ${sizeGb}, but must be at most ${max} (SLIPWAY_STORAGE_LIMIT_GB).`,
+      );
     }
     const usedBytes = await space.usedBytes(projectId, { isNew: true });
     if (usedBytes === null)
-      throw new Fault("not_usable", "The volume holds so many files that they cannot be counted: remove some first.");
+      throw new Fault(
+        "not_usable",
+        "The volume holds so many files that they cannot be counted: remove some first.",
+      );
     if (usedBytes > sizeGb * gbBytes) {
       throw new Fault(
         "conflict",
@@ -143,7 +173,10 @@ export async function recordOfVolume(
     projectId,
     filePath,
     ...entry
-  }: Pick<AuditEntry, "action" | "by"> & { readonly projectId: ProjectId; readonly filePath: string },
+  }: Pick<AuditEntry, "action" | "by"> & {
+    readonly projectId: ProjectId;
+    readonly filePath: string;
+  },
 ): Promise<void> {
   await record(tx, { ...entryOf(projectId), ...entry, changes: { filePath: { new: filePath } } });
 }

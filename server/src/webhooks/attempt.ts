@@ -1,4 +1,5 @@
-// One attempt of a delivery: signs, posts and judges it. Returns the result as data; the dispatcher stores it.
+// One attempt of a delivery: signs, posts and judges it. Returns the result as data; the dispatcher
+// stores it.
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { AttemptRow } from "./delivery-store.ts";
@@ -28,8 +29,14 @@ export type AttemptResult = {
 const answerBytesMax = 1024;
 const reasonLengthMax = 500;
 
-/** Makes one attempt. Rejects only if no attempt was made, because the project's keys could not be read. */
-export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDelivery): Promise<AttemptResult> {
+/**
+ * Makes one attempt. Rejects only if no attempt was made, because the project's keys could not be
+ * read.
+ */
+export async function attempt(
+  parts: AttemptParts,
+  { delivery, epoch }: HeldDelivery,
+): Promise<AttemptResult> {
   const { clock } = parts;
   const { keys, schedule } = await parts.keys.of(delivery.projectId);
   const startedMs = clock.now();

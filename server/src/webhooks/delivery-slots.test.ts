@@ -17,7 +17,11 @@ function wish(lane: string, project = "p-1"): { lane: string; projectId: Project
 
 function takeAll(places: DeliverySlots, lane: string, project?: string): DeliverySlot[] {
   const taken: DeliverySlot[] = [];
-  for (let place = places.take(wish(lane, project)); place !== null; place = places.take(wish(lane, project))) {
+  for (
+    let place = places.take(wish(lane, project));
+    place !== null;
+    place = places.take(wish(lane, project))
+  ) {
     taken.push(place);
   }
   return taken;
@@ -40,7 +44,10 @@ test("greedy receivers leave places for those that have none", () => {
   const { places } = placesOf(64);
   for (let lane = 0; lane < 20; lane++) {
     succeed(places, `greedy-${lane}`, 100);
-    assert.ok(takeAll(places, `greedy-${lane}`, `p-${lane}`).length >= 1, `receiver ${lane} found no place`);
+    assert.ok(
+      takeAll(places, `greedy-${lane}`, `p-${lane}`).length >= 1,
+      `receiver ${lane} found no place`,
+    );
   }
   assert.ok(!places.isFull);
   assert.ok(places.take(wish("another", "p-another")) !== null);
@@ -88,17 +95,21 @@ test("never more than the bound are taken, and with any free place a receiver th
     isTake: fc.boolean(),
   });
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 40 }), fc.array(step, { maxLength: 200 }), (atOnce, steps) => {
-      const { places } = placesOf(atOnce);
-      const taken: DeliverySlot[] = [];
-      for (const { lane, project, isTake } of steps) {
-        const place = isTake ? places.take(wish(`${project} ${lane}`, `p-${project}`)) : null;
-        if (place !== null) taken.push(place);
-        else if (!isTake) taken.shift()?.release();
-        assert.ok(taken.length <= atOnce);
-        assert.equal(places.isFull, taken.length === atOnce);
-      }
-      if (!places.isFull) assert.ok(places.take(wish("fresh", "p-fresh")) !== null);
-    }),
+    fc.property(
+      fc.integer({ min: 1, max: 40 }),
+      fc.array(step, { maxLength: 200 }),
+      (atOnce, steps) => {
+        const { places } = placesOf(atOnce);
+        const taken: DeliverySlot[] = [];
+        for (const { lane, project, isTake } of steps) {
+          const place = isTake ? places.take(wish(`${project} ${lane}`, `p-${project}`)) : null;
+          if (place !== null) taken.push(place);
+          else if (!isTake) taken.shift()?.release();
+          assert.ok(taken.length <= atOnce);
+          assert.equal(places.isFull, taken.length === atOnce);
+        }
+        if (!places.isFull) assert.ok(places.take(wish("fresh", "p-fresh")) !== null);
+      },
+    ),
   );
 });

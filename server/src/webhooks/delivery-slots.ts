@@ -1,6 +1,7 @@
-// Limits concurrent deliveries, in total, per project and per receiver. The shares shrink as slots become scarce, so that
-// some remain for lanes and projects that have none; a failing receiver gets one delivery at a time, with growing pauses.
-// In memory only: after a restart the state of each receiver is learned again.
+// Limits concurrent deliveries, in total, per project and per receiver. The shares shrink as slots
+// become scarce, so that some remain for lanes and projects that have none; a failing receiver gets
+// one delivery at a time, with growing pauses. In memory only: after a restart the state of each
+// receiver is learned again.
 import type { Clock } from "#lib/clock.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -34,7 +35,10 @@ const windowFirst = 16;
 const sharePart = 4;
 /** One in this many slots is reserved for receivers and projects that have none. */
 const keptPart = 4;
-/** With 10,000 deliveries waiting for a dead receiver, a pass takes some hours, and a recovery is noticed within a second. */
+/**
+ * With 10,000 deliveries waiting for a dead receiver, a pass takes some hours, and a recovery is
+ * noticed within a second.
+ */
 const pause: Backoff = { firstMs: 50, factor: 2, msMax: 1000, jitter: 0 };
 /** The maximum number of idle receivers whose state is kept. */
 const lanesKnownMax = 10_000;
@@ -65,7 +69,10 @@ export class DeliverySlots {
     return Math.max(0, this.#options.bytesMax - this.#bytes);
   }
 
-  /** True while less than half is held: a delivery larger than the rest is then admitted, so that it does not wait forever. */
+  /**
+   * True while less than half is held: a delivery larger than the rest is then admitted, so that it
+   * does not wait forever.
+   */
   get hasCapacity(): boolean {
     return this.#bytes < this.#options.bytesMax / 2;
   }
@@ -100,7 +107,10 @@ export class DeliverySlots {
     return Math.max(0, until - this.#options.clock.monotonicMs());
   }
 
-  /** Called after each attempt: failures halve a receiver's concurrency and finally close it for a while. */
+  /**
+   * Called after each attempt: failures halve a receiver's concurrency and finally close it for a
+   * while.
+   */
   noteEnd(lane: string, isTrouble: boolean): void {
     const window = this.#windows.get(lane) ?? { max: this.#first(), troubles: 0, closedUntilMs: 0 };
     this.#windows.set(lane, window);
@@ -112,7 +122,8 @@ export class DeliverySlots {
     }
     if (window.max === 1) {
       window.troubles++;
-      window.closedUntilMs = this.#options.clock.monotonicMs() + backoffMs(pause, window.troubles, 0.5);
+      window.closedUntilMs =
+        this.#options.clock.monotonicMs() + backoffMs(pause, window.troubles, 0.5);
     }
     window.max = Math.max(1, Math.floor(window.max / 2));
   }
@@ -121,8 +132,8 @@ export class DeliverySlots {
     const { atOnce } = this.#options;
     const free = atOnce - this.#taken;
     if (free <= 0 || this.closedMs(lane) > 0) return false;
-    // The last slots are for those without one. Of the rest, a project gets at most what it leaves free, and a receiver
-    // half of that, so that heavy users share equally.
+    // The last slots are for those without one. Of the rest, a project gets at most what it leaves
+    // free, and a receiver half of that, so that heavy users share equally.
     const shared = free - Math.floor(atOnce / keptPart);
     const window = this.#windows.get(lane)?.max ?? this.#first();
     const laneMax = Math.min(window, Math.max(1, Math.floor(shared / 2)));

@@ -1,5 +1,5 @@
-// Rows of deliveries in progress: inserted, found, claimed, and updated after an attempt. Every change of a held row names
-// the epoch of its lease. All times are the database's.
+// Rows of deliveries in progress: inserted, found, claimed, and updated after an attempt. Every
+// change of a held row names the epoch of its lease. All times are the database's.
 import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
@@ -27,7 +27,9 @@ const largeBytes = 32 * 1024;
 export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<void> {
   const column = <T>(pick: (row: NewDeliveryRow) => T): T[] => rows.map((row) => pick(row));
   const isLarge = (row: NewDeliveryRow): boolean => (row.body?.length ?? 0) > largeBytes;
-  const large = rows.filter((row) => isLarge(row)).map((row) => sql`(${row.id}::uuid, ${row.body}::bytea)`);
+  const large = rows
+    .filter((row) => isLarge(row))
+    .map((row) => sql`(${row.id}::uuid, ${row.body}::bytea)`);
   await sql`
     with large (id, body) as (
       values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
@@ -61,7 +63,9 @@ export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<
 
 /** Notifies every platform, on commit, that these endpoints have deliveries that nobody holds. */
 export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): Promise<void> {
-  await sql`select pg_notify('deliveries', id) from unnest(${[...endpointIds]}::text[]) as waiting (id)`.execute(tx);
+  await sql`select pg_notify('deliveries', id) from unnest(${[...endpointIds]}::text[]) as waiting (id)`.execute(
+    tx,
+  );
 }
 
 /** The first delivery that waits for an endpoint. `waitMs` is negative when it is due. */
@@ -79,10 +83,13 @@ const headColumns = sql`
   endpoint.paused_at is not null as "isPaused"`;
 
 /**
- * The heads of up to `limit` endpoints with ids greater than `after`, in that order. One index lookup per endpoint, however
- * many deliveries wait. No locks.
+ * The heads of up to `limit` endpoints with ids greater than `after`, in that order. One index
+ * lookup per endpoint, however many deliveries wait. No locks.
  */
-export async function listHeads(db: Db, { after, limit }: { after: EndpointId; limit: number }): Promise<Head[]> {
+export async function listHeads(
+  db: Db,
+  { after, limit }: { after: EndpointId; limit: number },
+): Promise<Head[]> {
   return await readRows<Head>(db)`
     with recursive heads as (
       (select endpoint_id, due_at, project_id, url from webhook_deliveries
@@ -99,7 +106,10 @@ export async function listHeads(db: Db, { after, limit }: { after: EndpointId; l
      order by head.endpoint_id`;
 }
 
-/** The heads of these endpoints; none for an endpoint without waiting deliveries. No order, no locks. */
+/**
+ * The heads of these endpoints; none for an endpoint without waiting deliveries. No order, no
+ * locks.
+ */
 export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Promise<Head[]> {
   return await readRows<Head>(db)`
     select ${headColumns} from unnest(${[...endpointIds]}::uuid[]) as asked (id) cross join lateral (
@@ -117,7 +127,10 @@ export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
   readonly scheduleAttempts: number;
 };
 
-/** What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in total; `hasCapacity` lets the first be larger. */
+/**
+ * What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in total; `hasCapacity`
+ * lets the first be larger.
+ */
 export type Claim = {
   readonly wanted: readonly { readonly endpointId: EndpointId; readonly max: number }[];
   readonly bytesMax: number;
@@ -125,7 +138,11 @@ export type Claim = {
 };
 
 /** Leases due deliveries, oldest first within each endpoint, to `holder`. Skips locked rows. */
-export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holder): Promise<ClaimedRow[]> {
+export async function claimRows(
+  db: Db,
+  claim: Claim,
+  { holder, leaseMs }: Holder,
+): Promise<ClaimedRow[]> {
   const { wanted, bytesMax, hasCapacity } = claim;
   return await readRows<ClaimedRow>(db)`
     with wanted as (
@@ -170,10 +187,14 @@ export type AttemptRow = {
 };
 
 /**
- * Writes attempts, updates their deliveries and endpoints, and releases the leases, in one statement. Returns the ids of
- * those that `holder` still held; writes nothing for the others.
+ * Writes attempts, updates their deliveries and endpoints, and releases the leases, in one
+ * statement. Returns the ids of those that `holder` still held; writes nothing for the others.
  */
-export async function writeAttempts(db: Db, rows: readonly AttemptRow[], holder: string): Promise<Set<DeliveryId>> {
+export async function writeAttempts(
+  db: Db,
+  rows: readonly AttemptRow[],
+  holder: string,
+): Promise<Set<DeliveryId>> {
   const column = <T>(pick: (row: AttemptRow) => T): T[] => rows.map((row) => pick(row));
   const result = await sql<{ id: DeliveryId }>`
     with given as (

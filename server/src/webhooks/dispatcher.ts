@@ -1,10 +1,18 @@
-// Sends the deliveries that wait in the database, fairly across receivers. Claims only what has a slot, so every leased
-// delivery is in progress. A lost nudge only costs time: a survey of all endpoints finds what waits.
+// Sends the deliveries that wait in the database, fairly across receivers. Claims only what has a
+// slot, so every leased delivery is in progress. A lost nudge only costs time: a survey of all
+// endpoints finds what waits.
 import { assert } from "#lib/assert.ts";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
-import { claimRows, listHeads, readHeads, type ClaimedRow, type Head, type Holder } from "./delivery-store.ts";
+import {
+  claimRows,
+  listHeads,
+  readHeads,
+  type ClaimedRow,
+  type Head,
+  type Holder,
+} from "./delivery-store.ts";
 import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
 import { endpointOf } from "./endpoint.ts";
 import type { InFlight } from "./in-flight.ts";
@@ -29,7 +37,11 @@ const claimMax = 200;
 const firstEndpoint = "00000000-0000-0000-0000-000000000000" as EndpointId;
 
 /** One endpoint's share of a claim. */
-type Share = { readonly endpointId: EndpointId; readonly wish: Wish; readonly places: DeliverySlot[] };
+type Share = {
+  readonly endpointId: EndpointId;
+  readonly wish: Wish;
+  readonly places: DeliverySlot[];
+};
 
 /** Call `start()` once. `stop()` ends claiming; deliveries in progress continue. */
 export class Dispatcher {
@@ -46,7 +58,13 @@ export class Dispatcher {
     const { clock, log, surveyMs } = parts;
     this.#parts = parts;
     this.#waiting = new EndpointBacklog({ clock, onDue: () => this.#loop.nudge() });
-    this.#loop = new Loop({ name: "webhooks", turn: (signal) => this.#turn(signal), intervalMs: surveyMs, clock, log });
+    this.#loop = new Loop({
+      name: "webhooks",
+      turn: (signal) => this.#turn(signal),
+      intervalMs: surveyMs,
+      clock,
+      log,
+    });
   }
 
   start(): void {
@@ -123,7 +141,8 @@ export class Dispatcher {
 
   #noteHead(head: Head): void {
     if (head.isPaused) this.#waiting.delete(head.endpointId);
-    else this.#noteLater(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
+    else
+      this.#noteLater(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
   }
 
   /** Deliveries due much later are not tracked: a survey finds them in time. */
@@ -157,7 +176,10 @@ export class Dispatcher {
     const room = { bytesMax: places.bytesLeft, hasCapacity: places.hasCapacity };
     for (const { endpointId } of shares) this.#waiting.begin(endpointId);
     try {
-      const wanted = shares.map((share) => ({ endpointId: share.endpointId, max: share.places.length }));
+      const wanted = shares.map((share) => ({
+        endpointId: share.endpointId,
+        max: share.places.length,
+      }));
       const rows = await claimRows(db, { wanted, ...room }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
@@ -191,7 +213,8 @@ export class Dispatcher {
 
   #open({ epoch, secretSealed, body, ...row }: ClaimedRow): HeldDelivery {
     const { sealer } = this.#parts;
-    const secret = secretSealed === null ? null : sealer.open(secretSealed, deliverySecretContext(row.id));
+    const secret =
+      secretSealed === null ? null : sealer.open(secretSealed, deliverySecretContext(row.id));
     assert(body !== null, "a delivery that waits has a body");
     return { delivery: { ...row, secret, body }, epoch };
   }

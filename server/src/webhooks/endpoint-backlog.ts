@@ -1,5 +1,5 @@
-// Tracks which endpoints have waiting deliveries, as far as this platform knows, and when they are due. Bounded: the next
-// survey of the database finds what does not fit.
+// Tracks which endpoints have waiting deliveries, as far as this platform knows, and when they are
+// due. Bounded: the next survey of the database finds what does not fit.
 import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
 import type { Wish } from "./delivery-slots.ts";
@@ -68,7 +68,10 @@ export class EndpointBacklog {
     if (due !== undefined) due.isFresh = false;
   }
 
-  /** Ends the turn. With `hasMore`, or if something was added meanwhile, the endpoint goes to the end; else it is removed. */
+  /**
+   * Ends the turn. With `hasMore`, or if something was added meanwhile, the endpoint goes to the
+   * end; else it is removed.
+   */
   end(endpointId: EndpointId, hasMore: boolean): void {
     const due = this.#due.get(endpointId);
     if (due === undefined) return;

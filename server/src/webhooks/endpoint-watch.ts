@@ -1,5 +1,5 @@
-// Pauses endpoints that have only failed for days, to waste no more attempts and make the owner aware. A loop; platforms
-// skip endpoints that another has paused.
+// Pauses endpoints that have only failed for days, to waste no more attempts and make the owner
+// aware. A loop; platforms skip endpoints that another has paused.
 import { platformActor, record } from "#audit/record.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -32,7 +32,10 @@ export function endpointWatch(parts: EndpointWatchParts): Loop {
   });
 }
 
-/** Pauses some endpoints that have only failed for five days, each with its audit row. Returns how many. */
+/**
+ * Pauses some endpoints that have only failed for five days, each with its audit row. Returns how
+ * many.
+ */
 export async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promise<number> {
   const paused = await db.transaction().execute(async (tx) => {
     const rows = await pauseFailing(tx, { failingMs: failingDaysMax * dayMs, limit: batchMax });

@@ -1,5 +1,5 @@
-// Maps a delivery to its endpoint, and to the lane of endpoints with the same receiver. Pure, so that neither needs a
-// database query.
+// Maps a delivery to its endpoint, and to the lane of endpoints with the same receiver. Pure, so
+// that neither needs a database query.
 import { createHash } from "node:crypto";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
 
@@ -26,5 +26,11 @@ function uuidOf(hash: Buffer): string {
   bytes[6] = (bytes.readUInt8(6) & 0x0f) | 0x80;
   bytes[8] = (bytes.readUInt8(8) & 0x3f) | 0x80;
   const hex = bytes.toString("hex");
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 16),
+    hex.slice(16, 20),
+    hex.slice(20),
+  ].join("-");
 }

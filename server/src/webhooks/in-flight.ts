@@ -1,5 +1,6 @@
-// Deliveries in progress on this platform: makes the attempt, renews the lease meanwhile, and writes the results, many in
-// one transaction. If a result cannot be written, or the lease is lost, the next holder sends the delivery again.
+// Deliveries in progress on this platform: makes the attempt, renews the lease meanwhile, and
+// writes the results, many in one transaction. If a result cannot be written, or the lease is lost,
+// the next holder sends the delivery again.
 import { Batcher } from "#lib/batcher.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Tally } from "#lib/tally.ts";
@@ -22,11 +23,17 @@ export type InFlightParts = AttemptParts & {
   readonly onStep: (name: WebhookStep) => void;
 };
 
-/** Called once, at the end: with the delay of the retry, or null when the delivery is over or lost to another holder. */
+/**
+ * Called once, at the end: with the delay of the retry, or null when the delivery is over or lost
+ * to another holder.
+ */
 export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void };
 
 const writeBatchMax = 200;
-/** While the database is unavailable, results are retried with about this many waits; after that the lease has expired anyway. */
+/**
+ * While the database is unavailable, results are retried with about this many waits; after that the
+ * lease has expired anyway.
+ */
 const writing: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
 
 /** `stop()` waits for deliveries in progress, and abandons those that take too long. */
@@ -67,11 +74,17 @@ export class InFlight {
     if (leases.length > 0) await this.#parts.leases.renewAll(leases);
   }
 
-  /** Waits up to `waitMs`, then releases what is still in progress, so that it need not wait for its lease to expire. */
+  /**
+   * Waits up to `waitMs`, then releases what is still in progress, so that it need not wait for its
+   * lease to expire.
+   */
   async stop(waitMs: number): Promise<void> {
     const { clock, db, holder } = this.#parts;
     await waitUpTo(clock, waitMs, Promise.all(this.#flying.values()));
-    const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
+    const left = [...this.#flying.keys()].map((held) => ({
+      id: held.delivery.id,
+      epoch: held.epoch,
+    }));
     // Another holder sends an abandoned delivery.
     this.#stopping.abort(new Error("deliveries are let go"));
     await this.#results.stop();
@@ -96,14 +109,19 @@ export class InFlight {
     }
   }
 
-  /** False when the delivery is lost to another holder, or will be: the result could not be written. */
+  /**
+   * False when the delivery is lost to another holder, or will be: the result could not be written.
+   */
   async #record(row: AttemptRow): Promise<boolean> {
     const { clock, log } = this.#parts;
     const { signal } = this.#stopping;
     const onFailure = (error: unknown, _tries: number, isLast: boolean): void => {
-      if (isLast) log.error({ err: error, delivery: row.id }, "the result of a webhook could not be written");
+      if (isLast)
+        log.error({ err: error, delivery: row.id }, "the result of a webhook could not be written");
     };
-    return (await retry({ ...writing, clock, signal, onFailure }, () => this.#results.add(row))) ?? false;
+    return (
+      (await retry({ ...writing, clock, signal, onFailure }, () => this.#results.add(row))) ?? false
+    );
   }
 
   async #write(rows: readonly AttemptRow[]): Promise<readonly boolean[]> {

@@ -20,7 +20,10 @@ export type DeliveryFilter = {
 };
 
 /** Newest first by number. No locks. */
-export async function listDeliveryRows(db: Db, { projectId, state, endpointId, runId, before, limit }: DeliveryFilter) {
+export async function listDeliveryRows(
+  db: Db,
+  { projectId, state, endpointId, runId, before, limit }: DeliveryFilter,
+) {
   let rows = deliveriesOf(db, projectId);
   if (state !== undefined) rows = rows.where("state", "=", state);
   if (endpointId !== undefined) rows = rows.where("endpoint_id", "=", endpointId);
@@ -30,7 +33,11 @@ export async function listDeliveryRows(db: Db, { projectId, state, endpointId, r
 }
 
 /** A delivery of the project, or undefined. No locks. */
-export async function readDeliveryRow(db: Db, projectId: ProjectId, id: DeliveryId): Promise<DeliveryRow | undefined> {
+export async function readDeliveryRow(
+  db: Db,
+  projectId: ProjectId,
+  id: DeliveryId,
+): Promise<DeliveryRow | undefined> {
   return await deliveriesOf(db, projectId).where("id", "=", id).executeTakeFirst();
 }
 
@@ -38,8 +45,21 @@ function deliveriesOf(db: Db, projectId: ProjectId) {
   const isPaused = sql<boolean>`exists (select from webhook_endpoints where id = endpoint_id and paused_at is not null)`;
   return db
     .selectFrom("webhook_deliveries")
-    .select(["id", "number", "app_id as appId", "run_id as runId", "endpoint_id as endpointId", "url"])
-    .select(["status_code as statusCode", "content_type as contentType", "body_bytes as bodyBytes", "state", "reason"])
+    .select([
+      "id",
+      "number",
+      "app_id as appId",
+      "run_id as runId",
+      "endpoint_id as endpointId",
+      "url",
+    ])
+    .select([
+      "status_code as statusCode",
+      "content_type as contentType",
+      "body_bytes as bodyBytes",
+      "state",
+      "reason",
+    ])
     .select(["attempts", "created_at as createdAt", "due_at as dueAt", "ended_at as endedAt"])
     .select([sql<boolean>`body is not null`.as("hasBody"), isPaused.as("isPaused")])
     .where("project_id", "=", projectId);
@@ -49,7 +69,11 @@ export type AttemptItem = Sent<z.infer<typeof oneWebhookDelivery>["attempts"][nu
 type AttemptRow = Omit<AttemptItem, "answer"> & { readonly answer: Buffer | null };
 
 /** The latest first, up to `limit`. No locks. */
-export async function listAttemptRows(db: Db, id: DeliveryId, limit: number): Promise<AttemptRow[]> {
+export async function listAttemptRows(
+  db: Db,
+  id: DeliveryId,
+  limit: number,
+): Promise<AttemptRow[]> {
   return await readRows<AttemptRow>(db)`
     select number, started_at as "startedAt", duration_ms as "durationMs", status_code as "statusCode", reason, answer
       from webhook_attempts where delivery_id = ${id} order by number desc limit ${limit}`;
@@ -67,8 +91,9 @@ export type ReplayFilter = {
 };
 
 /**
- * Makes ended deliveries with a kept body due again, oldest first, and restarts their schedule. Returns the endpoint of
- * each. Raises the epoch, so that earlier holders cannot write. Skips locked rows.
+ * Makes ended deliveries with a kept body due again, oldest first, and restarts their schedule.
+ * Returns the endpoint of each. Raises the epoch, so that earlier holders cannot write. Skips
+ * locked rows.
  */
 export async function replayRows(tx: Tx, filter: ReplayFilter): Promise<EndpointId[]> {
   const { projectId, id, state, from, to, endpointId, limit } = filter;
@@ -101,7 +126,11 @@ export type EndpointCursor = { readonly createdMicros: number; readonly id: Endp
 /** Newest first by time and id. No locks. */
 export async function listEndpointRows(
   db: Db,
-  { projectId, before, limit }: { projectId: ProjectId; before: EndpointCursor | undefined; limit: number },
+  {
+    projectId,
+    before,
+    limit,
+  }: { projectId: ProjectId; before: EndpointCursor | undefined; limit: number },
 ) {
   let rows = endpointsOf(db, projectId);
   if (before !== undefined) {
@@ -112,11 +141,18 @@ export async function listEndpointRows(
 }
 
 /** An endpoint of the project, or undefined. No locks. */
-export async function readEndpointRow(db: Db, projectId: ProjectId, id: EndpointId): Promise<EndpointRow | undefined> {
+export async function readEndpointRow(
+  db: Db,
+  projectId: ProjectId,
+  id: EndpointId,
+): Promise<EndpointRow | undefined> {
   return await endpointsOf(db, projectId).where("id", "=", id).executeTakeFirst();
 }
 
-/** `url` is without a query. `createdMicros`: since the epoch, which a Date cannot say. `waiting`: up to `waitingCountMax`. */
+/**
+ * `url` is without a query. `createdMicros`: since the epoch, which a Date cannot say. `waiting`:
+ * up to `waitingCountMax`.
+ */
 function endpointsOf(db: Db, projectId: ProjectId) {
   const waiting = sql<number>`(
     select count(*) from (select from webhook_deliveries
@@ -124,8 +160,18 @@ function endpointsOf(db: Db, projectId: ProjectId) {
        limit ${waitingCountMax}) as counted)`;
   return db
     .selectFrom("webhook_endpoints as endpoint")
-    .select(["id", "project_id as projectId", "url", "created_at as createdAt", "last_success_at as lastSuccessAt"])
-    .select(["last_failure_at as lastFailureAt", "last_failure as lastFailure", "failing_since as failingSince"])
+    .select([
+      "id",
+      "project_id as projectId",
+      "url",
+      "created_at as createdAt",
+      "last_success_at as lastSuccessAt",
+    ])
+    .select([
+      "last_failure_at as lastFailureAt",
+      "last_failure as lastFailure",
+      "failing_since as failingSince",
+    ])
     .select(["paused_at as pausedAt", waiting.as("waiting")])
     .select(sql<number>`(extract(epoch from created_at) * 1000000)::bigint`.as("createdMicros"))
     .where("project_id", "=", projectId);
@@ -138,7 +184,9 @@ export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Pr
      where id = ${id} and project_id = ${projectId} and paused_at is null`;
 }
 
-/** Resets its failures, so that it has days again. False when it is not paused or does not exist. */
+/**
+ * Resets its failures, so that it has days again. False when it is not paused or does not exist.
+ */
 export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
   return await changeOne(tx)`
     update webhook_endpoints set paused_at = null, failing_since = null
@@ -147,7 +195,10 @@ export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): P
 
 export type PausedRow = Pick<EndpointRow, "id" | "projectId" | "url" | "lastFailure">;
 
-/** Pauses up to `limit` endpoints whose failures span `failingMs` without a success, the longest first. */
+/**
+ * Pauses up to `limit` endpoints whose failures span `failingMs` without a success, the longest
+ * first.
+ */
 export async function pauseFailing(
   tx: Tx,
   { failingMs, limit }: { failingMs: number; limit: number },
@@ -165,6 +216,9 @@ export async function pauseFailing(
     returning paused.id, paused.project_id as "projectId", paused.url, paused.last_failure as "lastFailure"`;
 }
 
-function when<Value>(value: Value | undefined, condition: (value: Value) => RawBuilder<unknown>): RawBuilder<unknown> {
+function when<Value>(
+  value: Value | undefined,
+  condition: (value: Value) => RawBuilder<unknown>,
+): RawBuilder<unknown> {
   return value === undefined ? sql`` : condition(value);
 }

@@ -23,7 +23,10 @@ export type OpenedWebhooks = { readonly webhooks: Webhooks; readonly guard: Outw
 
 const postgresPort = 5432;
 
-/** Opens webhooks; sending begins once they are started. Throws `CannotStart` for an invalid `SLIPWAY_WEBHOOK_ALLOW`. */
+/**
+ * Opens webhooks; sending begins once they are started. Throws `CannotStart` for an invalid
+ * `SLIPWAY_WEBHOOK_ALLOW`.
+ */
 export function openWebhooks(
   settings: WebhookSettings,
   parts: Foundation & { readonly onStep: (step: WebhookStep) => void },
@@ -33,7 +36,17 @@ export function openWebhooks(
   const { webhooksAtOnce: atOnce, runRetentionDays: days, resultRetentionDays } = settings;
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway", totalMax: atOnce });
   lifecycle.onClose("calls to webhooks", () => client.close());
-  const webhooks = new Webhooks({ db, notifications, sealer, instanceId, client, clock, log, onStep, atOnce });
+  const webhooks = new Webhooks({
+    db,
+    notifications,
+    sealer,
+    instanceId,
+    client,
+    clock,
+    log,
+    onStep,
+    atOnce,
+  });
   lifecycle.onClose("webhooks", () => webhooks.stop());
   const steps = () => webhookRetention({ db, days, bodyDays: Math.min(days, resultRetentionDays) });
   startRetention({ name: "webhook retention", steps, clock, log, lifecycle });
@@ -42,7 +55,10 @@ export function openWebhooks(
 
 function openGuard({ webhookAllow: allow, databaseUrl }: WebhookSettings): OutwardGuard {
   try {
-    return new OutwardGuard({ allow, ownListeners: databaseUrl === null ? [] : listenerOf(databaseUrl) });
+    return new OutwardGuard({
+      allow,
+      ownListeners: databaseUrl === null ? [] : listenerOf(databaseUrl),
+    });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new CannotStart(`SLIPWAY_WEBHOOK_ALLOW cannot be used: ${why}`, { cause: error });
@@ -51,5 +67,7 @@ function openGuard({ webhookAllow: allow, databaseUrl }: WebhookSettings): Outwa
 
 function listenerOf(url: Secret): { readonly host: string; readonly port: number }[] {
   const { hostname, port } = new URL(url.reveal());
-  return hostname === "" ? [] : [{ host: hostname, port: Number(port === "" ? postgresPort : port) }];
+  return hostname === ""
+    ? []
+    : [{ host: hostname, port: Number(port === "" ? postgresPort : port) }];
 }

@@ -1,5 +1,6 @@
-// Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted in the background. After
-// the commit, the dispatcher is told which endpoints have something to send.
+// Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted
+// in the background. After the commit, the dispatcher is told which endpoints have something to
+// send.
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import { newDeliveryId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
@@ -12,7 +13,9 @@ import type { Wish } from "./delivery-slots.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 /** An inserted delivery: what `committed` needs of it. */
-export type AddedDelivery = Pick<NewDeliveryRow, "id" | "endpointId" | "failedReason"> & { readonly wish: Wish };
+export type AddedDelivery = Pick<NewDeliveryRow, "id" | "endpointId" | "failedReason"> & {
+  readonly wish: Wish;
+};
 
 export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly dispatcher: Pick<Dispatcher, "noteWaiting">;
@@ -24,7 +27,10 @@ const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
 /** Bodies that wait; with those of the batch that is being written, 64 MiB. */
 const postedBytesMax = 48 * 1024 * 1024;
-/** Long enough for a restart of the database. Longer outages lose answers of plain calls, which carry no promise to be kept. */
+/**
+ * Long enough for a restart of the database. Longer outages lose answers of plain calls, which
+ * carry no promise to be kept.
+ */
 const retryForMs = 30_000;
 const lostLogMs = 10_000;
 
@@ -47,12 +53,18 @@ export class Outbox {
       queueWeightMax: postedBytesMax,
       retryForMs,
       onFailure: (error, { length }) =>
-        parts.log.warn({ err: error, answers: length }, "answers for webhooks could not be written"),
+        parts.log.warn(
+          { err: error, answers: length },
+          "answers for webhooks could not be written",
+        ),
       clock: parts.clock,
     });
   }
 
-  /** How many answers of plain calls were dropped because of a full queue or an unavailable database. */
+  /**
+   * How many answers of plain calls were dropped because of a full queue or an unavailable
+   * database.
+   */
   get lostCount(): number {
     return this.#lost;
   }
@@ -65,7 +77,9 @@ export class Outbox {
     return rows;
   }
 
-  /** After the commit: has them sent. Should this be lost, a survey of the dispatcher finds them. */
+  /**
+   * After the commit: has them sent. Should this be lost, a survey of the dispatcher finds them.
+   */
   committed(added: readonly AddedDelivery[]): void {
     const { dispatcher, onStep } = this.#parts;
     if (added.length > 0) onStep("added");
@@ -75,8 +89,8 @@ export class Outbox {
   }
 
   /**
-   * For plain calls: own transactions, in batches, in the background. If bodies fill the memory, a delivery is only
-   * recorded, as failed; beyond the queue limit it is counted and logged.
+   * For plain calls: own transactions, in batches, in the background. If bodies fill the memory, a
+   * delivery is only recorded, as failed; beyond the queue limit it is counted and logged.
    */
   post(delivery: NewDelivery): void {
     if (this.#posts.isFull) return this.#lose("too many answers wait to be written");
@@ -110,7 +124,10 @@ export class Outbox {
       endpointId: endpoint.id,
       endpointUrl: endpoint.url,
       contentType: contentType?.replaceAll("\0", "") ?? null,
-      secretSealed: secret === null ? null : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(id)),
+      secretSealed:
+        secret === null
+          ? null
+          : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(id)),
       failedReason: unsendable(delivery),
       wish: { lane: endpoint.lane, projectId },
     };

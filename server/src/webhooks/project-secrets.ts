@@ -1,5 +1,6 @@
-// Secrets that sign a project's webhooks. One without expiry always exists: a reader that finds none creates it, so no
-// delivery of a project is sent unsigned. Each change and its audit row are one transaction.
+// Secrets that sign a project's webhooks. One without expiry always exists: a reader that finds
+// none creates it, so no delivery of a project is sent unsigned. Each change and its audit row are
+// one transaction.
 import { randomUUID } from "node:crypto";
 import { tryLockProject } from "#accounts/project-store.ts";
 import { platformActor, record, type By } from "#audit/record.ts";
@@ -9,7 +10,12 @@ import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { insertWebhookSecret, readValidSecrets, retireSecrets, type SecretRow } from "./secret-store.ts";
+import {
+  insertWebhookSecret,
+  readValidSecrets,
+  retireSecrets,
+  type SecretRow,
+} from "./secret-store.ts";
 
 export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
 
@@ -21,8 +27,13 @@ export function projectSecretContext(projectId: ProjectId, id: string): string {
   return `webhook-secret:${projectId}:${id}`;
 }
 
-/** The valid secrets, newest first: at least one, unless the project is deleted or never existed. */
-export async function validSecrets({ db, sealer }: SecretParts, projectId: ProjectId): Promise<OpenedSecret[]> {
+/**
+ * The valid secrets, newest first: at least one, unless the project is deleted or never existed.
+ */
+export async function validSecrets(
+  { db, sealer }: SecretParts,
+  projectId: ProjectId,
+): Promise<OpenedSecret[]> {
   let rows = await readValidSecrets(db, projectId);
   if (!hasNewest(rows)) {
     rows = await db.transaction().execute(async (tx) => {
@@ -39,19 +50,33 @@ export async function validSecrets({ db, sealer }: SecretParts, projectId: Proje
   }));
 }
 
-/** Creates a secret, which signs at once; the previous newest one expires after `overlapHours` hours. The project is locked. */
+/**
+ * Creates a secret, which signs at once; the previous newest one expires after `overlapHours`
+ * hours. The project is locked.
+ */
 export async function addSecret(
   tx: Tx,
   sealer: Sealer,
-  { projectId, by, overlapHours }: { readonly projectId: ProjectId; readonly by: By; readonly overlapHours?: number },
+  {
+    projectId,
+    by,
+    overlapHours,
+  }: { readonly projectId: ProjectId; readonly by: By; readonly overlapHours?: number },
 ): Promise<OpenedSecret> {
   const id = randomUUID();
   const secret = makeWebhookSecret();
   const sealed = sealer.seal(secret.reveal(), projectSecretContext(projectId, id));
   if (overlapHours !== undefined) await retireSecrets(tx, projectId, overlapHours * hourMs);
   const row = await insertWebhookSecret(tx, { id, project_id: projectId, secret_sealed: sealed });
-  const changes = overlapHours === undefined ? {} : { changes: { overlapHours: { new: overlapHours } } };
-  await record(tx, { projectId, action: "webhook_secrets.create", by, resource: secretResource(id), ...changes });
+  const changes =
+    overlapHours === undefined ? {} : { changes: { overlapHours: { new: overlapHours } } };
+  await record(tx, {
+    projectId,
+    action: "webhook_secrets.create",
+    by,
+    resource: secretResource(id),
+    ...changes,
+  });
   await notify(tx, "webhook_secrets", projectId);
   return { ...row, secret };
 }

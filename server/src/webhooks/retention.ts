@@ -1,5 +1,6 @@
-// Deletes old data of webhooks: bodies first, then deliveries with their attempts, then endpoints without deliveries.
-// Deliveries that wait for a paused endpoint beyond the retention end as failed.
+// Deletes old data of webhooks: bodies first, then deliveries with their attempts, then endpoints
+// without deliveries. Deliveries that wait for a paused endpoint beyond the retention end as
+// failed.
 import { sql } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
 import { changeRows, type Db } from "#store/database.ts";
@@ -9,7 +10,10 @@ type Remove = (db: Db, which: { readonly days: number; readonly limit: number })
 
 const batchMax = 1_000;
 
-/** The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long their bodies are kept for replays. */
+/**
+ * The steps of one turn. `days`: how long deliveries are listed; `bodyDays`: how long their bodies
+ * are kept for replays.
+ */
 export function webhookRetention(options: {
   readonly db: Db;
   readonly days: number;
@@ -23,7 +27,12 @@ export function webhookRetention(options: {
   return [
     { name: "deliveries given up", batchMax, remove: (limit) => giveUp(db, { days, limit }) },
     { name: "bodies", batchMax, remove: (limit) => dropBodies(db, { days: bodyDays, limit }) },
-    rowsWhere(db, { name: "deliveries", batchMax, table: "webhook_deliveries", which: sql`ended_at < ${since}` }),
+    rowsWhere(db, {
+      name: "deliveries",
+      batchMax,
+      table: "webhook_deliveries",
+      which: sql`ended_at < ${since}`,
+    }),
     rowsWhere(db, { name: "endpoints", batchMax, table: "webhook_endpoints", which: isUnused }),
   ];
 }

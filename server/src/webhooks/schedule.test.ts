@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { retryAfterMs } from "#lib/retry-after.ts";
-import { isTrouble, judgeAttempt, type AttemptEnd, type ScheduleName, type AttemptVerdict } from "./schedule.ts";
+import {
+  isTrouble,
+  judgeAttempt,
+  type AttemptEnd,
+  type ScheduleName,
+  type AttemptVerdict,
+} from "./schedule.ts";
 
 const hourMs = 3_600_000;
 const nowMs = Date.UTC(2026, 0, 1);
@@ -14,7 +20,12 @@ function answered(status: number, retryAfter: string | null = null): AttemptEnd 
 
 const refused: AttemptEnd = { kind: "failed", reason: "The connection was refused." };
 
-function judgeWith(schedule: ScheduleName, end: AttemptEnd, attempt = 1, random = 0.5): AttemptVerdict {
+function judgeWith(
+  schedule: ScheduleName,
+  end: AttemptEnd,
+  attempt = 1,
+  random = 0.5,
+): AttemptVerdict {
   return judgeAttempt({ schedule, end, attempt, nowMs, random });
 }
 
@@ -59,8 +70,10 @@ describe("the standard schedule", () => {
   test("tries again after errors, 404, 408, 409, 425, 429, 5xx and redirects, and after no other 4xx", () => {
     const again = [301, 302, 307, 304, 404, 408, 409, 425, 429, 500, 502, 503, 504, 599];
     const never = [400, 401, 403, 405, 410, 411, 413, 415, 422, 451, 499];
-    for (const status of again) assert.equal(judgeWith("standard", answered(status)).kind, "retry", `${status}`);
-    for (const status of never) assert.equal(judgeWith("standard", answered(status)).kind, "failed", `${status}`);
+    for (const status of again)
+      assert.equal(judgeWith("standard", answered(status)).kind, "retry", `${status}`);
+    for (const status of never)
+      assert.equal(judgeWith("standard", answered(status)).kind, "failed", `${status}`);
     for (const status of [200, 201, 202, 204, 299]) {
       assert.equal(judgeWith("standard", answered(status)).kind, "delivered", `${status}`);
     }
@@ -82,7 +95,8 @@ describe("the short schedule", () => {
   });
 
   test("tries again after errors, 404 and what is neither 4xx nor 5xx, and after nothing else", () => {
-    for (const status of [301, 304, 404]) assert.equal(judgeWith("short", answered(status)).kind, "retry", `${status}`);
+    for (const status of [301, 304, 404])
+      assert.equal(judgeWith("short", answered(status)).kind, "retry", `${status}`);
     for (const status of [400, 408, 409, 410, 425, 429, 500, 502, 503, 504]) {
       assert.equal(judgeWith("short", answered(status)).kind, "failed", `${status}`);
     }
@@ -130,7 +144,8 @@ describe("Retry-After", () => {
         fc.integer({ min: 1, max: 12 }),
         (value, status, attempt) => {
           const verdict = judgeWith("standard", answered(status, value), attempt);
-          if (verdict.kind === "retry") assert.ok(verdict.waitMs > 0 && verdict.waitMs <= 30 * hourMs);
+          if (verdict.kind === "retry")
+            assert.ok(verdict.waitMs > 0 && verdict.waitMs <= 30 * hourMs);
         },
       ),
     );
@@ -139,7 +154,9 @@ describe("Retry-After", () => {
 
 test("a delivery that ends says why, and how many attempts there were", () => {
   const last = judgeWith("standard", answered(503), 10);
-  assert.ok(last.kind === "failed" && last.reason.includes("503") && last.reason.includes("attempt 10"));
+  assert.ok(
+    last.kind === "failed" && last.reason.includes("503") && last.reason.includes("attempt 10"),
+  );
   const gone = judgeWith("standard", answered(410));
   assert.ok(gone.kind === "failed" && gone.reason.includes("410"));
 });

@@ -1,7 +1,11 @@
-// Decides what follows an attempt of a delivery: delivered, retried after a delay, or failed for good. Pure.
+// Decides what follows an attempt of a delivery: delivered, retried after a delay, or failed for
+// good. Pure.
 import { retryAfterMs } from "#lib/retry-after.ts";
 
-/** `standard`: 10 attempts over about 75 hours. `short`: 3 attempts within 10 seconds, with fewer statuses retried. */
+/**
+ * `standard`: 10 attempts over about 75 hours. `short`: 3 attempts within 10 seconds, with fewer
+ * statuses retried.
+ */
 export type ScheduleName = "standard" | "short";
 
 /** The end of an attempt, as far as the schedule needs it. */
@@ -39,7 +43,8 @@ type Schedule = {
 
 const schedules: Readonly<Record<ScheduleName, Schedule>> = {
   standard: {
-    // A short outage of the receiver costs seconds; one over a long weekend is survived: 75.6 hours in total.
+    // A short outage of the receiver costs seconds; one over a long weekend is survived: 75.6 hours
+    // in total.
     waitsMs: [
       5 * secondMs,
       5 * minuteMs,
@@ -52,7 +57,8 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
       24 * hourMs,
     ],
     retryAfterMsMax: 24 * hourMs,
-    isTriedAgain: (status) => status < 400 || status >= 500 || [404, 408, 409, 425, 429].includes(status),
+    isTriedAgain: (status) =>
+      status < 400 || status >= 500 || [404, 408, 409, 425, 429].includes(status),
   },
   short: {
     // Even with jitter below the 5 seconds that callers rely on.
@@ -65,7 +71,13 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
 const jitter = 0.2;
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
-export function judgeAttempt({ schedule: name, attempt, end, nowMs, random }: JudgedAttempt): AttemptVerdict {
+export function judgeAttempt({
+  schedule: name,
+  attempt,
+  end,
+  nowMs,
+  random,
+}: JudgedAttempt): AttemptVerdict {
   const schedule = schedules[name];
   const reason = attemptReason(end);
   if (reason === null) return { kind: "delivered" };
@@ -73,10 +85,15 @@ export function judgeAttempt({ schedule: name, attempt, end, nowMs, random }: Ju
   if (end.kind === "answered" && !schedule.isTriedAgain(end.status)) {
     return { kind: "failed", reason: `${reason} It is not retried after such an answer.` };
   }
-  if (waitMs === undefined) return { kind: "failed", reason: `${reason} That was attempt ${attempt}, the last one.` };
+  if (waitMs === undefined)
+    return { kind: "failed", reason: `${reason} That was attempt ${attempt}, the last one.` };
   const plainMs = Math.round(waitMs * (1 + jitter * (2 * random - 1)));
   const asked = end.kind === "answered" ? retryAfterMs(end.retryAfter, nowMs) : 0;
-  return { kind: "retry", waitMs: Math.max(plainMs, Math.min(asked, schedule.retryAfterMsMax)), reason };
+  return {
+    kind: "retry",
+    waitMs: Math.max(plainMs, Math.min(asked, schedule.retryAfterMsMax)),
+    reason,
+  };
 }
 
 /** Why an attempt failed, as a sentence; null when it succeeded. */

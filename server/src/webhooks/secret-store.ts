@@ -19,8 +19,14 @@ export async function readValidSecrets(db: Db, projectId: ProjectId) {
 }
 
 /** Prepares for a new secret: the newest one expires after `overlapMs`, all others now. */
-export async function retireSecrets(tx: Tx, projectId: ProjectId, overlapMs: number): Promise<void> {
-  await sql`delete from webhook_secrets where project_id = ${projectId} and expires_at is not null`.execute(tx);
+export async function retireSecrets(
+  tx: Tx,
+  projectId: ProjectId,
+  overlapMs: number,
+): Promise<void> {
+  await sql`delete from webhook_secrets where project_id = ${projectId} and expires_at is not null`.execute(
+    tx,
+  );
   await sql`
     update webhook_secrets set expires_at = clock_timestamp() + ${overlapMs} * interval '1 millisecond'
      where project_id = ${projectId}`.execute(tx);
@@ -40,7 +46,9 @@ export async function insertWebhookSecret(
 
 /** False when the project has no such secret. */
 export async function deleteSecret(tx: Tx, projectId: ProjectId, id: string): Promise<boolean> {
-  return await changeOne(tx)`delete from webhook_secrets where project_id = ${projectId} and id = ${id}`;
+  return await changeOne(
+    tx,
+  )`delete from webhook_secrets where project_id = ${projectId} and id = ${id}`;
 }
 
 /** The project's chosen schedule. No locks. */
@@ -54,6 +62,10 @@ export async function readSchedule(db: Db, projectId: ProjectId): Promise<Schedu
 }
 
 /** Sets the project's schedule. */
-export async function putSchedule(tx: Tx, projectId: ProjectId, schedule: ScheduleName): Promise<void> {
+export async function putSchedule(
+  tx: Tx,
+  projectId: ProjectId,
+  schedule: ScheduleName,
+): Promise<void> {
   await putRows(tx, "webhook_schedules", ["project_id"], { project_id: projectId, schedule });
 }

@@ -1,11 +1,18 @@
-// Use cases for the secrets that sign a project's webhooks: list, rotate and delete. A project has one from the start, and
-// at most two are valid at once. Called by the API; each change and its audit row are one transaction.
+// Use cases for the secrets that sign a project's webhooks: list, rotate and delete. A project has
+// one from the start, and at most two are valid at once. Called by the API; each change and its
+// audit row are one transaction.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import { uuidForm, type ProjectId } from "#lib/ids.ts";
 import { notify } from "#store/notify.ts";
-import { addSecret, secretResource, validSecrets, type OpenedSecret, type SecretParts } from "./project-secrets.ts";
+import {
+  addSecret,
+  secretResource,
+  validSecrets,
+  type OpenedSecret,
+  type SecretParts,
+} from "./project-secrets.ts";
 import { deleteSecret } from "./secret-store.ts";
 
 /** A secret as listed. */
@@ -28,7 +35,10 @@ export class WebhookSecretUseCases {
     return secrets.map(shown);
   }
 
-  /** Creates a secret, which signs at once. The previous one expires after `overlapHours`, older ones now. */
+  /**
+   * Creates a secret, which signs at once. The previous one expires after `overlapHours`, older
+   * ones now.
+   */
   async create(projectId: ProjectId, overlapHours: number, by: By): Promise<WebhookSecret> {
     const row = await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
@@ -42,8 +52,14 @@ export class WebhookSecretUseCases {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       const isGone = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
-      if (!isGone) throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
-      await record(tx, { projectId, action: "webhook_secrets.delete", by, resource: secretResource(id) });
+      if (!isGone)
+        throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
+      await record(tx, {
+        projectId,
+        action: "webhook_secrets.delete",
+        by,
+        resource: secretResource(id),
+      });
       await notify(tx, "webhook_secrets", projectId);
     });
   }

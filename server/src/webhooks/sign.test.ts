@@ -31,7 +31,10 @@ function deliveryWith(changes: Partial<Delivery>): Delivery {
 test("the published vector of Standard Webhooks comes out", () => {
   const key = Buffer.from("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "base64");
   const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", body: Buffer.from('{"test": 2432232314}') };
-  assert.equal(standardSignature([key], message, 1614265330), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+  assert.equal(
+    standardSignature([key], message, 1614265330),
+    "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  );
 });
 
 test("standardwebhooks and svix verify any body with either secret of a rotation, and no other", () => {
@@ -50,7 +53,9 @@ test("standardwebhooks and svix verify any body with either secret of a rotation
       }
       const other = `${secretPrefix}${randomBytes(32).toString("base64")}`;
       assert.throws(() => new Webhook(other).verify(body.toString(), headers));
-      assert.throws(() => new Webhook(`${secretPrefix}${keys[1]?.toString("base64")}`).verify(`${body} `, headers));
+      assert.throws(() =>
+        new Webhook(`${secretPrefix}${keys[1]?.toString("base64")}`).verify(`${body} `, headers),
+      );
     }),
     { numRuns: 50 },
   );
@@ -62,7 +67,10 @@ test("each attempt has its own time, and the same id", () => {
   const second = headersOf(delivery, { keys: [randomBytes(32)], nowMs: 1_700_000_300_000 });
   assert.equal(first["webhook-id"], delivery.id);
   assert.equal(second["webhook-id"], delivery.id);
-  assert.deepEqual([first["webhook-timestamp"], second["webhook-timestamp"]], ["1700000000", "1700000300"]);
+  assert.deepEqual(
+    [first["webhook-timestamp"], second["webhook-timestamp"]],
+    ["1700000000", "1700000300"],
+  );
 });
 
 test("without a secret of the project there is no signature; the id, the run and the answer's status are always said", () => {

@@ -1,5 +1,6 @@
-// The header fields of an attempt: Standard Webhooks signatures with every valid secret of the project, the platform's own
-// signature when the caller sent a secret, and the details of the answer. Pure.
+// The header fields of an attempt: Standard Webhooks signatures with every valid secret of the
+// project, the platform's own signature when the caller sent a secret, and the details of the
+// answer. Pure.
 import { createHmac } from "node:crypto";
 import { standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";
@@ -26,7 +27,11 @@ export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<
   if (keys.length > 0) headers["webhook-signature"] = standardSignature(keys, delivery, seconds);
   if (delivery.secret !== null) {
     headers["X-Cerebrium-Webhook-Timestamp"] = String(seconds);
-    headers["X-Cerebrium-Webhook-Signature"] = callerSignature(delivery.secret.reveal(), delivery, seconds);
+    headers["X-Cerebrium-Webhook-Signature"] = callerSignature(
+      delivery.secret.reveal(),
+      delivery,
+      seconds,
+    );
   }
   return headers;
 }

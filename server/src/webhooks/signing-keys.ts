@@ -1,4 +1,5 @@
-// Caches what each attempt needs of a project: the signing keys and the schedule. The transaction of a change sends a NOTIFY.
+// Caches what each attempt needs of a project: the signing keys and the schedule. The transaction
+// of a change sends a NOTIFY.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -11,7 +12,11 @@ import { validSecrets } from "./project-secrets.ts";
 import { readSchedule } from "./secret-store.ts";
 
 type Key = { readonly bytes: Buffer; readonly expiresMs: number };
-type Known = { readonly keys: readonly Key[]; readonly schedule: ScheduleName; readonly untilMs: number };
+type Known = {
+  readonly keys: readonly Key[];
+  readonly schedule: ScheduleName;
+  readonly untilMs: number;
+};
 
 export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedule: ScheduleName };
 

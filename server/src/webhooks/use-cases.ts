@@ -1,9 +1,16 @@
-// Use cases for a project's webhooks: deliveries and their attempts, endpoints, the schedule; `secret-use-cases.ts` has the
-// secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
+// Use cases for a project's webhooks: deliveries and their attempts, endpoints, the schedule;
+// `secret-use-cases.ts` has the secrets. Called by the API; each change and its audit row are one
+// transaction, and every list is bounded.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, uuidForm, type DeliveryId, type EndpointId, type ProjectId } from "#lib/ids.ts";
+import {
+  shownAppId,
+  uuidForm,
+  type DeliveryId,
+  type EndpointId,
+  type ProjectId,
+} from "#lib/ids.ts";
 import { numberTokens, pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -17,14 +24,17 @@ import type { WebhookStep } from "./webhook-step.ts";
 export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
   /** It has ended and its body is still kept. */
   readonly isReplayable: boolean;
-  /** The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed. */
+  /**
+   * The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed.
+   */
   readonly dueAt: Date | null;
 };
 
 export type EndpointItem = Omit<store.EndpointRow, "projectId" | "createdMicros">;
 
 export type PageQuery = { readonly pageSize: number; readonly nextToken: string | null };
-export type DeliveryQuery = PageQuery & Pick<store.DeliveryFilter, "state" | "endpointId" | "runId">;
+export type DeliveryQuery = PageQuery &
+  Pick<store.DeliveryFilter, "state" | "endpointId" | "runId">;
 /** Which ended deliveries to send again, by creation time. `from` is inclusive, `to` exclusive. */
 export type ReplayRange = Pick<store.ReplayFilter, "endpointId"> & {
   readonly from: Date;
@@ -89,11 +99,15 @@ export class WebhookUseCases {
     if (delivery.state === "pending")
       throw new Fault("conflict", `The delivery ${id} has not ended; it is still being retried.`);
     if (!delivery.hasBody) {
-      throw new Fault("conflict", `The delivery ${id} cannot be replayed: its body is no longer kept.`);
+      throw new Fault(
+        "conflict",
+        `The delivery ${id} cannot be replayed: its body is no longer kept.`,
+      );
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
       const endpointIds = await store.replayRows(tx, { projectId, id, limit: 1 });
-      if (endpointIds.length === 0) throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
+      if (endpointIds.length === 0)
+        throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
       const resource = { type: "webhook_delivery", id };
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource });
       await tellWaiting(tx, endpointIds);
@@ -112,9 +126,24 @@ export class WebhookUseCases {
       throw new Fault("invalid", `${given}, but from must be earlier than to.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
-      const rows = await store.replayRows(tx, { projectId, state, from, to, endpointId, limit: replayMax });
-      const changes = { from: { new: from }, to: { new: to }, state: { new: state }, count: { new: rows.length } };
-      const resource = endpointId === undefined ? { type: "project", id: projectId } : endpointResource(endpointId);
+      const rows = await store.replayRows(tx, {
+        projectId,
+        state,
+        from,
+        to,
+        endpointId,
+        limit: replayMax,
+      });
+      const changes = {
+        from: { new: from },
+        to: { new: to },
+        state: { new: state },
+        count: { new: rows.length },
+      };
+      const resource =
+        endpointId === undefined
+          ? { type: "project", id: projectId }
+          : endpointResource(endpointId);
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource, changes });
       await tellWaiting(tx, [...new Set(rows)]);
       return rows.length;
@@ -130,7 +159,9 @@ export class WebhookUseCases {
   ): Promise<Page<EndpointItem>> {
     const before = endpointTokens.read([projectId], token) ?? undefined;
     const rows = await store.listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
-    const { items, nextToken } = pageOf(rows, size, (last) => endpointTokens.make([projectId], last));
+    const { items, nextToken } = pageOf(rows, size, (last) =>
+      endpointTokens.make([projectId], last),
+    );
     return { items: items.map(endpointItem), nextToken };
   }
 
@@ -140,7 +171,12 @@ export class WebhookUseCases {
     await this.#db.transaction().execute(async (tx) => {
       if (!(await store.pauseRow(tx, projectId, id)))
         throw new Fault("conflict", `The endpoint ${id} is already paused.`);
-      await record(tx, { projectId, action: "webhook_endpoints.pause", by, resource: endpointResource(id) });
+      await record(tx, {
+        projectId,
+        action: "webhook_endpoints.pause",
+        by,
+        resource: endpointResource(id),
+      });
     });
     this.#onStep("paused");
     return endpointItem(await this.#endpoint(projectId, id));
@@ -150,8 +186,14 @@ export class WebhookUseCases {
   async resumeEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
-      if (!(await store.resumeRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is not paused.`);
-      await record(tx, { projectId, action: "webhook_endpoints.resume", by, resource: endpointResource(id) });
+      if (!(await store.resumeRow(tx, projectId, id)))
+        throw new Fault("conflict", `The endpoint ${id} is not paused.`);
+      await record(tx, {
+        projectId,
+        action: "webhook_endpoints.resume",
+        by,
+        resource: endpointResource(id),
+      });
       await tellWaiting(tx, [id]);
     });
     this.#onStep("resumed");
@@ -175,21 +217,42 @@ export class WebhookUseCases {
     });
   }
 
-  async #delivery(projectId: ProjectId, id: DeliveryId, db: Db = this.#db): Promise<store.DeliveryRow> {
-    const row = uuidForm.test(id.toLowerCase()) ? await store.readDeliveryRow(db, projectId, id) : undefined;
-    if (row === undefined) throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
+  async #delivery(
+    projectId: ProjectId,
+    id: DeliveryId,
+    db: Db = this.#db,
+  ): Promise<store.DeliveryRow> {
+    const row = uuidForm.test(id.toLowerCase())
+      ? await store.readDeliveryRow(db, projectId, id)
+      : undefined;
+    if (row === undefined)
+      throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
     return row;
   }
 
   async #endpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
-    const row = uuidForm.test(id.toLowerCase()) ? await store.readEndpointRow(this.#db, projectId, id) : undefined;
-    if (row === undefined) throw new Fault("not_found", `There is no webhook endpoint ${id} in this project.`);
+    const row = uuidForm.test(id.toLowerCase())
+      ? await store.readEndpointRow(this.#db, projectId, id)
+      : undefined;
+    if (row === undefined)
+      throw new Fault("not_found", `There is no webhook endpoint ${id} in this project.`);
     return row;
   }
 }
 
 function deliveryItem(row: store.DeliveryRow): DeliveryItem {
-  const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
+  const {
+    id,
+    runId,
+    endpointId,
+    url,
+    statusCode,
+    contentType,
+    bodyBytes,
+    state,
+    reason,
+    attempts,
+  } = row;
   const isPending = state === "pending";
   return {
     id,
@@ -211,8 +274,28 @@ function deliveryItem(row: store.DeliveryRow): DeliveryItem {
 }
 
 function endpointItem(row: store.EndpointRow): EndpointItem {
-  const { id, url, createdAt, lastSuccessAt, lastFailureAt, lastFailure, failingSince, pausedAt, waiting } = row;
-  return { id, url, createdAt, lastSuccessAt, lastFailureAt, lastFailure, failingSince, pausedAt, waiting };
+  const {
+    id,
+    url,
+    createdAt,
+    lastSuccessAt,
+    lastFailureAt,
+    lastFailure,
+    failingSince,
+    pausedAt,
+    waiting,
+  } = row;
+  return {
+    id,
+    url,
+    createdAt,
+    lastSuccessAt,
+    lastFailureAt,
+    lastFailure,
+    failingSince,
+    pausedAt,
+    waiting,
+  };
 }
 
 function endpointResource(id: EndpointId): { readonly type: string; readonly id: string } {

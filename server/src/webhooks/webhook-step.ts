@@ -1,7 +1,15 @@
 // The durable steps of a delivery, for tests that kill the process after each.
 
 /** Steps whose effect other processes can see; `sent` is visible to the receiver. */
-export const webhookSteps = ["added", "claimed", "sent", "written", "paused", "resumed", "replayed"] as const;
+export const webhookSteps = [
+  "added",
+  "claimed",
+  "sent",
+  "written",
+  "paused",
+  "resumed",
+  "replayed",
+] as const;
 
 /** Reported right after the step. */
 export type WebhookStep = (typeof webhookSteps)[number];

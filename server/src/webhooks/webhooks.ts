@@ -1,5 +1,5 @@
-// Webhooks of one platform: creates the parts, connects them, and opens and closes them in order. The outbox accepts
-// deliveries, the dispatcher sends them, and the API calls `useCases`.
+// Webhooks of one platform: creates the parts, connects them, and opens and closes them in order.
+// The outbox accepts deliveries, the dispatcher sends them, and the API calls `useCases`.
 import { randomUUID } from "node:crypto";
 import type { EndpointId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -20,7 +20,8 @@ import type { WebhookStep } from "./webhook-step.ts";
 export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   /**
-   * The id of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to expire.
+   * The id of the data folder, which one process uses at a time; absent: deliveries of a killed
+   * process wait for their leases to expire.
    */
   readonly instanceId?: string;
   /** The client for outgoing requests: `OutwardClient`. */
@@ -41,7 +42,10 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
 };
 
 const timeoutMsDefault = 20_000;
-/** Renewed three times within this time; a killed platform's deliveries wait this long if nothing restarts in its folder. */
+/**
+ * Renewed three times within this time; a killed platform's deliveries wait this long if nothing
+ * restarts in its folder.
+ */
 const leaseMsDefault = 15_000;
 const surveyMsDefault = 5000;
 const drainMsDefault = 10_000;
@@ -49,7 +53,10 @@ const drainMsDefault = 10_000;
 const bytesMaxDefault = 128 * 1024 * 1024;
 const reapMax = 1000;
 
-/** Call `start()` once; deliveries can be added before. `stop()` lets attempts in progress end, within a bound. */
+/**
+ * Call `start()` once; deliveries can be added before. `stop()` lets attempts in progress end,
+ * within a bound.
+ */
 export class Webhooks {
   readonly outbox: Outbox;
   readonly useCases: WebhookUseCases;
@@ -62,20 +69,62 @@ export class Webhooks {
   #unlisten: (() => void) | undefined;
 
   constructor(options: WebhooksOptions) {
-    const { db, sealer, notifications, instanceId, client, atOnce, clock, log, onStep = ignore } = options;
-    const { leaseMs = leaseMsDefault, timeoutMs = timeoutMsDefault, surveyMs = surveyMsDefault } = options;
+    const {
+      db,
+      sealer,
+      notifications,
+      instanceId,
+      client,
+      atOnce,
+      clock,
+      log,
+      onStep = ignore,
+    } = options;
+    const {
+      leaseMs = leaseMsDefault,
+      timeoutMs = timeoutMsDefault,
+      surveyMs = surveyMsDefault,
+    } = options;
     this.#options = options;
     const holder = { holder: `webhooks-${instanceId ?? randomUUID()}`, leaseMs };
-    this.#leases = new Leases({ db, clock, log, leaseMs, table: "webhook_deliveries", holder: holder.holder });
-    const places = new DeliverySlots({ atOnce, clock, bytesMax: options.bytesMax ?? bytesMaxDefault });
+    this.#leases = new Leases({
+      db,
+      clock,
+      log,
+      leaseMs,
+      table: "webhook_deliveries",
+      holder: holder.holder,
+    });
+    const places = new DeliverySlots({
+      atOnce,
+      clock,
+      bytesMax: options.bytesMax ?? bytesMaxDefault,
+    });
     this.#keys = new WebhookSigningKeys({ db, sealer, clock, notifications });
     const shared = { db, sealer, holder, places, clock, log, onStep };
-    this.#inFlight = new InFlight({ ...shared, atOnce, client, timeoutMs, keys: this.#keys, leases: this.#leases });
+    this.#inFlight = new InFlight({
+      ...shared,
+      atOnce,
+      client,
+      timeoutMs,
+      keys: this.#keys,
+      leases: this.#leases,
+    });
     this.#dispatcher = new Dispatcher({ ...shared, surveyMs, inFlight: this.#inFlight });
     this.outbox = new Outbox({ ...shared, dispatcher: this.#dispatcher });
-    this.useCases = new WebhookUseCases({ db, onStep, secrets: new WebhookSecretUseCases({ db, sealer }) });
+    this.useCases = new WebhookUseCases({
+      db,
+      onStep,
+      secrets: new WebhookSecretUseCases({ db, sealer }),
+    });
     this.#loops = [
-      new Loop({ name: "webhook leases", turn: () => this.#keepLeases(), intervalMs: leaseMs / 3, clock, log }),
+      new Loop({
+        name: "webhook leases",
+        turn: () => this.#keepLeases(),
+        intervalMs: leaseMs / 3,
+        clock,
+        log,
+      }),
       endpointWatch(shared),
     ];
   }
@@ -94,7 +143,9 @@ export class Webhooks {
   async start(): Promise<void> {
     const { instanceId, notifications } = this.#options;
     if (instanceId !== undefined) await this.#leases.endEarlier();
-    this.#unlisten = notifications.listen("deliveries", (id) => this.#dispatcher.lookAt(id as EndpointId | null));
+    this.#unlisten = notifications.listen("deliveries", (id) =>
+      this.#dispatcher.lookAt(id as EndpointId | null),
+    );
     this.#dispatcher.start();
     for (const loop of this.#loops) loop.start();
   }

@@ -1,4 +1,5 @@
-// What happens on the version before: two months of a project, up to the moment at which the platform is killed.
+// What happens on the version before: two months of a project, up to the moment at which the
+// platform is killed.
 import assert from "node:assert/strict";
 import { deploy, replicaCount } from "#test/support/examples.ts";
 import type { Json } from "#test/support/management-api.ts";
@@ -7,7 +8,8 @@ import { until } from "#test/support/until.ts";
 import { gitAt, gitLogin, hooksAt, type Facts, type Page, type Visitor } from "./stage.ts";
 
 const waitMs = 120_000;
-const hook = (name: string): string => encodeURIComponent(`http://${hooksAt.host}:${hooksAt.port}/${name}`);
+const hook = (name: string): string =>
+  encodeURIComponent(`http://${hooksAt.host}:${hooksAt.port}/${name}`);
 const callerSecret = "a caller's own secret";
 const memberIs = { email: "ada@example.test", password: "a password of Ada's" } as const;
 
@@ -48,12 +50,18 @@ export class Filling {
     const owner = await this.#visit(this.#ownerIs());
     const member = await this.#visit(memberIs);
     await this.#send("PUT", this.#of("webhook-schedule"), { schedule: "standard" });
-    const undelivered = await this.#accept(`run?async=true&webhookEndpoint=${hook("later")}`, { word: "sent later" });
+    const undelivered = await this.#accept(`run?async=true&webhookEndpoint=${hook("later")}`, {
+      word: "sent later",
+    });
     await this.#isIn("success", undelivered);
     const running = await this.#accept("hold?async=true", { seconds: 600 });
     await this.#isIn("running", running);
     const waits = `run?async=true&webhookEndpoint=${hook("waiting")}`;
-    const waiting = await this.#accept(waits, { word: "waited" }, { "X-Webhook-Secret": callerSecret });
+    const waiting = await this.#accept(
+      waits,
+      { word: "waited" },
+      { "X-Webhook-Secret": callerSecret },
+    );
     const [secret] = await this.#get(this.#of("webhook-secrets"));
     const exported = await this.#export();
     const pages = await this.#pages();
@@ -65,7 +73,10 @@ export class Filling {
       callerSecret,
       pages,
       answers,
-      ...(this.#tokens as Pick<Facts, "serviceAccount" | "revokedServiceAccount" | "inference" | "revokedInference">),
+      ...(this.#tokens as Pick<
+        Facts,
+        "serviceAccount" | "revokedServiceAccount" | "inference" | "revokedInference"
+      >),
       webhookSecret: String(secret.secret),
       runs: { ...this.#runs, running, waiting, undelivered } as Facts["runs"],
     };
@@ -76,7 +87,10 @@ export class Filling {
   #paths(): string[] {
     const app = `apps/${this.#appId}`;
     const web = `apps/${this.#webId}`;
-    const runs = Object.values(this.#runs).flatMap((id) => [`${app}/runs/${id}`, `${app}/runs/${id}/result`]);
+    const runs = Object.values(this.#runs).flatMap((id) => [
+      `${app}/runs/${id}`,
+      `${app}/runs/${id}/result`,
+    ]);
     const own = [
       "",
       "members",
@@ -114,15 +128,24 @@ export class Filling {
   }
 
   async #people(): Promise<void> {
-    const made = await this.#send("POST", this.#of("invitations"), { email: memberIs.email, role: "member" });
+    const made = await this.#send("POST", this.#of("invitations"), {
+      email: memberIs.email,
+      role: "member",
+    });
     const token = String(made.link).split("/").at(-1);
-    await this.#send("POST", "/v2/auth/invitations/accept", { token, name: "Ada", password: memberIs.password }, null);
+    await this.#send(
+      "POST",
+      "/v2/auth/invitations/accept",
+      { token, name: "Ada", password: memberIs.password },
+      null,
+    );
   }
 
   async #issue(): Promise<void> {
     const account = (name: string): Promise<Json> =>
       this.#send("POST", this.#of("service-accounts"), { name, role: "admin" });
-    const key = (name: string): Promise<Json> => this.#send("POST", this.#of("api-keys"), { name, readable: true });
+    const key = (name: string): Promise<Json> =>
+      this.#send("POST", this.#of("api-keys"), { name, readable: true });
     const deploys = await account("ci");
     const gone = await account("gone");
     const calls = await key("calls");
@@ -139,16 +162,30 @@ export class Filling {
 
   async #money(): Promise<void> {
     const { operatorToken } = this.#platform.bootstrap;
-    const amount = { coupon_type: "fixed_amount", amount_cents: 500, amount_currency: "USD", frequency: "once" };
+    const amount = {
+      coupon_type: "fixed_amount",
+      amount_cents: 500,
+      amount_currency: "USD",
+      frequency: "once",
+    };
     const part = { coupon_type: "percentage", percentage_rate: 10, frequency: "forever" };
     for (const [code, discount] of [
       ["WELCOME", amount],
       ["TENTH", part],
     ] as const) {
-      await this.#send("POST", "/v2/operator/coupons", { code, name: code, ...discount }, operatorToken);
+      await this.#send(
+        "POST",
+        "/v2/operator/coupons",
+        { code, name: code, ...discount },
+        operatorToken,
+      );
       await this.#send("POST", this.#of("billing/coupons/apply"), { coupon_code: code });
     }
-    await this.#send("PUT", this.#of("budget"), { amount_cents: 7_000_000, warn_percent: [50], stop: true });
+    await this.#send("PUT", this.#of("budget"), {
+      amount_cents: 7_000_000,
+      warn_percent: [50],
+      stop: true,
+    });
     await this.#send("PATCH", this.#of("secrets"), { WORD: "of the project", UNUSED: "" });
     const host = `${gitAt.host}:${gitAt.port}`;
     await this.#send("PUT", this.#of(`git-credentials/${host}`), { kind: "token", ...gitLogin });
@@ -170,13 +207,21 @@ export class Filling {
     for (const word of ["one", "two", "three"]) await this.#call("teller/run", { word });
     await this.#call("teller/keep", { text: "kept since October" });
     await this.#call("web/some/page", {});
-    this.#runs["done"] = await this.#accept(`run?async=true&webhookEndpoint=${hook("good")}`, { word: "async" });
+    this.#runs["done"] = await this.#accept(`run?async=true&webhookEndpoint=${hook("good")}`, {
+      word: "async",
+    });
     await this.#isIn("success", this.#runs["done"]);
     for (const name of ["dead", "redriven"]) {
-      this.#runs[name] = await this.#accept(`fail?async=true&webhookEndpoint=${hook("broken")}`, {});
+      this.#runs[name] = await this.#accept(
+        `fail?async=true&webhookEndpoint=${hook("broken")}`,
+        {},
+      );
       await this.#isIn("failure", this.#runs[name]);
     }
-    await this.#send("POST", this.#of(`apps/${this.#appId}/runs/${this.#runs["redriven"]}/redrive`));
+    await this.#send(
+      "POST",
+      this.#of(`apps/${this.#appId}/runs/${this.#runs["redriven"]}/redrive`),
+    );
     this.#runs["cancelled"] = await this.#accept("hold?async=true", { seconds: 600 });
     await this.#isIn("running", this.#runs["cancelled"]);
     await this.#send("DELETE", this.#of(`apps/${this.#appId}/runs/${this.#runs["cancelled"]}`));
@@ -186,10 +231,14 @@ export class Filling {
   async #buildAgain(): Promise<void> {
     const { buildId } = await this.#send(
       "POST",
-      this.#of(`apps/${this.#webId}/builds/${(await this.#get(this.#of(`apps/${this.#webId}/builds`)))[0].id}/rebuild`),
+      this.#of(
+        `apps/${this.#webId}/builds/${(await this.#get(this.#of(`apps/${this.#webId}/builds`)))[0].id}/rebuild`,
+      ),
     );
     const build = this.#of(`apps/${this.#webId}/builds/${buildId}`);
-    await until("it is built again", async () => (await this.#get(build)).status === "success", { deadlineMs: waitMs });
+    await until("it is built again", async () => (await this.#get(build)).status === "success", {
+      deadlineMs: waitMs,
+    });
     await this.#call("web/other/page", {});
     await this.#call("teller/run", { word: "november" });
   }
@@ -218,7 +267,11 @@ export class Filling {
     });
     assert.equal(response.status, 200);
     const { refreshToken } = (await response.json()) as Json;
-    return { ...who, refreshToken, cookies: response.headers.getSetCookie().map((line) => line.split(";")[0] ?? "") };
+    return {
+      ...who,
+      refreshToken,
+      cookies: response.headers.getSetCookie().map((line) => line.split(";")[0] ?? ""),
+    };
   }
 
   async #pages(): Promise<Page[]> {
@@ -236,7 +289,11 @@ export class Filling {
       const first = await this.#get(path);
       const token = String(first.nextToken ?? first.nextPageToken);
       const next = await this.#get(`${path}&nextToken=${token}`);
-      pages.push({ path, token, next: (next.items ?? next.logs).map((one: Json) => String(one.id ?? one.logId)) });
+      pages.push({
+        path,
+        token,
+        next: (next.items ?? next.logs).map((one: Json) => String(one.id ?? one.logId)),
+      });
     }
     return pages;
   }
@@ -287,8 +344,12 @@ export class Filling {
 
   async #isIn(status: string, runId: string): Promise<void> {
     const path = this.#of(`apps/${this.#appId}/runs/${runId}`);
-    await until(`a run is in ${status}`, async () => (await this.#get(path)).item.status === status, {
-      deadlineMs: waitMs,
-    });
+    await until(
+      `a run is in ${status}`,
+      async () => (await this.#get(path)).item.status === status,
+      {
+        deadlineMs: waitMs,
+      },
+    );
   }
 }

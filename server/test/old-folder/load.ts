@@ -1,7 +1,16 @@
-// The data folder of the version before, as `make.ts` left it: its files in a folder of the test, its rows in a database of the
-// test. Paths are made to fit, and sessions last as long from now as they did from then; nothing else is another.
+// The data folder of the version before, as `make.ts` left it: its files in a folder of the test,
+// its rows in a database of the test. Paths are made to fit, and sessions last as long from now as
+// they did from then; nothing else is another.
 import assert from "node:assert/strict";
-import { chmodSync, copyFileSync, lchownSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  lchownSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client } from "pg";
@@ -25,14 +34,20 @@ export const facts = JSON.parse(read("facts.json")) as Facts;
 /** An export of the audit log that it made. */
 export const earlierExport = read("audit-export.ndjson");
 
-/** A platform of this version on that folder, which has not started yet; the way to its rows; where its deliveries go. */
+/**
+ * A platform of this version on that folder, which has not started yet; the way to its rows; where
+ * its deliveries go.
+ */
 export type OldPlatform = {
   readonly platform: PlatformProcess;
   readonly database: Client;
   readonly receiver: WebhookReceiver;
 };
 
-/** The receiver's place is one for all on the machine, so other runs of the same test wait here for this one. */
+/**
+ * The receiver's place is one for all on the machine, so other runs of the same test wait here for
+ * this one.
+ */
 export async function oldPlatform(t: TestContext): Promise<OldPlatform> {
   const dataDir = temporaryFolder(t, "old-folder");
   await makeFiles(dataDir);
@@ -50,7 +65,9 @@ export async function oldPlatform(t: TestContext): Promise<OldPlatform> {
 }
 
 async function makeFiles(dataDir: string): Promise<void> {
-  const [python] = await new PythonFinder({ environment: { PATH: process.env["PATH"] ?? "" } }).ofVersion("3.11");
+  const [python] = await new PythonFinder({
+    environment: { PATH: process.env["PATH"] ?? "" },
+  }).ofVersion("3.11");
   assert.ok(python, "the artifacts need Python 3.11");
   const fitting = (text: string): string =>
     text.replaceAll(folderMark, dataDir).replaceAll(pythonMark, dirname(python.path));
@@ -73,23 +90,29 @@ async function makeRows(t: TestContext, url: Secret, dataDir: string): Promise<C
   const folder = temporaryFolder(t, "old-migrations");
   for (const line of lines) {
     const name = /^schema_migrations \{"name":"([\w-]+)"/.exec(line)?.[1];
-    if (name !== undefined) copyFileSync(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
+    if (name !== undefined)
+      copyFileSync(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
   }
   await migrate({ url, log: silentLog, folder });
   const database = new Client({ connectionString: url.reveal() });
   database.on("error", () => undefined);
   await database.connect();
   t.after(() => database.end());
-  await database.query("begin; set local session_replication_role = replica; delete from schema_migrations");
+  await database.query(
+    "begin; set local session_replication_role = replica; delete from schema_migrations",
+  );
   for (const line of lines) {
     const [name = "", ...rest] = line.split(" ");
     const value = rest.join(" ").replaceAll(folderMark, dataDir);
-    if (name.startsWith("#")) await database.query("select setval($1::regclass, $2)", [name.slice(1), value]);
+    if (name.startsWith("#"))
+      await database.query("select setval($1::regclass, $2)", [name.slice(1), value]);
     else {
       const row = `select * from json_populate_record(null::${name}, $1)`;
       await database.query(`insert into ${name} overriding system value ${row}`, [value]);
     }
   }
-  await database.query("update person_sessions set expires_at = now() + (expires_at - created_at); commit");
+  await database.query(
+    "update person_sessions set expires_at = now() + (expires_at - created_at); commit",
+  );
   return database;
 }

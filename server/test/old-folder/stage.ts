@@ -1,10 +1,13 @@
-// What the data folder of the version before names of the world outside, and the apps in it: `make.ts` fills the folder with it,
-// the test has it there again.
+// What the data folder of the version before names of the world outside, and the apps in it:
+// `make.ts` fills the folder with it, the test has it there again.
 import type { FixedAddress } from "#test/support/fixed-address.ts";
 import type { GitServer } from "#test/support/git-server.ts";
 import type { Json } from "#test/support/management-api.ts";
 
-/** Rows name where deliveries go and where repositories are, so neither may be at any free port. On Linux all of 127/8 is the machine's own. */
+/**
+ * Rows name where deliveries go and where repositories are, so neither may be at any free port. On
+ * Linux all of 127/8 is the machine's own.
+ */
 export const hooksAt: FixedAddress = { host: "127.20.26.11", port: 8026 };
 export const gitAt: FixedAddress = { host: "127.20.26.11", port: 8027 };
 
@@ -87,7 +90,10 @@ const repositories = {
   teller: { "main.py": teller, "slipway.toml": toml("teller") },
   web: {
     "server.py": web,
-    "slipway.toml": toml("web", '\n[cerebrium.runtime.custom]\nport = 8080\nentrypoint = ["python", "server.py"]\n'),
+    "slipway.toml": toml(
+      "web",
+      '\n[cerebrium.runtime.custom]\nport = 8080\nentrypoint = ["python", "server.py"]\n',
+    ),
   },
 } as const;
 
@@ -98,7 +104,12 @@ export async function makeRepositories(git: Pick<GitServer, "createRepo" | "git"
     await git.createRepo("acme", name, files);
     const tree = await git.git("acme", name, ["rev-parse", "main^{tree}"]);
     const content = `tree ${tree}\nauthor ${by}\ncommitter ${by}\n\nA change\n`;
-    const commit = await git.git("acme", name, ["hash-object", "-t", "commit", "-w", "--stdin"], content);
+    const commit = await git.git(
+      "acme",
+      name,
+      ["hash-object", "-t", "commit", "-w", "--stdin"],
+      content,
+    );
     await git.git("acme", name, ["update-ref", "refs/heads/main", commit]);
   }
 }
@@ -113,7 +124,11 @@ export type Visitor = {
 };
 
 /** A page of a list, and what was on the one that its token led to. */
-export type Page = { readonly path: string; readonly token: string; readonly next: readonly string[] };
+export type Page = {
+  readonly path: string;
+  readonly token: string;
+  readonly next: readonly string[];
+};
 
 /** What the version before gave out and answered; `facts.json`. */
 export type Facts = {
@@ -128,7 +143,10 @@ export type Facts = {
   readonly webhookSecret: string;
   readonly callerSecret: string;
   readonly runs: Readonly<
-    Record<"done" | "dead" | "redriven" | "cancelled" | "running" | "waiting" | "undelivered", string>
+    Record<
+      "done" | "dead" | "redriven" | "cancelled" | "running" | "waiting" | "undelivered",
+      string
+    >
   >;
   /** Path → body, just before the platform was killed. */
   readonly answers: Readonly<Record<string, Json>>;

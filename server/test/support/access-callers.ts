@@ -1,9 +1,14 @@
-// The callers of the access matrix, one of every kind, created in the database of a management API; and a listener that
-// accepts calls of an app.
+// The callers of the access matrix, one of every kind, created in the database of a management API;
+// and a listener that accepts calls of an app.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { TestContext } from "node:test";
-import { choosablePermissions, roles, type Permission, type Role } from "@slipway/contract/words.ts";
+import {
+  choosablePermissions,
+  roles,
+  type Permission,
+  type Role,
+} from "@slipway/contract/words.ts";
 import { insertPerson } from "#accounts/account-store.ts";
 import { signPersonToken } from "#accounts/person-token.ts";
 import { insertMember } from "#accounts/project-store.ts";
@@ -53,19 +58,38 @@ async function tokenCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<Ma
   for (const { place, projectId } of places) {
     for (const role of roles) {
       const wish = { kind: "service_account", projectId, role, expiresAt: null } as const;
-      await add(`a service account ${place}, ${role}`, { kind: "service_account", place, role }, wish);
+      await add(
+        `a service account ${place}, ${role}`,
+        { kind: "service_account", place, role },
+        wish,
+      );
     }
-    await add(`an inference token ${place}`, { kind: "inference", place }, { kind: "inference", projectId });
+    await add(
+      `an inference token ${place}`,
+      { kind: "inference", place },
+      { kind: "inference", projectId },
+    );
   }
   await add("an operator", { kind: "operator" }, { kind: "operator", expiresAt: null });
   return callers;
 }
 
-/** Two service accounts for each permission that a project can grant: one with only this permission, one with all others. */
-export async function chosenCallers(api: ApiUnderTest): Promise<ReadonlyMap<string, readonly MatrixCaller[]>> {
+/**
+ * Two service accounts for each permission that a project can grant: one with only this permission,
+ * one with all others.
+ */
+export async function chosenCallers(
+  api: ApiUnderTest,
+): Promise<ReadonlyMap<string, readonly MatrixCaller[]>> {
   const { projectId } = api;
   const make = async (name: string, permissions: readonly Permission[]): Promise<MatrixCaller> => {
-    const token = await issue(api, { kind: "service_account", projectId, role: null, permissions, expiresAt: null });
+    const token = await issue(api, {
+      kind: "service_account",
+      projectId,
+      role: null,
+      permissions,
+      expiresAt: null,
+    });
     const bearer = { kind: "chosen", place: "here", permissions } as const;
     return { name, bearer, authorization: () => `Bearer ${token}` };
   };
@@ -80,9 +104,19 @@ export async function chosenCallers(api: ApiUnderTest): Promise<ReadonlyMap<stri
 
 async function personCallers(api: ApiUnderTest, elsewhere: ProjectId): Promise<MatrixCaller[]> {
   const { projectId } = api;
-  const here = roles.map((role) => ({ name: `a person here, ${role}`, place: "here" as const, role, projectId }));
+  const here = roles.map((role) => ({
+    name: `a person here, ${role}`,
+    place: "here" as const,
+    role,
+    projectId,
+  }));
   const others = [
-    { name: "a person elsewhere, owner", place: "elsewhere" as const, role: "owner" as const, projectId: elsewhere },
+    {
+      name: "a person elsewhere, owner",
+      place: "elsewhere" as const,
+      role: "owner" as const,
+      projectId: elsewhere,
+    },
     { name: "a person without a project", place: "elsewhere" as const, role: null, projectId },
   ];
   const callers = [...here, ...others].map(async ({ name, place, role, ...member }) => {
@@ -104,10 +138,17 @@ async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
   const token = accessToken.reveal();
   const path = `/v2/projects/${projectId}`;
   assert.equal((await api.call("GET", path, { token })).status, 200);
-  await new MemberUseCases({ db, personChanged: () => undefined }).leave({ projectId, personId: person.id }, testBy);
-  await until("the membership has ended", async () => (await api.call("GET", path, { token })).status === 404, {
-    deadlineMs: revokedMs,
-  });
+  await new MemberUseCases({ db, personChanged: () => undefined }).leave(
+    { projectId, personId: person.id },
+    testBy,
+  );
+  await until(
+    "the membership has ended",
+    async () => (await api.call("GET", path, { token })).status === 404,
+    {
+      deadlineMs: revokedMs,
+    },
+  );
   const bearer = { kind: "person", place: "here", role: null } as const;
   return { name: "a person who was an owner here", bearer, authorization: () => `Bearer ${token}` };
 }
@@ -119,30 +160,53 @@ async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const one = await addPerson(api, owner);
   const other = await addPerson(api, owner);
   const gone = await addPerson(api, owner);
-  const claims = (personId: string, sessionId: string) => ({ personId, sessionId, email: one.person.email });
-  const sign = async (personId: string, sessionId: string, nowMs = systemClock.now()): Promise<string> => {
-    const token = await signPersonToken({ ...claims(personId, sessionId), key: keys.current(), nowMs });
+  const claims = (personId: string, sessionId: string) => ({
+    personId,
+    sessionId,
+    email: one.person.email,
+  });
+  const sign = async (
+    personId: string,
+    sessionId: string,
+    nowMs = systemClock.now(),
+  ): Promise<string> => {
+    const token = await signPersonToken({
+      ...claims(personId, sessionId),
+      key: keys.current(),
+      nowMs,
+    });
     return `Bearer ${token.reveal()}`;
   };
   const token = gone.accessToken.reveal();
   assert.equal((await api.call("GET", `/v2/projects/${projectId}`, { token })).status, 200);
   await people.sessions.endOne(gone.person.id, gone.session.id, testBy);
-  const isOut = async () => (await api.call("GET", `/v2/projects/${projectId}`, { token })).status === 401;
+  const isOut = async () =>
+    (await api.call("GET", `/v2/projects/${projectId}`, { token })).status === 401;
   await until("the session has ended", isOut, { deadlineMs: revokedMs });
   const jwk = must(keys.jwks().keys[0], "a key is published");
   const bad = Object.entries(badTokens(one.accessToken.reveal(), jwk));
   const headers: Readonly<Record<string, string>> = {
     "a person whose session has ended": `Bearer ${token}`,
-    "a person whose access token has expired": await sign(one.person.id, one.session.id, systemClock.now() - dayMs),
+    "a person whose access token has expired": await sign(
+      one.person.id,
+      one.session.id,
+      systemClock.now() - dayMs,
+    ),
     "a person in another's session": await sign(one.person.id, other.session.id),
     "a person in no session": await sign(one.person.id, randomUUID()),
     "nobody in a session": await sign(randomUUID(), one.session.id),
     "a person with the refresh token in place of the access token": `Bearer ${one.refreshToken.reveal()}`,
     ...Object.fromEntries(bad.map(([name, header]) => [`a person's token, ${name}`, header])),
   };
-  // This cookie may only be exchanged for access tokens by pages of the platform: browsers send it automatically.
+  // This cookie may only be exchanged for access tokens by pages of the platform: browsers send it
+  // automatically.
   const cookie = `slipway_session=${one.refreshToken.reveal()}; __Secure-slipway_session=${one.refreshToken.reveal()}`;
-  const byCookie = { name: "a person with the cookie alone", bearer: null, authorization: () => null, cookie };
+  const byCookie = {
+    name: "a person with the cookie alone",
+    bearer: null,
+    authorization: () => null,
+    cookie,
+  };
   const byHeader = Object.entries(headers).map(([name, header]) => ({
     name,
     bearer: null,
@@ -159,7 +223,8 @@ export async function addPerson(
   return await db.transaction().execute(async (tx) => {
     const id = randomUUID();
     await insertPerson(tx, { id, email: `${id}@example.org`, name: "Matrix" });
-    if (member !== null) await insertMember(tx, { project_id: member.projectId, person_id: id, role: member.role });
+    if (member !== null)
+      await insertMember(tx, { project_id: member.projectId, person_id: id, role: member.role });
     return await people.startSession(tx, id, { way: "password", by: testBy });
   });
 }
@@ -169,7 +234,11 @@ async function callersWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const { projectId } = api;
   const wish = { kind: "service_account", projectId, role: "owner", expiresAt: null } as const;
   const now = systemClock.now();
-  const expired = await issue(api, { ...wish, expiresAt: new Date(now - minuteMs) }, now - 2 * minuteMs);
+  const expired = await issue(
+    api,
+    { ...wish, expiresAt: new Date(now - minuteMs) },
+    now - 2 * minuteMs,
+  );
   const expiredOperator = await issue(
     api,
     { kind: "operator", expiresAt: new Date(now - minuteMs) },
@@ -180,7 +249,10 @@ async function callersWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
     keys.jwks().keys.find(({ kid }) => kid === keys.current().id),
     "the key that signs is published",
   );
-  const unknownRow = signedToken({ jti: randomUUID(), projectId, principal: "serviceaccount/sa-1" }, keys.current());
+  const unknownRow = signedToken(
+    { jti: randomUUID(), projectId, principal: "serviceaccount/sa-1" },
+    keys.current(),
+  );
   const headers: Readonly<Record<string, string | null>> = {
     nobody: null,
     "an expired token": `Bearer ${expired}`,
@@ -190,26 +262,55 @@ async function callersWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
     "a token that was never issued": `Bearer ${unknownRow}`,
     ...badTokens(token, jwk),
   };
-  return Object.entries(headers).map(([name, header]) => ({ name, bearer: null, authorization: () => header }));
+  return Object.entries(headers).map(([name, header]) => ({
+    name,
+    bearer: null,
+    authorization: () => header,
+  }));
 }
 
-async function issue(api: ApiUnderTest, wish: TokenWish, nowMs = systemClock.now()): Promise<string> {
+async function issue(
+  api: ApiUnderTest,
+  wish: TokenWish,
+  nowMs = systemClock.now(),
+): Promise<string> {
   const { db, keys } = api;
-  const { token } = await issueToken(db, { wish, name: "matrix", key: keys.current(), nowMs, by: testBy });
+  const { token } = await issueToken(db, {
+    wish,
+    name: "matrix",
+    key: keys.current(),
+    nowMs,
+    by: testBy,
+  });
   return token.reveal();
 }
 
-async function revoked(api: ApiUnderTest, wish: TokenWish & { projectId: ProjectId }): Promise<string> {
+async function revoked(
+  api: ApiUnderTest,
+  wish: TokenWish & { projectId: ProjectId },
+): Promise<string> {
   const { db, keys } = api;
   const nowMs = systemClock.now();
-  const issued = await issueToken(db, { wish, name: "matrix", key: keys.current(), nowMs, by: testBy });
+  const issued = await issueToken(db, {
+    wish,
+    name: "matrix",
+    key: keys.current(),
+    nowMs,
+    by: testBy,
+  });
   const token = issued.token.reveal();
   await revokeToken({ db, keys, projectId: wish.projectId }, token);
   return token;
 }
 
-/** Opens a listener for one app of the project that has no release; returns its URL. An allowed call of the app gets 503. */
-export async function openAppListener(t: TestContext, { projectId, tokens }: ApiUnderTest): Promise<string> {
+/**
+ * Opens a listener for one app of the project that has no release; returns its URL. An allowed call
+ * of the app gets 503.
+ */
+export async function openAppListener(
+  t: TestContext,
+  { projectId, tokens }: ApiUnderTest,
+): Promise<string> {
   const appId = appIdOf(projectId, calledApp);
   const route: AppRoute = {
     appId,

@@ -1,5 +1,5 @@
-// The types of callers in the access matrix and the expected answer to each: every kind and role, in the project and in
-// another one, and all sorts of invalid tokens.
+// The types of callers in the access matrix and the expected answer to each: every kind and role,
+// in the project and in another one, and all sorts of invalid tokens.
 import { Agent, request } from "node:http";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Permission, Role } from "@slipway/contract/words.ts";
@@ -9,7 +9,11 @@ import type { Who } from "./access-table.ts";
 /** What a valid token belongs to. `place`: whether the project in the path is its own. */
 export type Bearer =
   | { readonly kind: "service_account"; readonly place: "here" | "elsewhere"; readonly role: Role }
-  | { readonly kind: "chosen"; readonly place: "here" | "elsewhere"; readonly permissions: readonly Permission[] }
+  | {
+      readonly kind: "chosen";
+      readonly place: "here" | "elsewhere";
+      readonly permissions: readonly Permission[];
+    }
   | { readonly kind: "inference"; readonly place: "here" | "elsewhere" }
   | { readonly kind: "person"; readonly place: "here" | "elsewhere"; readonly role: Role | null }
   | { readonly kind: "operator" };
@@ -36,15 +40,23 @@ export function expectedOf(route: Route, who: Who, bearer: Bearer | null): Expec
   if (bearer === null) return 401;
   const namesProject = route.path.includes("{project_id}");
   if (bearer.kind === "operator") return who === "people" ? 403 : "right";
-  if (namesProject && (bearer.place === "elsewhere" || (bearer.kind === "person" && bearer.role === null))) return 404;
+  if (
+    namesProject &&
+    (bearer.place === "elsewhere" || (bearer.kind === "person" && bearer.role === null))
+  )
+    return 404;
   if (bearer.kind === "inference" || who === "operators") return 403;
   if (who === "everybody") return "right";
   if (who === "people" || who === "makers") return bearer.kind === "person" ? "right" : 403;
-  if (bearer.kind === "chosen") return bearer.permissions.includes(route.access as Permission) ? "right" : 403;
+  if (bearer.kind === "chosen")
+    return bearer.permissions.includes(route.access as Permission) ? "right" : 403;
   return bearer.role !== null && who.includes(bearer.role) ? "right" : 403;
 }
 
-/** The expected answer when the caller calls an app of the project, which requires a token made for that. */
+/**
+ * The expected answer when the caller calls an app of the project, which requires a token made for
+ * that.
+ */
 export function expectedOfAppCall(bearer: Bearer | null): Expected {
   if (bearer === null || bearer.kind === "operator" || bearer.kind === "person") return 401;
   if (bearer.place === "elsewhere") return 404;
@@ -66,10 +78,16 @@ function isAsExpected(expected: Expected, answer: MatrixAnswer): boolean {
   return expected === 404 ? isForeign(answer) : answer.status === expected;
 }
 
-/** The caller was authorized, even if the call then failed: its body is invalid for the route, and routes have limits. */
+/**
+ * The caller was authorized, even if the call then failed: its body is invalid for the route, and
+ * routes have limits.
+ */
 function isRight(answer: MatrixAnswer): boolean {
   const { status } = answer;
-  return isNotDeployed(answer) || (status < 500 && status !== 401 && status !== 403 && !isForeign(answer));
+  return (
+    isNotDeployed(answer) ||
+    (status < 500 && status !== 401 && status !== 403 && !isForeign(answer))
+  );
 }
 
 /** The answer is the same as if the project, or the app in it, did not exist. */
@@ -110,7 +128,9 @@ export class MatrixClient {
         response.setEncoding("utf8");
         response.on("data", (part: string) => (answer += part));
         response.on("error", reject);
-        response.on("end", () => resolve({ status: response.statusCode ?? 0, message: messageOf(answer) }));
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, message: messageOf(answer) }),
+        );
       });
       sent.on("error", reject);
       sent.end(text);

@@ -1,11 +1,13 @@
-// Who may use each route, written by hand, independently of the contract and the roles. The matrix of
-// `api-access-matrix.test.ts` compares both. A new route needs a row here; without it the test fails.
+// Who may use each route, written by hand, independently of the contract and the roles. The matrix
+// of `api-access-matrix.test.ts` compares both. A new route needs a row here; without it the test
+// fails.
 import { roles, type Role } from "@slipway/contract/words.ts";
 
 /**
- * `public`: anybody; `everybody`: all but tokens for calling apps; `people`: only people, in a project its members;
- * `makers`: people and operators; `operators`; otherwise members and service accounts of the project with one of these roles,
- * those with the permission that the contract names, and operators.
+ * `public`: anybody; `everybody`: all but tokens for calling apps; `people`: only people, in a
+ * project its members; `makers`: people and operators; `operators`; otherwise members and service
+ * accounts of the project with one of these roles, those with the permission that the contract
+ * names, and operators.
  */
 export type Who = "public" | "everybody" | "people" | "makers" | "operators" | readonly Role[];
 

@@ -1,4 +1,5 @@
-// A project with an owner, signing keys, and functions to issue and check tokens, for tests that need a caller.
+// A project with an owner, signing keys, and functions to issue and check tokens, for tests that
+// need a caller.
 import type { TestContext } from "node:test";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -42,17 +43,28 @@ export async function testAccounts(
   const keys = new SigningKeys({ sealer, clock });
   const { projectId, ownerId } = await db.transaction().execute(async (tx) => {
     const owner = await makePerson(tx, { email: "owner@example.test", name: "Owner" });
-    return { ownerId: owner, projectId: await createProject(tx, { name: "test", ownerId: owner, by: byPlatform }) };
+    return {
+      ownerId: owner,
+      projectId: await createProject(tx, { name: "test", ownerId: owner, by: byPlatform }),
+    };
   });
   await keys.load(db);
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   const { knownMax } = options;
-  const check = new TokenCheck({ db, keys, notifications, clock, ...(knownMax === undefined ? {} : { knownMax }) });
+  const check = new TokenCheck({
+    db,
+    keys,
+    notifications,
+    clock,
+    ...(knownMax === undefined ? {} : { knownMax }),
+  });
   const issue = (wish: TokenWish, name = "test"): Promise<IssuedToken> =>
     db
       .transaction()
-      .execute((tx) => issueToken(tx, { wish, name, key: keys.current(), nowMs: clock.now(), by: byPlatform }));
+      .execute((tx) =>
+        issueToken(tx, { wish, name, key: keys.current(), nowMs: clock.now(), by: byPlatform }),
+      );
   return { db, url, projectId, ownerId, sealer, keys, notifications, check, issue };
 }

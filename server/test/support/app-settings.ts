@@ -1,4 +1,5 @@
-// Settings of apps for tests: the defaults of the interface, but a small single replica, plus changes.
+// Settings of apps for tests: the defaults of the interface, but a small single replica, plus
+// changes.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { withDefaults } from "#apps/settings.ts";
 

@@ -24,13 +24,19 @@ def shared():
     return sorted(os.listdir("/persistent-storage"))
 `;
 
-/** Of the repository `acme/keeper`. The setting is given as people write it: with a slash at its end, too. */
+/**
+ * Of the repository `acme/keeper`. The setting is given as people write it: with a slash at its
+ * end, too.
+ */
 export const keeperFiles = {
   "main.py": main,
   "slipway.toml": '[slipway.storage]\npath = "/data/models/"\n',
 };
 
-/** Two apps of one project with storage of their own at the same path; one of them is changed and then deleted. */
+/**
+ * Two apps of one project with storage of their own at the same path; one of them is changed and
+ * then deleted.
+ */
 export async function keepApart(platform: PlatformProcess): Promise<void> {
   const common = { gitRepo: "acme/keeper", cpu: 0.5, memory: 0.25 };
   const project = `/v2/projects/${platform.bootstrap.projectId}`;
@@ -52,15 +58,24 @@ export async function keepApart(platform: PlatformProcess): Promise<void> {
   assert.deepEqual(await call("second", "shared"), [], "the project's storage shows none of it");
 
   const before = await release(first.appId);
-  assert.equal((await platform.api("PATCH", `${project}/apps/${first.appId}`, { memory: 0.3 })).status, 200);
-  await until("the next release takes the calls", async () => (await release(first.appId)) > before, {
-    deadlineMs: 120_000,
-  });
+  assert.equal(
+    (await platform.api("PATCH", `${project}/apps/${first.appId}`, { memory: 0.3 })).status,
+    200,
+  );
+  await until(
+    "the next release takes the calls",
+    async () => (await release(first.appId)) > before,
+    {
+      deadlineMs: 120_000,
+    },
+  );
   assert.deepEqual(await call("first", "add", { text: "again" }), ["kept again "]);
 
   const own = (appId: string): string => join(platform.dataDir, "storage/.apps", appId);
   assert.equal((await platform.api("DELETE", `${project}/apps/${first.appId}`)).status, 200);
-  await until("its storage has gone with it", () => !existsSync(own(first.appId)), { deadlineMs: 120_000 });
+  await until("its storage has gone with it", () => !existsSync(own(first.appId)), {
+    deadlineMs: 120_000,
+  });
   assert.ok(existsSync(own(second.appId)));
   assert.deepEqual(await call("second", "read"), ["other "]);
 }

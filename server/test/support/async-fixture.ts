@@ -1,5 +1,5 @@
-// The fixture for tests of async runs: a platform with a cortex app `work` and a custom app `echo`, a webhook receiver, and
-// queries about a run as a caller would make them.
+// The fixture for tests of async runs: a platform with a cortex app `work` and a custom app `echo`,
+// a webhook receiver, and queries about a run as a caller would make them.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { deploy } from "./examples.ts";
@@ -117,7 +117,12 @@ export async function stage(t: TestContext): Promise<Fixture> {
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
     SLIPWAY_ASYNC_BODY_LIMIT_MB: "1",
   });
-  const common = { pythonVersion: "3.11", cooldownPeriodSeconds: 600, maxReplicaCount: 1, replicaConcurrency: 4 };
+  const common = {
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 600,
+    maxReplicaCount: 1,
+    replicaConcurrency: 4,
+  };
   const apps = await Promise.all([
     deploy(platform, { name: "work", gitRepo: "acme/cortex", ...common }),
     deploy(platform, {
@@ -184,12 +189,18 @@ export async function result(
   const { baseUrl, serviceAccountToken } = fixture.platform.bootstrap;
   const headers = { authorization: `Bearer ${serviceAccountToken}` };
   const response = await fetch(`${baseUrl}${runPath(fixture, app, runId)}/result`, { headers });
-  return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
+  return {
+    status: response.status,
+    type: response.headers.get("content-type"),
+    text: await response.text(),
+  };
 }
 
 /** The cortex app's counter for the key. */
 export async function mark({ platform }: Fixture, key: string): Promise<number> {
-  const answer = (await (await platform.call("work", "mark", { key })).json()) as { result: number };
+  const answer = (await (await platform.call("work", "mark", { key })).json()) as {
+    result: number;
+  };
   return answer.result;
 }
 
@@ -203,5 +214,9 @@ export async function delivered(
   const got = find();
   assert.ok(got !== undefined);
   const { headers, body } = got;
-  return { body: String(body), type: String(headers["content-type"]), status: String(headers["slipway-status-code"]) };
+  return {
+    body: String(body),
+    type: String(headers["content-type"]),
+    status: String(headers["slipway-status-code"]),
+  };
 }

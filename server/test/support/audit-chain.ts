@@ -1,4 +1,5 @@
-// Real exports of real audit log chains, and keys to sign them, for tests and benchmarks that need no platform.
+// Real exports of real audit log chains, and keys to sign them, for tests and benchmarks that need
+// no platform.
 import { generateKeyPairSync } from "node:crypto";
 import { AuditChain } from "#audit/chain/audit-chain.ts";
 import type { ChainSigner, PublicKeys } from "#audit/chain/chain-signature.ts";
@@ -32,11 +33,23 @@ export function chainOn(db: Db, signer: ChainSigner, clock: Clock = systemClock)
 
 /** The export request for a project's whole audit log, with its chain. */
 export function wholeLog(projectId: ProjectId): ExportWish {
-  return { projectId, format: "ndjson", from: null, to: null, action: null, actorId: null, outcome: null };
+  return {
+    projectId,
+    format: "ndjson",
+    from: null,
+    to: null,
+    action: null,
+    actorId: null,
+    outcome: null,
+  };
 }
 
 /** A project's whole audit log, exported as the API does. */
-export async function exportChain(db: Db, signer: ChainSigner, projectId: ProjectId): Promise<string> {
+export async function exportChain(
+  db: Db,
+  signer: ChainSigner,
+  projectId: ProjectId,
+): Promise<string> {
   const chain = chainOn(db, signer);
   const exporter = new AuditExport({ db, clock: systemClock, chain, retentionOf: () => 36_500 });
   let text = "";

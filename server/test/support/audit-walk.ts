@@ -1,5 +1,6 @@
-// The fixture of the test that walks over all routes: a whole platform, its database for inspection, an app, and a function
-// that makes one call as a row describes it. The rows are in `audit-walk-rows.ts` and the files beside it.
+// The fixture of the test that walks over all routes: a whole platform, its database for
+// inspection, an app, and a function that makes one call as a row describes it. The rows are in
+// `audit-walk-rows.ts` and the files beside it.
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import type { TestContext } from "node:test";
@@ -21,7 +22,10 @@ export type WalkCaller =
   | "nobody"
   | { readonly token: string; readonly type: ActorType };
 
-/** One call of a route. `parts`: path parameters besides `project_id` and `app_id`, which have defaults. */
+/**
+ * One call of a route. `parts`: path parameters besides `project_id` and `app_id`, which have
+ * defaults.
+ */
 export type WalkCall = {
   readonly parts?: Readonly<Record<string, string>>;
   /** Without the question mark. */
@@ -42,13 +46,19 @@ export type WalkRows = Readonly<Partial<Record<RouteId, WalkRow>>>;
 export type WalkRow = {
   /** Creates what is needed; returns the call that succeeds. */
   succeed(walk: Walk): Promise<WalkCall> | WalkCall;
-  /** The resource in the entry of success, if it is not the last id of the path; may read the answer. */
+  /**
+   * The resource in the entry of success, if it is not the last id of the path; may read the
+   * answer.
+   */
   resource?(answer: WalkAnswer, call: WalkCall, walk: Walk): WalkResource | Promise<WalkResource>;
   /** By default the successful call made with a token for calling apps, which is answered 403. */
   refuse?(walk: Walk): Promise<WalkRefusal> | WalkRefusal;
   /** The actor type in the entry of success, if it is not the caller's. */
   readonly actorType?: ActorType;
-  /** The project of the entries, if it is not the one in the path. The default without one in the path is null. */
+  /**
+   * The project of the entries, if it is not the one in the path. The default without one in the
+   * path is null.
+   */
   projectOf?(answer: WalkAnswer, walk: Walk): string | null;
   /** Of the call, where it is not the route's. */
   readonly status?: number;
@@ -64,7 +74,11 @@ export type WalkRefusal = WalkCall & {
   readonly unrecorded?: string;
 };
 
-export type WalkAnswer = { readonly status: number; readonly requestId: string; readonly body: Json };
+export type WalkAnswer = {
+  readonly status: number;
+  readonly requestId: string;
+  readonly body: Json;
+};
 
 /** The platform and its contents. */
 export type Walk = {
@@ -83,11 +97,17 @@ export type Walk = {
 export const walkApp = "walked";
 
 /** Starts everything; `settings` are the platform's. */
-export async function startWalk(t: TestContext, settings: Record<string, string> = {}): Promise<Walk> {
+export async function startWalk(
+  t: TestContext,
+  settings: Record<string, string> = {},
+): Promise<Walk> {
   const { db, url } = await testDatabase(t);
   let baseUrl = "";
   const account = { sub: "walker", email: "walker@example.org", emailVerified: true };
-  const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
+  const oidc = await startOidcServer(t, {
+    account,
+    redirectUri: () => `${baseUrl}/v2/auth/callback/oidc`,
+  });
   const platform = await startPlatform(t, {
     SLIPWAY_OIDC_ISSUER: oidc.issuer,
     SLIPWAY_OIDC_CLIENT_ID: oidc.clientId,
@@ -131,16 +151,23 @@ async function callRoute(walk: Walk, id: RouteId, call: WalkCall): Promise<WalkA
       ...(call.body === undefined ? {} : { "content-type": "application/json" }),
       ...call.headers,
     },
-    ...(call.body === undefined ? {} : { body: typeof call.body === "string" ? call.body : JSON.stringify(call.body) }),
+    ...(call.body === undefined
+      ? {}
+      : { body: typeof call.body === "string" ? call.body : JSON.stringify(call.body) }),
   });
   const text = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json") === true && text !== "";
+  const isJson =
+    response.headers.get("content-type")?.startsWith("application/json") === true && text !== "";
   const requestId = response.headers.get("x-request-id") ?? "";
   return { status: response.status, requestId, body: isJson ? JSON.parse(text) : text };
 }
 
 /** The values of the path parameters, in the order of the path. */
-export function partsOf(walk: Pick<Walk, "projectId" | "appId">, id: RouteId, call: WalkCall): Map<string, string> {
+export function partsOf(
+  walk: Pick<Walk, "projectId" | "appId">,
+  id: RouteId,
+  call: WalkCall,
+): Map<string, string> {
   const defaults: Record<string, string> = { project_id: walk.projectId, app_id: walk.appId };
   const names = [...routes[id].path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name);
   return new Map(
@@ -154,13 +181,19 @@ export function partsOf(walk: Pick<Walk, "projectId" | "appId">, id: RouteId, ca
 
 function pathOf(walk: Walk, id: RouteId, call: WalkCall): string {
   const parts = partsOf(walk, id, call);
-  const path = routes[id].path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parts.get(name) ?? ""));
+  const path = routes[id].path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(parts.get(name) ?? ""),
+  );
   return call.query === undefined ? path : `${path}?${call.query}`;
 }
 
 function tokenOf({ bootstrap }: PlatformProcess, caller: WalkCaller): string | null {
   if (typeof caller !== "string") return caller.token;
-  const { serviceAccountToken: owner, inferenceToken: inference, operatorToken: operator } = bootstrap;
+  const {
+    serviceAccountToken: owner,
+    inferenceToken: inference,
+    operatorToken: operator,
+  } = bootstrap;
   return { owner, inference, operator, nobody: null }[caller];
 }
 

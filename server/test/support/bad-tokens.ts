@@ -1,8 +1,18 @@
-// Tokens that must be rejected: altered, unsigned, signed by the wrong key or in the wrong way. Each is derived from a valid
-// one, so that its defect is the only reason to reject it.
-import { createHmac, createPublicKey, generateKeyPairSync, sign, type JsonWebKey, type KeyObject } from "node:crypto";
+// Tokens that must be rejected: altered, unsigned, signed by the wrong key or in the wrong way.
+// Each is derived from a valid one, so that its defect is the only reason to reject it.
+import {
+  createHmac,
+  createPublicKey,
+  generateKeyPairSync,
+  sign,
+  type JsonWebKey,
+  type KeyObject,
+} from "node:crypto";
 
-/** Name → the value after "Authorization: ". `valid` is a token, `jwk` the public key of its signature. */
+/**
+ * Name → the value after "Authorization: ". `valid` is a token, `jwk` the public key of its
+ * signature.
+ */
 export function badTokens(valid: string, jwk: JsonWebKey): Readonly<Record<string, string>> {
   const [head = "", payload = "", signature = ""] = valid.split(".");
   const header = decoded(head);
@@ -27,7 +37,9 @@ export function badTokens(valid: string, jwk: JsonWebKey): Readonly<Record<strin
       `${head}.${encoded({ ...decoded(payload), jti: "00000000-0000-4000-8000-000000000000" })}.${signature}`,
     ),
     "alg none": bearer(`${encoded({ ...header, alg: "none" })}.${payload}.`),
-    "alg None with a signature": bearer(`${encoded({ ...header, alg: "None" })}.${payload}.${signature}`),
+    "alg None with a signature": bearer(
+      `${encoded({ ...header, alg: "None" })}.${payload}.${signature}`,
+    ),
     "HS256 with the public key as PEM": bearer(hmac({ ...header, alg: "HS256" }, payload, pem)),
     "HS256 with the public key as DER": bearer(hmac({ ...header, alg: "HS256" }, payload, der)),
     "HS256 with the modulus": bearer(hmac({ ...header, alg: "HS256" }, payload, jwk.n ?? "")),
@@ -37,14 +49,23 @@ export function badTokens(valid: string, jwk: JsonWebKey): Readonly<Record<strin
     ),
     "another's key without an id": bearer(signed({ alg: "RS256" }, payload, strange.privateKey)),
     "a key of its own in the head": bearer(
-      signed({ ...header, jwk: strange.publicKey.export({ format: "jwk" }) }, payload, strange.privateKey),
+      signed(
+        { ...header, jwk: strange.publicKey.export({ format: "jwk" }) },
+        payload,
+        strange.privateKey,
+      ),
     ),
-    "an id that is a path": bearer(signed({ ...header, kid: "../../dev/null" }, payload, strange.privateKey)),
+    "an id that is a path": bearer(
+      signed({ ...header, kid: "../../dev/null" }, payload, strange.privateKey),
+    ),
   };
 }
 
 /** A token with this payload, signed by this key under this key id. */
-export function signedToken(payload: object, key: { readonly id: string; readonly privateKey: KeyObject }): string {
+export function signedToken(
+  payload: object,
+  key: { readonly id: string; readonly privateKey: KeyObject },
+): string {
   return signed({ alg: "RS256", typ: "JWT", kid: key.id }, encoded(payload), key.privateKey);
 }
 

@@ -1,5 +1,5 @@
-// A real browser for tests of pages: headless Chromium, driven by playwright-core. Elements are found as people find them: fields by
-// label, buttons and links by text.
+// A real browser for tests of pages: headless Chromium, driven by playwright-core. Elements are
+// found as people find them: fields by label, buttons and links by text.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import {
@@ -20,7 +20,10 @@ import { until } from "./until.ts";
 const programs = ["chromium-headless-shell", "chromium", "google-chrome"];
 const stepMs = 20_000;
 
-/** The path of a Chromium on this machine, or why there is none; throws that reason where nothing may be skipped. */
+/**
+ * The path of a Chromium on this machine, or why there is none; throws that reason where nothing
+ * may be skipped.
+ */
 export function findBrowser(): { readonly program: string } | { readonly missing: string } {
   for (const program of programs) {
     const { status, stdout } = spawnSync("which", [program], { encoding: "utf8" });
@@ -73,7 +76,9 @@ export type Look = { readonly isDark?: boolean; readonly width?: number };
 
 /** One page. */
 export class Page {
-  /** Errors reported by the browser: script errors and policy violations, not refusals by the API. */
+  /**
+   * Errors reported by the browser: script errors and policy violations, not refusals by the API.
+   */
   readonly complaints: string[] = [];
   /** What could not be loaded, for messages of failed tests. */
   readonly #failures: string[] = [];
@@ -116,7 +121,8 @@ export class Page {
   /** Opens the address as if it were typed. */
   async goTo(url: string): Promise<void> {
     const { errorText } = await this.send("Page.navigate", { url });
-    if (errorText !== undefined && errorText !== networkChanged) throw new Error(`${url}: ${errorText}`);
+    if (errorText !== undefined && errorText !== networkChanged)
+      throw new Error(`${url}: ${errorText}`);
   }
 
   /** Reloads the page. */
@@ -142,7 +148,10 @@ export class Page {
     await this.#until(`the page shows "${text}"`, async () => (await this.text()).includes(text));
   }
 
-  /** In time for a step; a failure says what the page shows instead. A page that stays empty is reloaded, as a person would do. */
+  /**
+   * In time for a step; a failure says what the page shows instead. A page that stays empty is
+   * reloaded, as a person would do.
+   */
   async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
     let lookMs = Date.now() + stepMs / 4;
     const check = async (): Promise<boolean> => {
@@ -160,15 +169,24 @@ export class Page {
 
   /** Types into the field with this label, replacing its content. */
   async type(label: string, text: string): Promise<void> {
-    const field = this.#page.getByLabel(label, { exact: true }).and(this.#page.locator("input, textarea"));
-    await this.#when(`there is a field "${label}"`, field, (shown) => shown.fill(text, { timeout: stepMs }));
+    const field = this.#page
+      .getByLabel(label, { exact: true })
+      .and(this.#page.locator("input, textarea"));
+    await this.#when(`there is a field "${label}"`, field, (shown) =>
+      shown.fill(text, { timeout: stepMs }),
+    );
   }
 
-  /** Clicks the button or link with this text at its position on the screen, once it is enabled and stands still. */
+  /**
+   * Clicks the button or link with this text at its position on the screen, once it is enabled and
+   * stands still.
+   */
   async click(text: string): Promise<void> {
     const withText = { hasText: new RegExp(`^\\s*${escaped(text)}\\s*$`) };
     const button = this.#page.locator("button, a, summary").filter(withText);
-    await this.#when(`there is a button or link "${text}"`, button, (shown) => shown.click({ timeout: stepMs }));
+    await this.#when(`there is a button or link "${text}"`, button, (shown) =>
+      shown.click({ timeout: stepMs }),
+    );
   }
 
   /** Does something with the first visible element of several. */
@@ -179,8 +197,13 @@ export class Page {
   }
 
   /** The file that the page saves when `act` is done, with the name that it proposes. */
-  async download(act: () => Promise<void>): Promise<{ readonly name: string; readonly bytes: Buffer }> {
-    const [download] = await Promise.all([this.#page.waitForEvent("download", { timeout: stepMs }), act()]);
+  async download(
+    act: () => Promise<void>,
+  ): Promise<{ readonly name: string; readonly bytes: Buffer }> {
+    const [download] = await Promise.all([
+      this.#page.waitForEvent("download", { timeout: stepMs }),
+      act(),
+    ]);
     return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
   }
 
@@ -190,11 +213,20 @@ export class Page {
   }
 }
 
-/** Tests beside this one make and remove network interfaces: Chromium then drops what it is loading, and waits for a person to reload. */
+/**
+ * Tests beside this one make and remove network interfaces: Chromium then drops what it is loading,
+ * and waits for a person to reload.
+ */
 const networkChanged = "net::ERR_NETWORK_CHANGED";
 
 /** A part without which there is no page was dropped. */
-function isCutOff({ errorText, type }: { readonly errorText: string; readonly type: string }): boolean {
+function isCutOff({
+  errorText,
+  type,
+}: {
+  readonly errorText: string;
+  readonly type: string;
+}): boolean {
   return errorText === networkChanged && !["Fetch", "XHR"].includes(type);
 }
 

@@ -3,7 +3,9 @@ import type { BuildPlan } from "#drivers/builder.ts";
 import { newBuildId } from "#lib/ids.ts";
 
 /** A cortex app without packages and commands; `given` overrides fields. */
-export function buildPlan(given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | "pythonVersion">): BuildPlan {
+export function buildPlan(
+  given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | "pythonVersion">,
+): BuildPlan {
   return {
     buildId: newBuildId(),
     runtime: "cortex",

@@ -1,5 +1,5 @@
-// A build queue on real parts for tests: database, git server, the process driver's builder. Only the trial is faked, since
-// the scheduler's own tests cover it.
+// A build queue on real parts for tests: database, git server, the process driver's builder. Only
+// the trial is faked, since the scheduler's own tests cover it.
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { BuildQueue } from "#deploy/queue.ts";
@@ -69,7 +69,9 @@ export type QueueGiven = {
 export const toolEnvironment = toolEnvironmentOf(process.env);
 
 /** Starts a queue; `stop` stops it and everything that belongs to it. */
-export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
+export async function openQueue(
+  given: QueueGiven,
+): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
   const { db, folder, clock = systemClock } = given;
   givePip(join(folder, "builds"));
   const notifications = new Notifications({ url: given.url, log: silentLog });
@@ -139,7 +141,10 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
 }
 
 /** Like `openQueue`, stopped after the test. */
-export async function startQueue(t: TestContext, given: QueueGiven): Promise<{ stop(): Promise<void> }> {
+export async function startQueue(
+  t: TestContext,
+  given: QueueGiven,
+): Promise<{ stop(): Promise<void> }> {
   const { stop } = await openQueue(given);
   let stopped: Promise<void> | undefined;
   const once = (): Promise<void> => (stopped ??= stop());
@@ -157,9 +162,13 @@ export function playedTrial(
     async tryRelease(...call) {
       calls.push(call);
       const aborted = new Promise<TrialOutcome>((resolve) => {
-        call[1].signal.addEventListener("abort", () => resolve({ ok: false, kind: "failed", reason: "cancelled" }), {
-          once: true,
-        });
+        call[1].signal.addEventListener(
+          "abort",
+          () => resolve({ ok: false, kind: "failed", reason: "cancelled" }),
+          {
+            once: true,
+          },
+        );
       });
       return await Promise.race([play(call), aborted]);
     },
@@ -175,7 +184,8 @@ export async function createApp(
   const name = given.name ?? "app";
   const appId = appIdOf(projectId, name);
   const request = { name, gitRepo: "acme/app", ...given.request };
-  if (given.projectId === undefined) await db.insertInto("projects").values({ id: projectId, name: "Test" }).execute();
+  if (given.projectId === undefined)
+    await db.insertInto("projects").values({ id: projectId, name: "Test" }).execute();
   await db
     .insertInto("apps")
     .values({
@@ -196,16 +206,28 @@ export async function requestBuild(
   db: Db,
   app: { projectId: ProjectId; appId: AppId; request: Record<string, unknown> },
 ): Promise<ReceivedBuild> {
-  return await db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "create", by: platformActor }));
+  return await db
+    .transaction()
+    .execute((tx) => receiveBuild(tx, { ...app, cause: "create", by: platformActor }));
 }
 
 /** The build's row and log, once it has one of the states; by default any final one. */
-export async function buildInState(db: Db, buildId: BuildId, states?: readonly string[], deadlineMs = 120_000) {
+export async function buildInState(
+  db: Db,
+  buildId: BuildId,
+  states?: readonly string[],
+  deadlineMs = 120_000,
+) {
   const row = await until(
     `build is ${states?.join(" or ") ?? "ended"}`,
     async () => {
-      const found = await db.selectFrom("builds").selectAll().where("id", "=", buildId).executeTakeFirstOrThrow();
-      if (states === undefined ? found.ended_at !== null : states.includes(found.status)) return found;
+      const found = await db
+        .selectFrom("builds")
+        .selectAll()
+        .where("id", "=", buildId)
+        .executeTakeFirstOrThrow();
+      if (states === undefined ? found.ended_at !== null : states.includes(found.status))
+        return found;
       if (found.ended_at !== null) throw new Error(`it ended as ${found.status}: ${found.reason}`);
       return null;
     },

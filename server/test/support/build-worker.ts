@@ -1,5 +1,6 @@
-// A process that works on builds until it is killed. Tests run it with its settings as JSON in the first argument. Its trial
-// never ends, so a build passes through every stage and stays in the last one.
+// A process that works on builds until it is killed. Tests run it with its settings as JSON in the
+// first argument. Its trial never ends, so a build passes through every stage and stays in the last
+// one.
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { openDatabase } from "#store/database.ts";

@@ -1,5 +1,5 @@
-// A gate at which calls of real apps wait, so that a test decides how long they take: the app requests the gate's URL and
-// continues when it is answered.
+// A gate at which calls of real apps wait, so that a test decides how long they take: the app
+// requests the gate's URL and continues when it is answered.
 import { hostAddress } from "#drivers/app-firewall.ts";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -7,7 +7,10 @@ import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 
 export type CallGate = {
-  /** The URLs that `gatedApp` tries: first for a shared network, then for a network namespace of its own. */
+  /**
+   * The URLs that `gatedApp` tries: first for a shared network, then for a network namespace of its
+   * own.
+   */
   readonly urls: string;
   /** The setting that allows an app to reach the gate. */
   readonly settings: Readonly<Record<string, string>>;
@@ -17,7 +20,9 @@ export type CallGate = {
   open(): void;
 };
 
-/** The source of an app with a function `run(gate)`, which waits at the gate if it is given URLs. */
+/**
+ * The source of an app with a function `run(gate)`, which waits at the gate if it is given URLs.
+ */
 export const gatedApp = `import urllib.error, urllib.request
 
 def run(gate: str = ""):
@@ -50,5 +55,10 @@ export async function startCallGate(t: TestContext): Promise<CallGate> {
   });
   const { port } = server.address() as AddressInfo;
   const urls = ["127.0.0.1", hostAddress].map((host) => `http://${host}:${port}/`).join(" ");
-  return { urls, settings: { SLIPWAY_APP_NETWORK_ALLOW: hostAddress }, waiting: () => waiting.size, open };
+  return {
+    urls,
+    settings: { SLIPWAY_APP_NETWORK_ALLOW: hostAddress },
+    waiting: () => waiting.size,
+    open,
+  };
 }

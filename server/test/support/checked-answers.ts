@@ -1,5 +1,6 @@
-// Validates every answer of the management API that a test fetches against the OpenAPI document: status, content type, body.
-// Importing this file is enough; a call whose answer the document does not describe fails.
+// Validates every answer of the management API that a test fetches against the OpenAPI document:
+// status, content type, body. Importing this file is enough; a call whose answer the document does
+// not describe fails.
 import assert from "node:assert/strict";
 import addFormats from "ajv-formats";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
@@ -45,9 +46,11 @@ globalThis.fetch = async (...given) => {
   const [input, init] = given;
   const method = (init?.method ?? (input instanceof Request ? input.method : "GET")).toUpperCase();
   const path = new URL(response.url).pathname.replaceAll(/\/{2,}/g, "/");
-  if (method === "HEAD" || method === "OPTIONS" || operationsOf(path) === undefined) return response;
+  if (method === "HEAD" || method === "OPTIONS" || operationsOf(path) === undefined)
+    return response;
   const contentType = response.headers.get("content-type");
-  const text = contentType?.startsWith("application/json") === true ? await response.clone().text() : "";
+  const text =
+    contentType?.startsWith("application/json") === true ? await response.clone().text() : "";
   const operation = operationsOf(path)?.operations[method.toLowerCase()];
   const status = documentedStatus(response.status, new Headers(init?.headers), operation);
   checkAnswer({ method, path, status, contentType, text });
@@ -55,35 +58,63 @@ globalThis.fetch = async (...given) => {
 };
 
 /** Clients that know only 200 get it in place of a documented 201. */
-function documentedStatus(status: number, headers: Headers, operation: Operation | undefined): number {
-  const isReplaced = status === 200 && operation !== undefined && !Object.hasOwn(operation.responses, "200");
+function documentedStatus(
+  status: number,
+  headers: Headers,
+  operation: Operation | undefined,
+): number {
+  const isReplaced =
+    status === 200 && operation !== undefined && !Object.hasOwn(operation.responses, "200");
   return isReplaced && isOlderClient(headers.get("x-cli-version") ?? undefined) ? 201 : status;
 }
 
-/** Throws when the document does not describe the answer; ignores paths that it does not contain. */
+/**
+ * Throws when the document does not describe the answer; ignores paths that it does not contain.
+ */
 export function checkAnswer({ method, path, status, contentType, text }: Seen): void {
   const found = operationsOf(path);
   if (found === undefined) return;
   const operation = found.operations[method.toLowerCase()];
   const what = `${method} ${path} was answered ${status} ${contentType ?? "without content type"}`;
   if (operation === undefined) {
-    assert.ok(status >= 400, `${what}, but ${found.path} has no such method in the OpenAPI document`);
+    assert.ok(
+      status >= 400,
+      `${what}, but ${found.path} has no such method in the OpenAPI document`,
+    );
     return checkBody(`/components/schemas/Fault`, text, what);
   }
   const name = Object.hasOwn(operation.responses, String(status)) ? String(status) : "default";
-  assert.ok(name !== "default" || status >= 400, `${what}, a success that the OpenAPI document does not have`);
+  assert.ok(
+    name !== "default" || status >= 400,
+    `${what}, a success that the OpenAPI document does not have`,
+  );
   const response = operation.responses[name];
   const isUsual = response !== undefined && "$ref" in response;
   const { content = {} } = isUsual ? { content: faultContent } : (response ?? {});
-  if (Object.keys(content).length === 0) return assert.equal(contentType, null, `${what}, which has no body`);
+  if (Object.keys(content).length === 0)
+    return assert.equal(contentType, null, `${what}, which has no body`);
   const type = [contentType?.split(";")[0] ?? "", "*/*"].find((one) => Object.hasOwn(content, one));
-  assert.ok(type !== undefined, `${what}, but the OpenAPI document has ${Object.keys(content).join(", ")}`);
+  assert.ok(
+    type !== undefined,
+    `${what}, but the OpenAPI document has ${Object.keys(content).join(", ")}`,
+  );
   // Where any type may come, the bytes are an app's, which may call anything JSON.
   if (type !== "application/json" || Object.hasOwn(content, "*/*")) return;
   if (isUsual) return checkBody(`/components/schemas/Fault`, text, what);
-  const steps = ["paths", found.path, method.toLowerCase(), "responses", name, "content", type, "schema"];
+  const steps = [
+    "paths",
+    found.path,
+    method.toLowerCase(),
+    "responses",
+    name,
+    "content",
+    type,
+    "schema",
+  ];
   checkBody(
-    steps.map((step) => `/${encodeURIComponent(step.replaceAll("~", "~0").replaceAll("/", "~1"))}`).join(""),
+    steps
+      .map((step) => `/${encodeURIComponent(step.replaceAll("~", "~0").replaceAll("/", "~1"))}`)
+      .join(""),
     text,
     what,
   );

@@ -1,4 +1,5 @@
-// A management API with one app, for tests of commands: each is expected to succeed or to be refused.
+// A management API with one app, for tests of commands: each is expected to succeed or to be
+// refused.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { AppId } from "#lib/ids.ts";
@@ -32,7 +33,11 @@ export async function startCliStage(t: TestContext): Promise<CliStage> {
     },
     async refused(code, ...words) {
       const ended = await slipway(words);
-      assert.deepEqual([ended.code, ended.stdout], [code, ""], `${words.join(" ")}: ${ended.stderr}`);
+      assert.deepEqual(
+        [ended.code, ended.stdout],
+        [code, ""],
+        `${words.join(" ")}: ${ended.stderr}`,
+      );
       return ended.stderr;
     },
   };

@@ -1,5 +1,5 @@
-// Runs commands of the command line: in this process against a platform, which is fast, or as a process of its own, for signals and
-// pipes.
+// Runs commands of the command line: in this process against a platform, which is fast, or as a
+// process of its own, for signals and pipes.
 import { dispatch } from "@slipway/cli/src/dispatch.ts";
 import type { WithAfter } from "./clean-last.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -44,7 +44,8 @@ export function commandLine(t: WithAfter, { baseUrl, token, projectId }: Target)
       version: "0.0.0",
       system: "test",
       print: (text) => (stdout += `${text}\n`),
-      write: (part) => (stdout += typeof part === "string" ? part : decoder.decode(part, { stream: true })),
+      write: (part) =>
+        (stdout += typeof part === "string" ? part : decoder.decode(part, { stream: true })),
       tell: (text) => (stderr += `${text}\n`),
       paint: (_paint, text) => text,
       endOnInterrupt: () => undefined,

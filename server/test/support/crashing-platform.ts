@@ -1,5 +1,6 @@
-// The platform, killed right after a durable step: CRASH_AFTER names the step, CRASH_COUNT says after which occurrence;
-// with CRASH_WHEN=ready, counting starts when the platform serves. For tests of recovery.
+// The platform, killed right after a durable step: CRASH_AFTER names the step, CRASH_COUNT says
+// after which occurrence; with CRASH_WHEN=ready, counting starts when the platform serves. For
+// tests of recovery.
 import { readConfig } from "#config.ts";
 import { createLog } from "#lib/log.ts";
 import { startPlatform } from "#platform.ts";

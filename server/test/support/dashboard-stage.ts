@@ -1,5 +1,6 @@
-// A platform with an app that has builds, releases, runs and logs, some of them hostile or failed, and a browser in which its owner
-// looks at the dashboard; with what looks at a page as a whole: axe-core, and pictures for people.
+// A platform with an app that has builds, releases, runs and logs, some of them hostile or failed,
+// and a browser in which its owner looks at the dashboard; with what looks at a page as a whole:
+// axe-core, and pictures for people.
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,7 +21,10 @@ export const looks = {
   phone: { width: 375 },
 } as const;
 
-/** Markup, codes for terminals, control characters, and text that runs the other way; none may have an effect. */
+/**
+ * Markup, codes for terminals, control characters, and text that runs the other way; none may have
+ * an effect.
+ */
 export const hostileLine =
   "<img src=x onerror=\"window.hacked='line'\"> \u001b]0;hacked\u0007\u001b[31mred\u001b[0m \u0000\u0008 \u202Ereversed";
 
@@ -36,7 +40,9 @@ export type DashboardStage = {
   openSignedIn(path: string, look?: Parameters<OpenPage>[1]): Promise<Page>;
 };
 
-/** Starts the platform, with a repository of the examples and of the app that prints hostile lines. */
+/**
+ * Starts the platform, with a repository of the examples and of the app that prints hostile lines.
+ */
 export async function startDashboard(t: TestContext): Promise<DashboardStage> {
   const platform = await startPlatform(t, {
     SLIPWAY_GIT_URL: await serveExamples(t, noisy),
@@ -55,27 +61,46 @@ export async function startDashboard(t: TestContext): Promise<DashboardStage> {
   };
 }
 
-/** Fills it: `noisy` with two releases, good and failed runs and an async one; `broken` with a failed build. */
-export async function fillPlatform(platform: PlatformProcess): Promise<{ appId: string; buildId: string }> {
+/**
+ * Fills it: `noisy` with two releases, good and failed runs and an async one; `broken` with a
+ * failed build.
+ */
+export async function fillPlatform(
+  platform: PlatformProcess,
+): Promise<{ appId: string; buildId: string }> {
   const { projectId } = platform.bootstrap;
   const { appId, buildId, status } = await deploy(platform, { name: "noisy", gitPath: "noisy" });
   assert.equal(status, "success");
   await deploy(platform, { name: "broken", gitPath: "no-such-folder" });
   const path = `/v2/projects/${projectId}/apps/${appId}`;
-  for (const body of [{}, { lines: 40 }, { fail: true }]) await (await platform.call("noisy", "run", body)).text();
+  for (const body of [{}, { lines: 40 }, { fail: true }])
+    await (await platform.call("noisy", "run", body)).text();
   await (await platform.call("noisy", "run?async=true", { lines: 2 })).text();
   await (
-    await platform.call("noisy", "run?async=true", { fail: true }, { headers: { "slipway-retries": "0" } })
+    await platform.call(
+      "noisy",
+      "run?async=true",
+      { fail: true },
+      { headers: { "slipway-retries": "0" } },
+    )
   ).text();
   const changed = await platform.api("PATCH", path, { cpu: 0.75 });
   assert.equal(changed.status, 200, JSON.stringify(changed.body));
-  await until("the second release is live", async () => (await platform.api("GET", path)).body.liveRelease === 2, {
-    deadlineMs: 120_000,
-  });
+  await until(
+    "the second release is live",
+    async () => (await platform.api("GET", path)).body.liveRelease === 2,
+    {
+      deadlineMs: 120_000,
+    },
+  );
   const usage = `/v2/projects/${projectId}/usage?group_by=day`;
-  await until("usage is metered", async () => (await platform.api("GET", usage)).body.items?.length > 0, {
-    deadlineMs: 150_000,
-  });
+  await until(
+    "usage is metered",
+    async () => (await platform.api("GET", usage)).body.items?.length > 0,
+    {
+      deadlineMs: 150_000,
+    },
+  );
   const metrics = `${path}/resource-metrics`;
   await until(
     "what replicas use is measured",
@@ -85,7 +110,9 @@ export async function fillPlatform(platform: PlatformProcess): Promise<{ appId: 
     },
   );
   await until("both async runs have ended", async () => {
-    const { items } = (await platform.api("GET", `${path}/runs?asyncOnly=true`)).body as { items: Json[] };
+    const { items } = (await platform.api("GET", `${path}/runs?asyncOnly=true`)).body as {
+      items: Json[];
+    };
     return items.length === 2 && items.every(({ endedAt }) => endedAt !== null);
   });
   return { appId, buildId };
@@ -115,7 +142,10 @@ export async function isWhole(page: Page): Promise<void> {
 /** Takes a picture of the page, if somebody wants them. */
 export async function takePicture(page: Page, name: string): Promise<void> {
   if (picturesFolder === undefined) return;
-  const { data } = await page.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: false });
+  const { data } = await page.send("Page.captureScreenshot", {
+    format: "png",
+    captureBeyondViewport: false,
+  });
   await mkdir(picturesFolder, { recursive: true });
   await writeFile(join(picturesFolder, `${name}.png`), Buffer.from(data as string, "base64"));
 }

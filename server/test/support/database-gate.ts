@@ -1,4 +1,5 @@
-// A TCP proxy to a database that can be cut: the platform under test connects through it, the test itself does not.
+// A TCP proxy to a database that can be cut: the platform under test connects through it, the test
+// itself does not.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
@@ -13,11 +14,17 @@ export type DatabaseGate = {
   open(): void;
   /** Cuts all connections; new ones are accepted and get no answer. Resolves once there is one. */
   silence(): Promise<void>;
-  /** Cuts only the clients' side: the server keeps their sessions, as when a machine or a network fails. */
+  /**
+   * Cuts only the clients' side: the server keeps their sessions, as when a machine or a network
+   * fails.
+   */
   loseClients(): void;
 };
 
-/** Opens a gate to the database; closed after the test. A message that matches `cutAt` cuts its connection instead. */
+/**
+ * Opens a gate to the database; closed after the test. A message that matches `cutAt` cuts its
+ * connection instead.
+ */
 export async function openDatabaseGate(
   t: WithAfter,
   database: Secret,

@@ -1,6 +1,6 @@
-// A fresh, migrated database for each test, cloned from a template: `const { db, url } = await testDatabase(t);`.
-// The runner in tools/ starts one server for all files and names it in SLIPWAY_TEST_DATABASE; a file that is run alone
-// starts its own server.
+// A fresh, migrated database for each test, cloned from a template: `const { db, url } = await
+// testDatabase(t);`. The runner in tools/ starts one server for all files and names it in
+// SLIPWAY_TEST_DATABASE; a file that is run alone starts its own server.
 import { randomBytes } from "node:crypto";
 import { after } from "node:test";
 import { silentLog } from "#lib/log.ts";
@@ -24,18 +24,29 @@ export type TestDatabase = {
 };
 
 /**
- * A fresh, empty database with the current schema, optionally with a signing key (`hasKey`, see `keyTemplateName`); closed and
- * dropped after the test.
+ * A fresh, empty database with the current schema, optionally with a signing key (`hasKey`, see
+ * `keyTemplateName`); closed and dropped after the test.
  */
-export async function testDatabase(t: WithAfter, options: { readonly hasKey?: boolean } = {}): Promise<TestDatabase> {
-  const url = await emptyDatabase(t, { template: options.hasKey === true ? keyTemplateName : templateName });
+export async function testDatabase(
+  t: WithAfter,
+  options: { readonly hasKey?: boolean } = {},
+): Promise<TestDatabase> {
+  const url = await emptyDatabase(t, {
+    template: options.hasKey === true ? keyTemplateName : templateName,
+  });
   const db = await openDatabase({ url, connections: 10, log: silentLog });
   cleanLast(t, () => db.destroy());
   return { db, url };
 }
 
-/** The URL of a fresh database, by default without a schema; dropped after the test, even if clients are still connected. */
-export async function emptyDatabase(t: WithAfter, options: { template?: string } = {}): Promise<Secret> {
+/**
+ * The URL of a fresh database, by default without a schema; dropped after the test, even if clients
+ * are still connected.
+ */
+export async function emptyDatabase(
+  t: WithAfter,
+  options: { template?: string } = {},
+): Promise<Secret> {
   const server = await serverUrl();
   const name = `test_${process.pid}_${randomBytes(6).toString("hex")}`;
   const url = await cloneDatabase(server, { name, template: options.template ?? "template1" });

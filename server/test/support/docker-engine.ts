@@ -1,5 +1,6 @@
-// A Docker engine for tests. The runner starts one for all files when the first of them asks for it, with the image
-// debian:bookworm-slim, and ends it after the last (tools/testing/engine.ts). A test removes its containers and networks itself.
+// A Docker engine for tests. The runner starts one for all files when the first of them asks for
+// it, with the image debian:bookworm-slim, and ends it after the last (tools/testing/engine.ts). A
+// test removes its containers and networks itself.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -19,7 +20,9 @@ export const engineServiceVariable = "SLIPWAY_TEST_ENGINE";
 /** The image that each engine has: Debian with Python 3.11 and the machine's certificates. */
 export const baseImage = "debian:bookworm-slim";
 
-/** What the runner answers: the engine, or why there is none, and whether tests are to fail then. */
+/**
+ * What the runner answers: the engine, or why there is none, and whether tests are to fail then.
+ */
 export type EngineAnswer = Engine | { readonly reason: string; readonly isDemanded: boolean };
 
 /** The first answer may have to wait for the base image, which is made once per checkout. */
@@ -27,7 +30,10 @@ const answerWaitMs = 280_000;
 
 let answer: Promise<EngineAnswer> | undefined;
 
-/** False when there is an engine, else the reason to skip: not every machine lets one start. A complete run demands it. */
+/**
+ * False when there is an engine, else the reason to skip: not every machine lets one start. A
+ * complete run demands it.
+ */
 export async function noEngine(): Promise<string | false> {
   const found = await ask();
   if (!("reason" in found)) return false;
@@ -47,17 +53,31 @@ function ask(): Promise<EngineAnswer> {
 }
 
 async function askRunner(socketPath: string | undefined): Promise<EngineAnswer> {
-  if (socketPath === undefined) return { reason: "this was not started by npm test", isDemanded: false };
+  if (socketPath === undefined)
+    return { reason: "this was not started by npm test", isDemanded: false };
   const asked = request({ socketPath, path: "/", timeout: answerWaitMs, agent: false }).end();
-  asked.on("timeout", () => asked.destroy(new Error("the runner does not say where its engine is")));
+  asked.on("timeout", () =>
+    asked.destroy(new Error("the runner does not say where its engine is")),
+  );
   const [answered] = (await once(asked, "response")) as [IncomingMessage];
   return (await json(answered)) as EngineAnswer;
 }
 
-/** A local image of the test's own: the base image with the file /opt/marker, which contains `text`. It is removed after the test. */
+/**
+ * A local image of the test's own: the base image with the file /opt/marker, which contains `text`.
+ * It is removed after the test.
+ */
 export function makeBase(t: WithAfter, engine: Engine, text: string): string {
   const name = `slipway-test-${randomBytes(6).toString("hex")}`;
-  const id = runDocker(engine, "run", "--detach", baseImage, "sh", "-c", `echo ${text} > /opt/marker`);
+  const id = runDocker(
+    engine,
+    "run",
+    "--detach",
+    baseImage,
+    "sh",
+    "-c",
+    `echo ${text} > /opt/marker`,
+  );
   try {
     runDocker(engine, "wait", id);
     runDocker(engine, "commit", id, name);
@@ -74,7 +94,10 @@ export type TestRegistry = {
   readonly host: string;
   readonly username: string;
   readonly password: string;
-  /** Pushes a local image as `name`, with the right password; returns its name there with its digest. */
+  /**
+   * Pushes a local image as `name`, with the right password; returns its name there with its
+   * digest.
+   */
   push(engine: Engine, image: string, name: string): string;
 };
 
@@ -115,7 +138,8 @@ export async function openRegistry(t: WithAfter): Promise<TestRegistry> {
     host,
     username,
     password,
-    push: (engine, image, name) => push({ engine, image, reference: `${host}/${name}`, folder, host }),
+    push: (engine, image, name) =>
+      push({ engine, image, reference: `${host}/${name}`, folder, host }),
   };
 }
 

@@ -1,4 +1,5 @@
-// Containers for tests of the Docker driver, on the engine of the test run, and a check for what remains of them there.
+// Containers for tests of the Docker driver, on the engine of the test run, and a check for what
+// remains of them there.
 import { readdirSync, mkdirSync, writeFileSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
@@ -55,7 +56,11 @@ export class DockerFixture implements ConformanceFixture {
 
   /** `engine`: instead of the one of the test run. */
   static async open(
-    given: { readonly firewall?: AppRules; readonly engine?: TestEngine; readonly registry?: ImageRegistry } = {},
+    given: {
+      readonly firewall?: AppRules;
+      readonly engine?: TestEngine;
+      readonly registry?: ImageRegistry;
+    } = {},
   ): Promise<DockerFixture> {
     const at = given.engine ?? (await openEngine());
     const engine = await connectEngine(at.socketPath);
@@ -131,7 +136,10 @@ export class DockerFixture implements ConformanceFixture {
   spec(behaviour: Behaviour): ReplicaSpec {
     const common = { runtime: "custom", memoryGb: 0.25 } as const;
     if (behaviour.kind === "refused") {
-      return replicaSpec({ ...common, artifact: this.artifact({ image: `sha256:${"0".repeat(64)}` }) });
+      return replicaSpec({
+        ...common,
+        artifact: this.artifact({ image: `sha256:${"0".repeat(64)}` }),
+      });
     }
     const spec = replicaSpec({ ...common, artifact: this.artifact() });
     const told: Record<string, unknown> = { ...behaviour };
@@ -156,13 +164,22 @@ export class DockerFixture implements ConformanceFixture {
   }
 
   async remains(): Promise<readonly string[]> {
-    const containers = await this.#engine.calls.listContainers({ all: true, filters: this.#ours() });
+    const containers = await this.#engine.calls.listContainers({
+      all: true,
+      filters: this.#ours(),
+    });
     const kept = readdirSync(join(this.dataDir, "containers"));
-    return [...containers.map(({ Names }) => `container ${Names[0]}`), ...kept.map((name) => `file ${name}`)];
+    return [
+      ...containers.map(({ Names }) => `container ${Names[0]}`),
+      ...kept.map((name) => `file ${name}`),
+    ];
   }
 
   async close(): Promise<void> {
-    for (const { Id } of await this.#engine.calls.listContainers({ all: true, filters: this.#ours() }))
+    for (const { Id } of await this.#engine.calls.listContainers({
+      all: true,
+      filters: this.#ours(),
+    }))
       await this.#engine.calls.getContainer(Id).remove({ force: true });
     for (const { Id } of await this.#engine.calls.listNetworks({ filters: this.#ours() }))
       await this.#engine.calls.getNetwork(Id).remove();
@@ -182,7 +199,13 @@ export class DockerFixture implements ConformanceFixture {
   /** A program in Python with the image and the memory of other replicas. */
   python(code: string, given: Partial<ReplicaSpec> = {}): ReplicaSpec {
     const entrypoint = ["python3", "-u", "-c", code];
-    return replicaSpec({ runtime: "custom", memoryGb: 0.25, artifact: this.artifact(), entrypoint, ...given });
+    return replicaSpec({
+      runtime: "custom",
+      memoryGb: 0.25,
+      artifact: this.artifact(),
+      entrypoint,
+      ...given,
+    });
   }
 
   #ours() {

@@ -1,4 +1,5 @@
-// Starts the whole platform with the Docker driver, on the engine of the test run, and removes what it made there after the test.
+// Starts the whole platform with the Docker driver, on the engine of the test run, and removes what
+// it made there after the test.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -35,7 +36,10 @@ export async function startDockerPlatform(
   return { platform, engine, containers: () => list("ps") };
 }
 
-/** Removes what a platform has made in the engine, after the test. Lists its containers, networks or images by the command's words. */
+/**
+ * Removes what a platform has made in the engine, after the test. Lists its containers, networks or
+ * images by the command's words.
+ */
 export async function leaveNothing(
   t: Pick<TestContext, "after">,
   platform: PlatformProcess,
@@ -56,8 +60,17 @@ export async function leaveNothing(
   return list;
 }
 
-/** Removes the firewall rules of a platform that was not asked to, since it was killed or left replicas. */
+/**
+ * Removes the firewall rules of a platform that was not asked to, since it was killed or left
+ * replicas.
+ */
 export async function removeRules({ dataDir }: Pick<PlatformProcess, "dataDir">): Promise<void> {
-  const none = { allowed: [], nameServers: [], egress: new Map(), buildBridge: null, platform: null };
+  const none = {
+    allowed: [],
+    nameServers: [],
+    egress: new Map(),
+    buildBridge: null,
+    platform: null,
+  };
   await removeFirewall({ ...none, installation: installationOf(dataDir), links: bridges });
 }

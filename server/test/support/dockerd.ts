@@ -1,14 +1,33 @@
-// Starts Debian's Docker engine for tests: with folders, a bridge, addresses and control groups of its own, so that it neither
-// sees nor disturbs another engine of the machine. The engine stays in the machine's network: the rules that a driver makes for
-// containers act on it. `engine-traces.ts` removes what it leaves on the machine.
+// Starts Debian's Docker engine for tests: with folders, a bridge, addresses and control groups of
+// its own, so that it neither sees nor disturbs another engine of the machine. The engine stays in
+// the machine's network: the rules that a driver makes for containers act on it. `engine-traces.ts`
+// removes what it leaves on the machine.
 import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, openSync, closeSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  openSync,
+  closeSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
-import { endProcessesBelow, enginePath, makeBridge, removeTraces, type EngineNetwork } from "./engine-traces.ts";
+import {
+  endProcessesBelow,
+  enginePath,
+  makeBridge,
+  removeTraces,
+  type EngineNetwork,
+} from "./engine-traces.ts";
 import { until } from "./until.ts";
 
 const programs = ["dockerd", "docker", "containerd", "runc", "iptables", "ip", "setpriv"];
-/** A folder with the programs of another engine than Debian's: dockerd, containerd with its shim, runc, docker-proxy. */
+/**
+ * A folder with the programs of another engine than Debian's: dockerd, containerd with its shim,
+ * runc, docker-proxy.
+ */
 const otherEngine = process.env["SLIPWAY_TEST_DOCKERD"];
 const path = otherEngine === undefined ? enginePath : `${otherEngine}:${enginePath}`;
 const clientProgram = "/usr/bin/docker";
@@ -31,9 +50,13 @@ export type Engine = {
   readonly dockerHost: string;
   /** Where the engine keeps images and containers. */
   readonly dataRoot: string;
-  /** What its second runtime was called with: a line for each, which contains the container's id. */
+  /**
+   * What its second runtime was called with: a line for each, which contains the container's id.
+   */
   readonly tracedFile: string;
-  /** The machine's address at the engine's default bridge: containers reach servers of a test there. */
+  /**
+   * The machine's address at the engine's default bridge: containers reach servers of a test there.
+   */
   readonly hostAddress: string;
 };
 
@@ -42,8 +65,8 @@ export type StartedEngine = Engine & {
   /** Containers and networks that are there, by name. */
   left(): string[];
   /**
-   * Ends the engine, `SIGKILL` as if it had crashed. `startEngine` with the same folder goes on. Rejects
-   * when it had to be killed because it did not end.
+   * Ends the engine, `SIGKILL` as if it had crashed. `startEngine` with the same folder goes on.
+   * Rejects when it had to be killed because it did not end.
    */
   end(signal: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** Ends the engine and its containers, and removes all that it made outside its folder. */
@@ -52,15 +75,26 @@ export type StartedEngine = Engine & {
 
 /** Why no engine can be started here; false when one can. */
 export function engineObstacle(): string | false {
-  if (process.platform !== "linux" || process.getuid?.() !== 0) return "only root on Linux can start a Docker engine";
+  if (process.platform !== "linux" || process.getuid?.() !== 0)
+    return "only root on Linux can start a Docker engine";
   const folders = path.split(":");
-  const missing = programs.find((name) => !folders.some((folder) => existsSync(join(folder, name))));
+  const missing = programs.find(
+    (name) => !folders.some((folder) => existsSync(join(folder, name))),
+  );
   return missing === undefined ? false : `there is no ${missing}, which a Docker engine needs`;
 }
 
 /** Runs Debian's client with the engine and returns its output. Throws when it fails. */
-export function runDocker({ dockerHost }: Pick<Engine, "dockerHost">, ...parameters: readonly string[]): string {
-  const env = { PATH: enginePath, DOCKER_HOST: dockerHost, DOCKER_CONFIG: "/nonexistent", DOCKER_BUILDKIT: "1" };
+export function runDocker(
+  { dockerHost }: Pick<Engine, "dockerHost">,
+  ...parameters: readonly string[]
+): string {
+  const env = {
+    PATH: enginePath,
+    DOCKER_HOST: dockerHost,
+    DOCKER_CONFIG: "/nonexistent",
+    DOCKER_BUILDKIT: "1",
+  };
   return execFileSync(clientProgram, parameters, {
     env,
     encoding: "utf8",
@@ -70,8 +104,9 @@ export function runDocker({ dockerHost }: Pick<Engine, "dockerHost">, ...paramet
 }
 
 /**
- * Starts an engine in the folder, whose path must be short because of its sockets. `isLocal`: its containers do not get beyond the
- * machine, and it leaves the tables of iptables alone, which an engine that starts empties while others use them.
+ * Starts an engine in the folder, whose path must be short because of its sockets. `isLocal`: its
+ * containers do not get beyond the machine, and it leaves the tables of iptables alone, which an
+ * engine that starts empties while others use them.
  */
 export async function startEngine(
   folder: string,
@@ -119,7 +154,9 @@ export async function startEngine(
     const log = readFileSync(join(folder, "log"), "utf8").slice(-2000);
     await stop(failedEndWaitMs).catch(() => undefined);
     const why = error instanceof Error ? error.message : String(error);
-    throw new Error(`the engine of ${otherEngine ?? "Debian"} did not start (${why}): ${log}`, { cause: error });
+    throw new Error(`the engine of ${otherEngine ?? "Debian"} did not start (${why}): ${log}`, {
+      cause: error,
+    });
   }
   return { ...engine, left: () => listLeft(engine), end, stop: () => stop() };
 }
@@ -129,7 +166,10 @@ function answers({ dockerHost }: Pick<Engine, "dockerHost">): boolean {
   return spawnSync(clientProgram, ["version"], { env, timeout: askWaitMs }).status === 0;
 }
 
-/** `setpriv`: the engine ends in order when its starter is killed. Without a file for the configuration, it reads the machine's. */
+/**
+ * `setpriv`: the engine ends in order when its starter is killed. Without a file for the
+ * configuration, it reads the machine's.
+ */
 function spawnEngine(
   folder: string,
   given: Engine & { readonly network: EngineNetwork; readonly isLocal: boolean },
@@ -137,7 +177,9 @@ function spawnEngine(
   const { network, dataRoot, dockerHost, tracedFile, isLocal } = given;
   const { name, bridge, pool } = network;
   const runtime = join(folder, "runtime");
-  writeFileSync(runtime, `#!/bin/sh\necho "$*" >> ${tracedFile}\nexec runc "$@"\n`, { mode: 0o700 });
+  writeFileSync(runtime, `#!/bin/sh\necho "$*" >> ${tracedFile}\nexec runc "$@"\n`, {
+    mode: 0o700,
+  });
   const runtimes = { [tracedRuntime]: { path: runtime } };
   writeFileSync(join(folder, "daemon.json"), JSON.stringify({ runtimes }));
   const options = {
@@ -162,7 +204,11 @@ function spawnEngine(
   try {
     const env = { PATH: path, TMPDIR: join(folder, "tmp") };
     const stdio = ["ignore", log, log] as const;
-    return spawn("setpriv", ["--pdeathsig", "TERM", "dockerd", ...words], { env, cwd: "/", stdio: [...stdio] });
+    return spawn("setpriv", ["--pdeathsig", "TERM", "dockerd", ...words], {
+      env,
+      cwd: "/",
+      stdio: [...stdio],
+    });
   } finally {
     closeSync(log);
   }
@@ -175,9 +221,14 @@ function listLeft(engine: Engine): string[] {
     runDocker(engine, ...parameters)
       .split("\n")
       .filter(Boolean);
-  const networks = list("network", "ls", "--format", "{{.Name}}").filter((name) => !networksOfEngine.includes(name));
+  const networks = list("network", "ls", "--format", "{{.Name}}").filter(
+    (name) => !networksOfEngine.includes(name),
+  );
   const containers = list("ps", "-a", "--format", "{{.Names}} ({{.Image}})");
-  return [...containers.map((one) => `the container ${one}`), ...networks.map((one) => `the network ${one}`)];
+  return [
+    ...containers.map((one) => `the container ${one}`),
+    ...networks.map((one) => `the network ${one}`),
+  ];
 }
 
 /** The processes whose files are of a container or a step of the engine. */

@@ -1,6 +1,7 @@
-// Shortens tests with many cases. By default each run draws some of them by a seed, so that many runs together cover all.
-// SLIPWAY_TEST_COMPLETE=1 runs all, and so does a run of single files (SLIPWAY_TEST_CASES=all, which the runner sets).
-// Each run prints what it left out and how to repeat the draw.
+// Shortens tests with many cases. By default each run draws some of them by a seed, so that many
+// runs together cover all. SLIPWAY_TEST_COMPLETE=1 runs all, and so does a run of single files
+// (SLIPWAY_TEST_CASES=all, which the runner sets). Each run prints what it left out and how to
+// repeat the draw.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { unseenSeed } from "./drawn-seed.ts";
@@ -16,8 +17,8 @@ const isComplete =
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 
 /**
- * `max` of all cases, in their order, or all of them in the complete form. `what` names them in the printed line. The draw
- * contains at least one case of each kind, even if that exceeds `max`.
+ * `max` of all cases, in their order, or all of them in the complete form. `what` names them in the
+ * printed line. The draw contains at least one case of each kind, even if that exceeds `max`.
  */
 export function drawCases<T>(
   all: readonly T[],
@@ -31,10 +32,14 @@ export function drawCases<T>(
 }
 
 /**
- * `test` of node, for a file whose short run executes a drawn `max` of its `count` tests. The file fails if it calls the
- * result any other number of times.
+ * `test` of node, for a file whose short run executes a drawn `max` of its `count` tests. The file
+ * fails if it calls the result any other number of times.
  */
-export function drawTests(given: { readonly what: string; readonly count: number; readonly max: number }): typeof test {
+export function drawTests(given: {
+  readonly what: string;
+  readonly count: number;
+  readonly max: number;
+}): typeof test {
   const { what, count, max } = given;
   const taken = new Set(drawCases([...Array(count).keys()], { what, max }));
   let calls = 0;
@@ -46,7 +51,11 @@ export function drawTests(given: { readonly what: string; readonly count: number
 }
 
 /** The number of events: `complete` in the complete form, else `short`. */
-export function countOf(given: { readonly what: string; readonly complete: number; readonly short: number }): number {
+export function countOf(given: {
+  readonly what: string;
+  readonly complete: number;
+  readonly short: number;
+}): number {
   const { what, complete, short } = given;
   if (isComplete) return complete;
   say(`${short} of ${complete} ${what}`);

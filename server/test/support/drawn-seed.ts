@@ -1,11 +1,15 @@
-// Values that are drawn from a seed before its simulation starts, so that the seed alone determines everything.
+// Values that are drawn from a seed before its simulation starts, so that the seed alone determines
+// everything.
 import { randomInt } from "node:crypto";
 import { Seeded } from "./seeded.ts";
 
 /** A seed with the size of its simulation. */
 export type Drawn = {
   readonly seed: number;
-  /** The number of events: 60 to 600, by a logarithmic draw: most bugs need few, and more seeds are tried in the same time. */
+  /**
+   * The number of events: 60 to 600, by a logarithmic draw: most bugs need few, and more seeds are
+   * tried in the same time.
+   */
   readonly events: number;
   /** The scheduler's simulation is at a project's limit. */
   readonly isLimited: boolean;

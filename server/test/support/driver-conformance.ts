@@ -1,5 +1,6 @@
-// The conformance suite of drivers: a test file calls `conformance(name, makeFixture)` to run it against one driver. A fixture
-// is where replicas of that driver live. Driver objects on it come and go, like the processes of the platform.
+// The conformance suite of drivers: a test file calls `conformance(name, makeFixture)` to run it
+// against one driver. A fixture is where replicas of that driver live. Driver objects on it come
+// and go, like the processes of the platform.
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "#lib/clock.ts";
@@ -53,7 +54,11 @@ export function conformance(name: string, makeFixture: () => Promise<Conformance
       try {
         await run(stage);
         await stage.end();
-        assert.deepEqual(await stage.fixture.remains(), [], "nothing is left after stop and forget");
+        assert.deepEqual(
+          await stage.fixture.remains(),
+          [],
+          "nothing is left after stop and forget",
+        );
       } finally {
         await stage.fixture.close();
       }
@@ -72,27 +77,30 @@ type Promised = (what: string, run: (stage: Stage) => Promise<void>) => void;
 const live = (): AbortSignal => new AbortController().signal;
 
 function startPromises(promise: Promised): void {
-  promise("tells started and exited in this order, each once, and lists what it tells", async (stage) => {
-    const spec = stage.fixture.spec({ kind: "serves" });
-    await stage.driver.start(spec, live());
-    const started = await stage.ready(spec.replicaId);
-    const [owned] = untimed(await stage.driver.list());
-    assert.deepEqual(owned, {
-      replicaId: spec.replicaId,
-      instanceId: stage.driver.instanceId,
-      appId: spec.appId,
-      releaseId: spec.releaseId,
-      state: "running",
-      address: started.address,
-      reason: null,
-      ranMs: 0,
-    });
-    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
-    assert.deepEqual(stage.kinds(spec.replicaId), ["started", "exited"]);
-    const [gone] = await stage.driver.list();
-    assert.equal(gone?.state, "exited");
-    assert.ok(gone.reason !== null && gone.reason.endsWith("."), "the reason is a sentence");
-  });
+  promise(
+    "tells started and exited in this order, each once, and lists what it tells",
+    async (stage) => {
+      const spec = stage.fixture.spec({ kind: "serves" });
+      await stage.driver.start(spec, live());
+      const started = await stage.ready(spec.replicaId);
+      const [owned] = untimed(await stage.driver.list());
+      assert.deepEqual(owned, {
+        replicaId: spec.replicaId,
+        instanceId: stage.driver.instanceId,
+        appId: spec.appId,
+        releaseId: spec.releaseId,
+        state: "running",
+        address: started.address,
+        reason: null,
+        ranMs: 0,
+      });
+      await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+      assert.deepEqual(stage.kinds(spec.replicaId), ["started", "exited"]);
+      const [gone] = await stage.driver.list();
+      assert.equal(gone?.state, "exited");
+      assert.ok(gone.reason !== null && gone.reason.endsWith("."), "the reason is a sentence");
+    },
+  );
 
   promise("starts an id once, however often it is asked to", async (stage) => {
     const spec = stage.fixture.spec({ kind: "serves" });
@@ -112,18 +120,21 @@ function startPromises(promise: Promised): void {
     assert.deepEqual(stage.kinds(spec.replicaId), []);
   });
 
-  promise("leaves nothing behind when a start is aborted before or while it happens", async (stage) => {
-    const before = stage.fixture.spec({ kind: "serves" });
-    await assert.rejects(stage.driver.start(before, AbortSignal.abort()), StartRefused);
-    const meanwhile = stage.fixture.spec({ kind: "serves" });
-    const abort = new AbortController();
-    const start = stage.driver.start(meanwhile, abort.signal);
-    abort.abort();
-    await assert.rejects(start, StartRefused);
-    assert.deepEqual(await stage.driver.list(), []);
-    assert.deepEqual(await stage.fixture.remains(), []);
-    assert.deepEqual(stage.events, []);
-  });
+  promise(
+    "leaves nothing behind when a start is aborted before or while it happens",
+    async (stage) => {
+      const before = stage.fixture.spec({ kind: "serves" });
+      await assert.rejects(stage.driver.start(before, AbortSignal.abort()), StartRefused);
+      const meanwhile = stage.fixture.spec({ kind: "serves" });
+      const abort = new AbortController();
+      const start = stage.driver.start(meanwhile, abort.signal);
+      abort.abort();
+      await assert.rejects(start, StartRefused);
+      assert.deepEqual(await stage.driver.list(), []);
+      assert.deepEqual(await stage.fixture.remains(), []);
+      assert.deepEqual(stage.events, []);
+    },
+  );
 
   promise("starts twenty at once and ends them all", async (stage) => {
     const specs = Array.from({ length: 20 }, () => stage.fixture.spec({ kind: "serves" }));
@@ -141,7 +152,11 @@ function outputPromises(promise: Promised): void {
     "tells the exit with its code, and hands over every line, in order, before the replica is forgotten",
     async (stage) => {
       const texts = Array.from({ length: 2000 }, (_, index) => `line ${index}`);
-      const spec = stage.fixture.spec({ kind: "exits", exitCode: 3, output: Buffer.from(texts.join("\n")) });
+      const spec = stage.fixture.spec({
+        kind: "exits",
+        exitCode: 3,
+        output: Buffer.from(texts.join("\n")),
+      });
       await stage.driver.start(spec, live());
       const exited = await stage.told("exited", spec.replicaId);
       assert.deepEqual(await stage.allLines(spec.replicaId), texts);
@@ -165,21 +180,36 @@ function outputPromises(promise: Promised): void {
     assert.deepEqual(texts.slice(1), ["a\ufffd\ufffd\ufffdb", "after", "", "unfinished"]);
   });
 
-  promise("waits until lines are stored before it hands over more, but not to tell the exit", async (stage) => {
-    const store = Promise.withResolvers<void>();
-    stage.storing = () => store.promise;
-    const spec = stage.fixture.spec({ kind: "exits", exitCode: 0, output: Buffer.from("first\nlast\n") });
-    await stage.driver.start(spec, live());
-    await stage.told("exited", spec.replicaId);
-    await stage.until(() => stage.taken.length > 0);
-    const forgotten = stage.driver.forget(spec.replicaId);
-    assert.equal(stage.handedOver, 1, "nothing more was handed over before the first lines were stored");
-    assert.equal((await stage.driver.list())[0]?.state, "exited", "it is kept until its lines are stored");
-    store.resolve();
-    await forgotten;
-    assert.deepEqual(await stage.allLines(spec.replicaId), ["first", "last"]);
-    assert.deepEqual(await stage.driver.list(), []);
-  });
+  promise(
+    "waits until lines are stored before it hands over more, but not to tell the exit",
+    async (stage) => {
+      const store = Promise.withResolvers<void>();
+      stage.storing = () => store.promise;
+      const spec = stage.fixture.spec({
+        kind: "exits",
+        exitCode: 0,
+        output: Buffer.from("first\nlast\n"),
+      });
+      await stage.driver.start(spec, live());
+      await stage.told("exited", spec.replicaId);
+      await stage.until(() => stage.taken.length > 0);
+      const forgotten = stage.driver.forget(spec.replicaId);
+      assert.equal(
+        stage.handedOver,
+        1,
+        "nothing more was handed over before the first lines were stored",
+      );
+      assert.equal(
+        (await stage.driver.list())[0]?.state,
+        "exited",
+        "it is kept until its lines are stored",
+      );
+      store.resolve();
+      await forgotten;
+      assert.deepEqual(await stage.allLines(spec.replicaId), ["first", "last"]);
+      assert.deepEqual(await stage.driver.list(), []);
+    },
+  );
 }
 
 function stopPromises(promise: Promised): void {
@@ -217,20 +247,23 @@ function stopPromises(promise: Promised): void {
     await patient;
   });
 
-  promise("ends a start that is stopped meanwhile: it is refused, or it ran and has exited", async (stage) => {
-    const spec = stage.fixture.spec({ kind: "serves" });
-    const start = stage.driver.start(spec, live()).then(
-      () => "ran",
-      (error: unknown) => {
-        assert.ok(error instanceof StartRefused);
-        return "refused";
-      },
-    );
-    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
-    const isTold = stage.kinds(spec.replicaId).includes("exited");
-    assert.equal(isTold, (await start) === "ran");
-    assert.ok((await stage.driver.list()).every(({ state }) => state === "exited"));
-  });
+  promise(
+    "ends a start that is stopped meanwhile: it is refused, or it ran and has exited",
+    async (stage) => {
+      const spec = stage.fixture.spec({ kind: "serves" });
+      const start = stage.driver.start(spec, live()).then(
+        () => "ran",
+        (error: unknown) => {
+          assert.ok(error instanceof StartRefused);
+          return "refused";
+        },
+      );
+      await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+      const isTold = stage.kinds(spec.replicaId).includes("exited");
+      assert.equal(isTold, (await start) === "ran");
+      assert.ok((await stage.driver.list()).every(({ state }) => state === "exited"));
+    },
+  );
 
   promise("leaves a running replica alone when told to forget it", async (stage) => {
     const spec = stage.fixture.spec({ kind: "serves" });
@@ -256,7 +289,8 @@ function adoptionPromises(promise: Promised): void {
       await stage.reopen();
       const after = await stage.driver.list();
       assert.deepEqual(untimed(after), untimed(before));
-      for (const [index, { ranMs }] of after.entries()) assert.ok((ranMs ?? 0) >= (before[index]?.ranMs ?? 0));
+      for (const [index, { ranMs }] of after.entries())
+        assert.ok((ranMs ?? 0) >= (before[index]?.ranMs ?? 0));
       await stage.driver.start(spec, live());
       await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
       assert.deepEqual(stage.kinds(spec.replicaId), ["started", "exited"]);
@@ -267,20 +301,27 @@ function adoptionPromises(promise: Promised): void {
     },
   );
 
-  promise("tells the end and the last lines of what ended while nobody watched, once", async (stage) => {
-    const texts = Array.from({ length: 500 }, (_, index) => `line ${index}`);
-    const spec = stage.fixture.spec({ kind: "exits", exitCode: 4, output: Buffer.from(`${texts.join("\n")}\n`) });
-    await stage.driver.start(spec, live());
-    await stage.reopen();
-    const exited = await stage.told("exited", spec.replicaId);
-    assert.equal(exited.exitCode, 4);
-    await stage.reopen();
-    const [gone] = await stage.driver.list();
-    assert.equal(gone?.state, "exited");
-    assert.equal(gone.reason, exited.reason);
-    assert.deepEqual(await stage.allLines(spec.replicaId), texts);
-    assert.equal(stage.kinds(spec.replicaId).filter((kind) => kind === "exited").length, 1);
-  });
+  promise(
+    "tells the end and the last lines of what ended while nobody watched, once",
+    async (stage) => {
+      const texts = Array.from({ length: 500 }, (_, index) => `line ${index}`);
+      const spec = stage.fixture.spec({
+        kind: "exits",
+        exitCode: 4,
+        output: Buffer.from(`${texts.join("\n")}\n`),
+      });
+      await stage.driver.start(spec, live());
+      await stage.reopen();
+      const exited = await stage.told("exited", spec.replicaId);
+      assert.equal(exited.exitCode, 4);
+      await stage.reopen();
+      const [gone] = await stage.driver.list();
+      assert.equal(gone?.state, "exited");
+      assert.equal(gone.reason, exited.reason);
+      assert.deepEqual(await stage.allLines(spec.replicaId), texts);
+      assert.equal(stage.kinds(spec.replicaId).filter((kind) => kind === "exited").length, 1);
+    },
+  );
 }
 
 type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kind }>;
@@ -329,7 +370,10 @@ class Stage implements ReplicaSink {
     return this.taken.filter((line) => line.replicaId === replicaId).map(({ text }) => text);
   }
 
-  async told<Kind extends ReplicaEvent["kind"]>(kind: Kind, replicaId: ReplicaId): Promise<Told<Kind>> {
+  async told<Kind extends ReplicaEvent["kind"]>(
+    kind: Kind,
+    replicaId: ReplicaId,
+  ): Promise<Told<Kind>> {
     const find = (): ReplicaEvent | undefined =>
       this.events.find((event) => event.kind === kind && event.replicaId === replicaId);
     await this.until(() => find() !== undefined || this.kinds(replicaId).includes("exited"));

@@ -1,5 +1,6 @@
-// A process that holds a process driver, as the platform does, for tests that kill it: starts replicas one after the other
-// and prints their ids to standard output. `node driver-holder.ts <options as JSON>`.
+// A process that holds a process driver, as the platform does, for tests that kill it: starts
+// replicas one after the other and prints their ids to standard output. `node driver-holder.ts
+// <options as JSON>`.
 import { ProcessDriver } from "#drivers/process/driver.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
@@ -21,7 +22,12 @@ export type HolderOptions = {
 /** JSON has no maps. */
 const revive = (name: string, value: unknown): unknown => (name === "egress" ? new Map() : value);
 const { specs, ...folders } = JSON.parse(process.argv[2] ?? "", revive) as HolderOptions;
-const driver = new ProcessDriver({ ...folders, placement: widePlacement(), clock: systemClock, log: silentLog });
+const driver = new ProcessDriver({
+  ...folders,
+  placement: widePlacement(),
+  clock: systemClock,
+  log: silentLog,
+});
 await driver.open({
   event: (event) => process.stdout.write(`${event.kind} ${event.replicaId}\n`),
   lines: (lines) => {

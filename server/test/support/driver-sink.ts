@@ -44,7 +44,8 @@ export class DriverSink implements ReplicaSink {
 
   /** Waits for a line of the replica that contains `part`. */
   line(replicaId: ReplicaId, part: string, deadlineMs = 30_000): Promise<string> {
-    const find = (): string | undefined => this.texts(replicaId).find((text) => text.includes(part));
+    const find = (): string | undefined =>
+      this.texts(replicaId).find((text) => text.includes(part));
     return until(`a line with ${part}`, find, { deadlineMs });
   }
 }

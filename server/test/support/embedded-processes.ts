@@ -12,7 +12,9 @@ export function serverPid(dataDir: string): number {
   return Number(pid);
 }
 
-/** Suspends the server and its children (SIGSTOP), as on a stalled machine; the result resumes them. */
+/**
+ * Suspends the server and its children (SIGSTOP), as on a stalled machine; the result resumes them.
+ */
 export function freezeServer(dataDir: string): () => void {
   const pids = suspended(dataDir);
   return () => {
@@ -20,7 +22,10 @@ export function freezeServer(dataDir: string): () => void {
   };
 }
 
-/** As a loss of power: none of them sees the end of another one, which would give it the other one's locks. */
+/**
+ * As a loss of power: none of them sees the end of another one, which would give it the other one's
+ * locks.
+ */
 export function killServer(dataDir: string): void {
   for (const pid of suspended(dataDir)) signal(pid, "SIGKILL");
 }

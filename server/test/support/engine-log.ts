@@ -1,5 +1,6 @@
-// The log of one container as an engine keeps it: each stream in order, parts of a long line with one
-// time, the oldest messages deleted; and answers to requests for it, which break off when told to.
+// The log of one container as an engine keeps it: each stream in order, parts of a long line with
+// one time, the oldest messages deleted; and answers to requests for it, which break off when told
+// to.
 import { Readable } from "node:stream";
 import type { Engine } from "#drivers/docker/engine.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -107,7 +108,8 @@ export class EngineLog {
         const isEnd = message === undefined || (!follow && index >= end);
         if (isEnd && frames.length > 0) break;
         if (isEnd) return follow && !this.#isExited ? "wait" : null;
-        if (untilAt !== null && message.at > untilAt) return frames.length === 0 ? null : Buffer.concat(frames);
+        if (untilAt !== null && message.at > untilAt)
+          return frames.length === 0 ? null : Buffer.concat(frames);
         index++;
         if (isWanted(message)) frames.push(frameOf(message));
       }

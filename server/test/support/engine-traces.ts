@@ -1,5 +1,5 @@
-// What a test's Docker engine has on the machine outside its folder: a bridge, networks, firewall rules, control groups. Made and
-// removed without touching those of another engine.
+// What a test's Docker engine has on the machine outside its folder: a bridge, networks, firewall
+// rules, control groups. Made and removed without touching those of another engine.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -43,7 +43,12 @@ export async function makeBridge(folder: string): Promise<EngineNetwork> {
   ip("addr", "add", `${address}/24`, "dev", bridge);
   ip("link", "set", bridge, "up");
   const names = { name: `${namePrefix}${bridge}`, bridge, address };
-  const network = { ...names, prefix: `10.${range}.`, pool: `10.${range}.128.0/17`, hadKey: existsSync(keyFile) };
+  const network = {
+    ...names,
+    prefix: `10.${range}.`,
+    pool: `10.${range}.128.0/17`,
+    hadKey: existsSync(keyFile),
+  };
   writeFileSync(file, JSON.stringify(network));
   return network;
 }
@@ -73,19 +78,25 @@ async function end(findPids: () => number[]): Promise<void> {
 /** The second number of addresses that no route of the machine leads to. */
 function freeRange(): number {
   const routes = ip("-4", "route", "show", "table", "all");
-  // Few networks are numbered so high; below are those of apps (`bridges` in app-networks.ts), which a firewall keeps to itself.
-  // Where to begin differs, since two runs may start at once.
+  // Few networks are numbered so high; below are those of apps (`bridges` in app-networks.ts),
+  // which a firewall keeps to itself. Where to begin differs, since two runs may start at once.
   const numbers = Array.from({ length: 16 }, (_, index) => 224 + ((process.pid + index) % 16));
   const free = numbers.find((number) => !new RegExp(`\\b10\\.${number}\\.`).test(routes));
-  if (free === undefined) throw new Error("no range of addresses is free for an engine: all from 10.224 on are used");
+  if (free === undefined)
+    throw new Error("no range of addresses is free for an engine: all from 10.224 on are used");
   return free;
 }
 
 /** Of engines whose test run was killed. */
 async function removeTracesOfTheDead(): Promise<void> {
-  const names = [...readdirSync("/sys/class/net"), ...readdirSync(groupsRoot), ...groupsOfVersion1()];
+  const names = [
+    ...readdirSync("/sys/class/net"),
+    ...readdirSync(groupsRoot),
+    ...groupsOfVersion1(),
+  ];
   for (const name of new Set(names)) {
-    const [, bridge, pid, range] = new RegExp(`^(?:${namePrefix})?(${bridgePrefix}(\\d+)x(\\d+))$`).exec(name) ?? [];
+    const [, bridge, pid, range] =
+      new RegExp(`^(?:${namePrefix})?(${bridgePrefix}(\\d+)x(\\d+))$`).exec(name) ?? [];
     if (pid === undefined || isAlive(Number(pid))) continue;
     // Without its bridge, the addresses may be another engine's by now.
     if (existsSync(`/sys/class/net/${bridge}`)) removeRange(`10.${range}.`);
@@ -104,11 +115,15 @@ function removeRange(prefix: string): void {
     readonly ifname: string;
     readonly addr_info: readonly { readonly local?: string }[];
   }[];
-  const own = devices.filter(({ addr_info }) => addr_info.some(({ local = "" }) => local.startsWith(prefix)));
+  const own = devices.filter(({ addr_info }) =>
+    addr_info.some(({ local = "" }) => local.startsWith(prefix)),
+  );
   const words = [...own.map(({ ifname }) => ifname), prefix];
   for (const table of ["filter", "nat", "raw"]) {
     const rules = iptables(table, "-S").split("\n");
-    for (const rule of rules.filter((one) => one.startsWith("-A ") && words.some((word) => one.includes(word)))) {
+    for (const rule of rules.filter(
+      (one) => one.startsWith("-A ") && words.some((word) => one.includes(word)),
+    )) {
       iptables(table, "-D", ...rule.slice("-A ".length).split(" "));
     }
     if (!hasOtherEngine()) removeChains(table, rules);
@@ -143,7 +158,9 @@ function groupsOf(name: string): string[] {
     const inner = readdirSync(group, { withFileTypes: true }).filter((one) => one.isDirectory());
     return [...inner.flatMap((one) => below(join(group, one.name))), group];
   };
-  return ["", ...readdirSync(groupsRoot)].flatMap((parent) => below(join(groupsRoot, parent, name)));
+  return ["", ...readdirSync(groupsRoot)].flatMap((parent) =>
+    below(join(groupsRoot, parent, name)),
+  );
 }
 
 function processesIn(group: string): number[] {
@@ -172,7 +189,11 @@ function commandOf(pid: number): string {
 }
 
 function ip(...parameters: string[]): string {
-  return execFileSync("ip", parameters, { encoding: "utf8", env: { PATH: enginePath }, stdio: "pipe" });
+  return execFileSync("ip", parameters, {
+    encoding: "utf8",
+    env: { PATH: enginePath },
+    stdio: "pipe",
+  });
 }
 
 /** Returns its output, empty when the table is not there. A rule may already be gone. */

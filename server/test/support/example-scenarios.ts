@@ -16,7 +16,11 @@ export type Scenario = {
 
 async function tryHello(platform: PlatformProcess): Promise<void> {
   const { projectId } = platform.bootstrap;
-  const hello = await deploy(platform, { name: "hello", gitPath: "hello", cooldownPeriodSeconds: 1 });
+  const hello = await deploy(platform, {
+    name: "hello",
+    gitPath: "hello",
+    cooldownPeriodSeconds: 1,
+  });
   assert.equal(hello.status, "success", hello.log);
   const first = await platform.call("hello", "run", { name: "Ada" });
   const answer = (await first.json()) as { run_id: string; result: unknown; run_time_ms: number };
@@ -27,7 +31,9 @@ async function tryHello(platform: PlatformProcess): Promise<void> {
     deadlineMs: 60_000,
   });
   const woken = await platform.call("hello", "run", {});
-  assert.deepEqual(((await woken.json()) as { result: unknown }).result, { greeting: "Hello, world!" });
+  assert.deepEqual(((await woken.json()) as { result: unknown }).result, {
+    greeting: "Hello, world!",
+  });
   await until(
     "the line that the app printed can be read by its run",
     async () => {
@@ -68,7 +74,9 @@ async function tryReport(platform: PlatformProcess): Promise<void> {
   const run = await until(
     "the run has used up its retries",
     async () => {
-      const { item } = (await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`)).body;
+      const { item } = (
+        await platform.api("GET", `/v2/projects/${projectId}/apps/${appId}/runs/${runId}`)
+      ).body;
       return item.completedAt !== null && item;
     },
     { deadlineMs: 30_000 },
@@ -78,13 +86,18 @@ async function tryReport(platform: PlatformProcess): Promise<void> {
 
 async function trySecretsAsync(platform: PlatformProcess): Promise<void> {
   const { projectId } = platform.bootstrap;
-  const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, { SIGNING_KEY: "k1" });
+  const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, {
+    SIGNING_KEY: "k1",
+  });
   assert.equal(secrets.status, 200, JSON.stringify(secrets.body));
   const app = await deploy(platform, { name: "secrets-async", gitPath: "secrets-async" });
   assert.equal(app.status, "success", app.log);
   const order: number[] = [];
   const sign = async (waitSeconds: number): Promise<{ result: { signature: string } }> => {
-    const answer = await platform.call("secrets-async", "sign", { message: "m", wait_seconds: waitSeconds });
+    const answer = await platform.call("secrets-async", "sign", {
+      message: "m",
+      wait_seconds: waitSeconds,
+    });
     order.push(waitSeconds);
     return (await answer.json()) as { result: { signature: string } };
   };
@@ -100,7 +113,9 @@ async function tryOpenaiCompatible(platform: PlatformProcess): Promise<void> {
   const app = await deploy(platform, { name: "openai-compatible", gitPath: "openai-compatible" });
   assert.equal(app.status, "success", app.log);
   const body = { model: "echo", messages: [{ role: "user", content: "two words" }], stream: true };
-  const text = await (await platform.call("openai-compatible", "run/chat/completions", body)).text();
+  const text = await (
+    await platform.call("openai-compatible", "run/chat/completions", body)
+  ).text();
   assert.match(text, /"content": "two"/);
   assert.match(text, /data: \[DONE\]\n\n$/);
 }
@@ -108,7 +123,9 @@ async function tryOpenaiCompatible(platform: PlatformProcess): Promise<void> {
 async function tryPypiDependency(platform: PlatformProcess): Promise<void> {
   const app = await deploy(platform, { name: "pypi-dependency", gitPath: "pypi-dependency" });
   assert.equal(app.status, "success", app.log);
-  const answer = (await (await platform.call("pypi-dependency", "run", { text: "Größe & Co." })).json()) as {
+  const answer = (await (
+    await platform.call("pypi-dependency", "run", { text: "Größe & Co." })
+  ).json()) as {
     result: unknown;
   };
   assert.deepEqual(answer.result, { slug: "grosse-co" });
@@ -121,7 +138,11 @@ async function tryWebsocketFastapi(platform: PlatformProcess, t: TestContext): P
   const item = await fetch(`${baseUrl}/v4/${projectId}/websocket-fastapi/items/7`, {
     headers: { authorization: `Bearer ${inferenceToken}` },
   });
-  assert.deepEqual(await item.json(), { item: 7, run_id: item.headers.get("x-request-id"), build: app.buildId });
+  assert.deepEqual(await item.json(), {
+    item: 7,
+    run_id: item.headers.get("x-request-id"),
+    build: app.buildId,
+  });
   const url = `${baseUrl.replace("http", "ws")}/v4/${projectId}/websocket-fastapi/echo`;
   const socket = new WebSocket(url, { headers: { authorization: `Bearer ${inferenceToken}` } });
   t.after(() => socket.terminate());
@@ -139,8 +160,15 @@ async function tryWebsocketFastapi(platform: PlatformProcess, t: TestContext): P
 async function tryRevoked({ bootstrap }: PlatformProcess, url: string): Promise<void> {
   const { baseUrl, projectId, serviceAccountToken } = bootstrap;
   const keys = `${baseUrl}/v2/projects/${projectId}/api-keys`;
-  const headers = { authorization: `Bearer ${serviceAccountToken}`, "content-type": "application/json" };
-  const made = await fetch(keys, { method: "POST", headers, body: JSON.stringify({ name: "for one socket" }) });
+  const headers = {
+    authorization: `Bearer ${serviceAccountToken}`,
+    "content-type": "application/json",
+  };
+  const made = await fetch(keys, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ name: "for one socket" }),
+  });
   const { id, token } = (await made.json()) as { id: string; token: string };
   const socket = new WebSocket(url, { headers: { authorization: `Bearer ${token}` } });
   await once(socket, "open");
@@ -156,14 +184,19 @@ export const exampleScenarios: readonly Scenario[] = [
     needsPackages: false,
     run: tryHello,
   },
-  { promise: "stream: generators arrive piece by piece as server-sent events", needsPackages: false, run: tryStream },
+  {
+    promise: "stream: generators arrive piece by piece as server-sent events",
+    needsPackages: false,
+    run: tryStream,
+  },
   {
     promise: "report: a run is worked off later, and tried again as often as its TOML says",
     needsPackages: false,
     run: tryReport,
   },
   {
-    promise: "secrets-async: async calls run side by side in one replica and see the project's secret",
+    promise:
+      "secrets-async: async calls run side by side in one replica and see the project's secret",
     needsPackages: false,
     run: trySecretsAsync,
   },
@@ -172,7 +205,11 @@ export const exampleScenarios: readonly Scenario[] = [
     needsPackages: false,
     run: tryOpenaiCompatible,
   },
-  { promise: "pypi-dependency: packages are installed", needsPackages: true, run: tryPypiDependency },
+  {
+    promise: "pypi-dependency: packages are installed",
+    needsPackages: true,
+    run: tryPypiDependency,
+  },
   {
     promise: "websocket-fastapi: a server of one's own answers routes and a WebSocket",
     needsPackages: true,

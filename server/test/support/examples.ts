@@ -10,7 +10,10 @@ import { until } from "./until.ts";
 const examplesDir = join(import.meta.dirname, "../../../examples");
 
 /** Serves `examples/` and `more` as `acme/examples`; returns the template for SLIPWAY_GIT_URL. */
-export async function serveExamples(t: TestContext, more: Readonly<Record<string, string>> = {}): Promise<string> {
+export async function serveExamples(
+  t: TestContext,
+  more: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const server = await startGitServer(t);
   await server.createRepo("acme", "examples", { ...(await exampleFiles()), ...more });
   return server.urlTemplate;
@@ -27,7 +30,10 @@ export async function exampleFiles(): Promise<Record<string, string>> {
   return files;
 }
 
-/** Creates an app and waits until its first build has ended; returns its ids, the final status and the build log. */
+/**
+ * Creates an app and waits until its first build has ended; returns its ids, the final status and
+ * the build log.
+ */
 export async function deploy(
   platform: PlatformProcess,
   body: Record<string, unknown>,
@@ -37,7 +43,8 @@ export async function deploy(
     gitRepo: "acme/examples",
     ...body,
   });
-  if (created.status !== 201) throw new Error(`create answered ${created.status} ${JSON.stringify(created.body)}`);
+  if (created.status !== 201)
+    throw new Error(`create answered ${created.status} ${JSON.stringify(created.body)}`);
   const { appId, buildId } = created.body as { appId: string; buildId: string };
   const path = `/v2/projects/${projectId}/apps/${appId}/builds/${buildId}`;
   const readLog = async (): Promise<string> => {
@@ -49,15 +56,22 @@ export async function deploy(
     status = String((await platform.api("GET", path)).body.status);
     return !["pending", "building", "initializing"].includes(status);
   };
-  await until(`build of ${appId} ends`, isEnded, { deadlineMs: 300_000 }).catch(async (error: unknown) => {
-    const processes = spawnSync("ps", ["-eo", "pid,ppid,etimes,stat,wchan:20,args"], { encoding: "utf8" }).stdout;
-    throw new Error(`its log: ${await readLog()}\n${processes}`, { cause: error });
-  });
+  await until(`build of ${appId} ends`, isEnded, { deadlineMs: 300_000 }).catch(
+    async (error: unknown) => {
+      const processes = spawnSync("ps", ["-eo", "pid,ppid,etimes,stat,wchan:20,args"], {
+        encoding: "utf8",
+      }).stdout;
+      throw new Error(`its log: ${await readLog()}\n${processes}`, { cause: error });
+    },
+  );
   return { appId, buildId, status, log: await readLog() };
 }
 
 /** The number of running replicas of the app, as the API reports it. */
 export async function replicaCount(platform: PlatformProcess, appId: string): Promise<number> {
-  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`);
+  const { body } = await platform.api(
+    "GET",
+    `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`,
+  );
   return (body as unknown[]).length;
 }

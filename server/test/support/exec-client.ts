@@ -45,11 +45,17 @@ function clientOf(platform: PlatformProcess, address: ExecAddress): WebSocket {
   ]);
   const path = `/v2/projects/${projectId}/apps/${appId}/containers/${replicaId}/exec?${query.toString()}`;
   const headers: Record<string, string> = token === "" ? {} : { authorization: `Bearer ${token}` };
-  return new WebSocket(bootstrap.baseUrl.replace(/^http/, "ws") + path, [...protocols], { headers });
+  return new WebSocket(bootstrap.baseUrl.replace(/^http/, "ws") + path, [...protocols], {
+    headers,
+  });
 }
 
 /** Opens one. */
-export async function openExec(t: TestContext, platform: PlatformProcess, address: ExecAddress): Promise<OpenedExec> {
+export async function openExec(
+  t: TestContext,
+  platform: PlatformProcess,
+  address: ExecAddress,
+): Promise<OpenedExec> {
   const client = clientOf(platform, address);
   t.after(() => client.terminate());
   const parts = new Map<number, Buffer[]>();
@@ -59,7 +65,9 @@ export async function openExec(t: TestContext, platform: PlatformProcess, addres
   });
   const told = (channel: number): Buffer => Buffer.concat(parts.get(channel) ?? []);
   const code = once(client, "close").then(([given]) => Number(given));
-  const status = code.then(() => (told(3).length === 0 ? null : (JSON.parse(told(3).toString()) as Status)));
+  const status = code.then(() =>
+    told(3).length === 0 ? null : (JSON.parse(told(3).toString()) as Status),
+  );
   await once(client, "open");
   return {
     client,
@@ -71,7 +79,10 @@ export async function openExec(t: TestContext, platform: PlatformProcess, addres
 }
 
 /** The status and the message of a refused one. */
-export async function refusedExec(platform: PlatformProcess, address: ExecAddress): Promise<readonly [number, string]> {
+export async function refusedExec(
+  platform: PlatformProcess,
+  address: ExecAddress,
+): Promise<readonly [number, string]> {
   const client = clientOf(platform, address);
   const [, response] = (await once(client, "unexpected-response")) as [
     unknown,

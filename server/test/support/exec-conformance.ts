@@ -1,4 +1,5 @@
-// What every driver keeps that runs commands in replicas: a test file calls `execConformance(name, makeFixture)`.
+// What every driver keeps that runs commands in replicas: a test file calls `execConformance(name,
+// makeFixture)`.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
@@ -43,7 +44,9 @@ export function execConformance(name: string, makeGround: () => Promise<ExecGrou
           return spec.replicaId;
         };
         await run(stageOf(ground, { driver, replicaId: await begin(), begin }));
-        assert.deepEqual(await driver.list().then((all) => all.map(({ state }) => state)), ["running"]);
+        assert.deepEqual(await driver.list().then((all) => all.map(({ state }) => state)), [
+          "running",
+        ]);
       } finally {
         for (const { replicaId } of await driver.list()) {
           await driver.stop(replicaId, { graceMs: 0 });
@@ -80,7 +83,11 @@ function stageOf(ground: ExecGround, more: Pick<Stage, "driver" | "replicaId" | 
 }
 
 async function outcomeOf(exec: RunningExec): Promise<Outcome> {
-  const [stdout, stderr, end] = await Promise.all([bytesOf(exec.stdout), bytesOf(exec.stderr), exec.ended]);
+  const [stdout, stderr, end] = await Promise.all([
+    bytesOf(exec.stdout),
+    bytesOf(exec.stderr),
+    exec.ended,
+  ]);
   return { ...end, stdout, stderr: stderr.toString() };
 }
 
@@ -91,11 +98,17 @@ async function bytesOf(stream: Readable): Promise<Buffer> {
 }
 
 function outputPromises(promise: Promised): void {
-  promise("has its outputs apart, its exit code, and the replica's variables", async ({ run, replicaId }) => {
-    const script = 'echo "$SLIPWAY_REPLICA_ID"; echo wrong >&2; exit 3';
-    const { stdout, stderr, exitCode, message } = await run(["sh", "-c", script]);
-    assert.deepEqual([String(stdout), stderr, exitCode, message], [`${replicaId}\n`, "wrong\n", 3, null]);
-  });
+  promise(
+    "has its outputs apart, its exit code, and the replica's variables",
+    async ({ run, replicaId }) => {
+      const script = 'echo "$SLIPWAY_REPLICA_ID"; echo wrong >&2; exit 3';
+      const { stdout, stderr, exitCode, message } = await run(["sh", "-c", script]);
+      assert.deepEqual(
+        [String(stdout), stderr, exitCode, message],
+        [`${replicaId}\n`, "wrong\n", 3, null],
+      );
+    },
+  );
 
   promise("keeps what a command says that ends before somebody listens", async ({ start }) => {
     const exec = await start(["echo", "said"]);
@@ -109,7 +122,9 @@ function outputPromises(promise: Promised): void {
     const words = ["a b", "", "$HOME", "'\"\\", "*", "-x", "ü\n"];
     const { stdout } = await run(["printf", "<%s>", ...words]);
     assert.equal(String(stdout), words.map((word) => `<${word}>`).join(""));
-    const bytes = Buffer.from(Array.from({ length: 3_000_000 }, (_, index) => (index * 7 + (index >> 8)) & 0xff));
+    const bytes = Buffer.from(
+      Array.from({ length: 3_000_000 }, (_, index) => (index * 7 + (index >> 8)) & 0xff),
+    );
     const echoed = await run(["cat"], bytes);
     const hash = (given: Buffer): string => createHash("sha256").update(given).digest("hex");
     assert.deepEqual([echoed.stdout.length, hash(echoed.stdout)], [bytes.length, hash(bytes)]);
@@ -118,7 +133,10 @@ function outputPromises(promise: Promised): void {
   promise("says what cannot be run, and by which signal it ended", async ({ run }) => {
     const missing = await run(["no-such-program", "secret"]);
     assert.equal(missing.exitCode, 127);
-    assert.match(missing.stderr + String(missing.stdout) + (missing.message ?? ""), /no-such-program/);
+    assert.match(
+      missing.stderr + String(missing.stdout) + (missing.message ?? ""),
+      /no-such-program/,
+    );
     const killed = await run(["sh", "-c", "kill -9 $$"]);
     assert.equal(killed.exitCode, 137);
   });
@@ -133,7 +151,11 @@ function outputPromises(promise: Promised): void {
   });
 
   promise("ends what it has left in the background", async (stage) => {
-    const left = await stage.run(["sh", "-c", "sleep 31415926 & (setsid sleep 31415926 &) ; echo begun"]);
+    const left = await stage.run([
+      "sh",
+      "-c",
+      "sleep 31415926 & (setsid sleep 31415926 &) ; echo begun",
+    ]);
     assert.equal(String(left.stdout), "begun\n");
     assert.ok(!stage.lives("31415926"), "nothing is left when it is told to have ended");
   });
@@ -169,30 +191,40 @@ function terminalPromises(promise: Promised): void {
 }
 
 function endPromises(promise: Promised): void {
-  promise("leaves no process when it is ended, with a terminal or without", async ({ start, lives }) => {
-    for (const terminal of [null, { columns: 80, rows: 24 }]) {
-      const script = "trap '' TERM HUP INT; (setsid sleep 27182818 &) ; echo begun; sleep 27182818";
-      const exec = await start(["sh", "-c", script], terminal);
-      const chunk = (await exec.stdout[Symbol.asyncIterator]().next()) as { value: Buffer };
-      assert.match(String(chunk.value), /^begun/);
-      assert.ok(lives("27182818"));
-      exec.end("the client has left");
-      assert.equal((await exec.ended).message, "the client has left");
-      assert.ok(!lives("27182818"));
-    }
-  });
+  promise(
+    "leaves no process when it is ended, with a terminal or without",
+    async ({ start, lives }) => {
+      for (const terminal of [null, { columns: 80, rows: 24 }]) {
+        const script =
+          "trap '' TERM HUP INT; (setsid sleep 27182818 &) ; echo begun; sleep 27182818";
+        const exec = await start(["sh", "-c", script], terminal);
+        const chunk = (await exec.stdout[Symbol.asyncIterator]().next()) as { value: Buffer };
+        assert.match(String(chunk.value), /^begun/);
+        assert.ok(lives("27182818"));
+        exec.end("the client has left");
+        assert.equal((await exec.ended).message, "the client has left");
+        assert.ok(!lives("27182818"));
+      }
+    },
+  );
 
-  promise("refuses what does not run, and ends with its replica", async ({ driver, start, begin }) => {
-    const command = ["true"] as const;
-    const terminal = null;
-    await assert.rejects(driver.exec("nobody-1" as ReplicaId, { command, terminal }), ExecRefused);
-    const other = await begin();
-    const exec = await driver.exec(other, { command: ["sleep", "1000"], terminal });
-    await driver.stop(other, { graceMs: 30_000 });
-    assert.equal((await exec.ended).message, "The replica was stopped.");
-    await assert.rejects(driver.exec(other, { command, terminal }), ExecRefused);
-    await driver.forget(other);
-    const last = await start(["sh", "-c", "kill -0 1"]);
-    assert.equal((await last.ended).message, null);
-  });
+  promise(
+    "refuses what does not run, and ends with its replica",
+    async ({ driver, start, begin }) => {
+      const command = ["true"] as const;
+      const terminal = null;
+      await assert.rejects(
+        driver.exec("nobody-1" as ReplicaId, { command, terminal }),
+        ExecRefused,
+      );
+      const other = await begin();
+      const exec = await driver.exec(other, { command: ["sleep", "1000"], terminal });
+      await driver.stop(other, { graceMs: 30_000 });
+      assert.equal((await exec.ended).message, "The replica was stopped.");
+      await assert.rejects(driver.exec(other, { command, terminal }), ExecRefused);
+      await driver.forget(other);
+      const last = await start(["sh", "-c", "kill -0 1"]);
+      assert.equal((await last.ended).message, null);
+    },
+  );
 }

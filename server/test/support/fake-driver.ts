@@ -1,6 +1,7 @@
-// A driver whose replicas exist only in memory, for tests and simulations of the layers above drivers. It uses the given
-// clock, and a script defines how each start goes. Replicas outlive the platform's process like real ones: `open` of the
-// next process finds them. It passes the same conformance suite as real drivers.
+// A driver whose replicas exist only in memory, for tests and simulations of the layers above
+// drivers. It uses the given clock, and a script defines how each start goes. Replicas outlive the
+// platform's process like real ones: `open` of the next process finds them. It passes the same
+// conformance suite as real drivers.
 import {
   StartRefused,
   type Address,
@@ -24,7 +25,10 @@ import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
 import { widePlacement } from "./wide-placement.ts";
 
-/** How a start goes. All times count from the call of `start`; `pendingMs` is added to those after it. */
+/**
+ * How a start goes. All times count from the call of `start`; `pendingMs` is added to those after
+ * it.
+ */
 export type StartScript = {
   /** How long `start` takes. */
   readonly createMs: number;
@@ -59,7 +63,11 @@ export const goodScript: StartScript = {
 /** `exit`: on its own, whether asked or not. */
 export type ExitCause = "exit" | "forced" | "crash";
 
-type End = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+type End = {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly reason: string;
+};
 
 /** One replica that exists, or has ended and is not forgotten yet. */
 export type FakeReplica = {
@@ -130,12 +138,21 @@ export class FakeDriver implements Driver {
   /** Replicas of another instance on the same backend; false: it was ended. */
   readonly others = new Map<ReplicaId, boolean>();
   readonly #replicas = new Map<ReplicaId, FakeReplica>();
-  readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly abort: AbortController }>();
+  readonly #starting = new Map<
+    ReplicaId,
+    { readonly done: Promise<void>; readonly abort: AbortController }
+  >();
   readonly #clock: Clock;
   readonly #script: (spec: ReplicaSpec) => StartScript;
   #sink: ReplicaSink | null = null;
 
-  constructor({ clock, script = () => goodScript, compute = ["CPU"], pools, keepsLines = true }: FakeDriverOptions) {
+  constructor({
+    clock,
+    script = () => goodScript,
+    compute = ["CPU"],
+    pools,
+    keepsLines = true,
+  }: FakeDriverOptions) {
     this.#clock = clock;
     this.#script = script;
     this.placement = new Placement(pools ?? widePlacement(compute).pools);
@@ -177,7 +194,8 @@ export class FakeDriver implements Driver {
     const abort = new AbortController();
     const done = this.#start(spec, AbortSignal.any([signal, abort.signal])).finally(() => {
       this.#starting.delete(spec.replicaId);
-      if (this.#replicas.get(spec.replicaId)?.state === undefined) this.placement.release(spec.replicaId);
+      if (this.#replicas.get(spec.replicaId)?.state === undefined)
+        this.placement.release(spec.replicaId);
     });
     this.#starting.set(spec.replicaId, { done, abort });
     return done;
@@ -200,7 +218,11 @@ export class FakeDriver implements Driver {
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined) this.placement.release(replicaId);
     if (replica === undefined || replica.isEndTold) return;
-    const forced = { exitCode: null, signal: "SIGKILL", reason: "It did not end in time and was ended by force." };
+    const forced = {
+      exitCode: null,
+      signal: "SIGKILL",
+      reason: "It did not end in time and was ended by force.",
+    };
     this.#clock.after(graceMs, () => this.#end(replica, forced, "forced"));
     if (replica.askedAtMs === null) {
       replica.askedAtMs = this.#clock.monotonicMs();
@@ -213,16 +235,21 @@ export class FakeDriver implements Driver {
 
   async list(): Promise<readonly OwnedReplica[]> {
     this.#answer();
-    const own = [...this.#replicas.values()].map(({ spec, address, state, isEndTold, end }): OwnedReplica => ({
-      replicaId: spec.replicaId,
-      instanceId: this.instanceId,
-      appId: spec.appId,
-      releaseId: spec.releaseId,
-      state: listedState({ state, isEndTold }),
-      address: state === "pending" ? null : address,
-      reason: isEndTold ? (end?.reason ?? null) : null,
-    }));
-    return Promise.resolve([...own, ...[...this.others].map(([id, isRunning]) => otherReplica(id, isRunning))]);
+    const own = [...this.#replicas.values()].map(
+      ({ spec, address, state, isEndTold, end }): OwnedReplica => ({
+        replicaId: spec.replicaId,
+        instanceId: this.instanceId,
+        appId: spec.appId,
+        releaseId: spec.releaseId,
+        state: listedState({ state, isEndTold }),
+        address: state === "pending" ? null : address,
+        reason: isEndTold ? (end?.reason ?? null) : null,
+      }),
+    );
+    return Promise.resolve([
+      ...own,
+      ...[...this.others].map(([id, isRunning]) => otherReplica(id, isRunning)),
+    ]);
   }
 
   #answer(): void {
@@ -230,7 +257,9 @@ export class FakeDriver implements Driver {
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    return Promise.resolve(new Map(this.running().map(({ spec, usage }) => [spec.replicaId, usage])));
+    return Promise.resolve(
+      new Map(this.running().map(({ spec, usage }) => [spec.replicaId, usage])),
+    );
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {
@@ -244,7 +273,11 @@ export class FakeDriver implements Driver {
   crash(replicaId: ReplicaId): boolean {
     const replica = this.#replicas.get(replicaId);
     if (replica?.state !== "running") return false;
-    this.#end(replica, { exitCode: null, signal: "SIGSEGV", reason: "It ended with signal SIGSEGV." }, "crash");
+    this.#end(
+      replica,
+      { exitCode: null, signal: "SIGSEGV", reason: "It ended with signal SIGSEGV." },
+      "crash",
+    );
     return true;
   }
 
@@ -282,8 +315,10 @@ export class FakeDriver implements Driver {
     const script = this.#script(spec);
     if (!signal.aborted) await this.#clock.sleep(script.createMs, signal).catch(() => undefined);
     if (signal.aborted) throw new StartRefused("The start was cancelled.");
-    if (this.currentOutage !== null) throw new StartRefused(this.currentOutage.reason, { kind: "no_capacity" });
-    if (script.refusal !== null) throw new StartRefused(script.refusal.reason, { kind: script.refusal.kind });
+    if (this.currentOutage !== null)
+      throw new StartRefused(this.currentOutage.reason, { kind: "no_capacity" });
+    if (script.refusal !== null)
+      throw new StartRefused(script.refusal.reason, { kind: script.refusal.kind });
     const claim = this.full.has(spec.compute) ? null : this.placement.hold(spec.replicaId, spec);
     if (claim === null) {
       throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
@@ -307,7 +342,8 @@ export class FakeDriver implements Driver {
     this.#replicas.set(spec.replicaId, replica);
     this.started.add(spec.replicaId);
     if (script.pendingMs === 0) this.#run(replica);
-    else if (script.pendingMs !== null) this.#clock.after(script.pendingMs, () => this.#run(replica));
+    else if (script.pendingMs !== null)
+      this.#clock.after(script.pendingMs, () => this.#run(replica));
   }
 
   #run(replica: FakeReplica): void {
@@ -315,7 +351,13 @@ export class FakeDriver implements Driver {
     const { spec, script, address } = replica;
     replica.state = "running";
     const { hint } = script;
-    this.#tell({ kind: "started", replicaId: spec.replicaId, at: this.#clock.now(), address, hint });
+    this.#tell({
+      kind: "started",
+      replicaId: spec.replicaId,
+      at: this.#clock.now(),
+      address,
+      hint,
+    });
     const { exit, readyMs } = script;
     const afterMs = (ms: number): number => Math.max(0, ms - script.createMs);
     if (exit !== null) {
@@ -367,7 +409,9 @@ export class FakeDriver implements Driver {
     for (let sink = this.#sink; unread.length > 0 && sink !== null; sink = this.#sink) {
       const texts = unread.splice(0);
       const at = this.#clock.now();
-      await sink.lines(texts.map((text) => ({ replicaId, at, stream: "stdout", runId: null, text }) as const));
+      await sink.lines(
+        texts.map((text) => ({ replicaId, at, stream: "stdout", runId: null, text }) as const),
+      );
     }
   }
 

@@ -1,4 +1,5 @@
-// What callers of an app see of its fields, on any driver: one app that tells about itself, changed field by field.
+// What callers of an app see of its fields, on any driver: one app that tells about itself, changed
+// field by field.
 import assert from "node:assert/strict";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import { deploy } from "./examples.ts";
@@ -70,7 +71,11 @@ export type ToldApp = {
 };
 
 /** Deploys the app that tells about itself. */
-export async function deployTold(platform: PlatformProcess, name: string, settings: object = {}): Promise<ToldApp> {
+export async function deployTold(
+  platform: PlatformProcess,
+  name: string,
+  settings: object = {},
+): Promise<ToldApp> {
   const common = {
     gitRepo: "acme/told",
     runtime: "custom",
@@ -93,7 +98,8 @@ export async function deployTold(platform: PlatformProcess, name: string, settin
     assert.equal(answered, 200, JSON.stringify(answer));
     if (answer.change === "live") return;
     // The number of a release that is built first is not known before.
-    const isLive = async (): Promise<boolean> => (await platform.api("GET", path)).body.liveRelease > before;
+    const isLive = async (): Promise<boolean> =>
+      (await platform.api("GET", path)).body.liveRelease > before;
     await until("the new release takes the calls", isLive, { deadlineMs: 120_000 });
   };
   return { platform, appId, told, change };
@@ -122,9 +128,13 @@ export const drivenEffects = {
   healthcheckEndpoint: async ({ told, change }) => {
     await change({ healthcheckEndpoint: "/health", minReplicaCount: 1 });
     const before = await told("/break");
-    await until("another replica has taken its place", async () => (await told()).instance !== before.instance, {
-      deadlineMs: 120_000,
-    });
+    await until(
+      "another replica has taken its place",
+      async () => (await told()).instance !== before.instance,
+      {
+        deadlineMs: 120_000,
+      },
+    );
   },
 } as const satisfies Partial<Record<FieldName, (app: ToldApp) => Promise<void>>>;
 
@@ -138,7 +148,11 @@ export const containerEffects = {
 } as const satisfies Partial<Record<FieldName, (app: ToldApp) => Promise<void>>>;
 
 /** A call with the token that the first start has written. */
-export async function callApp({ bootstrap }: PlatformProcess, path: string, signal?: AbortSignal): Promise<Response> {
+export async function callApp(
+  { bootstrap }: PlatformProcess,
+  path: string,
+  signal?: AbortSignal,
+): Promise<Response> {
   const { baseUrl, projectId, inferenceToken } = bootstrap;
   return await fetch(`${baseUrl}/v4/${projectId}/${path}`, {
     headers: { authorization: `Bearer ${inferenceToken}` },

@@ -1,4 +1,5 @@
-// Addresses for test servers: any free port of 127.0.0.1, or a fixed address that database rows contain.
+// Addresses for test servers: any free port of 127.0.0.1, or a fixed address that database rows
+// contain.
 import { once } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,6 @@
-// App folders in the style of those that people deploy, with what each must answer. Those of `folderScenarios` give the same
-// answers on every driver; those of `imageScenarios` need a driver that builds images.
+// App folders in the style of those that people deploy, with what each must answer. Those of
+// `folderScenarios` give the same answers on every driver; those of `imageScenarios` need a driver
+// that builds images.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import type { TestContext } from "node:test";
@@ -161,14 +162,21 @@ async function resultOf(response: Response): Promise<unknown> {
 async function tryCortex(platform: PlatformProcess): Promise<void> {
   const app = await deploy(platform, { name: "style-cortex", gitPath: "style-cortex" });
   assert.equal(app.status, "success", app.log);
-  const call = (path: string, body: unknown = {}): Promise<Response> => platform.call("style-cortex", path, body);
+  const call = (path: string, body: unknown = {}): Promise<Response> =>
+    platform.call("style-cortex", path, body);
   const hash = createHash("md5").update("stext").digest("hex");
   assert.equal(await resultOf(await call("return_md5", { text: "text", extra: [{ a: 1 }] })), hash);
   const refused = await call("refuse");
   assert.equal(refused.status, 429);
   const run = refused.headers.get("x-request-id");
-  assert.match(JSON.stringify(await refused.json()), new RegExp(`"run":"${run}".*"app":"style-cortex"`));
-  assert.equal(await (await call("stream", { count: 2 })).text(), "data: 0\n\ndata: 1\n\ndata: [DONE]\n\n");
+  assert.match(
+    JSON.stringify(await refused.json()),
+    new RegExp(`"run":"${run}".*"app":"style-cortex"`),
+  );
+  assert.equal(
+    await (await call("stream", { count: 2 })).text(),
+    "data: 0\n\ndata: 1\n\ndata: [DONE]\n\n",
+  );
   assert.deepEqual(await resultOf(await call("where")), ["/cortex", true]);
   assert.equal((await call("_hidden")).status, 404);
 }
@@ -186,9 +194,12 @@ async function trySocket(platform: PlatformProcess, t: TestContext): Promise<voi
   const answer = await platform.call("style-socket", "", undefined, { method: "GET" });
   assert.equal(await answer.text(), "two words");
   const { baseUrl, projectId, inferenceToken } = platform.bootstrap;
-  const socket = new WebSocket(`${baseUrl.replace("http", "ws")}/v4/${projectId}/style-socket/any`, {
-    headers: { authorization: `Bearer ${inferenceToken}` },
-  });
+  const socket = new WebSocket(
+    `${baseUrl.replace("http", "ws")}/v4/${projectId}/style-socket/any`,
+    {
+      headers: { authorization: `Bearer ${inferenceToken}` },
+    },
+  );
   t.after(() => socket.terminate());
   const reply = await new Promise<string>((resolve, reject) => {
     socket.on("error", reject);
@@ -208,24 +219,44 @@ async function tryDockerfile(platform: PlatformProcess): Promise<void> {
 async function tryApt(platform: PlatformProcess): Promise<void> {
   const app = await deploy(platform, { name: "style-apt", gitPath: "style-apt" });
   assert.equal(app.status, "success", app.log);
-  assert.equal(await resultOf(await platform.call("style-apt", "which", { name: "tree" })), "/usr/bin/tree");
+  assert.equal(
+    await resultOf(await platform.call("style-apt", "which", { name: "tree" })),
+    "/usr/bin/tree",
+  );
 }
 
 /** On every driver. */
 export const folderScenarios: readonly Scenario[] = [
   {
-    promise: "a cortex folder: plain results, chosen statuses, streams, its folder, private functions",
+    promise:
+      "a cortex folder: plain results, chosen statuses, streams, its folder, private functions",
     needsPackages: false,
     run: tryCortex,
   },
-  { promise: "a FastAPI folder: calls arrive once its ready check answers 200", needsPackages: true, run: tryFastapi },
-  { promise: "a server without packages: a start command as text, a WebSocket", needsPackages: false, run: trySocket },
+  {
+    promise: "a FastAPI folder: calls arrive once its ready check answers 200",
+    needsPackages: true,
+    run: tryFastapi,
+  },
+  {
+    promise: "a server without packages: a start command as text, a WebSocket",
+    needsPackages: false,
+    run: trySocket,
+  },
 ];
 
 /** On drivers that build images. */
 export const imageScenarios: readonly Scenario[] = [
-  { promise: "a folder with its own Dockerfile: its CMD starts the app", needsPackages: false, run: tryDockerfile },
-  { promise: "a folder with an apt package: the app has the program", needsPackages: true, run: tryApt },
+  {
+    promise: "a folder with its own Dockerfile: its CMD starts the app",
+    needsPackages: false,
+    run: tryDockerfile,
+  },
+  {
+    promise: "a folder with an apt package: the app has the program",
+    needsPackages: true,
+    run: tryApt,
+  },
 ];
 
 /** All that drivers have in common. */

@@ -15,7 +15,10 @@ export function temporaryFolder(t: WithAfter, purpose = "folder"): string {
   return folder;
 }
 
-/** A fresh folder that the caller removes with `removeFolder`; by default in the system's temporary folder. */
+/**
+ * A fresh folder that the caller removes with `removeFolder`; by default in the system's temporary
+ * folder.
+ */
 export function makeFolder(purpose: string, below = realpathSync(tmpdir())): string {
   return mkdtempSync(join(below, `${temporaryPrefix}${purpose}-`));
 }
@@ -30,7 +33,10 @@ export function foldersOfTheDead(below: string): string[] {
 
 const removal = { recursive: true, force: true, maxRetries: 5, retryDelay: 50 } as const;
 
-/** Removes a folder recursively, including folders that their owner may not enter, which overlays leave behind. */
+/**
+ * Removes a folder recursively, including folders that their owner may not enter, which overlays
+ * leave behind.
+ */
 export function removeFolder(folder: string): void {
   try {
     rmSync(folder, removal);

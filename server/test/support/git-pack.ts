@@ -45,7 +45,11 @@ export class Pack {
 
   /** An object as a delta of another one. */
   addDifference(base: Buffer, instructions: Buffer): void {
-    this.addEntry(differenceNumber, instructions.length, Buffer.concat([base, deflateSync(instructions)]));
+    this.addEntry(
+      differenceNumber,
+      instructions.length,
+      Buffer.concat([base, deflateSync(instructions)]),
+    );
   }
 
   /** `size`: the unpacked size that it claims. */

@@ -1,4 +1,5 @@
-// A clone of a repository on the tests' git server, as a developer has one: commits, and real pushes over HTTP.
+// A clone of a repository on the tests' git server, as a developer has one: commits, and real
+// pushes over HTTP.
 import { execFile } from "node:child_process";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -25,7 +26,12 @@ export type GitPusher = {
 };
 
 /** Clones `owner/repo`; the clone is removed after the test. */
-export async function cloneOf(t: TestContext, server: GitServer, owner: string, repo: string): Promise<GitPusher> {
+export async function cloneOf(
+  t: TestContext,
+  server: GitServer,
+  owner: string,
+  repo: string,
+): Promise<GitPusher> {
   const folder = temporaryFolder(t, "clone");
   const url = server.urlTemplate.replace("{owner}", owner).replace("{repo}", repo);
   const git = async (...args: string[]): Promise<string> =>

@@ -1,5 +1,5 @@
-// A git host on loopback: the real `git http-backend` behind node:http, with repositories made from plain objects. Tests can
-// make it require a token, redirect, or answer slowly.
+// A git host on loopback: the real `git http-backend` behind node:http, with repositories made from
+// plain objects. Tests can make it require a token, redirect, or answer slowly.
 import { execFile, spawn } from "node:child_process";
 import { chmod, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -9,8 +9,13 @@ import { promisify } from "node:util";
 import { type FixedAddress, listenAt } from "./fixed-address.ts";
 import { makeFolder, removeFolder } from "./folder.ts";
 
-/** Path → content. `{ link }` makes a symbolic link, `null` removes the file, a path ending in `.sh` is executable. */
-export type RepositoryFiles = Readonly<Record<string, string | Buffer | { readonly link: string } | null>>;
+/**
+ * Path → content. `{ link }` makes a symbolic link, `null` removes the file, a path ending in `.sh`
+ * is executable.
+ */
+export type RepositoryFiles = Readonly<
+  Record<string, string | Buffer | { readonly link: string } | null>
+>;
 
 export type GitServer = {
   /** For SLIPWAY_GIT_URL. */
@@ -21,12 +26,26 @@ export type GitServer = {
   createRepo(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
   /** Commits changes on top of a branch (created if it does not exist) and returns the commit. */
   push(owner: string, repo: string, files: RepositoryFiles, branch?: string): Promise<string>;
-  /** Lets clients push, and runs the shell script after each push, with a line `old new ref` for each moved ref. */
+  /**
+   * Lets clients push, and runs the shell script after each push, with a line `old new ref` for
+   * each moved ref.
+   */
   acceptPushes(owner: string, repo: string, afterPush: string): Promise<void>;
-  /** Runs git in the repository's bare folder and returns its output, for cases that `push` cannot create. */
-  git(owner: string, repo: string, args: readonly string[], input?: string | Buffer): Promise<string>;
+  /**
+   * Runs git in the repository's bare folder and returns its output, for cases that `push` cannot
+   * create.
+   */
+  git(
+    owner: string,
+    repo: string,
+    args: readonly string[],
+    input?: string | Buffer,
+  ): Promise<string>;
   /** Paths and Authorization headers of all requests so far. */
-  readonly requests: readonly { readonly path: string; readonly authorization: string | undefined }[];
+  readonly requests: readonly {
+    readonly path: string;
+    readonly authorization: string | undefined;
+  }[];
 };
 
 export type GitServerOptions = {
@@ -52,14 +71,19 @@ const identity = {
 };
 
 /** Starts the host; it and its repositories are removed after the test. */
-export async function startGitServer(t: TestContext, options: GitServerOptions = {}): Promise<GitServer> {
+export async function startGitServer(
+  t: TestContext,
+  options: GitServerOptions = {},
+): Promise<GitServer> {
   const server = await openGitServer(options);
   t.after(() => server.close());
   return server;
 }
 
 /** Starts the host; `close` stops it and removes its repositories. */
-export async function openGitServer(options: GitServerOptions = {}): Promise<GitServer & { close(): Promise<void> }> {
+export async function openGitServer(
+  options: GitServerOptions = {},
+): Promise<GitServer & { close(): Promise<void> }> {
   const root = makeFolder("git");
   const { below = "" } = options;
   const requests: { path: string; authorization: string | undefined }[] = [];
@@ -67,7 +91,9 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
     requests.push({ path: request.url ?? "", authorization: request.headers.authorization });
     if (options.intercept?.(request, response) === true) return;
     if (!isAuthorized(request, options.credentials)) {
-      response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end("authentication required\n");
+      response
+        .writeHead(401, { "www-authenticate": 'Basic realm="git"' })
+        .end("authentication required\n");
       return;
     }
     answer({ root, below }, request, response);
@@ -75,7 +101,8 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
   const at = await listenAt(server, options.at);
   const host = `${at.host}:${at.port}`;
   const folderOf = (owner: string, repo: string): string => join(root, owner, `${repo}.git`);
-  const push: GitServer["push"] = (owner, repo, files, branch = "main") => commit(folderOf(owner, repo), files, branch);
+  const push: GitServer["push"] = (owner, repo, files, branch = "main") =>
+    commit(folderOf(owner, repo), files, branch);
   return {
     urlTemplate: `http://${host}${below}/{owner}/{repo}.git`,
     host,
@@ -83,7 +110,10 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
     push,
     async createRepo(owner, repo, files, branch = "main") {
       await mkdir(folderOf(owner, repo), { recursive: true });
-      await git(["init", "--quiet", "--bare", `--initial-branch=${branch}`, "."], folderOf(owner, repo));
+      await git(
+        ["init", "--quiet", "--bare", `--initial-branch=${branch}`, "."],
+        folderOf(owner, repo),
+      );
       return await push(owner, repo, files, branch);
     },
     async acceptPushes(owner, repo, afterPush) {
@@ -107,7 +137,9 @@ async function commit(bareDir: string, files: RepositoryFiles, branch: string): 
   try {
     const inTree = (...args: string[]): Promise<string> =>
       git(["--git-dir", bareDir, "--work-tree", workTree, ...args], workTree);
-    const parent = await inTree("rev-parse", "--verify", "--quiet", `refs/heads/${branch}`).catch(() => "");
+    const parent = await inTree("rev-parse", "--verify", "--quiet", `refs/heads/${branch}`).catch(
+      () => "",
+    );
     if (parent === "") await inTree("read-tree", "--empty");
     else await inTree("read-tree", "--reset", "-u", parent);
     for (const [path, content] of Object.entries(files)) await write(join(workTree, path), content);
@@ -131,7 +163,11 @@ async function write(path: string, content: RepositoryFiles[string]): Promise<vo
 }
 
 async function git(args: readonly string[], cwd: string, input?: string | Buffer): Promise<string> {
-  const running = run("git", args as string[], { cwd, env: { ...process.env, ...identity }, maxBuffer: 50_000_000 });
+  const running = run("git", args as string[], {
+    cwd,
+    env: { ...process.env, ...identity },
+    maxBuffer: 50_000_000,
+  });
   if (input !== undefined) running.child.stdin?.end(input);
   return (await running).stdout.trim();
 }

@@ -1,5 +1,6 @@
-// Provides pip for builds in tests. Installing it takes four seconds of CPU time per data folder, so the runner installs it
-// once and names the folder in SLIPWAY_TEST_PIP. If a file is run alone, its builds install pip themselves.
+// Provides pip for builds in tests. Installing it takes four seconds of CPU time per data folder,
+// so the runner installs it once and names the folder in SLIPWAY_TEST_PIP. If a file is run alone,
+// its builds install pip themselves.
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,7 +10,10 @@ export const pipSeedVariable = "SLIPWAY_TEST_PIP";
 /** The Python version of that pip. Builds with another version install pip themselves. */
 export const pipVersion = "3.11";
 
-/** Lets builds below the folder find the result of `makePipSeed`. Each gets its own pointers, so that none removes it. */
+/**
+ * Lets builds below the folder find the result of `makePipSeed`. Each gets its own pointers, so
+ * that none removes it.
+ */
 export function givePip(buildsDir: string): void {
   const seed = process.env[pipSeedVariable] ?? "";
   const tools = toolsBelow(buildsDir);

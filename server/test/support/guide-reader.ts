@@ -36,22 +36,35 @@ export type GuideStep = {
 export function guideSteps(text: string): GuideStep[] {
   const form =
     /<!-- (tour|run|login|file|terminal|prints):? ?([\w.]*) -->\n```\w+\n([\s\S]*?)```(?:\n\n```(?:json|text)\n([\s\S]*?)```)?/g;
-  const steps = [...text.matchAll(form)].map(([, mark = "", name = "", code = "", shown = null]) => ({
-    mark,
-    name,
-    text: code,
-    shown,
-  }));
+  const steps = [...text.matchAll(form)].map(
+    ([, mark = "", name = "", code = "", shown = null]) => ({
+      mark,
+      name,
+      text: code,
+      shown,
+    }),
+  );
   const commands = steps.filter(({ mark }) => mark !== "file" && mark !== "prints");
-  assert.equal(commands.length, text.match(/^```bash$/gm)?.length, "every block of commands is run");
+  assert.equal(
+    commands.length,
+    text.match(/^```bash$/gm)?.length,
+    "every block of commands is run",
+  );
   return steps;
 }
 
-/** What is shown, as a pattern: "…" is anything within a line; alone on a line, any number of lines. */
+/**
+ * What is shown, as a pattern: "…" is anything within a line; alone on a line, any number of lines.
+ */
 export function shownText(shown: string): RegExp {
   const lines = shown.trim().split("\n");
-  const forms = lines.map((line) => (line === "…" ? "[^]*?" : line.split("…").map(RegExp.escape).join(".*?")));
-  return new RegExp(`^${forms.join("\n").replaceAll("[^]*?\n", "[^]*?").replaceAll("\n[^]*?", "[^]*?")}$`, "m");
+  const forms = lines.map((line) =>
+    line === "…" ? "[^]*?" : line.split("…").map(RegExp.escape).join(".*?"),
+  );
+  return new RegExp(
+    `^${forms.join("\n").replaceAll("[^]*?\n", "[^]*?").replaceAll("\n[^]*?", "[^]*?")}$`,
+    "m",
+  );
 }
 
 /** What the tour shows and prints, without what differs each time. */
@@ -70,7 +83,10 @@ class Terminal {
   /** How far `prints` has read. */
   #readTo = 0;
 
-  constructor(args: readonly string[], at: { readonly cwd: string; readonly env: NodeJS.ProcessEnv }) {
+  constructor(
+    args: readonly string[],
+    at: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
+  ) {
     this.child = spawn("bash", args, { ...at, detached: true });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on("data", (chunk: Buffer) => (this.printed += chunk.toString()));
@@ -86,9 +102,13 @@ class Terminal {
   /** Resolves when a text like this one is printed, behind those that were waited for before. */
   async prints(shown: string): Promise<void> {
     const form = shownText(shown);
-    const found = await until(`a terminal prints ${shown}`, () => form.exec(this.printed.slice(this.#readTo)), {
-      deadlineMs: stepMs,
-    }).catch((error: unknown) => assert.fail(`${String(error)}; it printed\n${this.printed}`));
+    const found = await until(
+      `a terminal prints ${shown}`,
+      () => form.exec(this.printed.slice(this.#readTo)),
+      {
+        deadlineMs: stepMs,
+      },
+    ).catch((error: unknown) => assert.fail(`${String(error)}; it printed\n${this.printed}`));
     this.#readTo += found.index + found[0].length;
   }
 
@@ -106,7 +126,11 @@ class Terminal {
 }
 
 /** What is needed of `bootstrap.json`. */
-type Bootstrap = { readonly baseUrl: string; readonly ownerEmail: string; readonly ownerPassword: string };
+type Bootstrap = {
+  readonly baseUrl: string;
+  readonly ownerEmail: string;
+  readonly ownerPassword: string;
+};
 
 /** Standard input is where the shell's next commands come from: it is not for this one. */
 function onTerminal(command: string): string {
@@ -120,14 +144,25 @@ function approver({ baseUrl, ownerEmail: email, ownerPassword: password }: Boots
     const code = /code=([A-Z]{4}-[A-Z]{4})/.exec(printed)?.[1];
     if (code === undefined || isDone) return;
     isDone = true;
-    const post = async (path: string, body: object, headers: Record<string, string>): Promise<unknown> => {
-      const sent = { method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(stepMs) };
+    const post = async (
+      path: string,
+      body: object,
+      headers: Record<string, string>,
+    ): Promise<unknown> => {
+      const sent = {
+        method: "POST",
+        headers,
+        body: JSON.stringify(body),
+        signal: AbortSignal.timeout(stepMs),
+      };
       const response = await fetch(baseUrl + path, sent);
       assert.equal(response.status, 200, path);
       return await response.json();
     };
     const json = { "content-type": "application/json" };
-    const signedIn = (await post("/v2/auth/sign-in", { email, password }, json)) as { accessToken: string };
+    const signedIn = (await post("/v2/auth/sign-in", { email, password }, json)) as {
+      accessToken: string;
+    };
     const asOwner = { ...json, authorization: `Bearer ${signedIn.accessToken}` };
     await post(`/v2/auth/device-logins/${code}`, { decision: "approve" }, asOwner);
   };
@@ -141,12 +176,20 @@ export class ReadersHome {
   readonly env: NodeJS.ProcessEnv;
   readonly #ports: readonly string[];
 
-  private constructor(folder: string, ports: readonly string[], driver: Readonly<Record<string, string>>) {
+  private constructor(
+    folder: string,
+    ports: readonly string[],
+    driver: Readonly<Record<string, string>>,
+  ) {
     this.folder = folder;
     this.slipway = join(folder, "slipway");
     this.dataDir = join(this.slipway, ".slipway");
     this.#ports = ports;
-    const programs = [join(projectDir, "cli/bin"), dirname(process.execPath), process.env["PATH"] ?? ""];
+    const programs = [
+      join(projectDir, "cli/bin"),
+      dirname(process.execPath),
+      process.env["PATH"] ?? "",
+    ];
     this.env = {
       PATH: programs.join(":"),
       HOME: folder,
@@ -157,10 +200,16 @@ export class ReadersHome {
     };
   }
 
-  /** Its ~/slipway has everything of the project, without what is not of it. SLIPWAY_TEST_GUIDES=docker: apps run in containers. */
+  /**
+   * Its ~/slipway has everything of the project, without what is not of it.
+   * SLIPWAY_TEST_GUIDES=docker: apps run in containers.
+   */
   static async make(folder: string): Promise<ReadersHome> {
-    const driver: Record<string, string> = { SLIPWAY_DRIVER: process.env["SLIPWAY_TEST_GUIDES"] ?? "process" };
-    if (driver["SLIPWAY_DRIVER"] === "docker") driver["SLIPWAY_DOCKER_HOST"] = (await openEngine()).dockerHost;
+    const driver: Record<string, string> = {
+      SLIPWAY_DRIVER: process.env["SLIPWAY_TEST_GUIDES"] ?? "process",
+    };
+    if (driver["SLIPWAY_DRIVER"] === "docker")
+      driver["SLIPWAY_DOCKER_HOST"] = (await openEngine()).dockerHost;
     const home = new ReadersHome(folder, await freePorts(guidePorts.length), driver);
     mkdirSync(home.slipway);
     for (const name of readdirSync(projectDir)) {
@@ -171,7 +220,10 @@ export class ReadersHome {
 
   /** The text of a guide, with ports that are free here. */
   adapted(text: string): string {
-    return guidePorts.reduce((now, port, index) => now.replaceAll(port, this.#ports[index] ?? ""), text);
+    return guidePorts.reduce(
+      (now, port, index) => now.replaceAll(port, this.#ports[index] ?? ""),
+      text,
+    );
   }
 
   /** What is printed, and what is shown, with the same home and without the code of a sign-in. */
@@ -189,7 +241,10 @@ export class ReadersHome {
   /** What lies in the home and in Slipway's folder, without hidden files and caches in the home. */
   files(): readonly string[] {
     const own = readdirSync(this.folder).filter((name) => !name.startsWith("."));
-    const examples = readdirSync(join(this.slipway, "examples"), { recursive: true, encoding: "utf8" });
+    const examples = readdirSync(join(this.slipway, "examples"), {
+      recursive: true,
+      encoding: "utf8",
+    });
     const paths = [
       ...own.map((name) => `~/${name}`),
       ...readdirSync(this.slipway).map((name) => `~/slipway/${name}`),
@@ -222,9 +277,12 @@ export class GuideReader {
     const text = this.#home.adapted(step.text);
     if (mark === "file") return writeFileSync(join(this.#home.slipway, name), text);
     if (mark === "prints") return await this.#terminal(name).prints(text);
-    if (mark === "terminal") return await this.#open(name, text.replaceAll("'whsec_…'", `'${this.#secret}'`));
+    if (mark === "terminal")
+      return await this.#open(name, text.replaceAll("'whsec_…'", `'${this.#secret}'`));
     const isLogin = mark === "login";
-    const printed = await (isLogin ? this.run(onTerminal(text), approver(this.#home.bootstrap())) : this.run(text));
+    const printed = await (isLogin
+      ? this.run(onTerminal(text), approver(this.#home.bootstrap()))
+      : this.run(text));
     this.#secret ||= /"secret":"(whsec_[^"]+)"/.exec(printed)?.[1] ?? "";
     this.answers.push(printed);
     if (step.shown === null) return;
@@ -233,7 +291,10 @@ export class GuideReader {
     assert.match(level(this.#home.placed(printed)), form, `${text}\nprints\n${printed}`);
   }
 
-  /** What the commands print. Fails when one of them does. `meanwhile` gets what is printed so far, again and again. */
+  /**
+   * What the commands print. Fails when one of them does. `meanwhile` gets what is printed so far,
+   * again and again.
+   */
   async run(
     commands: string,
     meanwhile: (printed: string) => Promise<void> = () => Promise.resolve(),
@@ -245,7 +306,8 @@ export class GuideReader {
       await meanwhile(this.#shell.printed.slice(from));
       return this.#shell.printed.endsWith(end) || this.#shell.hasEnded;
     };
-    const failed = (): never => assert.fail(`${commands}\nends in\n${this.#shell.printed.slice(from).slice(-4_000)}`);
+    const failed = (): never =>
+      assert.fail(`${commands}\nends in\n${this.#shell.printed.slice(from).slice(-4_000)}`);
     await until("a step of the guide is done", isOver, { deadlineMs: stepMs }).catch(failed);
     if (!this.#shell.printed.endsWith(end)) failed();
     return this.#shell.printed.slice(from, -end.length).replaceAll("\r\n", "\n").trim();
@@ -256,13 +318,19 @@ export class GuideReader {
     return this.#terminal(name).printed;
   }
 
-  /** Ends the shell, the terminals, and what they have started; the platform has a session of its own and goes on. */
+  /**
+   * Ends the shell, the terminals, and what they have started; the platform has a session of its
+   * own and goes on.
+   */
   async end(): Promise<void> {
     for (const one of [this.#shell, ...this.#terminals.values()]) await one.end();
   }
 
   async #open(name: string, command: string): Promise<void> {
-    const terminal = new Terminal(["-c", command], { cwd: this.#home.slipway, env: this.#home.env });
+    const terminal = new Terminal(["-c", command], {
+      cwd: this.#home.slipway,
+      env: this.#home.env,
+    });
     this.#terminals.set(name, terminal);
     await terminal.prints("receiving");
   }

@@ -1,4 +1,5 @@
-// A git host that sends arbitrary answers: the smart HTTP protocol, version 2, by hand. One repository, one branch.
+// A git host that sends arbitrary answers: the smart HTTP protocol, version 2, by hand. One
+// repository, one branch.
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,7 +10,9 @@ export type HostileAnswers = {
   /** The commit that `refs/heads/main` claims to be. */
   readonly commit?: string;
   readonly pack?: Buffer;
-  /** Sent instead of the list of references, as `gitLine`s; false once the client has disconnected. */
+  /**
+   * Sent instead of the list of references, as `gitLine`s; false once the client has disconnected.
+   */
   readonly references?: (send: (lines: Buffer) => Promise<boolean>) => Promise<void>;
   /** Sent instead of the pack. */
   readonly messages?: (send: (text: string) => Promise<boolean>) => Promise<void>;
@@ -42,7 +45,11 @@ export function gitLine(content: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from((bytes.length + 4).toString(16).padStart(4, "0")), bytes]);
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, answers: HostileAnswers): Promise<void> {
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answers: HostileAnswers,
+): Promise<void> {
   let next: (value: unknown) => void = () => undefined;
   response.on("drain", () => next(null)).on("close", () => next(null));
   const send = async (bytes: Buffer | string): Promise<boolean> => {
@@ -58,7 +65,13 @@ async function answer(request: IncomingMessage, response: ServerResponse, answer
       return;
     }
     response.setHeader("content-type", "application/x-git-upload-pack-advertisement");
-    const offers = ["version 2\n", "agent=git/2.39\n", "ls-refs\n", "fetch=shallow\n", "object-format=sha1\n"];
+    const offers = [
+      "version 2\n",
+      "agent=git/2.39\n",
+      "ls-refs\n",
+      "fetch=shallow\n",
+      "object-format=sha1\n",
+    ];
     const lines = [
       gitLine("# service=git-upload-pack\n"),
       Buffer.from(flush),
@@ -70,12 +83,19 @@ async function answer(request: IncomingMessage, response: ServerResponse, answer
   const asked = Buffer.concat(await request.toArray());
   response.setHeader("content-type", "application/x-git-upload-pack-result");
   if (asked.includes("command=ls-refs")) {
-    if (answers.references === undefined) await send(gitLine(`${answers.commit} refs/heads/main\n`));
+    if (answers.references === undefined)
+      await send(gitLine(`${answers.commit} refs/heads/main\n`));
     else await answers.references(send);
     await send(flush);
     return;
   }
-  await send(Buffer.concat([gitLine("shallow-info\n"), gitLine(`shallow ${answers.commit}`), Buffer.from(delimiter)]));
+  await send(
+    Buffer.concat([
+      gitLine("shallow-info\n"),
+      gitLine(`shallow ${answers.commit}`),
+      Buffer.from(delimiter),
+    ]),
+  );
   await send(gitLine("packfile\n"));
   if (answers.messages !== undefined) {
     await answers.messages((text) => send(gitLine(`\u0002${text}`)));

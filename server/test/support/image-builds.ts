@@ -27,8 +27,14 @@ export type ImageBuilds = {
   readonly instanceId: string;
   /** Removes all images and folders that a build has left. */
   collectAll(): Promise<void>;
-  /** Builds the files; `lines` receives the log, one line `stage stream text` each. Rejects with `BuildFailed`. */
-  build(files: Readonly<Record<string, string | Buffer>>, given?: GivenBuild): Promise<DockerArtifact>;
+  /**
+   * Builds the files; `lines` receives the log, one line `stage stream text` each. Rejects with
+   * `BuildFailed`.
+   */
+  build(
+    files: Readonly<Record<string, string | Buffer>>,
+    given?: GivenBuild,
+  ): Promise<DockerArtifact>;
 };
 
 export type GivenBuild = {
@@ -43,7 +49,11 @@ const runtimeDir = join(import.meta.dirname, "../../../runtimes/python");
 const buildTimeoutMs = 240_000;
 
 /** A builder with an instance id of its own; its images are removed after the test. */
-export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<DockerBuilderOptions> = {}): ImageBuilds {
+export function imageBuilds(
+  t: WithAfter,
+  engine: Engine,
+  options: Partial<DockerBuilderOptions> = {},
+): ImageBuilds {
   const folder = temporaryFolder(t, "images");
   const buildsDir = join(folder, "builds");
   const instanceId = `test-${randomBytes(6).toString("hex")}`;
@@ -69,7 +79,8 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
     cache: { bytesMax: 20e9, hoursMax: 1000 },
     ...options,
   });
-  const collectAll = (): Promise<void> => builder.collect(() => Promise.resolve({ artifacts: [], building: [] }));
+  const collectAll = (): Promise<void> =>
+    builder.collect(() => Promise.resolve({ artifacts: [], building: [] }));
   cleanLast(t, collectAll);
   const appId = appIdOf(newProjectId(), "app");
   let sources = 0;
@@ -78,21 +89,35 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
     buildsDir,
     instanceId,
     collectAll,
-    async build(files, { plan, auth, secrets: values = {}, signal = new AbortController().signal, lines = [] } = {}) {
+    async build(
+      files,
+      { plan, auth, secrets: values = {}, signal = new AbortController().signal, lines = [] } = {},
+    ) {
       const sourceDir = join(folder, `source-${sources++}`);
       for (const [name, text] of Object.entries(files)) {
         mkdirSync(dirname(join(sourceDir, name)), { recursive: true });
         writeFileSync(join(sourceDir, name), text);
       }
-      const log = (...parts: readonly [string, string, string]): void => void lines.push(parts.join(" "));
-      const registryAuth = (): Promise<Secret | null> => Promise.resolve(auth === undefined ? null : new Secret(auth));
-      const secrets = new Map(Object.entries(values).map(([name, value]) => [name, new Secret(value)]));
-      const given = buildPlan({ appId, pythonVersion: "3.11", secretNames: [...secrets.keys()], ...plan });
-      const built = builder.build(given, { sourceDir, log, signal, registryAuth, secrets }).catch((error: unknown) => {
-        // Only the log says what a step that failed by surprise has seen.
-        if (error instanceof BuildFailed) error.stack += `\n${lines.join("\n")}`;
-        throw error;
+      const log = (...parts: readonly [string, string, string]): void =>
+        void lines.push(parts.join(" "));
+      const registryAuth = (): Promise<Secret | null> =>
+        Promise.resolve(auth === undefined ? null : new Secret(auth));
+      const secrets = new Map(
+        Object.entries(values).map(([name, value]) => [name, new Secret(value)]),
+      );
+      const given = buildPlan({
+        appId,
+        pythonVersion: "3.11",
+        secretNames: [...secrets.keys()],
+        ...plan,
       });
+      const built = builder
+        .build(given, { sourceDir, log, signal, registryAuth, secrets })
+        .catch((error: unknown) => {
+          // Only the log says what a step that failed by surprise has seen.
+          if (error instanceof BuildFailed) error.stack += `\n${lines.join("\n")}`;
+          throw error;
+        });
       return dockerArtifact(await built);
     },
   };

@@ -1,5 +1,5 @@
-// Rows of replicas refer to the row of the instance that runs them. A running platform writes that row after it has locked
-// the database.
+// Rows of replicas refer to the row of the instance that runs them. A running platform writes that
+// row after it has locked the database.
 import type { Backend } from "#scheduler/replica-rows.ts";
 import type { Db } from "#store/database.ts";
 

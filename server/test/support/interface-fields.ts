@@ -1,5 +1,5 @@
-// The fields of a create request as the published interface documents them, typed by hand and not derived from our table, so
-// that a test can compare both.
+// The fields of a create request as the published interface documents them, typed by hand and not
+// derived from our table, so that a test can compare both.
 
 /** Other fields that a value of the field requires. */
 type Within = Readonly<Record<string, unknown>>;
@@ -26,7 +26,9 @@ export const ranges: Readonly<Record<string, Range>> = {
 };
 
 /** Enumerated fields and all their values. */
-export const choices: Readonly<Record<string, { readonly values: readonly unknown[]; readonly within?: Within }>> = {
+export const choices: Readonly<
+  Record<string, { readonly values: readonly unknown[]; readonly within?: Within }>
+> = {
   compute: {
     values: [
       "ADA_L4",
@@ -47,11 +49,18 @@ export const choices: Readonly<Record<string, { readonly values: readonly unknow
   },
   computeTier: { values: ["interruptible", "protected"] },
   containerRuntime: { values: ["v1", "v2"] },
-  loadBalancingAlgorithm: { values: ["round-robin", "first-available", "min-connections", "random-choice-2"] },
+  loadBalancingAlgorithm: {
+    values: ["round-robin", "first-available", "min-connections", "random-choice-2"],
+  },
   logLevel: { values: ["INFO", "DEBUG", "INTERNAL", "ERROR"] },
   runtime: { values: ["cortex"] },
   scalingMetric: {
-    values: ["cpu_utilization", "memory_utilization", "requests_per_second", "concurrency_utilization"],
+    values: [
+      "cpu_utilization",
+      "memory_utilization",
+      "requests_per_second",
+      "concurrency_utilization",
+    ],
     within: { minReplicaCount: 1 },
   },
   disableAuth: { values: [true, false] },
@@ -64,7 +73,10 @@ export const choices: Readonly<Record<string, { readonly values: readonly unknow
 export const refusedValues: Readonly<Record<string, readonly unknown[]>> = {
   name: ["ab", "a".repeat(31), "Upper", "under_score", "dot.ted", 7],
   gitRepo: ["no-slash", "https://example.com/a/b", "a/../c", 7],
-  compute: [["ADA_L4", "ADA_L40", "AMPERE_A10", "AMPERE_A100_40GB", "AMPERE_A100_80GB", "HOPPER_H100"], []],
+  compute: [
+    ["ADA_L4", "ADA_L40", "AMPERE_A10", "AMPERE_A100_40GB", "AMPERE_A100_80GB", "HOPPER_H100"],
+    [],
+  ],
   scalingTarget: [0, -1],
   replicaConcurrency: [0],
   entrypoint: ["python server.py", [7]],

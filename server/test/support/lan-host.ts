@@ -1,5 +1,5 @@
-// A host beside this machine, in a network namespace: on a private network, which apps must not reach unless that is allowed, or
-// at an address for documentation, in place of the internet.
+// A host beside this machine, in a network namespace: on a private network, which apps must not
+// reach unless that is allowed, or at an address for documentation, in place of the internet.
 // Requires root and `ip`.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,8 +12,8 @@ export type LanHost = { readonly host: string; readonly port: number; close(): P
 const gateway = "169.254.2.1";
 
 /**
- * Answers each connection with "lan", and echoes each datagram, those to the port of name servers too. `net`: the first three
- * numbers of its address; the last is one that no other test has.
+ * Answers each connection with "lan", and echoes each datagram, those to the port of name servers
+ * too. `net`: the first three numbers of its address; the last is one that no other test has.
  */
 export async function openLanHost(net = `192.168.${(process.pid >> 8) & 0xff}`): Promise<LanHost> {
   for (let tries = 0; tries < 254; tries++) {

@@ -1,5 +1,6 @@
-// A step of a build, or a container, that reads its neighbours' traffic with raw frames, and the step that it is aimed at. Both
-// meet through a server of the test at the machine's address of their network.
+// A step of a build, or a container, that reads its neighbours' traffic with raw frames, and the
+// step that it is aimed at. Both meet through a server of the test at the machine's address of
+// their network.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -13,7 +14,10 @@ const victimSeconds = 10;
 /** Attackers that are not ended otherwise. */
 const attackSeconds = 100;
 
-/** A machine under load may take longer to let a step speak than the step's kernel looks for its gateway. */
+/**
+ * A machine under load may take longer to let a step speak than the step's kernel looks for its
+ * gateway.
+ */
 const meetProgram = `
 import errno, time, urllib.request
 def meet(url):
@@ -26,8 +30,9 @@ def meet(url):
 `;
 
 /**
- * Prints `READ` and a secret for each that it has read. Tells all that the gateway is here, tells the gateway that all
- * neighbours are here, sends frames in the name of their cards, and passes on what arrives for others.
+ * Prints `READ` and a secret for each that it has read. Tells all that the gateway is here, tells
+ * the gateway that all neighbours are here, sends frames in the name of their cards, and passes on
+ * what arrives for others.
  */
 export const attackerProgram = `${meetProgram}
 import fcntl, os, socket, struct, sys, threading, time, urllib.request
@@ -99,7 +104,10 @@ export type Meeting = {
   end(): void;
 };
 
-/** Opens a server at the address: the victim begins when so many attackers have, and they end after it. */
+/**
+ * Opens a server at the address: the victim begins when so many attackers have, and they end after
+ * it.
+ */
 export async function openMeeting(t: WithAfter, host: string, attackers: number): Promise<Meeting> {
   const waiting: (() => void)[] = [];
   const attacking: (() => void)[] = [];

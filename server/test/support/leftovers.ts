@@ -1,5 +1,5 @@
-// Import this in a test file to make the file fail if a child process, an open server, connection or timer, or a temporary
-// folder remains after its tests: `import "#test/support/leftovers.ts";`.
+// Import this in a test file to make the file fail if a child process, an open server, connection
+// or timer, or a temporary folder remains after its tests: `import "#test/support/leftovers.ts";`.
 import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { after } from "node:test";
@@ -8,7 +8,10 @@ import { temporaryPrefix } from "./folder.ts";
 /** What is open when the file starts: the connection to the runner and standard output. */
 const openAtStart = countByName(process.getActiveResourcesInfo());
 
-/** The deadline for the process to exit after its tests; it includes stopping its databases and servers. */
+/**
+ * The deadline for the process to exit after its tests; it includes stopping its databases and
+ * servers.
+ */
 const endWaitMs = 20_000;
 
 function openHandles(): string[] {
@@ -25,10 +28,15 @@ function countByName(names: readonly string[]): Map<string, number> {
   return counts;
 }
 
-/** The grace time for exiting children: a test may see a child's result before the child is gone. */
+/**
+ * The grace time for exiting children: a test may see a child's result before the child is gone.
+ */
 const childEndMs = 3_000;
 
-/** Children that do not exit on their own. Blocks while it waits for the others, since no event loop runs during exit. */
+/**
+ * Children that do not exit on their own. Blocks while it waits for the others, since no event loop
+ * runs during exit.
+ */
 function childProcesses(): string[] {
   const endsAt = performance.now() + childEndMs;
   const pause = new Int32Array(new SharedArrayBuffer(4));
@@ -70,7 +78,8 @@ function complain(left: readonly string[]): void {
   process.exitCode = 1;
 }
 
-// Open handles keep the process alive. If it does not exit after the last test, it is ended with a list of the handles.
+// Open handles keep the process alive. If it does not exit after the last test, it is ended with a
+// list of the handles.
 after(() => {
   const timer = setTimeout(() => {
     complain(openHandles());

@@ -1,4 +1,5 @@
-// The Git LFS server of a git host in tests: for `intercept` of the git server. It answers the batch API, and gives the files.
+// The Git LFS server of a git host in tests: for `intercept` of the git server. It answers the
+// batch API, and gives the files.
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -24,7 +25,8 @@ const filePath = "/lfs-files/";
 /** `originOf`: of the git host, which is known once it listens. */
 export function lfsServer(originOf: () => string, credentials?: string): LfsServer {
   const stored = new Map<string, Buffer>();
-  const expected = credentials === undefined ? undefined : `Basic ${Buffer.from(credentials).toString("base64")}`;
+  const expected =
+    credentials === undefined ? undefined : `Basic ${Buffer.from(credentials).toString("base64")}`;
   const server: LfsServer = {
     redirect: null,
     requests: [],
@@ -43,7 +45,8 @@ export function lfsServer(originOf: () => string, credentials?: string): LfsServ
       server.requests.push({ path, authorization });
       if (expected !== undefined && authorization !== expected) response.writeHead(401).end();
       else if (isBatch) void answerBatch(server, stored, request, response);
-      else if (server.redirect !== null) response.writeHead(302, { location: server.redirect }).end();
+      else if (server.redirect !== null)
+        response.writeHead(302, { location: server.redirect }).end();
       else response.end(stored.get(path.slice(filePath.length)));
       return true;
     },
@@ -57,7 +60,9 @@ async function answerBatch(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { objects } = JSON.parse(Buffer.concat(await request.toArray()).toString()) as { objects: Asked[] };
+  const { objects } = JSON.parse(Buffer.concat(await request.toArray()).toString()) as {
+    objects: Asked[];
+  };
   batches.push(objects);
   const answered = objects.map(({ oid, size }) =>
     stored.has(oid)

@@ -1,5 +1,5 @@
-// A steady load of calls, streams and WebSockets that counts what fails. A call may fail only if it was in flight when the
-// platform was killed, or found no platform.
+// A steady load of calls, streams and WebSockets that counts what fails. A call may fail only if it
+// was in flight when the platform was killed, or found no platform.
 import { request, Agent } from "node:http";
 import { systemClock } from "#lib/clock.ts";
 import { until } from "./until.ts";
@@ -76,7 +76,15 @@ export class LoadOfCalls {
     const { call, stream, socket, cut } = this.#counts;
     const reached = Math.round((call + stream + socket) / seconds);
     const versions = this.#versions.size;
-    return { calls: call, streams: stream, sockets: socket, cut, reached, versions, failures: this.#failures };
+    return {
+      calls: call,
+      streams: stream,
+      sockets: socket,
+      cut,
+      reached,
+      versions,
+      failures: this.#failures,
+    };
   }
 
   #tick(): void {
@@ -86,7 +94,8 @@ export class LoadOfCalls {
     this.#tickedMs = nowMs;
     // While there is no platform, callers wait for it.
     if (this.#changes % 2 === 1) this.#owed = 0;
-    for (; this.#owed >= 1 && this.#inFlight < inFlightMax; this.#owed--) void this.#one(++this.#begun);
+    for (; this.#owed >= 1 && this.#inFlight < inFlightMax; this.#owed--)
+      void this.#one(++this.#begun);
     this.#owed = Math.min(this.#owed, 1);
     this.#cancel = systemClock.after(tickMs, () => this.#tick());
   }
@@ -97,11 +106,13 @@ export class LoadOfCalls {
     this.#inFlight++;
     try {
       const isStream = number % streamEvery === 0;
-      const ended = number % socketEvery === 1 ? await socket(url) : await this.#request(url, isStream);
+      const ended =
+        number % socketEvery === 1 ? await socket(url) : await this.#request(url, isStream);
       this.#counts[ended.kind]++;
       this.#versions.add(ended.text);
     } catch (error) {
-      const isKilled = this.#changes !== changes && error instanceof Error && error.name !== "WrongAnswer";
+      const isKilled =
+        this.#changes !== changes && error instanceof Error && error.name !== "WrongAnswer";
       if (isKilled) this.#counts.cut++;
       else this.#failures.push(`call ${number}: ${String(error)}`);
     } finally {
@@ -120,7 +131,8 @@ export class LoadOfCalls {
         response.on("end", () => {
           const parts = text.trim().split(" ");
           const isWhole = parts.length === (isStream ? 10 : 1) && new Set(parts).size === 1;
-          if (response.statusCode !== 200 || !isWhole) reject(new WrongAnswer(`${response.statusCode} ${text}`));
+          if (response.statusCode !== 200 || !isWhole)
+            reject(new WrongAnswer(`${response.statusCode} ${text}`));
           else resolve({ kind: isStream ? "stream" : "call", text: parts[0] ?? "" });
         });
         response.on("close", () => reject(new Error("the answer broke off")));
@@ -145,12 +157,15 @@ function socket(url: string): Promise<Ended> {
     client.onmessage = ({ data }) => {
       answers.push(String(data));
       if (answers.length === messages) client.close();
-      else systemClock.after(100, () => client.readyState === WebSocket.OPEN && client.send("hello"));
+      else
+        systemClock.after(100, () => client.readyState === WebSocket.OPEN && client.send("hello"));
     };
     client.onerror = () => reject(new Error("the WebSocket broke"));
     client.onclose = () => {
-      if (answers.length < messages) reject(new Error(`the WebSocket ended after ${answers.length} messages`));
-      else if (new Set(answers).size > 1) reject(new WrongAnswer(`a WebSocket went to ${answers.join(" and ")}`));
+      if (answers.length < messages)
+        reject(new Error(`the WebSocket ended after ${answers.length} messages`));
+      else if (new Set(answers).size > 1)
+        reject(new WrongAnswer(`a WebSocket went to ${answers.join(" and ")}`));
       else resolve({ kind: "socket", text: answers[0] ?? "" });
     };
   });

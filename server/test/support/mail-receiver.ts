@@ -1,4 +1,5 @@
-// A mail server on a free port of this machine, for tests of outgoing mail: it accepts and keeps everything.
+// A mail server on a free port of this machine, for tests of outgoing mail: it accepts and keeps
+// everything.
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
@@ -21,7 +22,10 @@ export type MailReceiver = {
 };
 
 /** Starts it; stopped after the test. `refusals`: how many mails it refuses first. */
-export async function startMailReceiver(t: TestContext, options: { refusals?: number } = {}): Promise<MailReceiver> {
+export async function startMailReceiver(
+  t: TestContext,
+  options: { refusals?: number } = {},
+): Promise<MailReceiver> {
   const mails: ReceivedMail[] = [];
   let refusals = options.refusals ?? 0;
   const server = new SMTPServer({
@@ -33,7 +37,8 @@ export async function startMailReceiver(t: TestContext, options: { refusals?: nu
       stream.on("data", (part: Buffer) => parts.push(part));
       stream.on("end", () => {
         refusals -= 1;
-        if (refusals >= 0) return done(Object.assign(new Error("try again later"), { responseCode: 451 }));
+        if (refusals >= 0)
+          return done(Object.assign(new Error("try again later"), { responseCode: 451 }));
         const { mailFrom, rcptTo } = session.envelope;
         const text = readable(Buffer.concat(parts).toString("utf8"));
         const from = mailFrom === false ? "" : mailFrom.address;
@@ -49,12 +54,15 @@ export async function startMailReceiver(t: TestContext, options: { refusals?: nu
   return {
     url: `smtp://127.0.0.1:${port}`,
     mails,
-    next: (to, after = 0) => until(`mail to ${to}`, () => mails.filter((mail) => mail.to.includes(to)).at(after)),
+    next: (to, after = 0) =>
+      until(`mail to ${to}`, () => mails.filter((mail) => mail.to.includes(to)).at(after)),
   };
 }
 
 /** Decodes quoted-printable: soft line breaks, and bytes as =3D. */
 function readable(text: string): string {
   const whole = text.replaceAll(/=\r?\n/g, "");
-  return whole.replaceAll(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return whole.replaceAll(/=([0-9A-F]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
 }

@@ -1,5 +1,5 @@
-// The management API on a real socket and a real database, with everything behind it except the execution of builds, which
-// other tests cover.
+// The management API on a real socket and a real database, with everything behind it except the
+// execution of builds, which other tests cover.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -67,7 +67,12 @@ export type ApiUnderTest = {
   /** A call with the owner's token; `token: null` sends none. */
   call(method: string, path: string, options?: CallOptions): Promise<ApiAnswer>;
   /** Issues another token of the project, or of another project. */
-  issue(wish: { kind: TokenKind; role?: Role; projectId?: ProjectId; name?: string }): Promise<string>;
+  issue(wish: {
+    kind: TokenKind;
+    role?: Role;
+    projectId?: ProjectId;
+    name?: string;
+  }): Promise<string>;
   /** Creates another project with an owner. */
   addProject(name: string): Promise<ProjectId>;
 };
@@ -98,7 +103,9 @@ function wishOf({ kind, role, projectId }: Wanted): TokenWish {
 /** Serves the instance on a free port until the test ends; returns its address. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
   // As in the platform's listener: a request without a body emits no body events.
-  const server = createServer({ optimizeEmptyRequests: true }, (request, response) => api.routing(request, response));
+  const server = createServer({ optimizeEmptyRequests: true }, (request, response) =>
+    api.routing(request, response),
+  );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   t.after(async () => {
@@ -133,7 +140,11 @@ export async function startManagementApi(
   } = {},
 ): Promise<ApiUnderTest> {
   let baseUrl = "";
-  const { fixture, door, cases, apiParts, uploadsDir, storageDir } = await openManagement(t, options, () => baseUrl);
+  const { fixture, door, cases, apiParts, uploadsDir, storageDir } = await openManagement(
+    t,
+    options,
+    () => baseUrl,
+  );
   const { db, secretKey, sealer, notifications, keys, clock } = fixture;
   const { people, tokens, tokenUses } = door;
   const api = createApi({
@@ -163,7 +174,13 @@ export async function startManagementApi(
   baseUrl = await (options.listen ?? listen)(t, api);
   const issue: ApiUnderTest["issue"] = async ({ kind, role = "owner", projectId, name = kind }) => {
     const wish = wishOf({ kind, role, projectId: projectId ?? ownProject });
-    const { token } = await issueToken(db, { wish, name, key: keys.current(), nowMs: clock.now(), by: testBy });
+    const { token } = await issueToken(db, {
+      wish,
+      name,
+      key: keys.current(),
+      nowMs: clock.now(),
+      by: testBy,
+    });
     return token.reveal();
   };
   const addProject: ApiUnderTest["addProject"] = async (name) => {
@@ -193,11 +210,18 @@ export async function startManagementApi(
     issue,
     addProject,
     call: (method, path, given = {}) =>
-      call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
+      call({
+        method,
+        url: baseUrl + path,
+        ...given,
+        token: given.token === undefined ? token : given.token,
+      }),
   };
 }
 
-async function call(given: CallOptions & { method: string; url: string; token: string | null }): Promise<ApiAnswer> {
+async function call(
+  given: CallOptions & { method: string; url: string; token: string | null },
+): Promise<ApiAnswer> {
   const { method, url, token, body, text } = given;
   const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
   const headers = {
@@ -212,6 +236,11 @@ async function call(given: CallOptions & { method: string; url: string; token: s
     ...(sent === undefined ? {} : { body: sent }),
   });
   const answered = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json") && answered !== "";
-  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(answered) : answered };
+  const isJson =
+    response.headers.get("content-type")?.startsWith("application/json") && answered !== "";
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: isJson ? JSON.parse(answered) : answered,
+  };
 }

@@ -1,4 +1,5 @@
-// Everything behind the management API, on a fresh database, except the execution of builds; `management-api.ts` serves it.
+// Everything behind the management API, on a fresh database, except the execution of builds;
+// `management-api.ts` serves it.
 import type { TestContext } from "node:test";
 import { ownerKeys } from "#accounts/owner-keys.ts";
 import { RequestKeys } from "#accounts/request-keys.ts";
@@ -24,7 +25,14 @@ import { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
 import { plansOfNoFile, type Plans } from "#billing/plans/plan.ts";
 import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { UsageQueries } from "#billing/usage/usage-queries.ts";
-import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import {
+  endPushes,
+  rebuild,
+  receiveBuild,
+  receiveUpload,
+  receiveSettings,
+  requestCancel,
+} from "#deploy/receive.ts";
 import { Git } from "#deploy/sources/git-command.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import { GitRemote } from "#deploy/sources/git-remote.ts";
@@ -91,7 +99,11 @@ type Fixture = Awaited<ReturnType<typeof openFixture>>;
 type Door = Awaited<ReturnType<typeof openDoor>>;
 
 /** Opens all parts; closed after the test. `baseUrl` is read lazily. */
-export async function openManagement(t: TestContext, options: ManagementOptions, baseUrl: () => string) {
+export async function openManagement(
+  t: TestContext,
+  options: ManagementOptions,
+  baseUrl: () => string,
+) {
   const fixture = await openFixture(t, options);
   const door = await openDoor(t, fixture, { ...options, baseUrl });
   const { cases, apiParts } = useCasesOf(fixture, door, options);
@@ -109,7 +121,14 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk, ownerKeyOf });
   const storageDir = temporaryFolder(t, "storage");
   const files = new StorageFiles({ storageDir, userOf: () => null, isUserOwned: false });
-  const space = new VolumeSpace({ db, clock, files, disk, ownerKeyOf, bytesMax: options.storageBytes ?? null });
+  const space = new VolumeSpace({
+    db,
+    clock,
+    files,
+    disk,
+    ownerKeyOf,
+    bytesMax: options.storageBytes ?? null,
+  });
   await space.open();
   const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
   const volumeUploads = new VolumeUploads({ db, clock, files, space, disk, ownerKeyOf });
@@ -120,7 +139,10 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
 }
 
 async function openFixture(t: TestContext, { clock = systemClock, fixture }: ManagementOptions) {
-  const { db, url } = fixture === undefined ? await testDatabase(t, { hasKey: true }) : await openOther(t, fixture.url);
+  const { db, url } =
+    fixture === undefined
+      ? await testDatabase(t, { hasKey: true })
+      : await openOther(t, fixture.url);
   const secretKey = fixture?.secretKey ?? templateSecretKey;
   const sealer = new Sealer([secretKey]);
   const notifications = new Notifications({ url, log: silentLog });
@@ -138,7 +160,11 @@ async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
 }
 
 /** Who is calling. */
-async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOptions & { baseUrl: () => string }) {
+async function openDoor(
+  t: TestContext,
+  fixture: Fixture,
+  options: ManagementOptions & { baseUrl: () => string },
+) {
   const { db, clock, log } = fixture;
   const { baseUrl, failedTokensPerMinute: failedPerMinute = Number.POSITIVE_INFINITY } = options;
   const secret = await loadAuthSecret(db, fixture.sealer);
@@ -171,10 +197,18 @@ function repositoriesOf(
     outwardAllow: allow = ["127.0.0.0/8"],
   }: ManagementOptions & { readonly cases: ReturnType<typeof useCases> },
 ): Repositories {
-  const findCredential: FindCredential = (projectId, host) => cases.credentials.forFetch(projectId, host);
+  const findCredential: FindCredential = (projectId, host) =>
+    cases.credentials.forFetch(projectId, host);
   const git = new Git({ toolEnvironment: toolEnvironmentOf(process.env) });
   const sourcesDir = temporaryFolder(t, "sources");
-  const remote = new GitRemote({ git, hosts, sourcesDir, findCredential, bytesMax: 100_000_000, clock });
+  const remote = new GitRemote({
+    git,
+    hosts,
+    sourcesDir,
+    findCredential,
+    bytesMax: 100_000_000,
+    clock,
+  });
   const guard = new OutwardGuard({ allow });
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
   t.after(() => client.close());
@@ -242,7 +276,11 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
       driver: { usage: () => Promise.resolve(new Map()) },
     }),
     gitHooks: new GitHooks({ db, sealer, clock, hosts: gitHosts, onDelivery: ignore }),
-    webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),
+    webhooks: new WebhookUseCases({
+      db,
+      secrets: new WebhookSecretUseCases({ db, sealer }),
+      onStep: ignore,
+    }),
   };
   return { cases, apiParts };
 }

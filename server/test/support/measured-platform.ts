@@ -1,4 +1,5 @@
-// The platform as `npm start` runs it; on SIGUSR2 it also collects garbage and prints the memory that remains in use.
+// The platform as `npm start` runs it; on SIGUSR2 it also collects garbage and prints the memory
+// that remains in use.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 

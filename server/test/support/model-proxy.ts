@@ -1,5 +1,6 @@
-// A model of the proxy: a queue of waiting calls per app, replicas with a concurrency limit, nothing else. It implements the
-// rules that the scheduler relies on, and counts the outcome of each call.
+// A model of the proxy: a queue of waiting calls per app, replicas with a concurrency limit,
+// nothing else. It implements the rules that the scheduler relies on, and counts the outcome of
+// each call.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { CallMeter, CallTimes } from "#proxy/call-meter.ts";
@@ -30,7 +31,10 @@ export class ModelProxy implements DemandSource, Occupancy {
   readonly #appOf = new Map<ReplicaId, AppId>();
   readonly #retired = new Set<ReplicaId>();
 
-  constructor(clock: Clock, { lineLengthMax = shortLine }: { readonly lineLengthMax?: number } = {}) {
+  constructor(
+    clock: Clock,
+    { lineLengthMax = shortLine }: { readonly lineLengthMax?: number } = {},
+  ) {
     this.#clock = clock;
     this.#lineLengthMax = lineLengthMax;
   }
@@ -47,7 +51,8 @@ export class ModelProxy implements DemandSource, Occupancy {
     const nowMs = this.#clock.monotonicMs();
     line.meter.receivedTotal++;
     line.meter.lastActiveAtMs = nowMs;
-    if (line.waiting.length < this.#lineLengthMax) line.waiting.push({ durationMs, arrivedAtMs: nowMs });
+    if (line.waiting.length < this.#lineLengthMax)
+      line.waiting.push({ durationMs, arrivedAtMs: nowMs });
     else this.outcomes.refused++;
     this.#dispatch(appId);
     if (line.waiting.length > 0) this.#nudge(appId);
@@ -90,13 +95,15 @@ export class ModelProxy implements DemandSource, Occupancy {
   /** A replica of the app with a free slot, if any. */
   free(appId: AppId): ReplicaId | undefined {
     const ready = this.#view?.ready(appId) ?? [];
-    return ready.find((one) => !this.#retired.has(one.replicaId) && this.running(one.replicaId) < one.concurrency)
-      ?.replicaId;
+    return ready.find(
+      (one) => !this.#retired.has(one.replicaId) && this.running(one.replicaId) < one.concurrency,
+    )?.replicaId;
   }
 
   #dispatch(appId: AppId): void {
     const line = this.#line(appId);
-    if (this.#view?.failure(appId) !== undefined) this.outcomes.refused += line.waiting.splice(0).length;
+    if (this.#view?.failure(appId) !== undefined)
+      this.outcomes.refused += line.waiting.splice(0).length;
     for (let free = this.free(appId); free !== undefined; free = this.free(appId)) {
       const call = line.waiting.shift();
       if (call === undefined) return;
@@ -131,7 +138,10 @@ export class ModelProxy implements DemandSource, Occupancy {
   }
 
   #line(appId: AppId): Line {
-    const line = this.#lines.get(appId) ?? { waiting: [], meter: new CallMeter(appId, new CallTimes()) };
+    const line = this.#lines.get(appId) ?? {
+      waiting: [],
+      meter: new CallMeter(appId, new CallTimes()),
+    };
     this.#lines.set(appId, line);
     return line;
   }

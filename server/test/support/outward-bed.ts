@@ -1,13 +1,22 @@
-// Receivers and a client for tests of outbound requests: real sockets on loopback, host names that resolve as a test says.
+// Receivers and a client for tests of outbound requests: real sockets on loopback, host names that
+// resolve as a test says.
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { systemClock } from "#lib/clock.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
-import { OutwardClient, type OutwardClientOptions, type OutwardPost } from "#lib/outward-request.ts";
+import {
+  OutwardClient,
+  type OutwardClientOptions,
+  type OutwardPost,
+} from "#lib/outward-request.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
 /** A receiver; `sockets` are the open connections, `connections` counts all so far. */
-export type Receiver = { readonly port: number; readonly sockets: Set<Socket>; connections: number };
+export type Receiver = {
+  readonly port: number;
+  readonly sockets: Set<Socket>;
+  connections: number;
+};
 
 /** Listens on a free port of 127.0.0.1 until the test ends. */
 export async function receiver(t: WithAfter, server: Server): Promise<Receiver> {
@@ -35,7 +44,10 @@ export function httpReceiver(t: WithAfter, listener: RequestListener): Promise<R
 }
 
 /** Called with the first bytes of each request; may write any answer. */
-export function rawReceiver(t: WithAfter, onRequest: (socket: Socket, requests: number) => void): Promise<Receiver> {
+export function rawReceiver(
+  t: WithAfter,
+  onRequest: (socket: Socket, requests: number) => void,
+): Promise<Receiver> {
   let requests = 0;
   return receiver(
     t,
@@ -43,8 +55,14 @@ export function rawReceiver(t: WithAfter, onRequest: (socket: Socket, requests: 
   );
 }
 
-/** A client that may connect only to 127.0.0.1; names resolve to it unless `lookup` says otherwise. Closed after the test. */
-export function outwardClient(t: WithAfter, options: Partial<OutwardClientOptions> = {}): OutwardClient {
+/**
+ * A client that may connect only to 127.0.0.1; names resolve to it unless `lookup` says otherwise.
+ * Closed after the test.
+ */
+export function outwardClient(
+  t: WithAfter,
+  options: Partial<OutwardClientOptions> = {},
+): OutwardClient {
   const client = new OutwardClient({
     guard: new OutwardGuard({ allow: ["127.0.0.1"] }),
     clock: systemClock,
@@ -58,5 +76,11 @@ export function outwardClient(t: WithAfter, options: Partial<OutwardClientOption
 
 /** A small POST with a generous deadline. */
 export function smallPost(changes: Partial<OutwardPost> = {}): OutwardPost {
-  return { headers: {}, body: Buffer.from("hello"), timeoutMs: 20_000, answerBytesMax: 1_024, ...changes };
+  return {
+    headers: {},
+    body: Buffer.from("hello"),
+    timeoutMs: 20_000,
+    answerBytesMax: 1_024,
+    ...changes,
+  };
 }

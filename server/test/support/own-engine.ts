@@ -1,11 +1,15 @@
-// A Docker engine of one test's own, for what would disturb other tests on the engine of the run: ending it, filling its cache.
+// A Docker engine of one test's own, for what would disturb other tests on the engine of the run:
+// ending it, filling its cache.
 import { join } from "node:path";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 import { baseImage, openEngine } from "./docker-engine.ts";
 import { runDocker, startEngine, type StartedEngine } from "./dockerd.ts";
 import { temporaryFolder } from "./folder.ts";
 
-/** Has the base image. It may be ended and started again; after a restart it has the same folder and address. */
+/**
+ * Has the base image. It may be ended and started again; after a restart it has the same folder and
+ * address.
+ */
 export class OwnEngine {
   readonly #folder: string;
   readonly #isLocal: boolean;
@@ -37,7 +41,11 @@ export async function startOwnEngine(t: WithAfter, { isLocal = true } = {}): Pro
   const folder = temporaryFolder(t, "engine");
   const file = join(folder, "image.tar");
   runDocker(await openEngine(), "save", "--output", file, baseImage);
-  const own = new OwnEngine(join(folder, "e"), isLocal, await startEngine(join(folder, "e"), { isLocal }));
+  const own = new OwnEngine(
+    join(folder, "e"),
+    isLocal,
+    await startEngine(join(folder, "e"), { isLocal }),
+  );
   cleanLast(t, () => own.current.stop());
   runDocker(own.current, "load", "--input", file);
   return own;

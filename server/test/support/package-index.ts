@@ -1,4 +1,5 @@
-// Whether the Python package index can be reached; suites that need it skip with the reason otherwise.
+// Whether the Python package index can be reached; suites that need it skip with the reason
+// otherwise.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -10,7 +11,10 @@ const queryWaitMs = 30_000;
 
 let answer: Promise<string | false> | undefined;
 
-/** False when packages can be installed, else the reason to skip. Checked once per test file, with pip as configured here. */
+/**
+ * False when packages can be installed, else the reason to skip. Checked once per test file, with
+ * pip as configured here.
+ */
 export function packageIndexAnswers(): Promise<string | false> {
   answer ??= ask().then(
     () => false as const,
@@ -19,7 +23,10 @@ export function packageIndexAnswers(): Promise<string | false> {
   return answer;
 }
 
-/** Debian's python3 has no pip; builds use the pip of a virtual environment, and so does this function then. */
+/**
+ * Debian's python3 has no pip; builds use the pip of a virtual environment, and so does this
+ * function then.
+ */
 async function ask(): Promise<void> {
   const hasPip = await run("python3", ["-m", "pip", "--version"]).then(
     () => true,
@@ -37,7 +44,11 @@ async function ask(): Promise<void> {
 
 /** Programs print errors to either stream. */
 function lastLine(error: unknown): string {
-  const { stderr = "", stdout = "" } = error as { readonly stderr?: string; readonly stdout?: string };
-  const complaint = [stderr, stdout, String(error)].map((text) => text.trim()).find((text) => text !== "") ?? "";
+  const { stderr = "", stdout = "" } = error as {
+    readonly stderr?: string;
+    readonly stdout?: string;
+  };
+  const complaint =
+    [stderr, stdout, String(error)].map((text) => text.trim()).find((text) => text !== "") ?? "";
   return complaint.split("\n").at(-1) ?? "";
 }

@@ -1,4 +1,5 @@
-// Opens pages of a platform in a real browser, signs in, and checks that the content security policy holds.
+// Opens pages of a platform in a real browser, signs in, and checks that the content security
+// policy holds.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { findBrowser, startBrowser, type Look, type Page } from "./browser.ts";
@@ -11,7 +12,10 @@ export const withoutBrowser = "missing" in found ? found.missing : false;
 /** Opens pages of the platform at `baseUrl`. */
 export type OpenPage = (path: string, look?: Look) => Promise<Page>;
 
-/** Starts a browser for the test. After the test, no page may have violated the policy or had a script error. */
+/**
+ * Starts a browser for the test. After the test, no page may have violated the policy or had a
+ * script error.
+ */
 export async function openPages(t: TestContext, baseUrl: string): Promise<OpenPage> {
   assert.ok("program" in found);
   const browser = await startBrowser(t, found.program);

@@ -1,5 +1,5 @@
-// Creates people for tests in which password hashing does not matter: real hashing takes a fifth of a second of CPU time, and
-// again for each sign-in.
+// Creates people for tests in which password hashing does not matter: real hashing takes a fifth of
+// a second of CPU time, and again for each sign-in.
 import { randomBytes, randomUUID, scryptSync } from "node:crypto";
 import { insertPassword, insertPerson } from "#accounts/account-store.ts";
 import { nobodysHash } from "#accounts/passwords.ts";

@@ -1,5 +1,5 @@
-// Installs pip once for all test files, in the form that builds copy into environments of apps; `give-pip.ts` passes it on.
-// Called by the runner.
+// Installs pip once for all test files, in the form that builds copy into environments of apps;
+// `give-pip.ts` passes it on. Called by the runner.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { ProcessBuilder } from "#drivers/process/builder.ts";
@@ -12,11 +12,16 @@ import { pipVersion, toolsBelow } from "./give-pip.ts";
 
 const makeTimeoutMs = 120_000;
 
-/** Lets a builder install pip below the folder, if this Python version exists; returns the value for SLIPWAY_TEST_PIP. */
+/**
+ * Lets a builder install pip below the folder, if this Python version exists; returns the value for
+ * SLIPWAY_TEST_PIP.
+ */
 export async function makePipSeed(folder: string): Promise<string> {
   const buildsDir = join(folder, "builds");
   const pythons = new PythonFinder({ environment: toolEnvironment });
-  const usable = (await pythons.all()).some((python) => python.version === pipVersion && python.hasPip);
+  const usable = (await pythons.all()).some(
+    (python) => python.version === pipVersion && python.hasPip,
+  );
   if (!usable) return "";
   const builder = new ProcessBuilder({
     buildsDir,
@@ -30,9 +35,19 @@ export async function makePipSeed(folder: string): Promise<string> {
   });
   const sourceDir = join(folder, "source");
   mkdirSync(sourceDir);
-  const plan = buildPlan({ appId: appIdOf(newProjectId(), "app"), pythonVersion: pipVersion, shellCommands: ["true"] });
+  const plan = buildPlan({
+    appId: appIdOf(newProjectId(), "app"),
+    pythonVersion: pipVersion,
+    shellCommands: ["true"],
+  });
   const signal = new AbortController().signal;
   const registryAuth = (): Promise<null> => Promise.resolve(null);
-  await builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() });
+  await builder.build(plan, {
+    sourceDir,
+    log: () => undefined,
+    signal,
+    registryAuth,
+    secrets: new Map(),
+  });
   return toolsBelow(buildsDir);
 }

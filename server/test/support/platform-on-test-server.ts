@@ -1,5 +1,6 @@
-// Starts the whole platform like `platform-process.ts`, with its own database on the shared test server, for tests that do
-// not need the embedded PostgreSQL. It starts faster: an embedded server is created first, and is durable.
+// Starts the whole platform like `platform-process.ts`, with its own database on the shared test
+// server, for tests that do not need the embedded PostgreSQL. It starts faster: an embedded server
+// is created first, and is durable.
 import type { TestContext } from "node:test";
 import { emptyDatabase } from "./database.ts";
 import { startPlatform, type PlatformProcess } from "./platform-process.ts";

@@ -1,5 +1,5 @@
-// Starts the whole platform as a separate process, as `npm start` does, on a free port and an empty data folder, and stops
-// it, its database and its replicas after the test.
+// Starts the whole platform as a separate process, as `npm start` does, on a free port and an empty
+// data folder, and stops it, its database and its replicas after the test.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -29,7 +29,10 @@ export type Bootstrap = {
 const entry = join(import.meta.dirname, "../../src/main.ts");
 
 /** `settings` are SLIPWAY_… variables. The platform and its replicas stop when the test ends. */
-export async function startPlatform(t: TestContext, settings: Record<string, string> = {}): Promise<PlatformProcess> {
+export async function startPlatform(
+  t: TestContext,
+  settings: Record<string, string> = {},
+): Promise<PlatformProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), "slipway-test-"));
   const platform = new PlatformProcess(dataDir, settings);
   t.after(() => platform.remove());
@@ -67,8 +70,9 @@ export class PlatformProcess {
   }
 
   /**
-   * Starts it (again) on its data folder and waits until it reports that it is ready. `entry`: a program other than the
-   * platform's own. `inherited`: further open file descriptors of the process, by number.
+   * Starts it (again) on its data folder and waits until it reports that it is ready. `entry`: a
+   * program other than the platform's own. `inherited`: further open file descriptors of the
+   * process, by number.
    */
   async restart(
     other: {
@@ -80,7 +84,8 @@ export class PlatformProcess {
     const before = this.#printed.length;
     const own = { SLIPWAY_PORT: "0", SLIPWAY_DATA_DIR: this.dataDir, SLIPWAY_DRIVER: "process" };
     const stdio: (number | "ignore" | "pipe")[] = ["ignore", "pipe", "pipe"];
-    for (const [number, open] of Object.entries(other.inherited ?? {})) stdio[Number(number)] = open;
+    for (const [number, open] of Object.entries(other.inherited ?? {}))
+      stdio[Number(number)] = open;
     const child = spawn(process.execPath, [other.entry ?? entry], {
       stdio: Array.from(stdio, (one) => one ?? "ignore"),
       env: { ...cleanEnvironment(), ...own, ...this.#settings, ...other.environment },
@@ -94,7 +99,10 @@ export class PlatformProcess {
     });
     const isReady = (): boolean => /^slipway ready /m.test(this.#printed.slice(before));
     const isDecided = (): boolean => isReady() || this.hasEnded();
-    await Promise.race([until("the platform says that it is ready", isDecided, { deadlineMs: 60_000 }), ended]);
+    await Promise.race([
+      until("the platform says that it is ready", isDecided, { deadlineMs: 60_000 }),
+      ended,
+    ]);
     if (!isReady()) await ended;
     ended.catch(() => undefined);
     const file = await readFile(join(this.dataDir, "bootstrap.json"), "utf8");
@@ -115,10 +123,13 @@ export class PlatformProcess {
   /** Sends the signal and waits until it has exited; returns the exit code. */
   async end(signal: "SIGTERM" | "SIGKILL" | "SIGINT"): Promise<number | null> {
     const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+      return child?.exitCode ?? null;
     child.kill(signal);
     try {
-      await until(`the platform ends after ${signal}`, () => this.hasEnded(), { deadlineMs: 90_000 });
+      await until(`the platform ends after ${signal}`, () => this.hasEnded(), {
+        deadlineMs: 90_000,
+      });
     } catch (error) {
       child.kill("SIGKILL");
       throw error;
@@ -130,7 +141,9 @@ export class PlatformProcess {
   async remove(): Promise<void> {
     await this.end("SIGTERM");
     if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
-    const ours = ["builds", "replicas", "sandbox", "postgres"].map((name) => join(this.dataDir, name));
+    const ours = ["builds", "replicas", "sandbox", "postgres"].map((name) =>
+      join(this.dataDir, name),
+    );
     await endProcessesThatName(ours);
     await this.#removeCgroups();
     await rm(this.dataDir, { recursive: true, force: true });
@@ -149,7 +162,11 @@ export class PlatformProcess {
   }
 
   /** A call of the management API with the owner's service account. */
-  async api(method: string, path: string, body?: unknown): Promise<{ status: number; body: Json; headers: Headers }> {
+  async api(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ status: number; body: Json; headers: Headers }> {
     const { baseUrl, serviceAccountToken } = this.bootstrap;
     const hasBody = body !== undefined;
     const response = await fetch(`${baseUrl}${path}`, {
@@ -161,7 +178,11 @@ export class PlatformProcess {
       ...(hasBody ? { body: typeof body === "string" ? body : JSON.stringify(body) } : {}),
     });
     const text = await response.text();
-    return { status: response.status, headers: response.headers, body: text === "" ? null : JSON.parse(text) };
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: text === "" ? null : JSON.parse(text),
+    };
   }
 
   /** A call of an app with the inference token. */
@@ -180,23 +201,31 @@ export class PlatformProcess {
   }
 }
 
-/** The environment without settings of a surrounding platform, and with the test run's compile cache. */
+/**
+ * The environment without settings of a surrounding platform, and with the test run's compile
+ * cache.
+ */
 function cleanEnvironment(): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {
-    const isOthers = name.startsWith("SLIPWAY_") || (name.startsWith("NODE_") && name !== "NODE_COMPILE_CACHE");
+    const isOthers =
+      name.startsWith("SLIPWAY_") || (name.startsWith("NODE_") && name !== "NODE_COMPILE_CACHE");
     if (value !== undefined && !isOthers) kept[name] = value;
   }
   return kept;
 }
 
-/** Replicas outlive the platform by design, and a killed platform leaves its database: ends processes that name the folders. */
+/**
+ * Replicas outlive the platform by design, and a killed platform leaves its database: ends
+ * processes that name the folders.
+ */
 async function endProcessesThatName(folders: readonly string[]): Promise<void> {
   const alive = async (): Promise<number[]> => {
     const found: number[] = [];
     for (const name of await readdir("/proc")) {
       if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
-      const read = (file: string): Promise<string> => readFile(`/proc/${name}/${file}`, "utf8").catch(() => "");
+      const read = (file: string): Promise<string> =>
+        readFile(`/proc/${name}/${file}`, "utf8").catch(() => "");
       const text = (await read("environ")) + (await read("cmdline"));
       if (folders.some((folder) => text.includes(folder))) found.push(Number(name));
     }

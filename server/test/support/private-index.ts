@@ -10,7 +10,8 @@ export function greeterWheel(version: string): Buffer {
   return zipOf({
     "greeter.py": `version = "${version}"\n`,
     [`greeter-${version}.dist-info/METADATA`]: `Metadata-Version: 2.1\nName: greeter\nVersion: ${version}\n`,
-    [`greeter-${version}.dist-info/WHEEL`]: "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    [`greeter-${version}.dist-info/WHEEL`]:
+      "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     [`greeter-${version}.dist-info/RECORD`]: "",
   });
 }
@@ -25,11 +26,13 @@ export async function startPrivateIndex(t: TestContext, credentials: string): Pr
       response.writeHead(401, { "www-authenticate": "Basic" }).end();
       return;
     }
-    const [, version] = /^\/files\/greeter-(\d\.\d)-py3-none-any\.whl$/.exec(request.url ?? "") ?? [];
+    const [, version] =
+      /^\/files\/greeter-(\d\.\d)-py3-none-any\.whl$/.exec(request.url ?? "") ?? [];
     if (version !== undefined) return void response.end(greeterWheel(version));
     if (request.url !== "/simple/greeter/") return void response.writeHead(404).end();
     const links = ["1.0", "2.0"].map(
-      (one) => `<a href="/files/greeter-${one}-py3-none-any.whl">greeter-${one}-py3-none-any.whl</a>`,
+      (one) =>
+        `<a href="/files/greeter-${one}-py3-none-any.whl">greeter-${one}-py3-none-any.whl</a>`,
     );
     response.setHeader("content-type", "text/html").end(links.join("\n"));
   }).listen(0, "127.0.0.1");

@@ -1,7 +1,16 @@
-// A data folder with apps for tests of the process driver, and a check for what remains of it on this machine.
+// A data folder with apps for tests of the process driver, and a check for what remains of it on
+// this machine.
 import { installationOf } from "#drivers/app-firewall.ts";
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
@@ -23,7 +32,9 @@ export const testRuntimeDir = join(import.meta.dirname, "driver-runtime");
 export const cortexRuntimeDir = join(import.meta.dirname, "../../../runtimes/python");
 
 /** The interpreter behind `python3`, with shims resolved. */
-export const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], { encoding: "utf8" }).trim();
+export const python = execFileSync("python3", ["-c", "import sys; print(sys.executable)"], {
+  encoding: "utf8",
+}).trim();
 
 /** One data folder; `close` removes it. */
 export class ProcessFixture implements ConformanceFixture {
@@ -53,7 +64,13 @@ export class ProcessFixture implements ConformanceFixture {
 
   driver(disk?: DiskWatch, placement = widePlacement()): Driver {
     const watched = disk === undefined ? {} : { disk };
-    return new ProcessDriver({ ...this.places(), ...watched, placement, clock: systemClock, log: silentLog });
+    return new ProcessDriver({
+      ...this.places(),
+      ...watched,
+      placement,
+      clock: systemClock,
+      log: silentLog,
+    });
   }
 
   /** The serializable part of a driver's options. */
@@ -74,8 +91,11 @@ export class ProcessFixture implements ConformanceFixture {
       const artifact = { ...this.artifact({}), appDir: join(this.dataDir, "no-such-app") };
       return replicaSpec({ artifact });
     }
-    const { output, ...said } = behaviour.kind === "exits" ? behaviour : { ...behaviour, output: Buffer.alloc(0) };
-    return replicaSpec({ artifact: this.artifact({ "behaviour.json": JSON.stringify(said), output }) });
+    const { output, ...said } =
+      behaviour.kind === "exits" ? behaviour : { ...behaviour, output: Buffer.alloc(0) };
+    return replicaSpec({
+      artifact: this.artifact({ "behaviour.json": JSON.stringify(said), output }),
+    });
   }
 
   /** An app with these files. */
@@ -113,7 +133,10 @@ export class ProcessFixture implements ConformanceFixture {
     return Promise.resolve([...folders.map((name) => `folder ${name}`), ...this.processes()]);
   }
 
-  /** Every process whose command line or environment contains the path of the data folder, or another text. */
+  /**
+   * Every process whose command line or environment contains the path of the data folder, or
+   * another text.
+   */
   processes(part = this.dataDir): string[] {
     return readdirSync("/proc").flatMap((pid) => {
       if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];

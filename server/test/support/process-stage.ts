@@ -7,7 +7,11 @@ import { DriverSink } from "./driver-sink.ts";
 import { ProcessFixture } from "./process-fixture.ts";
 
 /** The driver, where its replicas live, and what it has told. */
-export type ProcessStage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
+export type ProcessStage = {
+  readonly fixture: ProcessFixture;
+  readonly driver: Driver;
+  readonly sink: DriverSink;
+};
 
 /** An open driver; after the test all replicas are ended, and nothing may be left. */
 export async function openProcessStage(

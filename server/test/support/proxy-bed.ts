@@ -1,9 +1,20 @@
-// The proxy and its listener on a real port. The test controls the tables that the proxy reads. Replicas are real servers:
-// node's own for well-behaved ones, plain sockets for all others.
+// The proxy and its listener on a real port. The test controls the tables that the proxy reads.
+// Replicas are real servers: node's own for well-behaved ones, plain sockets for all others.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
-import { connect, createServer as createSocketServer, type AddressInfo, type Server, type Socket } from "node:net";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from "node:http";
+import {
+  connect,
+  createServer as createSocketServer,
+  type AddressInfo,
+  type Server,
+  type Socket,
+} from "node:net";
 import type { TestContext } from "node:test";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Caller } from "#accounts/caller.ts";
@@ -67,7 +78,9 @@ export type BedOptions = {
   readonly listenerClock?: Clock;
   readonly limits?: Partial<ProxyOptions["limits"]>;
   readonly options?: Partial<Omit<ProxyOptions, "trustedProxies">>;
-  /** Whether plain calls are read on the socket itself, as in the platform, or all by node's server. */
+  /**
+   * Whether plain calls are read on the socket itself, as in the platform, or all by node's server.
+   */
   readonly takesPlain?: boolean;
   readonly trustedProxies?: readonly string[];
   readonly times?: Partial<ListenerTimes>;
@@ -100,7 +113,10 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
       find: (project, name) => (project === projectId && name === "hello" ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
     },
-    tokens: { cached: (token) => (token.startsWith("late.") ? undefined : bedCaller(token)), check: lateCaller },
+    tokens: {
+      cached: (token) => (token.startsWith("late.") ? undefined : bedCaller(token)),
+      check: lateCaller,
+    },
     view,
     trustedProxies,
     nudge: (app) => nudged.push(app),
@@ -134,7 +150,9 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     nudged,
     finished,
     setReplicas: (...ports) => {
-      const known = new Map(view.ready(appId).map((replica) => [tcpAddress(replica.address).port, replica]));
+      const known = new Map(
+        view.ready(appId).map((replica) => [tcpAddress(replica.address).port, replica]),
+      );
       const ready = ports.map(
         (one) => known.get(one) ?? readyReplica(appId, releaseId, one, settings.replicaConcurrency),
       );
@@ -153,14 +171,24 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   };
 }
 
-/** Runs a test twice: with plain calls read on the socket itself, and with all calls read by node's server. */
+/**
+ * Runs a test twice: with plain calls read on the socket itself, and with all calls read by node's
+ * server.
+ */
 export function bothWays(
-  run: (t: TestContext, openBed: (t: TestContext, bed?: BedOptions) => Promise<ProxyBed>) => Promise<void>,
+  run: (
+    t: TestContext,
+    openBed: (t: TestContext, bed?: BedOptions) => Promise<ProxyBed>,
+  ) => Promise<void>,
 ): (t: TestContext) => Promise<void> {
   return async (t) => {
     for (const takesPlain of [true, false]) {
-      const name = takesPlain ? "plain calls are read on the socket" : "all calls are read by node's server";
-      await t.test(name, (part) => run(part, (context, bed = {}) => openProxyBed(context, { ...bed, takesPlain })));
+      const name = takesPlain
+        ? "plain calls are read on the socket"
+        : "all calls are read by node's server";
+      await t.test(name, (part) =>
+        run(part, (context, bed = {}) => openProxyBed(context, { ...bed, takesPlain })),
+      );
     }
   };
 }
@@ -170,7 +198,12 @@ export function replicaIdOf(port: number): ReplicaId {
   return `hello-${port}` as ReplicaId;
 }
 
-function readyReplica(appId: AppId, releaseId: ReleaseId, port: number, concurrency: number): ReadyReplica {
+function readyReplica(
+  appId: AppId,
+  releaseId: ReleaseId,
+  port: number,
+  concurrency: number,
+): ReadyReplica {
   const address = { host: "127.0.0.1", port };
   return Object.freeze({ replicaId: replicaIdOf(port), appId, releaseId, address, concurrency });
 }
@@ -185,12 +218,16 @@ export function bedCaller(token: string): Caller | null {
     name: "test",
   };
   if (token === bedTokens.project) return { ...common, kind: "inference", projectId };
-  if (token === bedTokens.foreign) return { ...common, kind: "service_account", projectId: "p-99999999" as ProjectId };
+  if (token === bedTokens.foreign)
+    return { ...common, kind: "service_account", projectId: "p-99999999" as ProjectId };
   if (token === bedTokens.operator) return { ...common, kind: "operator", projectId: null };
   return null;
 }
 
-/** A token that starts with `late.` is known only after an asynchronous lookup, like one that is seen for the first time. */
+/**
+ * A token that starts with `late.` is known only after an asynchronous lookup, like one that is
+ * seen for the first time.
+ */
 function lateCaller(token: string): Promise<Caller | null> {
   if (token === "late.broken") return Promise.reject(new Error("the database does not answer"));
   return Promise.resolve(bedCaller(token.slice("late.".length)));
@@ -209,7 +246,10 @@ export async function httpReplica(
 }
 
 /** A replica that handles each connection as the test says; resolves with its port. */
-export async function rawReplica(t: TestContext, take: (socket: Socket, index: number) => void): Promise<number> {
+export async function rawReplica(
+  t: TestContext,
+  take: (socket: Socket, index: number) => void,
+): Promise<number> {
   let count = 0;
   const server = createSocketServer((socket) => {
     socket.on("error", () => undefined);
@@ -219,11 +259,19 @@ export async function rawReplica(t: TestContext, take: (socket: Socket, index: n
   return listenFor(t, server);
 }
 
-/** A port without a listener that nobody else gets before the test ends: the local port of a client's connection. */
+/**
+ * A port without a listener that nobody else gets before the test ends: the local port of a
+ * client's connection.
+ */
 export async function closedPort(t: TestContext): Promise<number> {
   const server = createSocketServer((socket) => t.after(() => socket.destroy()));
-  // With an address it is bound: otherwise a connection to the port may be made from the same port, and reach itself.
-  const client = connect({ port: await listenFor(t, server), host: "127.0.0.1", localAddress: "127.0.0.1" });
+  // With an address it is bound: otherwise a connection to the port may be made from the same port,
+  // and reach itself.
+  const client = connect({
+    port: await listenFor(t, server),
+    host: "127.0.0.1",
+    localAddress: "127.0.0.1",
+  });
   t.after(() => client.destroy());
   await once(client, "connect");
   return client.localPort ?? assert.fail("a connected socket has a port");
@@ -236,7 +284,9 @@ async function listenFor(t: TestContext, server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Answers every complete request on the connection with these bytes. Requests must have no body. */
+/**
+ * Answers every complete request on the connection with these bytes. Requests must have no body.
+ */
 export function answerWith(socket: Socket, answer: string): void {
   let seen = "";
   socket.on("data", (chunk: Buffer) => {
@@ -301,7 +351,12 @@ export class RawClient {
 
   /** Sends a request for the app with the project's token; lines are given without line ends. */
   ask(line: string, fields: readonly string[] = [], body = ""): void {
-    const head = [`${line} HTTP/1.1`, "Host: test", `Authorization: Bearer ${bedTokens.project}`, ...fields];
+    const head = [
+      `${line} HTTP/1.1`,
+      "Host: test",
+      `Authorization: Bearer ${bedTokens.project}`,
+      ...fields,
+    ];
     this.socket.write(`${head.join("\r\n")}\r\n\r\n${body}`, "latin1");
   }
 
@@ -313,7 +368,8 @@ export class RawClient {
   async sees(part: string): Promise<void> {
     await until(`the client sees ${JSON.stringify(part)}`, () => {
       if (this.text.includes(part)) return true;
-      if (this.isClosed) throw new Error(`the connection was closed after ${JSON.stringify(this.text)}`);
+      if (this.isClosed)
+        throw new Error(`the connection was closed after ${JSON.stringify(this.text)}`);
       return false;
     });
   }

@@ -1,6 +1,7 @@
-// Requests as the published command-line client sends them, to the byte where it matters: its headers on every request, the double
-// slash of a base URL that ends with one, nulls and lists in the payload of a deployment, an upload without a token. What it reads
-// of answers is checked as strictly as it does: times are RFC 3339, some numbers are integers and some texts.
+// Requests as the published command-line client sends them, to the byte where it matters: its
+// headers on every request, the double slash of a base URL that ends with one, nulls and lists in
+// the payload of a deployment, an upload without a token. What it reads of answers is checked as
+// strictly as it does: times are RFC 3339, some numbers are integers and some texts.
 import assert from "node:assert/strict";
 import { request as httpRequest } from "node:http";
 import type { Json } from "./management-api.ts";
@@ -46,7 +47,11 @@ export class PublishedClient {
 }
 
 /** One request without a token, unless a header has one. */
-export async function send(method: string, url: string, { bytes, headers = {} }: Asked = {}): Promise<Answered> {
+export async function send(
+  method: string,
+  url: string,
+  { bytes, headers = {} }: Asked = {},
+): Promise<Answered> {
   const length = bytes === undefined ? {} : { "content-length": String(bytes.length) };
   return await new Promise((resolve, reject) => {
     const request = httpRequest(
@@ -60,7 +65,11 @@ export async function send(method: string, url: string, { bytes, headers = {} }:
           const text = Buffer.concat(parts).toString();
           const isJson = String(response.headers["content-type"]).startsWith("application/json");
           const { statusCode: status = 0, headers: answered } = response;
-          resolve({ status, headers: answered, body: isJson && text !== "" ? JSON.parse(text) : text });
+          resolve({
+            status,
+            headers: answered,
+            body: isJson && text !== "" ? JSON.parse(text) : text,
+          });
         });
       },
     );
@@ -83,7 +92,11 @@ export const endedBuilds = [
 const timeForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
 
 /** The fields that the client parses as times; null is fine where it may be absent, "" never. */
-export function assertTimes(record: Json, names: readonly string[], { areNullable = false } = {}): void {
+export function assertTimes(
+  record: Json,
+  names: readonly string[],
+  { areNullable = false } = {},
+): void {
   for (const name of names) {
     if (areNullable && (record[name] === null || record[name] === undefined)) continue;
     assert.match(String(record[name]), timeForm, `${name} of ${JSON.stringify(record)}`);
@@ -92,10 +105,12 @@ export function assertTimes(record: Json, names: readonly string[], { areNullabl
 
 /** The fields that the client parses as integers, or gives up on the whole answer. */
 export function assertIntegers(record: Json, names: readonly string[]): void {
-  for (const name of names) assert.ok(Number.isSafeInteger(record[name]), `${name} of ${JSON.stringify(record)}`);
+  for (const name of names)
+    assert.ok(Number.isSafeInteger(record[name]), `${name} of ${JSON.stringify(record)}`);
 }
 
 /** The fields that the client parses as texts. */
 export function assertTexts(record: Json, names: readonly string[]): void {
-  for (const name of names) assert.equal(typeof record[name], "string", `${name} of ${JSON.stringify(record)}`);
+  for (const name of names)
+    assert.equal(typeof record[name], "string", `${name} of ${JSON.stringify(record)}`);
 }

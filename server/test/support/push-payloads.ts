@@ -1,5 +1,5 @@
-// Push events of hosts other than GitHub, in the form of their public documentation, with the fields that they send.
-// `@octokit/webhooks-examples` has GitHub's own.
+// Push events of hosts other than GitHub, in the form of their public documentation, with the
+// fields that they send. `@octokit/webhooks-examples` has GitHub's own.
 
 const zeros = "0".repeat(40);
 /** The commits of these events. */
@@ -7,7 +7,13 @@ export const before = "95790bf891e76fee5e1747ab589903a6a1f80f22";
 export const after = "da1560886d4f094c3e6c9ef40349f7d38b5d27d7";
 
 const person = { name: "Ada Example", email: "ada@example.com", username: "ada" };
-const user = { id: 1, login: "ada", full_name: "Ada Example", email: "ada@example.com", username: "ada" };
+const user = {
+  id: 1,
+  login: "ada",
+  full_name: "Ada Example",
+  email: "ada@example.com",
+  username: "ada",
+};
 
 /** What a test may change of an event. */
 export type PushGiven = {
@@ -108,17 +114,30 @@ type CloudSide = {
 };
 
 function cloudSide({ type, name, hash, message = "Change the answer\n" }: CloudSide): Body {
-  const author = { type: "author", raw: "Ada Example <ada@example.com>", user: { type: "user", nickname: "ada" } };
+  const author = {
+    type: "author",
+    raw: "Ada Example <ada@example.com>",
+    user: { type: "user", nickname: "ada" },
+  };
   return {
     type,
     name,
-    target: { type: "commit", hash, author, message, date: "2026-06-09T03:34:49+00:00", parents: [] },
+    target: {
+      type: "commit",
+      hash,
+      author,
+      message,
+      date: "2026-06-09T03:34:49+00:00",
+      parents: [],
+    },
     links: { html: { href: `https://bitbucket.org/acme/app/branch/${name}` } },
   };
 }
 
 /** Bitbucket Cloud: several refs in one event, five commits of each at most, no files. */
-export function bitbucketPush(changes: readonly { old: CloudSide | null; new: CloudSide | null }[]): Body {
+export function bitbucketPush(
+  changes: readonly { old: CloudSide | null; new: CloudSide | null }[],
+): Body {
   return {
     actor: { type: "user", nickname: "ada", display_name: "Ada Example" },
     repository: {

@@ -16,7 +16,11 @@ import { until } from "./until.ts";
 
 const sender = join(import.meta.dirname, "send-push.ts");
 
-type PushStatus = { readonly path: string; readonly token: string | undefined; readonly body: Json };
+type PushStatus = {
+  readonly path: string;
+  readonly token: string | undefined;
+  readonly body: Json;
+};
 export type PushFixture = {
   readonly platform: PlatformProcess;
   readonly server: GitServer;
@@ -24,8 +28,13 @@ export type PushFixture = {
   readonly statuses: readonly PushStatus[];
 };
 
-/** The platform, a git host with a stand-in for its API, and no polling unless `settings` say so. */
-export async function openPushFixture(t: TestContext, settings: Record<string, string> = {}): Promise<PushFixture> {
+/**
+ * The platform, a git host with a stand-in for its API, and no polling unless `settings` say so.
+ */
+export async function openPushFixture(
+  t: TestContext,
+  settings: Record<string, string> = {},
+): Promise<PushFixture> {
   const statuses: PushStatus[] = [];
   const intercept = (request: IncomingMessage, response: ServerResponse): boolean => {
     if (request.url?.startsWith("/api/v1/") !== true) return false;
@@ -75,8 +84,17 @@ export async function openPushedApp(
   { repo = "app", ...fields }: { repo?: string; gitBranch?: string; gitPath?: string } = {},
 ): Promise<PushedApp> {
   const file = join(fields.gitPath ?? "", "main.py");
-  await server.createRepo("acme", repo, { [file]: answering("v1"), "README.md": "" }, fields.gitBranch);
-  const { appId, status, log } = await deploy(platform, { name: repo, gitRepo: `acme/${repo}`, ...fields });
+  await server.createRepo(
+    "acme",
+    repo,
+    { [file]: answering("v1"), "README.md": "" },
+    fields.gitBranch,
+  );
+  const { appId, status, log } = await deploy(platform, {
+    name: repo,
+    gitRepo: `acme/${repo}`,
+    ...fields,
+  });
   assert.equal(status, "success", log);
   const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
   const made = await platform.api("POST", `${path}/git-hook`);
@@ -95,18 +113,26 @@ export async function openPushedApp(
         .slice(1)
         .map((line) => JSON.parse(line)),
     deliveries: async () => (await platform.api("GET", `${path}/git-deliveries`)).body.items,
-    answers: async () => ((await (await platform.call(repo, "run", {})).json()) as { result?: unknown }).result,
+    answers: async () =>
+      ((await (await platform.call(repo, "run", {})).json()) as { result?: unknown }).result,
   };
 }
 
-/** Lets the repository be pushed to and tell the hook's address of each push; returns the file that says what was sent. */
+/**
+ * Lets the repository be pushed to and tell the hook's address of each push; returns the file that
+ * says what was sent.
+ */
 export async function reportPushes(
   t: TestContext,
   given: { readonly server: GitServer; readonly repo: string; readonly hook: PushedApp["hook"] },
 ): Promise<string> {
   const target = join(temporaryFolder(t, "hook"), "target");
   await writeFile(target, JSON.stringify(given.hook));
-  await given.server.acceptPushes("acme", given.repo, `exec "${process.execPath}" "${sender}" "${target}"`);
+  await given.server.acceptPushes(
+    "acme",
+    given.repo,
+    `exec "${process.execPath}" "${sender}" "${target}"`,
+  );
   return target;
 }
 
@@ -123,11 +149,17 @@ export async function verdict(app: PushedApp): Promise<Json> {
 
 /** Waits until the app answers so. */
 export async function answersWith(app: PushedApp, expected: string): Promise<void> {
-  await until(`the app answers ${expected}`, async () => (await app.answers()) === expected, { deadlineMs: 60_000 });
+  await until(`the app answers ${expected}`, async () => (await app.answers()) === expected, {
+    deadlineMs: 60_000,
+  });
 }
 
 /** The headers of a push of Gitea. */
-export function signed(body: string, secret: string, delivery: string = randomUUID()): Record<string, string> {
+export function signed(
+  body: string,
+  secret: string,
+  delivery: string = randomUUID(),
+): Record<string, string> {
   return {
     "content-type": "application/json",
     "x-gitea-event": "push",

@@ -1,4 +1,5 @@
-// Tars written by hand, so that they can hold what no well-meant program writes: links, names that lead outside, false sizes.
+// Tars written by hand, so that they can hold what no well-meant program writes: links, names that
+// lead outside, false sizes.
 
 export type TarEntry = {
   readonly name: string;

@@ -2,7 +2,9 @@
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 
-/** Gives an app's first build two releases: v1, which was replaced, and v2, which takes the calls. */
+/**
+ * Gives an app's first build two releases: v1, which was replaced, and v2, which takes the calls.
+ */
 export async function insertReleases(db: Db, appId: string): Promise<void> {
   await sql`
     with made as (
@@ -13,5 +15,7 @@ export async function insertReleases(db: Db, appId: string): Promise<void> {
         case n when 1 then now() end
       from builds cross join generate_series(1, 2) n where app_id = ${appId} and builds.number = 1
       returning id, number
-    ) update apps set live_release_id = made.id from made where made.number = 2 and apps.id = ${appId}`.execute(db);
+    ) update apps set live_release_id = made.id from made where made.number = 2 and apps.id = ${appId}`.execute(
+    db,
+  );
 }

@@ -1,4 +1,5 @@
-// Addresses of replicas in tests: the TCP port of a replica, and a request to a replica at any kind of address.
+// Addresses of replicas in tests: the TCP port of a replica, and a request to a replica at any kind
+// of address.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { requestAddress } from "#drivers/address.ts";
@@ -10,7 +11,9 @@ export function tcpAddress(address: Address): { readonly host: string; readonly 
   return address;
 }
 
-/** Sends a request to a replica; resolves with status and body, rejects when it cannot be reached. */
+/**
+ * Sends a request to a replica; resolves with status and body, rejects when it cannot be reached.
+ */
 export function askAddress(
   address: Address,
   options: { path?: string; method?: string; headers?: Record<string, string>; body?: string } = {},

@@ -3,7 +3,9 @@ import type { ReplicaSpec } from "#drivers/driver.ts";
 import { appIdOf, newBuildId, newReleaseId, newReplicaId, type ProjectId } from "#lib/ids.ts";
 
 /** A cortex app on one CPU with a new replica id; `given` overrides fields. */
-export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "artifact">): ReplicaSpec {
+export function replicaSpec(
+  given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "artifact">,
+): ReplicaSpec {
   const { projectId = "p-0123abcd" as ProjectId } = given;
   return {
     replicaId: newReplicaId("driven"),

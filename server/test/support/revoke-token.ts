@@ -7,9 +7,16 @@ import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { byPlatform } from "./accounts.ts";
 
-/** Rejects with `Fault("not_found")` when the token does not belong to the project, or was already revoked. */
+/**
+ * Rejects with `Fault("not_found")` when the token does not belong to the project, or was already
+ * revoked.
+ */
 export async function revokeToken(
-  { db, keys, projectId }: { readonly db: Db; readonly keys: SigningKeys; readonly projectId: ProjectId },
+  {
+    db,
+    keys,
+    projectId,
+  }: { readonly db: Db; readonly keys: SigningKeys; readonly projectId: ProjectId },
   token: string,
 ): Promise<void> {
   const { kind, account_id: accountId } = await db
@@ -17,5 +24,8 @@ export async function revokeToken(
     .select(["kind", "account_id"])
     .where("id", "=", decodeJwt(token).jti as TokenId)
     .executeTakeFirstOrThrow();
-  await new TokenUseCases({ db, keys, clock: systemClock }).revoke({ kind, projectId, accountId }, byPlatform);
+  await new TokenUseCases({ db, keys, clock: systemClock }).revoke(
+    { kind, projectId, accountId },
+    byPlatform,
+  );
 }

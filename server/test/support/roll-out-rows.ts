@@ -8,7 +8,10 @@ import { settingsWith } from "./app-settings.ts";
 
 const day = 86_400;
 
-/** Makes two releases of the app's latest build; the first is live, the second is rolled out over a day. */
+/**
+ * Makes two releases of the app's latest build; the first is live, the second is rolled out over a
+ * day.
+ */
 export async function insertRollOut(
   db: Db,
   appId: AppId,
@@ -26,16 +29,38 @@ export async function insertRollOut(
     .executeTakeFirstOrThrow();
   const old = newReleaseId();
   const next = newReleaseId();
-  const common = { app_id: appId, project_id: build.project_id, build_id: build.id, cause: build.cause };
-  const content = { settings: toJson(settingsWith({ name: "walked" })), artifact: toJson({ kind: "none" }) };
+  const common = {
+    app_id: appId,
+    project_id: build.project_id,
+    build_id: build.id,
+    cause: build.cause,
+  };
+  const content = {
+    settings: toJson(settingsWith({ name: "walked" })),
+    artifact: toJson({ kind: "none" }),
+  };
   await db
     .insertInto("releases")
-    .values([old, next].map((id, index) => ({ id, number: max + index + 1, state: "starting", ...common, ...content })))
+    .values(
+      [old, next].map((id, index) => ({
+        id,
+        number: max + index + 1,
+        state: "starting",
+        ...common,
+        ...content,
+      })),
+    )
     .execute();
   await db.transaction().execute(async (tx) => {
     const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
     await makeLive(tx, { appId, releaseId: old, endOfOther });
-    const given = { appId, releaseId: next, liveReleaseId: old, durationSeconds: day, nowMs: Date.now() };
+    const given = {
+      appId,
+      releaseId: next,
+      liveReleaseId: old,
+      durationSeconds: day,
+      nowMs: Date.now(),
+    };
     await beginRelease(tx, given);
   });
   return { old, next };

@@ -1,4 +1,5 @@
-// Creates rows of runs and calls, as the platform itself writes them, for tests of listing, cancelling, redriving and deleting.
+// Creates rows of runs and calls, as the platform itself writes them, for tests of listing,
+// cancelling, redriving and deleting.
 import type { RunState } from "@slipway/contract/words.ts";
 import { newRunId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -20,7 +21,11 @@ export type RunWish = {
   readonly replicaId?: ReplicaId;
   readonly body?: Buffer;
   /** The stored request; null: too long to be stored. */
-  readonly result?: { readonly body: Buffer | null; readonly contentType?: string | null; readonly createdAt?: Date };
+  readonly result?: {
+    readonly body: Buffer | null;
+    readonly contentType?: string | null;
+    readonly createdAt?: Date;
+  };
 };
 
 const requestIsKept = new Set<RunState>(["pending", "queued", "running", "failure", "timeout"]);
@@ -28,7 +33,13 @@ const requestIsKept = new Set<RunState>(["pending", "queued", "running", "failur
 /** An async run with its request (if runs in its state have one) and, if requested, its result. */
 export async function insertRun(place: RowsAddress, wish: RunWish = {}): Promise<RunId> {
   const { db, projectId, appId } = place;
-  const { id = newRunId(), state = "pending", acceptedAt = new Date(), path = "/predict", attempt = 0 } = wish;
+  const {
+    id = newRunId(),
+    state = "pending",
+    acceptedAt = new Date(),
+    path = "/predict",
+    attempt = 0,
+  } = wish;
   const isEnded = !["pending", "queued", "running"].includes(state);
   const isHeld = state === "queued" || state === "running";
   const endedAt = isEnded ? (wish.endedAt ?? new Date(acceptedAt.getTime() + 1_000)) : null;
@@ -50,23 +61,36 @@ export async function insertRun(place: RowsAddress, wish: RunWish = {}): Promise
       replica_id: wish.replicaId ?? null,
       accepted_at: acceptedAt,
       queued_at: state === "pending" ? null : new Date(acceptedAt.getTime() + 100),
-      started_at: state === "pending" || state === "queued" ? null : new Date(acceptedAt.getTime() + 350),
+      started_at:
+        state === "pending" || state === "queued" ? null : new Date(acceptedAt.getTime() + 350),
       ended_at: endedAt,
-      ...(isHeld ? { lease_holder: "test", lease_until: new Date(Date.now() + 60_000), lease_epoch: 1 } : {}),
+      ...(isHeld
+        ? { lease_holder: "test", lease_until: new Date(Date.now() + 60_000), lease_epoch: 1 }
+        : {}),
     })
     .execute();
   if (requestIsKept.has(state)) {
     const body = wish.body ?? Buffer.from('{"n":1}');
     await db
       .insertInto("run_requests")
-      .values({ run_id: id, target: `${path}?a=1`, lines: "Content-Type: application/json\r\n", body })
+      .values({
+        run_id: id,
+        target: `${path}?a=1`,
+        lines: "Content-Type: application/json\r\n",
+        body,
+      })
       .execute();
   }
   if (wish.result !== undefined) await insertResult(db, id, wish.result, wish.statusCode ?? 200);
   return id;
 }
 
-async function insertResult(db: Db, id: RunId, result: NonNullable<RunWish["result"]>, status: number): Promise<void> {
+async function insertResult(
+  db: Db,
+  id: RunId,
+  result: NonNullable<RunWish["result"]>,
+  status: number,
+): Promise<void> {
   const { body, contentType = "application/json", createdAt } = result;
   await db
     .insertInto("run_results")
@@ -84,7 +108,13 @@ async function insertResult(db: Db, id: RunId, result: NonNullable<RunWish["resu
 /** A plain call that has ended. */
 export async function insertCall(
   place: RowsAddress,
-  wish: { id?: RunId; state?: "success" | "failure"; receivedAt?: Date; endedAt?: Date; isWebSocket?: boolean } = {},
+  wish: {
+    id?: RunId;
+    state?: "success" | "failure";
+    receivedAt?: Date;
+    endedAt?: Date;
+    isWebSocket?: boolean;
+  } = {},
 ): Promise<RunId> {
   const { id = newRunId(), state = "success", receivedAt = new Date() } = wish;
   await place.db

@@ -11,11 +11,16 @@ export async function runStop(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<{ code: number | null; output: string; errors: string }> {
   const environment = { PATH: process.env["PATH"], SLIPWAY_DATA_DIR: dataDir, ...settings };
-  const child = spawn(process.execPath, [program], { env: environment, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [program], {
+    env: environment,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let output = "";
   let errors = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
-  const [code] = (await once(child, "close", { signal: AbortSignal.timeout(120_000) })) as [number | null];
+  const [code] = (await once(child, "close", { signal: AbortSignal.timeout(120_000) })) as [
+    number | null,
+  ];
   return { code, output, errors };
 }

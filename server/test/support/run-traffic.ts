@@ -1,5 +1,6 @@
-// Sends async runs with webhooks through a platform while a test injects faults, and checks the guarantee that must hold in
-// any case: each run answered with 202 ends once, with its own answer, and is delivered.
+// Sends async runs with webhooks through a platform while a test injects faults, and checks the
+// guarantee that must hold in any case: each run answered with 202 ends once, with its own answer,
+// and is delivered.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { deploy } from "./examples.ts";
@@ -62,7 +63,10 @@ export class RunTraffic {
     return this.accepted.size + this.receiver.received.length;
   }
 
-  /** Sends runs concurrently until `isEnough` returns true for their count; resolves when all started requests are accepted. */
+  /**
+   * Sends runs concurrently until `isEnough` returns true for their count; resolves when all
+   * started requests are accepted.
+   */
   async send(isEnough: (numbers: number) => boolean, senders = sendersAtOnce): Promise<void> {
     const sender = async (): Promise<void> => {
       while (!isEnough(this.#next - 1)) await this.#sendOne(this.#next++);
@@ -70,14 +74,21 @@ export class RunTraffic {
     await Promise.all(Array.from({ length: senders }, sender));
   }
 
-  /** With an idempotency key the request is retried; without one a request with an unknown outcome does not count. */
+  /**
+   * With an idempotency key the request is retried; without one a request with an unknown outcome
+   * does not count.
+   */
   async #sendOne(number: number): Promise<void> {
     const hook = `run?async=true&webhookEndpoint=${encodeURIComponent(this.receiver.url)}`;
     const isKeyed = number % 2 === 0;
-    const headers: Record<string, string> = isKeyed ? { "idempotency-key": `number-${number}` } : {};
+    const headers: Record<string, string> = isKeyed
+      ? { "idempotency-key": `number-${number}` }
+      : {};
     let sent = 0;
     const isAccepted = async (): Promise<boolean> => {
-      const response = await this.platform.call("work", hook, { number, sent }, { headers }).catch(() => null);
+      const response = await this.platform
+        .call("work", hook, { number, sent }, { headers })
+        .catch(() => null);
       const text = (await response?.text().catch(() => "")) ?? "";
       if (response?.status === 202 && text !== "") {
         this.accepted.set(number, (JSON.parse(text) as { run_id: string }).run_id);
@@ -91,8 +102,8 @@ export class RunTraffic {
   }
 
   /**
-   * Checks that every accepted run has ended exactly once, as it must; returns the number of runs per outcome. `killed`: the
-   * reason of runs whose replica the test has killed.
+   * Checks that every accepted run has ended exactly once, as it must; returns the number of runs
+   * per outcome. `killed`: the reason of runs whose replica the test has killed.
    */
   async settled(killed = /^interrupted/): Promise<Record<string, number>> {
     const counts: Record<string, number> = {};
@@ -100,7 +111,8 @@ export class RunTraffic {
     const runs = [...this.accepted];
     const items = new Map<number, RunItem>();
     const ask = async (): Promise<void> => {
-      for (let run = runs.pop(); run !== undefined; run = runs.pop()) items.set(run[0], await this.#ended(run[1]));
+      for (let run = runs.pop(); run !== undefined; run = runs.pop())
+        items.set(run[0], await this.#ended(run[1]));
     };
     await Promise.all(Array.from({ length: askersAtOnce }, ask));
     for (const [number, item] of items) {
@@ -109,13 +121,18 @@ export class RunTraffic {
       counts[key] = (counts[key] ?? 0) + 1;
       if (item.status === "success") successes.set(number, item.id);
       if (isInterrupted) continue;
-      assert.equal(item.status, number % 10 === 0 ? "failure" : "success", `run ${number}: ${JSON.stringify(item)}`);
+      assert.equal(
+        item.status,
+        number % 10 === 0 ? "failure" : "success",
+        `run ${number}: ${JSON.stringify(item)}`,
+      );
     }
     await this.#delivered(successes);
     // Includes runs whose 202 was cut off, for which nobody has waited.
     for (const status of ["pending", "queued", "running"]) {
       const isNone = async (): Promise<boolean> =>
-        (await this.platform.api("GET", `${this.#runs()}?status=${status}`)).body.items.length === 0;
+        (await this.platform.api("GET", `${this.#runs()}?status=${status}`)).body.items.length ===
+        0;
       await until(`no run is left ${status}`, isNone, { deadlineMs: waitMs });
     }
     return counts;
@@ -129,13 +146,23 @@ export class RunTraffic {
       item = body.item as RunItem;
       return finalStates.has(item.status) ? item : null;
     };
-    return await until(`run ${runId} has ended`, ask, { deadlineMs: waitMs }).catch(async (error: unknown) => {
-      const { body } = await this.platform.api("GET", this.#runs().replace(/runs$/, "containers"));
-      throw new Error(`${JSON.stringify(item)}, with replicas ${JSON.stringify(body)}`, { cause: error });
-    });
+    return await until(`run ${runId} has ended`, ask, { deadlineMs: waitMs }).catch(
+      async (error: unknown) => {
+        const { body } = await this.platform.api(
+          "GET",
+          this.#runs().replace(/runs$/, "containers"),
+        );
+        throw new Error(`${JSON.stringify(item)}, with replicas ${JSON.stringify(body)}`, {
+          cause: error,
+        });
+      },
+    );
   }
 
-  /** Checks that all were delivered, failures too; for a success the function ran once, and its own answer was delivered. */
+  /**
+   * Checks that all were delivered, failures too; for a success the function ran once, and its own
+   * answer was delivered.
+   */
   async #delivered(successes: ReadonlyMap<number, string>): Promise<void> {
     const bodies = new Map<string, Buffer>();
     let seen = 0;
@@ -149,7 +176,9 @@ export class RunTraffic {
     };
     await until("every run was delivered", areAll, { deadlineMs: waitMs });
     for (const [number, runId] of successes) {
-      const { result } = JSON.parse(String(bodies.get(runId))) as { result: { number: number; times: number } };
+      const { result } = JSON.parse(String(bodies.get(runId))) as {
+        result: { number: number; times: number };
+      };
       assert.deepEqual(result, { number, times: 1 });
     }
   }
@@ -167,7 +196,10 @@ type TrafficOptions = {
 };
 
 /** Starts a platform with the app, at most two replicas of it, and a receiver. */
-export async function startTraffic(t: TestContext, { fields, settings }: TrafficOptions = {}): Promise<RunTraffic> {
+export async function startTraffic(
+  t: TestContext,
+  { fields, settings }: TrafficOptions = {},
+): Promise<RunTraffic> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "work", { "main.py": workApp });
   const receiver = await startReceiver(t);
@@ -176,10 +208,21 @@ export async function startTraffic(t: TestContext, { fields, settings }: Traffic
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
     ...settings,
   });
-  const usual = { cooldownPeriodSeconds: 600, replicaConcurrency: 8, maxReplicaCount: 2, ...fields };
-  const app = await deploy(platform, { name: "work", gitRepo: "acme/work", pythonVersion: "3.11", ...usual });
+  const usual = {
+    cooldownPeriodSeconds: 600,
+    replicaConcurrency: 8,
+    maxReplicaCount: 2,
+    ...fields,
+  };
+  const app = await deploy(platform, {
+    name: "work",
+    gitRepo: "acme/work",
+    pythonVersion: "3.11",
+    ...usual,
+  });
   assert.equal(app.status, "success", app.log);
   let versions = 0;
-  const push = (): Promise<unknown> => git.push("acme", "work", { "main.py": `${workApp}\n# Version ${++versions}\n` });
+  const push = (): Promise<unknown> =>
+    git.push("acme", "work", { "main.py": `${workApp}\n# Version ${++versions}\n` });
   return new RunTraffic({ platform, receiver, appId: app.appId, push });
 }

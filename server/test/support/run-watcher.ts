@@ -1,4 +1,5 @@
-// Implements the proxy's watcher of runs for tests: lets calls start as the test says, and records all callbacks.
+// Implements the proxy's watcher of runs for tests: lets calls start as the test says, and records
+// all callbacks.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import type { TestContext } from "node:test";
@@ -52,10 +53,14 @@ export class WatchedRun implements RunWatcher {
   }
 }
 
-/** An ending as short text: status and body of an answer, or the code of the fault and whether anything was sent. */
+/**
+ * An ending as short text: status and body of an answer, or the code of the fault and whether
+ * anything was sent.
+ */
 export function inShort(ending: RunEnding): string {
   if (ending.kind === "withdrawn") return "withdrawn";
-  if (ending.kind === "failed") return `${ending.fault.code} ${ending.wasSent ? "sent" : "not sent"}`;
+  if (ending.kind === "failed")
+    return `${ending.fault.code} ${ending.wasSent ? "sent" : "not sent"}`;
   return `${ending.status} ${ending.body === null ? `${ending.bodyBytes} bytes` : ending.body.toString("latin1")}`;
 }
 
@@ -71,7 +76,9 @@ export async function assertEnded(bed: ProxyBed, run: WatchedRun, expected: stri
 }
 
 /** A replica that answers when the test says so. */
-export async function waitingReplica(t: TestContext): Promise<{ port: number; answers: ServerResponse[] }> {
+export async function waitingReplica(
+  t: TestContext,
+): Promise<{ port: number; answers: ServerResponse[] }> {
   const answers: ServerResponse[] = [];
   const port = await httpReplica(t, (_request, response) => answers.push(response));
   return { port, answers };

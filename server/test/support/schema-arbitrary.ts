@@ -1,5 +1,6 @@
-// Draws JSON values by a JSON schema of the OpenAPI document, and values next to it: of other types, beyond the bounds, with
-// fields too many or too few. Whether a drawn value really violates the schema is for a validator to say.
+// Draws JSON values by a JSON schema of the OpenAPI document, and values next to it: of other
+// types, beyond the bounds, with fields too many or too few. Whether a drawn value really violates
+// the schema is for a validator to say.
 import fc from "fast-check";
 import { example } from "@slipway/contract/examples.ts";
 import type { Json } from "./management-api.ts";
@@ -22,7 +23,21 @@ const strange = [
 
 /** Any JSON that has nothing to do with a schema. */
 const anything: Drawn = fc.oneof(
-  fc.constantFrom<unknown>(null, true, 0, -1, 1.5, 2 ** 53, -(2 ** 31), 1e308, [], {}, [null], [[[]]], { a: {} }),
+  fc.constantFrom<unknown>(
+    null,
+    true,
+    0,
+    -1,
+    1.5,
+    2 ** 53,
+    -(2 ** 31),
+    1e308,
+    [],
+    {},
+    [null],
+    [[[]]],
+    { a: {} },
+  ),
   fc.constantFrom(...strange),
   fc.jsonValue({ maxDepth: 2 }),
 );
@@ -65,7 +80,10 @@ export function besides(schema: Json): Drawn {
   );
   const changed = fc.tuple(
     objectBy(schema),
-    fc.array(fc.tuple(key, fc.option(anything, { nil: undefined })), { minLength: 1, maxLength: 2 }),
+    fc.array(fc.tuple(key, fc.option(anything, { nil: undefined })), {
+      minLength: 1,
+      maxLength: 2,
+    }),
   );
   return fc.oneof(
     { weight: 5, arbitrary: changed.map(([value, changes]) => changeOf(value as Json, changes)) },
@@ -84,7 +102,9 @@ function changeOf(value: Json, changes: readonly (readonly [string, unknown])[])
 
 function objectBy({ properties = {}, required = [], additionalProperties }: Json): Drawn {
   if (typeof additionalProperties === "object") {
-    return fc.dictionary(fc.constantFrom("KEY", "OTHER", "a.b"), allowedBy(additionalProperties), { maxKeys: 2 });
+    return fc.dictionary(fc.constantFrom("KEY", "OTHER", "a.b"), allowedBy(additionalProperties), {
+      maxKeys: 2,
+    });
   }
   const fields = Object.entries<Json>(properties);
   const optional = fields.map(([name]) => name).filter((name) => !required.includes(name));
@@ -101,7 +121,10 @@ function objectBy({ properties = {}, required = [], additionalProperties }: Json
 }
 
 function numberBy({ type, minimum, maximum, exclusiveMinimum }: Json): Drawn {
-  const min = Math.max(minimum ?? -(2 ** 31), exclusiveMinimum === undefined ? -(2 ** 31) : exclusiveMinimum + 1);
+  const min = Math.max(
+    minimum ?? -(2 ** 31),
+    exclusiveMinimum === undefined ? -(2 ** 31) : exclusiveMinimum + 1,
+  );
   const max = Math.max(min, Math.min(maximum ?? 2 ** 31, 2 ** 40));
   const edges = fc.constantFrom(min, max);
   return type === "integer"
@@ -112,6 +135,11 @@ function numberBy({ type, minimum, maximum, exclusiveMinimum }: Json): Drawn {
 /** Patterns that look ahead cannot be drawn from: they give their example. */
 function textBy(schema: Json, name: string): Drawn {
   const known = fc.constant(example(schema, name));
-  if (schema.pattern === undefined || /\(\?[!=<]/.test(schema.pattern) || schema.format !== undefined) return known;
+  if (
+    schema.pattern === undefined ||
+    /\(\?[!=<]/.test(schema.pattern) ||
+    schema.format !== undefined
+  )
+    return known;
   return fc.oneof(known, fc.stringMatching(new RegExp(schema.pattern), { size: "small" }));
 }

@@ -1,5 +1,6 @@
-// The program that a git server's post-receive hook runs in tests: it sends what Gitea would send, signed, to the address in the
-// file that its argument names, and adds the answer to that file. Started by git, in the bare folder of the repository.
+// The program that a git server's post-receive hook runs in tests: it sends what Gitea would send,
+// signed, to the address in the file that its argument names, and adds the answer to that file.
+// Started by git, in the bare folder of the repository.
 import { execFileSync } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { appendFileSync, readFileSync } from "node:fs";
@@ -17,7 +18,12 @@ function git(...args: string[]): string {
 const isNone = (commit: string): boolean => /^0+$/.test(commit);
 
 function commitOf(id: string): object {
-  const [name = "", email = "", message = ""] = git("log", "-1", "--format=%an%x00%ae%x00%B", id).split("\0");
+  const [name = "", email = "", message = ""] = git(
+    "log",
+    "-1",
+    "--format=%an%x00%ae%x00%B",
+    id,
+  ).split("\0");
   const files = git("show", "--format=", "--name-only", id)
     .split("\n")
     .filter((path) => path !== "");

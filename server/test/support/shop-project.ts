@@ -1,4 +1,5 @@
-// A Python project whose packages uv installs, with a lock file that names another version than would be chosen.
+// A Python project whose packages uv installs, with a lock file that names another version than
+// would be chosen.
 
 /** Has the extra `old`, and a group that cannot be installed. */
 export const shop = `[project]

@@ -7,7 +7,11 @@ import type { WithAfter } from "./clean-last.ts";
 
 const main = join(import.meta.dirname, "../../../cli/src/main.ts");
 
-export type CommandEnd = { readonly code: number | null; readonly stdout: string; readonly stderr: string };
+export type CommandEnd = {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+};
 
 /** A command that runs. */
 export type RunningCommand = {
@@ -48,7 +52,11 @@ export function commandsAt(t: WithAfter, shared: CommandOptions = {}) {
     child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
     child.stdin.on("error", () => undefined);
     if (input !== null) child.stdin.end(input);
-    const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
+    const ended = once(child, "close").then(([code]) => ({
+      code: code as number | null,
+      stdout,
+      stderr,
+    }));
     t.after(async () => {
       // What it has started ends with it.
       child.kill("SIGTERM");

@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 import { temporaryFolder } from "./folder.ts";
 
-/** Passes on what clients of the returned socket send to the socket `target`, and its answers. `onSent` sees it before. */
+/**
+ * Passes on what clients of the returned socket send to the socket `target`, and its answers.
+ * `onSent` sees it before.
+ */
 export async function startRelay(
   t: WithAfter,
   target: string,

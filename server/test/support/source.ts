@@ -24,7 +24,9 @@ type Setup = {
 type Fetches = ReturnType<SourceRequest["fetchesOf"]>;
 type Given = Partial<Omit<SourceRequest, "settings"> & SourceRequest["settings"] & Fetches>;
 
-/** Fetches from the default host `urlTemplate`; `hosts` are those whose credential was looked for. */
+/**
+ * Fetches from the default host `urlTemplate`; `hosts` are those whose credential was looked for.
+ */
 export function openSource(t: TestContext, setup: Setup) {
   const sourcesDir = temporaryFolder(t, "source");
   const lines: string[] = [];

@@ -1,4 +1,5 @@
-// An app that works in a folder of its storage, and goes on after that was removed: new files appear faster than others can go.
+// An app that works in a folder of its storage, and goes on after that was removed: new files
+// appear faster than others can go.
 
 /** It is found out by several attempts to remove its folder, each of which may take ten seconds. */
 export const attemptsMs = 90_000;

@@ -76,5 +76,9 @@ test("a draw is the same for a seed, has each kind, keeps the order, and tries e
     for (const one of drawn) tried.add(one);
   }
   assert.equal(tried.size, all.length);
-  assert.equal(drawSome(all, { seed: 1, max: 2, kindOf: String }).length, 20, "each is of its own kind");
+  assert.equal(
+    drawSome(all, { seed: 1, max: 2, kindOf: String }).length,
+    20,
+    "each is of its own kind",
+  );
 });

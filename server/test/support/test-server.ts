@@ -1,4 +1,5 @@
-// The database server of a test run: an embedded one with migrated template databases that tests clone.
+// The database server of a test run: an embedded one with migrated template databases that tests
+// clone.
 import { statfsSync } from "node:fs";
 import { freemem } from "node:os";
 import { join } from "node:path";
@@ -33,7 +34,10 @@ export type TestServer = {
   stop(): Promise<void>;
 };
 
-/** Starts an embedded server with migrated template databases in a temporary folder. `stop` removes everything. */
+/**
+ * Starts an embedded server with migrated template databases in a temporary folder. `stop` removes
+ * everything.
+ */
 export async function startTestServer(): Promise<TestServer> {
   const folder = makeFolder("database", memoryFolder());
   const lock = lockFolder(join(folder, lockName));
@@ -47,7 +51,9 @@ export async function startTestServer(): Promise<TestServer> {
   const url = databaseUrl(server.url.reveal(), templateName);
   await administer(server.url.reveal(), `create database ${templateName}`);
   await migrate({ url: new Secret(url), log: silentLog });
-  await addKey(await cloneDatabase(server.url.reveal(), { name: keyTemplateName, template: templateName }));
+  await addKey(
+    await cloneDatabase(server.url.reveal(), { name: keyTemplateName, template: templateName }),
+  );
   return {
     url,
     async stop() {
@@ -63,7 +69,10 @@ const sharedMemory = "/dev/shm";
 /** The server needs a few hundred megabytes; the machine's memory is shared with others. */
 const memoryBytesMin = 4e9;
 
-/** A memory file system, if there is a large one: a database is a thousand files, and each test creates and deletes one. */
+/**
+ * A memory file system, if there is a large one: a database is a thousand files, and each test
+ * creates and deletes one.
+ */
 function memoryFolder(): string | undefined {
   try {
     // A killed run leaves its folder, which would occupy memory until the machine restarts.
@@ -75,7 +84,9 @@ function memoryFolder(): string | undefined {
   }
 }
 
-/** Skips a folder that another process still uses: process ids of containers are not visible here. */
+/**
+ * Skips a folder that another process still uses: process ids of containers are not visible here.
+ */
 function removeUnlocked(folder: string): void {
   try {
     lockFolder(join(folder, lockName)).release();
@@ -96,9 +107,13 @@ async function addKey(url: string): Promise<void> {
 }
 
 /** Creates a database on the server of the URL; returns its URL. */
-export async function cloneDatabase(url: string, given: { name: string; template: string }): Promise<string> {
+export async function cloneDatabase(
+  url: string,
+  given: { name: string; template: string },
+): Promise<string> {
   const { name, template } = given;
-  // The default strategy, page by page through the write-ahead log, takes twice as long, and again at the first connections.
+  // The default strategy, page by page through the write-ahead log, takes twice as long, and again
+  // at the first connections.
   await administer(url, `create database ${name} template ${template} strategy file_copy`);
   return databaseUrl(url, name);
 }
@@ -110,7 +125,10 @@ export function databaseUrl(url: string, name: string): string {
   return changed.toString();
 }
 
-/** Connections to the servers that statements ran on, by URL: a new one for each would take as long as the statement. */
+/**
+ * Connections to the servers that statements ran on, by URL: a new one for each would take as long
+ * as the statement.
+ */
 const administrators = new Map<string, Pool>();
 
 /** Runs one statement outside any test's database. */

@@ -4,7 +4,10 @@ import { systemClock } from "#lib/clock.ts";
 const pauseMsFirst = 2;
 const pauseMsMax = 100;
 
-/** Polls `condition` until it is truthy, and returns its value. At the deadline fails with `what` and the last error. */
+/**
+ * Polls `condition` until it is truthy, and returns its value. At the deadline fails with `what`
+ * and the last error.
+ */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
@@ -22,7 +25,9 @@ export async function until<T>(
       lastError = error;
     }
     if (systemClock.monotonicMs() >= end) {
-      throw new Error(`within ${deadlineMs} ms it did not come true: ${what}`, { cause: lastError });
+      throw new Error(`within ${deadlineMs} ms it did not come true: ${what}`, {
+        cause: lastError,
+      });
     }
     await systemClock.sleep(pauseMs);
   }

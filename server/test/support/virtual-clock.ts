@@ -1,5 +1,6 @@
-// A clock that stands still until a test moves it. Timers run in the order of their times, one after the other; everything
-// that follows from one (including promises) happens before the next one. Randomness is the midpoint unless it is injected.
+// A clock that stands still until a test moves it. Timers run in the order of their times, one
+// after the other; everything that follows from one (including promises) happens before the next
+// one. Randomness is the midpoint unless it is injected.
 import type { Clock } from "#lib/clock.ts";
 
 type Timer = { readonly atMs: number; readonly order: number; readonly run: () => void };
@@ -49,7 +50,10 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** Moves the time by `ms`; `after` is called after each timer and everything that followed from it. */
+  /**
+   * Moves the time by `ms`; `after` is called after each timer and everything that followed from
+   * it.
+   */
   async advance(ms: number, after: () => void = () => undefined): Promise<void> {
     const untilMs = this.#nowMs + ms;
     await settled();
@@ -67,7 +71,11 @@ export class VirtualClock implements Clock {
     let next: Timer | undefined;
     for (const timer of this.#timers) {
       if (timer.atMs > untilMs) continue;
-      if (next === undefined || timer.atMs < next.atMs || (timer.atMs === next.atMs && timer.order < next.order)) {
+      if (
+        next === undefined ||
+        timer.atMs < next.atMs ||
+        (timer.atMs === next.atMs && timer.order < next.order)
+      ) {
         next = timer;
       }
     }

@@ -4,7 +4,11 @@ import type { WithAfter } from "./clean-last.ts";
 import { type FixedAddress, listenAt } from "./fixed-address.ts";
 
 /** One request that came. */
-export type Received = { readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: Buffer };
+export type Received = {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+};
 
 export type WebhookReceiver = {
   readonly url: string;
@@ -13,7 +17,10 @@ export type WebhookReceiver = {
   readonly counts: ReadonlyMap<string, number>;
 };
 
-/** Starts one; `statusOf` decides each answer (default 200). `at`: default any free port. Stopped after the test. */
+/**
+ * Starts one; `statusOf` decides each answer (default 200). `at`: default any free port. Stopped
+ * after the test.
+ */
 export async function startReceiver(
   t: WithAfter,
   statusOf: (request: Received) => number | Promise<number> = () => 200,
@@ -25,7 +32,11 @@ export async function startReceiver(
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
-      const one = { path: request.url ?? "", headers: request.headers, body: Buffer.concat(chunks) };
+      const one = {
+        path: request.url ?? "",
+        headers: request.headers,
+        body: Buffer.concat(chunks),
+      };
       const id = String(one.headers["webhook-id"]);
       received.push(one);
       counts.set(id, (counts.get(id) ?? 0) + 1);

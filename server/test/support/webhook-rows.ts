@@ -1,4 +1,5 @@
-// Creates rows of webhook deliveries and endpoints for tests of the API that lists and changes them.
+// Creates rows of webhook deliveries and endpoints for tests of the API that lists and changes
+// them.
 import {
   newDeliveryId,
   newRunId,

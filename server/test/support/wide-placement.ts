@@ -14,6 +14,12 @@ export function widePlacement(compute: readonly string[] = ["CPU"]): Placement {
           isUsable: true,
         })),
   );
-  const pool = machinePool({ cores: 1e6, memoryBytes: 1e18, overcommit: 1, gpus, isSimulating: false });
+  const pool = machinePool({
+    cores: 1e6,
+    memoryBytes: 1e18,
+    overcommit: 1,
+    gpus,
+    isSimulating: false,
+  });
   return new Placement([{ ...pool, takesCpu: compute.includes("CPU") }]);
 }

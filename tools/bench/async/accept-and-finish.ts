@@ -1,5 +1,5 @@
-// Throughput of accepting and of executing single runs. In each round every contender accepts runs over HTTP while nothing is
-// executed yet, and then works off the backlog.
+// Throughput of accepting and of executing single runs. In each round every contender accepts runs
+// over HTTP while nothing is executed yet, and then works off the backlog.
 import { runLoad, type Load } from "#bench/load.ts";
 import type { Closed } from "./closed-loop.ts";
 import type { Contender } from "./contender.ts";
@@ -8,7 +8,11 @@ import type { Drained } from "./queue-peer.ts";
 import type { Server } from "./stage.ts";
 
 /** Duration and number of rounds. */
-export type AsyncBenchOptions = { readonly rounds: number; readonly seconds: number; readonly connections: number };
+export type AsyncBenchOptions = {
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly connections: number;
+};
 
 /** CPU time per run or job, in microseconds: of the contender's process, and of PostgreSQL. */
 export type Cpu = { readonly ownUs: number; readonly databaseUs: number };
@@ -23,7 +27,10 @@ export type Finished = Drained & Cpu & { readonly perSecond: number };
 export type Rounds<Round> = ReadonlyMap<string, readonly Round[]>;
 
 /** The results of the rounds. */
-export type AcceptAndFinish = { readonly accepted: Rounds<Accepted>; readonly finished: Rounds<Finished> };
+export type AcceptAndFinish = {
+  readonly accepted: Rounds<Accepted>;
+  readonly finished: Rounds<Finished>;
+};
 
 /** The parameters of a scenario. */
 export type Scene = {
@@ -41,17 +48,30 @@ const fillMs = 12_000;
 const warmSeconds = 2;
 const settleMs = 300;
 
-/** The contender, and whether accepting is measured; `calmly`: also with half the callers, which queue less for each other. */
-export type Part = { readonly contender: Contender; readonly accepts: boolean; readonly calmly?: boolean };
+/**
+ * The contender, and whether accepting is measured; `calmly`: also with half the callers, which
+ * queue less for each other.
+ */
+export type Part = {
+  readonly contender: Contender;
+  readonly accepts: boolean;
+  readonly calmly?: boolean;
+};
 
 /** Runs all rounds. Rejects when a call was not accepted or a run failed. */
-export async function acceptAndFinish(parts: readonly Part[], scene: Scene): Promise<AcceptAndFinish> {
+export async function acceptAndFinish(
+  parts: readonly Part[],
+  scene: Scene,
+): Promise<AcceptAndFinish> {
   const { rounds, seconds } = scene.options;
   const accepted = new Gathered<Accepted>(scene.print);
   const finished = new Gathered<Finished>(scene.print);
   for (let round = 0; round <= rounds; round++) {
     // The first round warms up: node compiles hot code, and the tables get rows.
-    const inRound = { ...scene, options: { ...scene.options, seconds: round === 0 ? warmSeconds : seconds } };
+    const inRound = {
+      ...scene,
+      options: { ...scene.options, seconds: round === 0 ? warmSeconds : seconds },
+    };
     for (const part of parts) {
       const one = await onePart(part, inRound);
       if (round === 0) continue;
@@ -64,9 +84,15 @@ export async function acceptAndFinish(parts: readonly Part[], scene: Scene): Pro
   return { accepted: accepted.rounds, finished: finished.rounds };
 }
 
-type OneRound = { readonly accepted: [string, Accepted][]; readonly finished: [string, Finished][] };
+type OneRound = {
+  readonly accepted: [string, Accepted][];
+  readonly finished: [string, Finished][];
+};
 
-async function onePart({ contender, accepts, calmly = false }: Part, scene: Scene): Promise<OneRound> {
+async function onePart(
+  { contender, accepts, calmly = false }: Part,
+  scene: Scene,
+): Promise<OneRound> {
   const { name, modes, bare } = contender;
   const [first = "", ...others] = modes;
   const accepted: [string, Accepted][] = [];
@@ -109,11 +135,16 @@ export async function measureAccept(
   const asked = contender.asked(openAtMs);
   const load = (): Promise<Load> => runLoad(asked, { ...options, core: null, folder });
   const measured = await withCpu(contender, server, load, ({ calls }) => calls);
-  if (measured.failures > 0) print(`  ${measured.failures} of ${measured.calls} calls of ${contender.name} failed`);
+  if (measured.failures > 0)
+    print(`  ${measured.failures} of ${measured.calls} calls of ${contender.name} failed`);
   return measured;
 }
 
-async function measureDrain(contender: Contender, mode: string, { server }: Scene): Promise<Finished> {
+async function measureDrain(
+  contender: Contender,
+  mode: string,
+  { server }: Scene,
+): Promise<Finished> {
   const drained = await withCpu(
     contender,
     server,

@@ -1,12 +1,15 @@
-// Latency from the answer that a run is accepted until it starts, on a warm and nearly idle app. Runs arrive over HTTP one by
-// one at a steady rate, and the contender records when each starts.
+// Latency from the answer that a run is accepted until it starts, on a warm and nearly idle app.
+// Runs arrive over HTTP one by one at a steady rate, and the contender records when each starts.
 import { Gathered, type Rounds, type Scene } from "./accept-and-finish.ts";
 import { quantile } from "./closed-loop.ts";
 import { addOne, type Contender } from "./contender.ts";
 import { monotonicMs } from "./monotonic.ts";
 import type { Starts } from "./queue-peer.ts";
 
-/** One round, in milliseconds. A run may start before the answer has reached the caller: that counts as zero. */
+/**
+ * One round, in milliseconds. A run may start before the answer has reached the caller: that counts
+ * as zero.
+ */
 export type Started = {
   readonly acceptedP50Ms: number;
   readonly startedP50Ms: number;
@@ -17,7 +20,10 @@ export type Started = {
 const perSecond = 100;
 
 /** Runs all rounds. Rejects when a run did not start. */
-export async function acceptToStart(contenders: readonly Contender[], scene: Scene): Promise<Rounds<Started>> {
+export async function acceptToStart(
+  contenders: readonly Contender[],
+  scene: Scene,
+): Promise<Rounds<Started>> {
   const gathered = new Gathered<Started>(scene.print);
   for (let round = 0; round <= scene.options.rounds; round++) {
     for (const contender of contenders) {
@@ -53,7 +59,11 @@ function summary(all: readonly Sent[], starts: Starts): Started {
   const times = all.map(({ id, sentMs, acceptedMs }) => {
     const startedMs = starts[id];
     if (startedMs === undefined) throw new Error(`run ${id} has not begun`);
-    return { accepted: acceptedMs - sentMs, started: Math.max(0, startedMs - acceptedMs), whole: startedMs - sentMs };
+    return {
+      accepted: acceptedMs - sentMs,
+      started: Math.max(0, startedMs - acceptedMs),
+      whole: startedMs - sentMs,
+    };
   });
   const of = (name: "accepted" | "started" | "whole", share: number): number =>
     quantile(

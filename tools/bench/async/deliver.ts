@@ -1,5 +1,5 @@
-// Throughput of signed webhook deliveries, to a receiver in a separate process: first as runs end, then repeatedly from waiting
-// rows, with no other work.
+// Throughput of signed webhook deliveries, to a receiver in a separate process: first as runs end,
+// then repeatedly from waiting rows, with no other work.
 import { request } from "undici";
 import { until } from "@slipway/server/test/support/until.ts";
 import type { Child } from "#bench/child.ts";
@@ -9,10 +9,17 @@ import { monotonicMs } from "./monotonic.ts";
 import type { Received } from "./receiver.ts";
 
 /** One round. */
-export type Delivered = Cpu & { readonly perSecond: number; readonly deliveries: number; readonly twice: number };
+export type Delivered = Cpu & {
+  readonly perSecond: number;
+  readonly deliveries: number;
+  readonly twice: number;
+};
 
 /** The names of the measurements. */
-export const deliveryKinds = { runs: "runs that end, each with a webhook", waiting: "waiting webhooks" } as const;
+export const deliveryKinds = {
+  runs: "runs that end, each with a webhook",
+  waiting: "waiting webhooks",
+} as const;
 
 const runCount = 4_000;
 const fillMs = 12_000;
@@ -20,11 +27,20 @@ const deliverMs = 120_000;
 const lookMs = 20;
 
 /** Runs all rounds. Rejects when anything was not delivered or not signed. */
-export async function deliver(ours: OurContender, receiver: Child, scene: Scene): Promise<Rounds<Delivered>> {
+export async function deliver(
+  ours: OurContender,
+  receiver: Child,
+  scene: Scene,
+): Promise<Rounds<Delivered>> {
   const gathered = new Gathered<Delivered>(scene.print);
   const { platform } = ours.app;
-  const secret = await platform.api("POST", `/v2/projects/${platform.bootstrap.projectId}/webhook-secrets`, {});
-  if (secret.status !== 201) throw new Error(`making a webhook secret was answered ${secret.status}`);
+  const secret = await platform.api(
+    "POST",
+    `/v2/projects/${platform.bootstrap.projectId}/webhook-secrets`,
+    {},
+  );
+  if (secret.status !== 201)
+    throw new Error(`making a webhook secret was answered ${secret.status}`);
   for (let round = 1; round <= scene.options.rounds; round++) {
     const openAtMs = monotonicMs() + fillMs;
     await ours.fill(runCount, openAtMs, `http://127.0.0.1:${receiver.port}/hook`);
@@ -32,7 +48,11 @@ export async function deliver(ours: OurContender, receiver: Child, scene: Scene)
       await new Promise((resolve) => setTimeout(resolve, openAtMs - monotonicMs()));
     };
     add(gathered, deliveryKinds.runs, await measure(ours, { receiver, scene, begin: open }));
-    add(gathered, deliveryKinds.waiting, await measure(ours, { receiver, scene, begin: () => sendAgain(ours) }));
+    add(
+      gathered,
+      deliveryKinds.waiting,
+      await measure(ours, { receiver, scene, begin: () => sendAgain(ours) }),
+    );
     await ours.app.database.query("delete from webhook_deliveries");
   }
   return gathered.rounds;
@@ -52,9 +72,16 @@ async function sendAgain(ours: OurContender): Promise<void> {
   );
 }
 
-type Measuring = { readonly receiver: Child; readonly scene: Scene; readonly begin: () => Promise<void> };
+type Measuring = {
+  readonly receiver: Child;
+  readonly scene: Scene;
+  readonly begin: () => Promise<void>;
+};
 
-async function measure(ours: OurContender, { receiver, scene, begin }: Measuring): Promise<Delivered> {
+async function measure(
+  ours: OurContender,
+  { receiver, scene, begin }: Measuring,
+): Promise<Delivered> {
   await counts(receiver, "reset");
   const before = { own: ours.cpuSeconds(), database: scene.server.cpuSeconds() };
   await begin();

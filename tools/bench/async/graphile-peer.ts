@@ -1,5 +1,6 @@
-// A peer in the async run benchmark: the npm package graphile-worker. BENCH_DATABASE names its database. The job does nothing
-// or, in one of the modes, calls the same app as our runs, at the address in BENCH_APP.
+// A peer in the async run benchmark: the npm package graphile-worker. BENCH_DATABASE names its
+// database. The job does nothing or, in one of the modes, calls the same app as our runs, at the
+// address in BENCH_APP.
 import { Logger, makeWorkerUtils, run, type WorkerEvents } from "graphile-worker";
 import { EventEmitter } from "node:events";
 import { Pool } from "undici";
@@ -58,14 +59,19 @@ const peer: QueuePeer = {
   add: async (payload) => (await utils.addJob("run", payload)).id,
   fill: async (count) => {
     for (let left = count; left > 0; left -= fillAtOnce) {
-      const jobs = Array.from({ length: Math.min(left, fillAtOnce) }, () => ({ identifier: "run", payload: {} }));
+      const jobs = Array.from({ length: Math.min(left, fillAtOnce) }, () => ({
+        identifier: "run",
+        payload: {},
+      }));
       await utils.addJobs(jobs);
     }
   },
   work,
   waiting: () =>
     utils.withPgClient(async (client) => {
-      const { rows } = await client.query<{ count: number }>("select count(*)::int as count from graphile_worker.jobs");
+      const { rows } = await client.query<{ count: number }>(
+        "select count(*)::int as count from graphile_worker.jobs",
+      );
       return rows[0]?.count ?? 0;
     }),
 };

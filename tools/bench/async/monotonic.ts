@@ -1,4 +1,5 @@
-// The monotonic clock that all processes of the async run benchmark share, including Python's `time.monotonic()`.
+// The monotonic clock that all processes of the async run benchmark share, including Python's
+// `time.monotonic()`.
 
 /** Milliseconds since the machine started. */
 export function monotonicMs(): number {

@@ -1,7 +1,11 @@
-// The apps that the benchmark's runs call. They answer at once, or not before a time given in the request, so that a backlog
-// can build up first. One is a custom app with as little Python overhead as possible; the other is a cortex app.
+// The apps that the benchmark's runs call. They answer at once, or not before a time given in the
+// request, so that a backlog can build up first. One is a custom app with as little Python overhead
+// as possible; the other is a cortex app.
 
-/** Files of the custom app's repository. Its server understands exactly what the platform's proxy sends. */
+/**
+ * Files of the custom app's repository. Its server understands exactly what the platform's proxy
+ * sends.
+ */
 export const customApp = {
   "slipway.toml": `[cerebrium.deployment]
 name = "bench-custom"

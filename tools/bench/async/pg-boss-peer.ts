@@ -1,11 +1,16 @@
-// A peer in the async run benchmark: the npm package pg-boss. BENCH_DATABASE names its database; jobs do nothing. Throughput is
-// measured by fetching and completing in loops, because its own workers pause between two fetches of one job; and on a queue
-// without notifications for new jobs, because PostgreSQL serializes the commits of transactions that notify.
+// A peer in the async run benchmark: the npm package pg-boss. BENCH_DATABASE names its database;
+// jobs do nothing. Throughput is measured by fetching and completing in loops, because its own
+// workers pause between two fetches of one job; and on a queue without notifications for new jobs,
+// because PostgreSQL serializes the commits of transactions that notify.
 import { PgBoss } from "pg-boss";
 import { servePeer, type JobWatcher, type QueuePeer } from "./queue-peer.ts";
 
 const max = Number(process.env["BENCH_CONNECTIONS"]);
-const boss = new PgBoss({ connectionString: process.env["BENCH_DATABASE"] ?? "", max, useListenNotify: true });
+const boss = new PgBoss({
+  connectionString: process.env["BENCH_DATABASE"] ?? "",
+  max,
+  useListenNotify: true,
+});
 boss.on("error", (error) => console.error(error));
 const queue = "run";
 const toldQueue = "run-told";
@@ -22,10 +27,14 @@ let isTold = false;
 
 /** Its own workers, woken by the database. */
 async function workNotified({ begins }: JobWatcher): Promise<() => Promise<void>> {
-  await boss.work(toldQueue, { localConcurrency: concurrency, pollingIntervalSeconds: 0.5 }, (jobs) => {
-    for (const { id } of jobs) begins(id);
-    return Promise.resolve();
-  });
+  await boss.work(
+    toldQueue,
+    { localConcurrency: concurrency, pollingIntervalSeconds: 0.5 },
+    (jobs) => {
+      for (const { id } of jobs) begins(id);
+      return Promise.resolve();
+    },
+  );
   isTold = true;
   return async () => {
     isTold = false;
@@ -72,7 +81,9 @@ const peer: QueuePeer = {
   },
   work: (mode, watcher) => {
     const batchSize = batchSizes[mode];
-    return batchSize === undefined ? workNotified(watcher) : Promise.resolve(workInLoops(batchSize, watcher));
+    return batchSize === undefined
+      ? workNotified(watcher)
+      : Promise.resolve(workInLoops(batchSize, watcher));
   },
   waiting: async () => {
     const { rows } = await boss

@@ -1,5 +1,6 @@
-// The interface of a PostgreSQL job queue in the async run benchmark, and the process that runs it: a minimal HTTP server that
-// adds a job for each POST to /add and executes the benchmark's commands, listed below.
+// The interface of a PostgreSQL job queue in the async run benchmark, and the process that runs it:
+// a minimal HTTP server that adds a job for each POST to /add and executes the benchmark's
+// commands, listed below.
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -86,14 +87,20 @@ async function bodyOf(request: IncomingMessage): Promise<object> {
   return JSON.parse(Buffer.concat(chunks).toString()) as object;
 }
 
-/** From the start of the first job until the end of the last one is stored, which may be some time after its end. */
+/**
+ * From the start of the first job until the end of the last one is stored, which may be some time
+ * after its end.
+ */
 async function drain(peer: QueuePeer, mode: string): Promise<Drained> {
   const jobs = await peer.waiting();
   if (jobs === 0) throw new Error("there is no job to work off");
   let done = 0;
   let firstMs = 0;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(() => reject(new Error(`${done} of ${jobs} jobs were done in ${drainMs} ms`)), drainMs);
+  const timer = setTimeout(
+    () => reject(new Error(`${done} of ${jobs} jobs were done in ${drainMs} ms`)),
+    drainMs,
+  );
   const begins = (): void => void (firstMs ||= monotonicMs());
   const stop = await peer.work(mode, { begins, isDone: () => ++done === jobs && resolve() });
   try {

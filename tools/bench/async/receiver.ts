@@ -1,5 +1,5 @@
-// The webhook receiver in the async run benchmark, in a separate process: counts requests by `webhook-id` and verifies
-// nothing. GET returns the counts and GET /reset resets them.
+// The webhook receiver in the async run benchmark, in a separate process: counts requests by
+// `webhook-id` and verifies nothing. GET returns the counts and GET /reset resets them.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { monotonicMs } from "./monotonic.ts";
@@ -39,5 +39,7 @@ const server = createServer((request, response) => {
 });
 // If the receiver closed connections, that would be measured instead of the sender.
 server.keepAliveTimeout = 60_000;
-server.listen(0, "127.0.0.1", () => console.log(`listening ${(server.address() as AddressInfo).port}`));
+server.listen(0, "127.0.0.1", () =>
+  console.log(`listening ${(server.address() as AddressInfo).port}`),
+);
 process.once("SIGTERM", () => process.exit(0));

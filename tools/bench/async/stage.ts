@@ -1,5 +1,6 @@
-// The environment of the async run benchmark: one PostgreSQL, started as the platform starts its own, a database on it for
-// each contender, our platform with its apps, the job queues, and a webhook receiver.
+// The environment of the async run benchmark: one PostgreSQL, started as the platform starts its
+// own, a database on it for each contender, our platform with its apps, the job queues, and a
+// webhook receiver.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +11,10 @@ import { startEmbedded } from "@slipway/server/src/store/postgres/embedded.ts";
 import { lockFolder } from "@slipway/server/src/store/folder-lock.ts";
 import { deploy } from "@slipway/server/test/support/examples.ts";
 import { openGitServer, type RepositoryFiles } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import {
+  startPlatform,
+  type PlatformProcess,
+} from "@slipway/server/test/support/platform-process.ts";
 import { administer, databaseUrl } from "@slipway/server/test/support/test-server.ts";
 import { cpuSecondsOf, startChild, type Child } from "#bench/child.ts";
 import { connectTo, OurContender, PeerContender } from "./contender.ts";
@@ -18,7 +22,10 @@ import { busyApp, cortexApp, customApp } from "./our-apps.ts";
 
 /** Database connections of our platform: the default. */
 const connections = 10;
-/** Database connections of a job queue: one per caller, since each of its adds waits for its own fsync. */
+/**
+ * Database connections of a job queue: one per caller, since each of its adds waits for its own
+ * fsync.
+ */
 const peerConnections = 64;
 /** For all databases together. */
 const serverConnections = 250;
@@ -34,7 +41,9 @@ export type Server = {
 /** Cleans up in reverse order of opening. */
 export class Stage {
   readonly folder = mkdtempSync(join(tmpdir(), "slipway-bench-"));
-  readonly #cleanups: (() => unknown)[] = [() => rmSync(this.folder, { recursive: true, force: true })];
+  readonly #cleanups: (() => unknown)[] = [
+    () => rmSync(this.folder, { recursive: true, force: true }),
+  ];
 
   /** Call it when the benchmark is over. */
   onClose(clean: () => unknown): void {
@@ -51,7 +60,12 @@ export async function openServer(stage: Stage): Promise<Server> {
   const lock = lockFolder(join(stage.folder, "lock"));
   stage.onClose(() => lock.release());
   const folder = join(stage.folder, "postgres");
-  const server = await startEmbedded({ folder, lock, log: silentLog, connections: serverConnections });
+  const server = await startEmbedded({
+    folder,
+    lock,
+    log: silentLog,
+    connections: serverConnections,
+  });
   stage.onClose(() => server.stop());
   const url = server.url.reveal();
   return {
@@ -78,11 +92,18 @@ const repositories: Readonly<Record<string, RepositoryFiles>> = {
 };
 
 /** Starts a platform with its own database on the server. */
-export async function openPlatform(stage: Stage, server: Server, databaseName: string): Promise<OurPlatform> {
+export async function openPlatform(
+  stage: Stage,
+  server: Server,
+  databaseName: string,
+): Promise<OurPlatform> {
   const git = await openGitServer();
   stage.onClose(() => git.close());
-  for (const [name, files] of Object.entries(repositories)) await git.createRepo("bench", name, files);
-  const context = { after: (clean: () => unknown) => stage.onClose(clean) } as unknown as TestContext;
+  for (const [name, files] of Object.entries(repositories))
+    await git.createRepo("bench", name, files);
+  const context = {
+    after: (clean: () => unknown) => stage.onClose(clean),
+  } as unknown as TestContext;
   const url = await server.database(databaseName);
   const platform = await startPlatform(context, {
     SLIPWAY_GIT_URL: git.urlTemplate,
@@ -99,7 +120,8 @@ export async function openPlatform(stage: Stage, server: Server, databaseName: s
     database,
     async app(appName, name) {
       const app = await deploy(platform, { name: appName, gitRepo: `bench/${appName}` });
-      if (app.status !== "success") throw new Error(`the build of ${appName} ended with ${app.status}\n${app.log}`);
+      if (app.status !== "success")
+        throw new Error(`the build of ${appName} ended with ${app.status}\n${app.log}`);
       return new OurContender({ name, platform, appName, appId: app.appId, database });
     },
   };
@@ -107,12 +129,19 @@ export async function openPlatform(stage: Stage, server: Server, databaseName: s
 
 /** Job queues, each with its modes of executing jobs. */
 const peers = {
-  "graphile-worker": ["unbatched", "fetched and completed in batches", "unbatched, the job calls the app"],
+  "graphile-worker": [
+    "unbatched",
+    "fetched and completed in batches",
+    "unbatched, the job calls the app",
+  ],
   "pg-boss": ["one by one", "batches of 100"],
 } as const;
 const scripts = { "graphile-worker": "graphile-peer", "pg-boss": "pg-boss-peer" } as const;
 
-/** Starts a job queue with its own database on the server. `appUrl`: the app that its jobs call, in modes that call one. */
+/**
+ * Starts a job queue with its own database on the server. `appUrl`: the app that its jobs call, in
+ * modes that call one.
+ */
 export async function openPeer(
   stage: Stage,
   server: Server,

@@ -1,5 +1,6 @@
-// Benchmarks an audit log with millions of entries on its own embedded database, with the platform's code: pages, export,
-// verification, and the cost of an entry per change. Removes everything that it creates.
+// Benchmarks an audit log with millions of entries on its own embedded database, with the
+// platform's code: pages, export, verification, and the cost of an entry per change. Removes
+// everything that it creates.
 import { createReadStream, createWriteStream, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -20,7 +21,11 @@ import { measureChanges, type ChangeKind } from "./change-cost.ts";
 import { fillProjects, finishFill, prepareFill } from "./fill.ts";
 import { measurePages, type PageTimes } from "./pages.ts";
 
-export type AuditBenchOptions = { readonly rows: number; readonly projects: number; readonly rounds: number };
+export type AuditBenchOptions = {
+  readonly rows: number;
+  readonly projects: number;
+  readonly rounds: number;
+};
 
 /** Of one complete export. */
 export type Rate = { readonly entries: number; readonly bytes: number; readonly seconds: number };
@@ -39,7 +44,10 @@ type Print = (line: string) => void;
 const pagesOfKind = 1_000;
 const exportsMax = 3;
 const fillers = 2;
-/** Its id is new in each process, so that checkpoints of another process are not mistaken for its own. */
+/**
+ * Its id is new in each process, so that checkpoints of another process are not mistaken for its
+ * own.
+ */
 const signer = testSigner(`bench-${process.pid}`);
 
 /** Fills a database and measures it. */
@@ -69,19 +77,31 @@ async function measureAudit(
   const db = await openDatabase({ url, connections: 4, log: silentLog });
   stage.onClose(() => db.destroy());
   const owner = await connectOwner(stage, url);
-  const size = await owner.query<{ bytes: string }>("select pg_database_size(current_database()) as bytes");
+  const size = await owner.query<{ bytes: string }>(
+    "select pg_database_size(current_database()) as bytes",
+  );
   const projects = projectsOf(options);
   const rowsOfProject = Math.floor(options.rows / options.projects);
   const pages = await measurePages({ db, projects, rowsOfProject, pagesOfKind });
   print("measured pages");
-  const files = await exportAll({ db, projects: projects.slice(0, exportsMax), folder: stage.folder }, print);
+  const files = await exportAll(
+    { db, projects: projects.slice(0, exportsMax), folder: stage.folder },
+    print,
+  );
   const verifications: Rate[] = [];
   for (const { file, rate } of files) verifications.push(await verifyFile(file, rate));
   print("verified exports");
-  const lazy = new Secret(`${url.reveal()}&options=${encodeURIComponent("-c synchronous_commit=off")}`);
+  const lazy = new Secret(
+    `${url.reveal()}&options=${encodeURIComponent("-c synchronous_commit=off")}`,
+  );
   const lazyDb = await openDatabase({ url: lazy, connections: 1, log: silentLog });
   stage.onClose(() => lazyDb.destroy());
-  const changes = await measureChanges({ db: lazyDb, owner, projectId: projectOf(0), rounds: options.rounds });
+  const changes = await measureChanges({
+    db: lazyDb,
+    owner,
+    projectId: projectOf(0),
+    rounds: options.rounds,
+  });
   const exports = files.map(({ rate }) => rate);
   return { databaseBytes: Number(size.rows[0]?.bytes), pages, exports, verifications, changes };
 }
@@ -125,10 +145,19 @@ async function fill({ stage, url, ...options }: Filled, print: Print): Promise<v
 type Exported = { readonly file: string; readonly rate: Rate };
 
 async function exportAll(
-  { db, projects, folder }: { readonly db: Db; readonly projects: readonly ProjectId[]; readonly folder: string },
+  {
+    db,
+    projects,
+    folder,
+  }: { readonly db: Db; readonly projects: readonly ProjectId[]; readonly folder: string },
   print: Print,
 ): Promise<Exported[]> {
-  const exporter = new AuditExport({ db, clock: systemClock, chain: chainOn(db, signer), retentionOf: () => 3_650 });
+  const exporter = new AuditExport({
+    db,
+    clock: systemClock,
+    chain: chainOn(db, signer),
+    retentionOf: () => 3_650,
+  });
   const exported: Exported[] = [];
   for (const projectId of projects) {
     const file = join(folder, `${projectId}.ndjson`);
@@ -149,7 +178,10 @@ async function exportAll(
 
 async function verifyFile(file: string, { entries, bytes }: Rate): Promise<Rate> {
   const began = performance.now();
-  const verdict = await verifyExport(createReadStream(file, { highWaterMark: 1 << 20 }), signer.publicKeys);
+  const verdict = await verifyExport(
+    createReadStream(file, { highWaterMark: 1 << 20 }),
+    signer.publicKeys,
+  );
   if (verdict.result !== "intact") throw new Error(`an export is not intact: ${verdict.message}`);
   return { entries, bytes, seconds: (performance.now() - began) / 1000 };
 }

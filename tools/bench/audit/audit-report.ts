@@ -6,7 +6,8 @@ import { changeKinds, type ChangeKind } from "./change-cost.ts";
 /** The section of the document, in Markdown. */
 export function auditSection(result: AuditResult, { rows, projects }: AuditBenchOptions): string {
   const { fillSeconds, databaseBytes, pages, exports, verifications, changes } = result;
-  const timeOf = (name: string): number => at(pages.find((page) => page.name === name)?.timesMs ?? [], 0.99);
+  const timeOf = (name: string): number =>
+    at(pages.find((page) => page.name === name)?.timesMs ?? [], 0.99);
   const worst = Math.max(...pages.map(({ timesMs }) => at(timesMs, 0.99)));
   const change = (kind: ChangeKind): number => median(changes[kind]);
   const total = change("chained") - change("bare");

@@ -1,5 +1,6 @@
-// The cost that the audit log adds to a change: the same change without an entry, with an unchained entry, and with a chained
-// entry, in turns. Nothing waits for fsync, which would take equally long in each case.
+// The cost that the audit log adds to a change: the same change without an entry, with an unchained
+// entry, and with a chained entry, in turns. Nothing waits for fsync, which would take equally long
+// in each case.
 import type { Client } from "pg";
 import { platformActor } from "@slipway/server/src/audit/record.ts";
 import { record } from "@slipway/server/src/audit/record.ts";
@@ -7,7 +8,11 @@ import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
 
 /** The variants, as the tables name them. */
-export const changeKinds = { bare: "no entry", entry: "an entry, not chained", chained: "an entry, chained" } as const;
+export const changeKinds = {
+  bare: "no entry",
+  entry: "an entry, not chained",
+  chained: "an entry, chained",
+} as const;
 export type ChangeKind = keyof typeof changeKinds;
 
 export type ChangeCost = {
@@ -28,7 +33,10 @@ export async function measureChanges({
   rounds,
 }: ChangeCost): Promise<Record<ChangeKind, number[]>> {
   const times: Record<ChangeKind, number[]> = { bare: [], entry: [], chained: [] };
-  const by = { actor: platformActor, request: { id: "r-1", address: "127.0.0.1", userAgent: "bench" } };
+  const by = {
+    actor: platformActor,
+    request: { id: "r-1", address: "127.0.0.1", userAgent: "bench" },
+  };
   const change = async (isRecorded: boolean, index: number): Promise<void> => {
     await db.transaction().execute(async (tx) => {
       await tx
@@ -46,7 +54,9 @@ export async function measureChanges({
   for (let round = 0; round <= rounds; round++) {
     for (const kind of ["bare", "entry", "chained"] as const) {
       for (const name of triggers)
-        await owner.query(`alter table audit_log ${kind === "entry" ? "disable" : "enable"} trigger ${name}`);
+        await owner.query(
+          `alter table audit_log ${kind === "entry" ? "disable" : "enable"} trigger ${name}`,
+        );
       const measured: number[] = [];
       for (let index = 1; index <= changesOfRound; index++) {
         const began = performance.now();
@@ -60,5 +70,7 @@ export async function measureChanges({
 }
 
 function medianOf(numbers: readonly number[]): number {
-  return numbers.toSorted((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+  return (
+    numbers.toSorted((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? Number.NaN
+  );
 }

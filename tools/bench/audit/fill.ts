@@ -1,6 +1,6 @@
-// Fills an audit log with millions of entries of many projects in minutes, chained as the database chains them: in large
-// statements, without triggers, and with indexes built at the end. Entries are in time order, with those of all projects
-// interleaved, as on a real platform.
+// Fills an audit log with millions of entries of many projects in minutes, chained as the database
+// chains them: in large statements, without triggers, and with indexes built at the end. Entries
+// are in time order, with those of all projects interleaved, as on a real platform.
 import type { Client } from "pg";
 import { actionTable } from "@slipway/contract/words.ts";
 
@@ -11,18 +11,24 @@ const rowsAtOnce = 100_000;
 /** The entries cover this many days before now. */
 const days = 350;
 
-/** Creates projects and drops the indexes that `finishFill` builds again; returns their definitions. */
+/**
+ * Creates projects and drops the indexes that `finishFill` builds again; returns their definitions.
+ */
 export async function prepareFill(client: Client, { projects }: Fill): Promise<string[]> {
-  await client.query("insert into projects (id, name) select id, id from unnest($1::text[]) as id", [projects]);
+  await client.query(
+    "insert into projects (id, name) select id, id from unnest($1::text[]) as id",
+    [projects],
+  );
   await client.query("insert into audit_chains select unnest($1::text[])", [projects]);
   await client.query(`
     create function bench_step(previous bytea, link bytea, begin bytea) returns bytea
       language plpgsql immutable as 'begin return sha256(coalesce(previous, begin) || link); end';
     create aggregate bench_chain(link bytea, begin bytea) (sfunc = bench_step, stype = bytea);
     create unlogged table bench_heads (chain text primary key, number bigint not null, hash bytea not null);`);
-  await client.query("insert into bench_heads select unnest($1::text[]), 0, decode(repeat('00', 32), 'hex')", [
-    projects,
-  ]);
+  await client.query(
+    "insert into bench_heads select unnest($1::text[]), 0, decode(repeat('00', 32), 'hex')",
+    [projects],
+  );
   const { rows } = await client.query<{ name: string; definition: string }>(
     `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index
       where indrelid = 'audit_log'::regclass and not indisprimary`,
@@ -31,19 +37,37 @@ export async function prepareFill(client: Client, { projects }: Fill): Promise<s
   return rows.map(({ definition }) => definition);
 }
 
-/** Adds the entries of some projects; several connections may do so concurrently. `after`: called after each statement. */
-export async function fillProjects(client: Client, given: Fill, after: () => Promise<void>): Promise<void> {
+/**
+ * Adds the entries of some projects; several connections may do so concurrently. `after`: called
+ * after each statement.
+ */
+export async function fillProjects(
+  client: Client,
+  given: Fill,
+  after: () => Promise<void>,
+): Promise<void> {
   // Disables triggers and foreign keys.
-  await client.query("set session_replication_role = replica; set synchronous_commit = off; set work_mem = '256MB'");
+  await client.query(
+    "set session_replication_role = replica; set synchronous_commit = off; set work_mem = '256MB'",
+  );
   const { projects, rows } = given;
   for (let done = 0; done < rows; done += rowsAtOnce) {
     const last = Math.min(rows, done + rowsAtOnce);
-    await client.query(fillStatement, [projects, Object.keys(actionTable), done, last, (days * 86_400) / rows]);
+    await client.query(fillStatement, [
+      projects,
+      Object.keys(actionTable),
+      done,
+      last,
+      (days * 86_400) / rows,
+    ]);
     await after();
   }
 }
 
-/** $1: projects; $2: actions, frequent ones first; $3, $4: exclusive first and inclusive last row; $5: seconds between rows. */
+/**
+ * $1: projects; $2: actions, frequent ones first; $3, $4: exclusive first and inclusive last row;
+ * $5: seconds between rows.
+ */
 const fillStatement = `
   with made as (
     insert into audit_log (project_id, at, action, outcome, actor_type, actor_id, actor_name, resource_type, resource_id,

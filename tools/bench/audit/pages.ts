@@ -1,5 +1,5 @@
-// Latency of pages of a large audit log, each from another project and position than the previous one: first, filtered and
-// deep pages.
+// Latency of pages of a large audit log, each from another project and position than the previous
+// one: first, filtered and deep pages.
 import { createHash } from "node:crypto";
 import { AuditLog, auditToken } from "@slipway/server/src/audit/audit-log.ts";
 import { readLinks } from "@slipway/server/src/audit/export/export-store.ts";
@@ -17,15 +17,29 @@ export type PageBench = {
   readonly pagesOfKind: number;
 };
 
-export type PageTimes = { readonly name: string; readonly timesMs: readonly number[]; readonly entries: number };
+export type PageTimes = {
+  readonly name: string;
+  readonly timesMs: readonly number[];
+  readonly entries: number;
+};
 
 type Wish = Partial<Parameters<AuditLog["page"]>[0]>;
-type Kind = readonly [name: string, wish: (project: ProjectId, index: number) => Wish | Promise<Wish>];
+type Kind = readonly [
+  name: string,
+  wish: (project: ProjectId, index: number) => Wish | Promise<Wish>,
+];
 
 const limit = 50;
 /** The offset of the thousandth page, in entries. */
 const deepEntries = 999 * limit;
-const none = { from: null, to: null, action: null, actorId: null, outcome: null, nextToken: null } as const;
+const none = {
+  from: null,
+  to: null,
+  action: null,
+  actorId: null,
+  outcome: null,
+  nextToken: null,
+} as const;
 
 /** The id of the actor with this number in a project, as fill.ts creates it. */
 function actorOf(project: ProjectId, actor: number): string {
@@ -54,7 +68,8 @@ export async function measurePages(bench: PageBench): Promise<PageTimes[]> {
 }
 
 function kindsOf({ db, rowsOfProject }: PageBench): Kind[] {
-  const dayOf = (index: number): string => new Date(Date.now() - (10 + (index % 300)) * 86_400_000).toISOString();
+  const dayOf = (index: number): string =>
+    new Date(Date.now() - (10 + (index % 300)) * 86_400_000).toISOString();
   const deep = async (projectId: ProjectId, wish: Wish): Promise<Wish> => {
     const after = Math.max(0, rowsOfProject - deepEntries);
     const [row] = await readLinks(db, { chain: projectId, after, through: after + 1, limit: 1 });
@@ -67,16 +82,25 @@ function kindsOf({ db, rowsOfProject }: PageBench): Kind[] {
     ["a frequent action", () => ({ action: "project.create" })],
     ["a rare action", () => ({ action: "audit_log.read" })],
     ["an actor", (project, index) => ({ actorId: actorOf(project, index % 200) })],
-    ["an actor and an action", (project, index) => ({ actorId: actorOf(project, index % 200), action: "member.add" })],
+    [
+      "an actor and an action",
+      (project, index) => ({ actorId: actorOf(project, index % 200), action: "member.add" }),
+    ],
     ["failures", () => ({ outcome: "failure" })],
     [
       "an actor's failures of an action",
       (project) => ({ actorId: actorOf(project, 3), action: "token.create", outcome: "failure" }),
     ],
-    ["an action up to a day", (_, index) => ({ action: "token.create", to: readInstant(dayOf(index)) })],
+    [
+      "an action up to a day",
+      (_, index) => ({ action: "token.create", to: readInstant(dayOf(index)) }),
+    ],
     ["an action that does not exist", () => ({ action: "no.such" })],
     ["thousandth page", (project) => deep(project, {})],
     ["thousandth page and an action", (project) => deep(project, { action: "project.create" })],
-    ["thousandth page and an actor", (project, index) => deep(project, { actorId: actorOf(project, index % 200) })],
+    [
+      "thousandth page and an actor",
+      (project, index) => deep(project, { actorId: actorOf(project, index % 200) }),
+    ],
   ];
 }

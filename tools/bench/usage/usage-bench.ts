@@ -1,5 +1,6 @@
-// Benchmarks usage on its own embedded database, with the platform's code: what the API reads of a year of a thousand apps, a
-// metering turn over a thousand running replicas, and the heartbeat. Removes everything that it creates.
+// Benchmarks usage on its own embedded database, with the platform's code: what the API reads of a
+// year of a thousand apps, a metering turn over a thousand running replicas, and the heartbeat.
+// Removes everything that it creates.
 import { Client } from "pg";
 import { Meter } from "@slipway/server/src/billing/usage/meter.ts";
 import { builtInPrices } from "@slipway/server/src/billing/usage/prices.ts";
@@ -36,7 +37,10 @@ const minuteMs = 60_000;
 const readings = 30;
 
 /** Runs all benchmarks, one after the other. */
-export async function benchUsage(options: UsageBenchOptions, print: (line: string) => void): Promise<UsageResult> {
+export async function benchUsage(
+  options: UsageBenchOptions,
+  print: (line: string) => void,
+): Promise<UsageResult> {
   const stage = new Stage();
   try {
     const server = await openServer(stage);
@@ -79,7 +83,10 @@ export async function benchUsage(options: UsageBenchOptions, print: (line: strin
 /** Repeatedly meters one minute of each of a thousand replicas. */
 async function benchMeter(
   store: ReplicaStore,
-  { db, rounds }: { readonly db: ConstructorParameters<typeof ReplicaStore>[0]; readonly rounds: number },
+  {
+    db,
+    rounds,
+  }: { readonly db: ConstructorParameters<typeof ReplicaStore>[0]; readonly rounds: number },
 ): Promise<UsageTimes[]> {
   const meter = new Meter({
     db,
@@ -102,7 +109,10 @@ async function benchMeter(
   }
   return [
     { name: `recording that ${replicas.toLocaleString("en")} replicas run`, timesMs: sightings },
-    { name: `metering one minute for each of ${replicas.toLocaleString("en")} replicas`, timesMs: turns },
+    {
+      name: `metering one minute for each of ${replicas.toLocaleString("en")} replicas`,
+      timesMs: turns,
+    },
   ];
 }
 
@@ -116,7 +126,10 @@ async function timed(count: number, act: () => Promise<unknown>): Promise<number
   return times;
 }
 
-/** A project with a year of daily usage of its apps, the same for others, its own coupons, and running replicas. */
+/**
+ * A project with a year of daily usage of its apps, the same for others, its own coupons, and
+ * running replicas.
+ */
 async function fill(owner: Client, apps: number): Promise<void> {
   await owner.query(`
     insert into projects (id, name) select 'p-' || lpad(to_hex(n), 8, '0'), 'bench' from generate_series(1, 11) n;

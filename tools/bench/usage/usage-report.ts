@@ -3,7 +3,10 @@ import { machine } from "#bench/report.ts";
 import type { UsageBenchOptions, UsageResult } from "./usage-bench.ts";
 
 /** The section of the document, in Markdown. */
-export function usageSection({ days, databaseBytes, times }: UsageResult, { apps }: UsageBenchOptions): string {
+export function usageSection(
+  { days, databaseBytes, times }: UsageResult,
+  { apps }: UsageBenchOptions,
+): string {
   return [
     "## Usage",
     "",
@@ -12,7 +15,8 @@ export function usageSection({ days, databaseBytes, times }: UsageResult, { apps
     "| what | p50 | max |",
     "|---|---|---|",
     ...times.map(
-      ({ name, timesMs }) => `| ${name} | ${at(timesMs, 0.5).toFixed(1)} ms | ${Math.max(...timesMs).toFixed(1)} ms |`,
+      ({ name, timesMs }) =>
+        `| ${name} | ${at(timesMs, 0.5).toFixed(1)} ms | ${Math.max(...timesMs).toFixed(1)} ms |`,
     ),
     "",
   ].join("\n");

@@ -12,7 +12,11 @@ export function details({ method, path, spec }, api, tokenOf) {
     parts.push(make("h3", "Parameters"), fields("Parameters", rows));
   }
   parts.push(...bodyOf(spec), ...answersOf(spec, api));
-  parts.push(make("h3", "With curl"), code(curlOf({ method, path, spec })), tryForm({ method, path, spec }, tokenOf));
+  parts.push(
+    make("h3", "With curl"),
+    code(curlOf({ method, path, spec })),
+    tryForm({ method, path, spec }, tokenOf),
+  );
   return group("div", parts);
 }
 
@@ -23,9 +27,18 @@ function bodyOf({ requestBody }) {
   const head = make("h3", `Body${requestBody.required ? "" : " (may be left out)"}`);
   const kind = make("p", `As ${types.join(" or ").replace("*/*", "bytes of any content type")}.`);
   if (schema.format === "binary") return [head, kind];
-  const names = Object.entries(schema.properties ?? { "any name": schema.additionalProperties ?? {} });
-  const rows = names.map(([name, one]) => fieldRow(name, one, schema.required?.includes(name) ? "required" : ""));
-  return [head, kind, fields("Fields of the body", rows), example === undefined ? "" : code(json(example))];
+  const names = Object.entries(
+    schema.properties ?? { "any name": schema.additionalProperties ?? {} },
+  );
+  const rows = names.map(([name, one]) =>
+    fieldRow(name, one, schema.required?.includes(name) ? "required" : ""),
+  );
+  return [
+    head,
+    kind,
+    fields("Fields of the body", rows),
+    example === undefined ? "" : code(json(example)),
+  ];
 }
 
 function answersOf({ responses }, api) {
@@ -43,12 +56,23 @@ function answersOf({ responses }, api) {
     prose(api.components.responses[$ref.split("/").at(-1)].description),
   ]);
   const says = 'Each is JSON with a "message" that says what is wrong and what is allowed.';
-  return [...parts, make("h3", "Errors"), make("p", says), fields("Errors", rows, ["Status", "When"])];
+  return [
+    ...parts,
+    make("h3", "Errors"),
+    make("p", says),
+    fields("Errors", rows, ["Status", "When"]),
+  ];
 }
 
 function answerOf(type, { schema, example }) {
-  const parts = [make("p", type === "*/*" ? "Bytes of any content type." : `As ${type}. ${schema.description ?? ""}`)];
-  if (example !== undefined) parts.push(code(typeof example === "string" ? example : json(example)));
+  const parts = [
+    make(
+      "p",
+      type === "*/*" ? "Bytes of any content type." : `As ${type}. ${schema.description ?? ""}`,
+    ),
+  ];
+  if (example !== undefined)
+    parts.push(code(typeof example === "string" ? example : json(example)));
   if (type !== "application/json") return parts;
   return [...parts, group("details", [make("summary", "Schema"), code(json(schema))])];
 }
@@ -76,7 +100,9 @@ export function typeOf({ anyOf, enum: choices, const: only, type, items, format 
   if (choices !== undefined) return choices.map((one) => JSON.stringify(one)).join(" or ");
   if (only !== undefined) return JSON.stringify(only);
   if (type === "array") return `list of ${typeOf(items ?? {})}`;
-  return [[type ?? "anything"].flat().join(" or "), format === undefined ? "" : `(${format})`].join(" ").trim();
+  return [[type ?? "anything"].flat().join(" or "), format === undefined ? "" : `(${format})`]
+    .join(" ")
+    .trim();
 }
 
 /** A text whose parts between backticks are code. */

@@ -15,7 +15,8 @@ export function tryForm({ method, path, spec }, tokenOf) {
     ...field(one.in === "path" ? one.name : `${one.name} (optional)`, "input"),
   }));
   const [type, content] = Object.entries(spec.requestBody?.content ?? {})[0] ?? [];
-  const body = type === undefined ? null : field(`Body as ${type === "*/*" ? "text" : type}`, "textarea");
+  const body =
+    type === undefined ? null : field(`Body as ${type === "*/*" ? "text" : type}`, "textarea");
   if (content?.example !== undefined) body.input.value = JSON.stringify(content.example, null, 2);
   const send = make("button", "Send", { type: "submit", class: "primary" });
   const answer = make("div", "", { role: "status" });
@@ -30,7 +31,11 @@ export function tryForm({ method, path, spec }, tokenOf) {
       ...(type === undefined || type === "*/*" ? {} : { "content-type": type }),
     };
     if (tokenOf() !== "") headers.authorization = `Bearer ${tokenOf()}`;
-    const request = { method: method.toUpperCase(), headers, ...(body === null ? {} : { body: body.input.value }) };
+    const request = {
+      method: method.toUpperCase(),
+      headers,
+      ...(body === null ? {} : { body: body.input.value }),
+    };
     answer.replaceChildren(...(await shown(addressOf(path, inputs), request)));
   });
   return group("details", [make("summary", "Try it"), form], { class: "try" });
@@ -39,11 +44,15 @@ export function tryForm({ method, path, spec }, tokenOf) {
 function field(label, kind) {
   const id = `try-${++made}`;
   const input = make(kind, "", { id, autocomplete: "off", spellcheck: "false" });
-  return { input, row: group("div", [make("label", label, { for: id }), input], { class: "field" }) };
+  return {
+    input,
+    row: group("div", [make("label", label, { for: id }), input], { class: "field" }),
+  };
 }
 
 function addressOf(path, inputs) {
-  const value = (name, where) => inputs.find((one) => one.name === name && one.in === where).input.value.trim();
+  const value = (name, where) =>
+    inputs.find((one) => one.name === name && one.in === where).input.value.trim();
   const way = path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(value(name, "path")));
   const query = inputs.filter((one) => one.in === "query" && one.input.value.trim() !== "");
   const pairs = new URLSearchParams(query.map((one) => [one.name, one.input.value.trim()]));
@@ -53,9 +62,16 @@ function addressOf(path, inputs) {
 async function shown(address, request) {
   try {
     const signal = AbortSignal.timeout(waitMs);
-    const options = { ...request, credentials: "omit", redirect: "manual", cache: "no-store", signal };
+    const options = {
+      ...request,
+      credentials: "omit",
+      redirect: "manual",
+      cache: "no-store",
+      signal,
+    };
     const answer = await fetch(address, options);
-    if (answer.type === "opaqueredirect") return [make("p", "The answer is a redirect, which is not followed here.")];
+    if (answer.type === "opaqueredirect")
+      return [make("p", "The answer is a redirect, which is not followed here.")];
     const headers = [...answer.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
     return [
       make("p", `${request.method} ${address}`, { class: "path" }),

@@ -14,13 +14,20 @@ async function start() {
   const api = await answer.json();
   element("about").append(...api.info.description.split("\n\n").map((text) => prose(text)));
   const operations = Object.entries(api.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, spec]) => ({ method, path, spec, words: wordsOf(method, path, spec) })),
+    Object.entries(methods).map(([method, spec]) => ({
+      method,
+      path,
+      spec,
+      words: wordsOf(method, path, spec),
+    })),
   );
   const sections = api.tags.map(({ name }) => {
     const own = operations.filter(({ spec }) => spec.tags.includes(name));
     const nodes = own.map((operation) => ({ operation, node: row(operation, api) }));
     all.push(...nodes);
-    return group("section", [make("h2", name), ...nodes.map(({ node }) => node)], { class: "group" });
+    return group("section", [make("h2", name), ...nodes.map(({ node }) => node)], {
+      class: "group",
+    });
   });
   element("groups").append(...sections);
   element("search").addEventListener("input", search);
@@ -36,7 +43,9 @@ function wordsOf(method, path, spec) {
     Object.keys(schema.properties ?? {}),
   );
   const parameters = spec.parameters.map(({ name }) => name);
-  return [method, path, spec.operationId, spec.description, ...parameters, ...fields].join(" ").toLowerCase();
+  return [method, path, spec.operationId, spec.description, ...parameters, ...fields]
+    .join(" ")
+    .toLowerCase();
 }
 
 function row(operation, api) {
@@ -57,7 +66,8 @@ function row(operation, api) {
 /** Shows the operations that hold every word. */
 function search() {
   const words = element("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const { operation, node } of all) node.hidden = !words.every((word) => operation.words.includes(word));
+  for (const { operation, node } of all)
+    node.hidden = !words.every((word) => operation.words.includes(word));
   for (const section of document.querySelectorAll(".group")) {
     section.hidden = section.querySelector(".operation:not([hidden])") === null;
   }

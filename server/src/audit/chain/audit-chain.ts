@@ -1,5 +1,5 @@
-// Signs the ends of the audit log's chains: periodically, after many entries, at stop, and for an export. Write access to the
-// database alone is not enough to rewrite what was signed.
+// Signs the ends of the audit log's chains: periodically, after many entries, at stop, and for an
+// export. Write access to the database alone is not enough to rewrite what was signed.
 import * as format from "#audit/export/export-format.ts";
 import { chainOf, projectOfChain } from "#audit/export/export-store.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -18,7 +18,9 @@ import {
   type OpenEndQuery,
 } from "./chain-store.ts";
 
-export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly signer: ChainSigner };
+export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & {
+  readonly signer: ChainSigner;
+};
 
 /** A chain with new entries is signed at least this often. */
 const checkpointEveryMs = 3_600_000;
@@ -32,7 +34,10 @@ const batchMax = 100;
 const signTriesMax = 100;
 
 /** The first lines of an export. */
-export type ExportBegin = { readonly header: format.ExportHeader; readonly stub: format.StubLine | undefined };
+export type ExportBegin = {
+  readonly header: format.ExportHeader;
+  readonly stub: format.StubLine | undefined;
+};
 
 /** The signing loop; `start` and `stop` it with the platform. */
 export class AuditChain {
@@ -56,13 +61,17 @@ export class AuditChain {
     try {
       await this.#signAll({});
     } catch (error) {
-      this.#options.log.warn({ err: error }, "the ends of the audit log's chains could not be signed");
+      this.#options.log.warn(
+        { err: error },
+        "the ends of the audit log's chains could not be signed",
+      );
     }
   }
 
   /**
-   * Signs the end of a chain if it is unsigned; null: the chain without a project. Returns the signed position, which covers
-   * every entry that existed at the call, or the beginning of an empty chain.
+   * Signs the end of a chain if it is unsigned; null: the chain without a project. Returns the
+   * signed position, which covers every entry that existed at the call, or the beginning of an
+   * empty chain.
    */
   async checkpoint(projectId: ProjectId | null): Promise<format.ChainPosition> {
     const { db } = this.#options;
@@ -73,13 +82,19 @@ export class AuditChain {
       if (end !== undefined) await this.#sign(end);
       min ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? format.chainBegin;
-      // Otherwise a concurrent signer that had seen less was faster; a signer that starts later has seen more.
+      // Otherwise a concurrent signer that had seen less was faster; a signer that starts later has
+      // seen more.
       if (signed.number >= min) return signed;
     }
-    throw new Error(`the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`);
+    throw new Error(
+      `the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`,
+    );
   }
 
-  /** Header and stub of an export up to `through`, which is a checkpoint's position if there is no filter. */
+  /**
+   * Header and stub of an export up to `through`, which is a checkpoint's position if there is no
+   * filter.
+   */
   async begin(
     db: Db,
     wanted: {
@@ -92,28 +107,41 @@ export class AuditChain {
     const { projectId: project, through, filter } = wanted;
     const kept = await readStub(db, chainOf(project));
     const stub =
-      kept === undefined ? undefined : format.stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
+      kept === undefined
+        ? undefined
+        : format.stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
     const exportedAt = new Date(clock.now()).toISOString();
     // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
     const isGone = stub !== undefined && stub.number > through.number;
     const places = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
-    const { jws: _, ...unsigned } = format.exportHeader({ project, exportedAt, filter, ...places, jws: "" });
+    const { jws: _, ...unsigned } = format.exportHeader({
+      project,
+      exportedAt,
+      filter,
+      ...places,
+      jws: "",
+    });
     const { jws } = await signText(signer, format.signedText(unsigned, project));
     return { header: format.exportHeader({ ...unsigned, jws }), stub };
   }
 
-  /** Checkpoints for an export: numbers after `after` up to `through`, in order, at most `limit`. */
+  /**
+   * Checkpoints for an export: numbers after `after` up to `through`, in order, at most `limit`.
+   */
   async checkpoints(db: Db, range: CheckpointRange): Promise<format.CheckpointLine[]> {
     const lines = await listCheckpoints(db, range);
     const project = projectOfChain(range.chain);
     return Promise.all(
-      lines.map(async (line) => format.checkpointLine({ ...line, ...(await this.#validJws(line, project)) })),
+      lines.map(async (line) =>
+        format.checkpointLine({ ...line, ...(await this.#validJws(line, project)) }),
+      ),
     );
   }
 
   /**
-   * The signature of a line. A line of a key that was withdrawn since is signed again, because its public key is no longer
-   * published. A signature by none of our keys stays, so that verification of the export finds it.
+   * The signature of a line. A line of a key that was withdrawn since is signed again, because its
+   * public key is no longer published. A signature by none of our keys stays, so that verification
+   * of the export finds it.
    */
   async #validJws(
     line: format.CheckpointLine | format.StubLine,
@@ -151,8 +179,15 @@ export class AuditChain {
   async #sign(end: OpenEnd): Promise<void> {
     const { db, clock, signer } = this.#options;
     const at = new Date(clock.now());
-    const { jws: _, ...unsigned } = format.checkpointLine({ ...end, at: at.toISOString(), jws: "" });
-    const signature = await signText(signer, format.signedText(unsigned, projectOfChain(end.chain)));
+    const { jws: _, ...unsigned } = format.checkpointLine({
+      ...end,
+      at: at.toISOString(),
+      jws: "",
+    });
+    const signature = await signText(
+      signer,
+      format.signedText(unsigned, projectOfChain(end.chain)),
+    );
     await insertCheckpoint(db, { ...end, at, ...signature });
   }
 }

@@ -1,5 +1,5 @@
-// Removes audit log entries past their retention and leaves a signed stub in each chain that it cuts. Readers no longer see
-// such entries, even before their removal.
+// Removes audit log entries past their retention and leaves a signed stub in each chain that it
+// cuts. Readers no longer see such entries, even before their removal.
 import { signedText, stubLine, type ChainPosition } from "#audit/export/export-format.ts";
 import { projectOfChain, type Chain } from "#audit/export/export-store.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -8,7 +8,10 @@ import type { Foundation } from "#store/foundation.ts";
 import { signText, type ChainSigner } from "./chain-signature.ts";
 import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
 
-/** For how many days a project's entries are kept, at least 1; null: entries without a project. Answers from memory. */
+/**
+ * For how many days a project's entries are kept, at least 1; null: entries without a project.
+ * Answers from memory.
+ */
 export type RetentionOf = (projectId: ProjectId | null) => number;
 
 /** The parts of audit retention. */
@@ -27,10 +30,17 @@ export async function* auditRetention(options: AuditRetentionOptions): AsyncGene
   }
 }
 
-/** One step. Cuts a chain before its first entry that is still kept, so old entries behind that one stay for now. */
+/**
+ * One step. Cuts a chain before its first entry that is still kept, so old entries behind that one
+ * stay for now.
+ */
 async function cutChain(
   { db, clock, signer }: AuditRetentionOptions,
-  { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
+  {
+    chain,
+    before,
+    limit,
+  }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<number> {
   const cut: ChainPosition | undefined = await findCut(db, { chain, before, limit });
   if (cut === undefined) return 0;

@@ -1,5 +1,6 @@
-// The canonical text of a JSON value for hashing: equal values give equal bytes everywhere. It is PostgreSQL's text of a jsonb
-// value, since the database computes the hashes; docs/guides/audit-log.md describes it.
+// The canonical text of a JSON value for hashing: equal values give equal bytes everywhere. It is
+// PostgreSQL's text of a jsonb value, since the database computes the hashes;
+// docs/guides/audit-log.md describes it.
 
 /** Any JSON. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
@@ -7,8 +8,9 @@ export type JsonValue = string | number | boolean | null | readonly JsonValue[] 
 export type JsonObject = { readonly [name: string]: JsonValue };
 
 /**
- * Object names are sorted by length in UTF-8 bytes, then by bytes; `, ` separates members and `: ` follows names, with no other
- * white space; control characters in their short escapes or as `\u001f`; numbers in full, without exponent.
+ * Object names are sorted by length in UTF-8 bytes, then by bytes; `, ` separates members and `: `
+ * follows names, with no other white space; control characters in their short escapes or as
+ * `\u001f`; numbers in full, without exponent.
  */
 export function canonicalText(value: JsonValue): string {
   if (typeof value === "string") return JSON.stringify(value);
@@ -33,13 +35,17 @@ export function compareNames(left: string, right: string): number {
   const difference = length - Buffer.byteLength(right);
   if (difference !== 0) return difference;
   // As many bytes as code units: both names are ASCII.
-  if (length === left.length && length === right.length) return left < right ? -1 : Number(left > right);
+  if (length === left.length && length === right.length)
+    return left < right ? -1 : Number(left > right);
   return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
 const exponentForm = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/;
 
-/** The shortest decimal that parses to this number, as JavaScript prints it, but never with an exponent. */
+/**
+ * The shortest decimal that parses to this number, as JavaScript prints it, but never with an
+ * exponent.
+ */
 function plainDecimal(value: number): string {
   // As in JSON, minus zero becomes zero.
   const text = JSON.stringify(value);

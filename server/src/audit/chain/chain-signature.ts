@@ -1,12 +1,22 @@
-// Signatures over the header, checkpoints and stubs of a chain: compact JWS (RFC 7515) with detached payload. A verifier
-// rebuilds the payload from the line: `signedText` in export-format.ts.
+// Signatures over the header, checkpoints and stubs of a chain: compact JWS (RFC 7515) with
+// detached payload. A verifier rebuilds the payload from the line: `signedText` in
+// export-format.ts.
 import type { KeyObject } from "node:crypto";
-import { decodeProtectedHeader, errors, FlattenedSign, flattenedVerify, type CompactJWSHeaderParameters } from "jose";
+import {
+  decodeProtectedHeader,
+  errors,
+  FlattenedSign,
+  flattenedVerify,
+  type CompactJWSHeaderParameters,
+} from "jose";
 
 /** Signs chains; the platform passes in the keys that also sign tokens. */
 export type ChainSigner = {
   current(): { readonly id: string; readonly privateKey: KeyObject };
-  /** The public half of a key; undefined after its withdrawal, since its signatures no longer prove anything. */
+  /**
+   * The public half of a key; undefined after its withdrawal, since its signatures no longer prove
+   * anything.
+   */
   verifier(keyId: string): KeyObject | undefined;
   /** The public half of a withdrawn key: identifies signatures that were once ours. */
   withdrawn(keyId: string): KeyObject | undefined;
@@ -35,13 +45,16 @@ export async function signatureFault(
   const keyId = keyIdOf(jws);
   const signature = jws.split(".").at(-1) ?? "";
   // Each signature has exactly one text: other encodings of the same bytes are refused.
-  const isOurs = keyId !== null && jws === `${encode(JSON.stringify(headerOf(keyId)))}..${signature}`;
+  const isOurs =
+    keyId !== null && jws === `${encode(JSON.stringify(headerOf(keyId)))}..${signature}`;
   if (!isOurs || signature !== encode(Buffer.from(signature, "base64url"))) return "malformed";
   const key = keys.get(keyId);
   if (key === undefined) return "unknown key";
   try {
     const [header = ""] = jws.split(".");
-    await flattenedVerify({ protected: header, payload: encode(text), signature }, key, { algorithms: [algorithm] });
+    await flattenedVerify({ protected: header, payload: encode(text), signature }, key, {
+      algorithms: [algorithm],
+    });
     return null;
   } catch (error) {
     // A TypeError concerns the key: it is too short, so it cannot have made the signature.

@@ -1,23 +1,32 @@
-// Rows of the chains except their links: the list of chains, their checkpoints, and the stubs that retention leaves.
-// export-store.ts reads links; the database itself writes them.
+// Rows of the chains except their links: the list of chains, their checkpoints, and the stubs that
+// retention leaves. export-store.ts reads links; the database itself writes them.
 import { sql } from "kysely";
 import { insertNew, readRow, readRows, type Db } from "#store/database.ts";
 import * as format from "#audit/export/export-format.ts";
 import { lastOf, type Chain } from "#audit/export/export-store.ts";
 
-/** The end of a chain without a checkpoint. `previous`: the number of the chain's last checkpoint, or 0. */
+/**
+ * The end of a chain without a checkpoint. `previous`: the number of the chain's last checkpoint,
+ * or 0.
+ */
 export type OpenEnd = format.ChainPosition & { readonly chain: Chain; readonly previous: number };
 
 export type OpenEndQuery = {
   /** Only this chain. */
   readonly chain?: Chain;
-  /** Only ends whose last checkpoint is at least this old, lies impossibly far in the future, or is this many entries back. */
+  /**
+   * Only ends whose last checkpoint is at least this old, lies impossibly far in the future, or is
+   * this many entries back.
+   */
   readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesMin: number };
   readonly limit: number;
 };
 
 /** Unsigned chain ends, by chain. No locks. */
-export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery): Promise<OpenEnd[]> {
+export async function listOpenEnds(
+  db: Db,
+  { chain, due, limit }: OpenEndQuery,
+): Promise<OpenEnd[]> {
   const ofChain = chain === undefined ? sql`true` : sql`known.chain = ${chain}`;
   const isDue =
     due === undefined
@@ -34,11 +43,22 @@ export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery):
      order by known.chain limit ${limit}`;
 }
 
-export type NewCheckpoint = OpenEnd & { readonly at: Date; readonly keyId: string; readonly jws: string };
+export type NewCheckpoint = OpenEnd & {
+  readonly at: Date;
+  readonly keyId: string;
+  readonly jws: string;
+};
 
 /** Inserts a checkpoint, unless another process has inserted one after the same predecessor. */
-export async function insertCheckpoint(db: Db, { keyId, hash, ...row }: NewCheckpoint): Promise<void> {
-  await insertNew(db, "audit_checkpoints", { ...row, key_id: keyId, hash: Buffer.from(hash, "hex") });
+export async function insertCheckpoint(
+  db: Db,
+  { keyId, hash, ...row }: NewCheckpoint,
+): Promise<void> {
+  await insertNew(db, "audit_checkpoints", {
+    ...row,
+    key_id: keyId,
+    hash: Buffer.from(hash, "hex"),
+  });
 }
 
 /** Checkpoints with numbers after `after` up to `through`, at most `limit`. */
@@ -50,7 +70,10 @@ export type CheckpointRange = {
 };
 
 /** The checkpoints of the range, in order. No locks. */
-export async function listCheckpoints(db: Db, range: CheckpointRange): Promise<format.CheckpointLine[]> {
+export async function listCheckpoints(
+  db: Db,
+  range: CheckpointRange,
+): Promise<format.CheckpointLine[]> {
   const rows = await db
     .selectFrom("audit_checkpoints")
     .selectAll()
@@ -60,19 +83,34 @@ export async function listCheckpoints(db: Db, range: CheckpointRange): Promise<f
     .orderBy("number")
     .limit(range.limit)
     .execute();
-  return rows.map((row) => format.checkpointLine({ ...row, hash: row.hash.toString("hex"), at: row.at.toISOString() }));
+  return rows.map((row) =>
+    format.checkpointLine({ ...row, hash: row.hash.toString("hex"), at: row.at.toISOString() }),
+  );
 }
 
 /** The stub of a chain in place of its removed entries; undefined: none were removed. No locks. */
 export async function readStub(db: Db, chain: Chain): Promise<format.StubLine | undefined> {
-  const row = await db.selectFrom("audit_stubs").selectAll().where("chain", "=", chain).executeTakeFirst();
+  const row = await db
+    .selectFrom("audit_stubs")
+    .selectAll()
+    .where("chain", "=", chain)
+    .executeTakeFirst();
   if (row === undefined) return undefined;
   const before = row.before.toISOString();
   const at = row.at.toISOString();
-  return format.stubLine({ number: row.number, hash: row.hash.toString("hex"), before, at, jws: row.jws });
+  return format.stubLine({
+    number: row.number,
+    hash: row.hash.toString("hex"),
+    before,
+    at,
+    jws: row.jws,
+  });
 }
 
-/** The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No locks. */
+/**
+ * The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No
+ * locks.
+ */
 export async function readSigned(db: Db, chain: Chain): Promise<format.ChainPosition | undefined> {
   return (await lastOf("audit_checkpoints", chain).execute(db)).rows[0];
 }
@@ -87,10 +125,17 @@ export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date 
      order by known.chain`;
 }
 
-/** Among the first `limit` links of a chain, the last one up to which all entries are older than `before`. No locks. */
+/**
+ * Among the first `limit` links of a chain, the last one up to which all entries are older than
+ * `before`. No locks.
+ */
 export async function findCut(
   db: Db,
-  { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
+  {
+    chain,
+    before,
+    limit,
+  }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<format.ChainPosition | undefined> {
   return await readRow<format.ChainPosition>(db)`
     with begin as materialized (
@@ -113,10 +158,15 @@ export type Removal = {
   readonly jws: string;
 };
 
-/** Removes the beginning of a chain and leaves the stub; returns the number of removed entries: 0 if they were already gone. */
+/**
+ * Removes the beginning of a chain and leaves the stub; returns the number of removed entries: 0 if
+ * they were already gone.
+ */
 export async function removeEntries(db: Db, removal: Removal): Promise<number> {
   const { chain, through, before, at, keyId, jws } = removal;
   const { rows } = await sql<{ removed: number }>`
-    select remove_audit_entries(${chain}, ${through}, ${before}, ${at}, ${keyId}, ${jws}) as removed`.execute(db);
+    select remove_audit_entries(${chain}, ${through}, ${before}, ${at}, ${keyId}, ${jws}) as removed`.execute(
+    db,
+  );
   return rows[0]?.removed ?? 0;
 }

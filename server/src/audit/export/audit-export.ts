@@ -1,6 +1,7 @@
-// Exports the audit log of a project as one text that is produced while it is read: with constant memory and without a long
-// transaction. The content is fixed at the beginning: all entries up to the chain's number at that time. Full NDJSON exports go
-// by number and can be verified; CSV and filtered exports go by time.
+// Exports the audit log of a project as one text that is produced while it is read: with constant
+// memory and without a long transaction. The content is fixed at the beginning: all entries up to
+// the chain's number at that time. Full NDJSON exports go by number and can be verified; CSV and
+// filtered exports go by time.
 import { record, type By } from "#audit/record.ts";
 import type { AuditScope } from "#audit/audit-log.ts";
 import { windowOf, type AuditWindow } from "#audit/audit-window.ts";
@@ -47,8 +48,9 @@ export class AuditExport {
   }
 
   /**
-   * Records the export, and returns its text in parts of about a megabyte. Throws `Fault("invalid")` when `from` is after `to`;
-   * reading the parts throws when the database does not answer, or when retention removed entries first.
+   * Records the export, and returns its text in parts of about a megabyte. Throws
+   * `Fault("invalid")` when `from` is after `to`; reading the parts throws when the database does
+   * not answer, or when retention removed entries first.
    */
   async begin(wish: ExportWish, by: By): Promise<AsyncGenerator<string>> {
     const { db, clock, retentionOf, chain } = this.#options;
@@ -56,7 +58,13 @@ export class AuditExport {
     const window = windowOf(wish, { nowMs: clock.now(), retentionDays: retentionOf(projectId) });
     const filter = filterOf(wish);
     const resource = { type: "project", id: projectId };
-    await record(db, { projectId, action: "audit_log.export", by, resource, changes: changesOf(format, filter) });
+    await record(db, {
+      projectId,
+      action: "audit_log.export",
+      by,
+      resource,
+      changes: changesOf(format, filter),
+    });
     if (format === "ndjson" && filter === null) return this.#whole(projectId);
     const end = await store.readEnd(db, store.chainOf(projectId));
     const settled = { window, end };
@@ -84,7 +92,10 @@ export class AuditExport {
     readonly chain: store.Chain;
     readonly after: number;
     readonly through: number;
-  }): AsyncGenerator<{ readonly rows: readonly store.LinkedRow[]; readonly checkpoints: readonly CheckpointLine[] }> {
+  }): AsyncGenerator<{
+    readonly rows: readonly store.LinkedRow[];
+    readonly checkpoints: readonly CheckpointLine[];
+  }> {
     const { db, chain: signed } = this.#options;
     const { chain, through } = range;
     let { after } = range;
@@ -94,7 +105,8 @@ export class AuditExport {
       const last = rows.at(-1);
       const numbers = { chain, after, through: last?.number ?? through, limit };
       const checkpoints = await signed.checkpoints(db, numbers);
-      // Checked last: the batch is then complete, or entries were removed behind the platform's back, which verification finds.
+      // Checked last: the batch is then complete, or entries were removed behind the platform's
+      // back, which verification finds.
       if (((await readStub(db, chain))?.number ?? 0) > after) {
         throw new Error(`entry ${after + 1} of ${chain} was removed while it was exported`);
       }
@@ -107,12 +119,14 @@ export class AuditExport {
 
   async *#filtered(header: ExportLine, wish: ExportWish, settled: Settled): AsyncGenerator<string> {
     yield textOf([header]);
-    for await (const rows of readAhead(this.#byTime(wish, settled))) yield textOf(linesOf(rows, []));
+    for await (const rows of readAhead(this.#byTime(wish, settled)))
+      yield textOf(linesOf(rows, []));
   }
 
   async *#csv(wish: ExportWish, settled: Settled): AsyncGenerator<string> {
     yield csvHead;
-    for await (const rows of readAhead(this.#byTime(wish, settled))) yield rows.map(csvLine).join("");
+    for await (const rows of readAhead(this.#byTime(wish, settled)))
+      yield rows.map(csvLine).join("");
   }
 
   /** Oldest first by time and id; entries committed after the export began are left out. */
@@ -120,10 +134,19 @@ export class AuditExport {
     if (window === null) return;
     const { db } = this.#options;
     const { projectId, action, actorId, outcome } = wish;
-    // All entries of the chain have times before its end was read; without this bound the export would chase new ones.
+    // All entries of the chain have times before its end was read; without this bound the export
+    // would chase new ones.
     const toMicros = Math.min(window.toMicros ?? Number.MAX_SAFE_INTEGER, end.atMicros);
     const { fromMicros } = window;
-    const query = { chain: store.chainOf(projectId), projectId, action, actorId, outcome, fromMicros, toMicros };
+    const query = {
+      chain: store.chainOf(projectId),
+      projectId,
+      action,
+      actorId,
+      outcome,
+      fromMicros,
+      toMicros,
+    };
     let after: { readonly atMicros: number; readonly id: number } | null = null;
     let limit: number = batchMax.first;
     for (;;) {
@@ -140,7 +163,10 @@ export class AuditExport {
 
 type Settled = { readonly window: AuditWindow | null; readonly end: store.ChainEnd };
 
-function linesOf(rows: readonly store.LinkedRow[], checkpoints: readonly CheckpointLine[]): ExportLine[] {
+function linesOf(
+  rows: readonly store.LinkedRow[],
+  checkpoints: readonly CheckpointLine[],
+): ExportLine[] {
   const behind = new Map(checkpoints.map((checkpoint) => [checkpoint.number, checkpoint]));
   return rows.flatMap((row) => {
     const line = entryLine({ number: row.number, hash: row.hash, entry: showEntry(row) });
@@ -176,6 +202,7 @@ function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFil
 
 function changesOf(format: ExportFormat, filter: ExportFilter | null): Changes {
   const changes: Record<string, { readonly new: string }> = { format: { new: format } };
-  for (const [name, value] of Object.entries(filter ?? {})) if (value !== null) changes[name] = { new: value };
+  for (const [name, value] of Object.entries(filter ?? {}))
+    if (value !== null) changes[name] = { new: value };
   return changes;
 }

@@ -1,4 +1,5 @@
-// Any entry as a line of CSV: what comes out of a strict reader is what went in, and no value is a formula.
+// Any entry as a line of CSV: what comes out of a strict reader is what went in, and no value is a
+// formula.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -55,7 +56,10 @@ const columnOf = (name: string): number => csvHead.trimEnd().split(",").indexOf(
 test("a line has a value for each column, nothing for null", () => {
   const line = csvLine({ ...plain, changes: { name: { old: "a", new: "b" } } });
   const changes = '"{""name"":{""old"":""a"",""new"":""b""}}"';
-  assert.equal(line, `7,70,1970-01-01T00:00:01.000001Z,app.create,success,person,a,Ada,,,,r,::1,curl,${changes},\r\n`);
+  assert.equal(
+    line,
+    `7,70,1970-01-01T00:00:01.000001Z,app.create,success,person,a,Ada,,,,r,::1,curl,${changes},\r\n`,
+  );
   assert.equal(csvHead.split(",").length, 16);
 });
 
@@ -65,7 +69,8 @@ test("any text comes back as it was, whatever is in it", () => {
     fc.property(text, text, (name, reason) => {
       const [values] = readCsv(csvLine({ ...plain, actor_name: name, reason }));
       assert.equal(values?.length, 16);
-      const back = (column: string): string | undefined => values[columnOf(column)]?.replace(/^'/, "");
+      const back = (column: string): string | undefined =>
+        values[columnOf(column)]?.replace(/^'/, "");
       assert.equal(back("actor_name"), name);
       assert.equal(back("reason"), reason);
     }),
@@ -94,6 +99,9 @@ test("no value begins like a formula", () => {
     assert.equal(value, `'${text}`, JSON.stringify(text));
   }
   for (const text of ["a=1", "2-1", "p-12345678", "1.2.3.4", '"=1"']) {
-    assert.equal(readCsv(csvLine({ ...plain, user_agent: text }))[0]?.[columnOf("user_agent")], text);
+    assert.equal(
+      readCsv(csvLine({ ...plain, user_agent: text }))[0]?.[columnOf("user_agent")],
+      text,
+    );
   }
 });

@@ -1,6 +1,7 @@
-// The lines of an NDJSON export of the audit log, and the texts that are hashed and signed. The first line is the header; a
-// stub follows if old entries were removed; then come entries in the order of their numbers, each checkpoint directly after its
-// entry. Each line is exactly the output of `lineText` and ends in one "\n".
+// The lines of an NDJSON export of the audit log, and the texts that are hashed and signed. The
+// first line is the header; a stub follows if old entries were removed; then come entries in the
+// order of their numbers, each checkpoint directly after its entry. Each line is exactly the output
+// of `lineText` and ends in one "\n".
 import { createHash } from "node:crypto";
 import { canonicalText, type JsonObject } from "#audit/chain/canonical.ts";
 import type { ShownEntry } from "#audit/shown-entry.ts";
@@ -8,7 +9,10 @@ import type { ShownEntry } from "#audit/shown-entry.ts";
 /** The version that is written; no other version can be read. */
 export const exportVersion = 1;
 
-/** A link of a chain: a project's entries are numbered from 1, without gaps. `hash`: 64 lower-case hexadecimal digits. */
+/**
+ * A link of a chain: a project's entries are numbered from 1, without gaps. `hash`: 64 lower-case
+ * hexadecimal digits.
+ */
 export type ChainPosition = { readonly number: number; readonly hash: string };
 
 /** The position before the first entry of a chain. */
@@ -24,9 +28,10 @@ export type ExportFilter = {
 };
 
 /**
- * The first line. The file holds the entries after `after` up to `through`, all of them if `filter` is null: only then can it
- * be verified, and `through` is the position of a checkpoint, the last line. `after` is the beginning of the chain or the
- * stub's position. `project` is null for entries without a project.
+ * The first line. The file holds the entries after `after` up to `through`, all of them if `filter`
+ * is null: only then can it be verified, and `through` is the position of a checkpoint, the last
+ * line. `after` is the beginning of the chain or the stub's position. `project` is null for entries
+ * without a project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";
@@ -53,7 +58,10 @@ export type StubLine = ChainPosition & {
 /** One entry, exactly as the API shows it. */
 export type EntryLine = ChainPosition & { readonly kind: "entry"; readonly entry: ShownEntry };
 
-/** Signed by the platform when the chain had reached `number`. `previous`: the number of the checkpoint before it, or 0. */
+/**
+ * Signed by the platform when the chain had reached `number`. `previous`: the number of the
+ * checkpoint before it, or 0.
+ */
 export type CheckpointLine = ChainPosition & {
   readonly kind: "checkpoint";
   readonly previous: number;
@@ -65,7 +73,10 @@ export type CheckpointLine = ChainPosition & {
 export type SignedLine = ExportHeader | StubLine | CheckpointLine;
 export type ExportLine = SignedLine | EntryLine;
 
-/** The text of a line, without line end. Create lines with the functions below: they set the order of members. */
+/**
+ * The text of a line, without line end. Create lines with the functions below: they set the order
+ * of members.
+ */
 export function lineText(line: ExportLine): string {
   return JSON.stringify(line);
 }
@@ -75,7 +86,15 @@ export function exportHeader(given: Omit<ExportHeader, "kind" | "version">): Exp
   const { project, exportedAt, after, through, jws } = given;
   const filter = given.filter === null ? null : filterOf(given.filter);
   const places = { after: placeOf(after), through: placeOf(through) };
-  return { kind: "slipway-audit-export", version: exportVersion, project, exportedAt, filter, ...places, jws };
+  return {
+    kind: "slipway-audit-export",
+    version: exportVersion,
+    project,
+    exportedAt,
+    filter,
+    ...places,
+    jws,
+  };
 }
 
 /** A stub line with its members in order. */
@@ -89,11 +108,20 @@ export function entryLine({ number, hash, entry }: Omit<EntryLine, "kind">): Ent
 }
 
 /** A checkpoint line with its members in order. */
-export function checkpointLine({ number, hash, previous, at, jws }: Omit<CheckpointLine, "kind">): CheckpointLine {
+export function checkpointLine({
+  number,
+  hash,
+  previous,
+  at,
+  jws,
+}: Omit<CheckpointLine, "kind">): CheckpointLine {
   return { kind: "checkpoint", number, hash, previous, at, jws };
 }
 
-/** The signed text of a line: everything except the signature, plus the project, which only the header line names itself. */
+/**
+ * The signed text of a line: everything except the signature, plus the project, which only the
+ * header line names itself.
+ */
 export function signedText(line: Unsigned<SignedLine>, project: string | null): string {
   return canonicalText({ ...(line as unknown as JsonObject), project });
 }
@@ -102,8 +130,16 @@ export function signedText(line: Unsigned<SignedLine>, project: string | null): 
 export type Unsigned<Line extends SignedLine> = Line extends SignedLine ? Omit<Line, "jws"> : never;
 
 /** The bytes that are hashed for an entry, after those of the previous hash. */
-export function linkText(link: { number: number; project: string | null; entry: ShownEntry }): string {
-  return canonicalText({ entry: link.entry as unknown as JsonObject, number: link.number, project: link.project });
+export function linkText(link: {
+  number: number;
+  project: string | null;
+  entry: ShownEntry;
+}): string {
+  return canonicalText({
+    entry: link.entry as unknown as JsonObject,
+    number: link.number,
+    project: link.project,
+  });
 }
 
 /** SHA-256 over the 32 bytes of the previous hash and the bytes of `linkText`. */

@@ -1,5 +1,5 @@
-// Reads chains of the audit log by number, for exports and forwarding. A number is assigned when its entry commits, under the
-// chain's lock: a reader at one number has missed nothing before it.
+// Reads chains of the audit log by number, for exports and forwarding. A number is assigned when
+// its entry commits, under the chain's lock: a reader at one number has missed nothing before it.
 import { sql, type RawBuilder } from "kysely";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -39,14 +39,19 @@ export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
   const { rows } = await sql<ChainEnd>`
     select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
            (extract(epoch from clock_timestamp()) * 1000000)::bigint + 1 as "atMicros"
-      from (values (true)) as always left join lateral (${lastOf("audit_links", chain)}) as head on true`.execute(db);
+      from (values (true)) as always left join lateral (${lastOf("audit_links", chain)}) as head on true`.execute(
+    db,
+  );
   const [end] = rows;
   assert(end, "a left join has a row for each on its left side");
   return end;
 }
 
 /** The last row of the chain in the table, or the stub if there is none. */
-export function lastOf(table: "audit_links" | "audit_checkpoints", chain: Chain): RawBuilder<ChainPosition> {
+export function lastOf(
+  table: "audit_links" | "audit_checkpoints",
+  chain: Chain,
+): RawBuilder<ChainPosition> {
   return sql<ChainPosition>`
     (select number, encode(hash, 'hex') as hash from ${sql.table(table)} where chain = ${chain} order by number desc limit 1)
     union all
@@ -58,9 +63,16 @@ export function lastOf(table: "audit_links" | "audit_checkpoints", chain: Chain)
 export type LinksByTime = Pick<
   auditStore.AuditQuery,
   "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
-> & { readonly chain: Chain; readonly after: auditStore.EntryCursor | null; readonly limit: number };
+> & {
+  readonly chain: Chain;
+  readonly after: auditStore.EntryCursor | null;
+  readonly limit: number;
+};
 
-/** Entries of a project, oldest first by time and id, each with its link; uses the same indexes as pages. No locks. */
+/**
+ * Entries of a project, oldest first by time and id, each with its link; uses the same indexes as
+ * pages. No locks.
+ */
 export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<LinkedRow[]> {
   const { chain, outcome, limit } = wanted;
   const parts = outcome
@@ -76,7 +88,9 @@ export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<Link
 
 function oldestOf(wanted: LinksByTime, outcome: auditStore.AuditOutcome): RawBuilder<unknown> {
   const { after, limit } = wanted;
-  const begin = after && sql`and (at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
+  const begin =
+    after &&
+    sql`and (at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
   return sql`
     (select * from audit_log where ${auditStore.conditionsOf(wanted, outcome)} ${begin ?? sql``} order by at, id limit ${limit})`;
 }
@@ -84,7 +98,12 @@ function oldestOf(wanted: LinksByTime, outcome: auditStore.AuditOutcome): RawBui
 /** Entries with numbers after `after` up to `through`, in order, at most `limit`. No locks. */
 export async function readLinks(
   db: Db,
-  range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },
+  range: {
+    readonly chain: Chain;
+    readonly after: number;
+    readonly through: number;
+    readonly limit: number;
+  },
 ): Promise<LinkedRow[]> {
   const { chain, after, through, limit } = range;
   return await readRows<LinkedRow>(db)`

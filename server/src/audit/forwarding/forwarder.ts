@@ -1,6 +1,6 @@
-// Forwards entries of the audit log to receivers, in the order of each chain and at least once. Every platform on the database
-// polls every few seconds for unclaimed forwardings with something to send. Entries send no notification: it would make
-// concurrent changes wait for each other.
+// Forwards entries of the audit log to receivers, in the order of each chain and at least once.
+// Every platform on the database polls every few seconds for unclaimed forwardings with something
+// to send. Entries send no notification: it would make concurrent changes wait for each other.
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
@@ -8,9 +8,19 @@ import { readWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
-import { sendBatches, type SenderParts, type ForwardingLease, type Receiver } from "./forwarding-sender.ts";
+import {
+  sendBatches,
+  type SenderParts,
+  type ForwardingLease,
+  type Receiver,
+} from "./forwarding-sender.ts";
 import { forwardingSecretContext } from "./forwarding-use-cases.ts";
-import { followChains, forgetChains, forgetDeletedProjects, type ForwardingRow } from "./forwarding-store.ts";
+import {
+  followChains,
+  forgetChains,
+  forgetDeletedProjects,
+  type ForwardingRow,
+} from "./forwarding-store.ts";
 
 type Scope = ForwardingRow["scope"];
 
@@ -29,8 +39,9 @@ export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log
 };
 
 /**
- * Concurrent forwardings, separate for projects and for chains to the operator's receiver, so that neither waits for the other.
- * Each may hold a connection to its receiver and, now and then, one to the database.
+ * Concurrent forwardings, separate for projects and for chains to the operator's receiver, so that
+ * neither waits for the other. Each may hold a connection to its receiver and, now and then, one to
+ * the database.
  */
 const atOnceMax = { project: 24, platform: 8 } as const;
 const intervalMsUsual = 2_000;
@@ -38,7 +49,10 @@ const timeoutMsUsual = 20_000;
 /** Longer than an attempt and the writes around it. */
 const leaseMs = 60_000;
 
-/** Call `start()` once. `stop()` ends running work; close the clients first, otherwise it waits for them. */
+/**
+ * Call `start()` once. `stop()` ends running work; close the clients first, otherwise it waits for
+ * them.
+ */
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #leases: Leases<"audit_forwardings">;
@@ -91,7 +105,11 @@ export class Forwarder {
       and exists (select from audit_links as link
                    where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`;
     // The longest waiting first.
-    const leases = await this.#leases.claim({ where, order: sql`coalesce(delivered_at, created_at), id`, limit });
+    const leases = await this.#leases.claim({
+      where,
+      order: sql`coalesce(delivered_at, created_at), id`,
+      limit,
+    });
     for (const lease of leases) this.#begin(lease, scope);
   }
 
@@ -109,7 +127,9 @@ export class Forwarder {
       stopping: this.#stopping.signal,
     };
     const sending = sendBatches(lease, parts)
-      .catch((error: unknown) => log.error({ err: error, forwarding: lease.id }, "sending entries on failed"))
+      .catch((error: unknown) =>
+        log.error({ err: error, forwarding: lease.id }, "sending entries on failed"),
+      )
       .finally(() => {
         underWay.delete(sending);
         this.#loop.nudge();
@@ -121,6 +141,10 @@ export class Forwarder {
     const { sealer, client, platform } = this.#options;
     if (scope === "platform") return platform;
     if (url === null || sealed === null) return null;
-    return { url, key: readWebhookSecret(sealer.open(sealed, forwardingSecretContext(id)).reveal()), client };
+    return {
+      url,
+      key: readWebhookSecret(sealer.open(sealed, forwardingSecretContext(id)).reveal()),
+      client,
+    };
   }
 }

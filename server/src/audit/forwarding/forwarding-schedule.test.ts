@@ -17,10 +17,19 @@ const answered = (status: number, retryAfter: string | null = null): OutwardAnsw
   durationMs: 1,
 });
 const after = (answer: OutwardAnswer, changes: Partial<JudgedBatch> = {}): BatchVerdict =>
-  judgeBatch({ answer, failures: 0, failingSinceMs: null, isPausable: true, nowMs, random: 0.5, ...changes });
+  judgeBatch({
+    answer,
+    failures: 0,
+    failingSinceMs: null,
+    isPausable: true,
+    nowMs,
+    random: 0.5,
+    ...changes,
+  });
 
 test("every 2xx is taken; everything else is sent again, later and later up to 15 minutes", () => {
-  for (const status of [200, 201, 202, 204, 299]) assert.deepEqual(after(answered(status)), { kind: "taken" });
+  for (const status of [200, 201, 202, 204, 299])
+    assert.deepEqual(after(answered(status)), { kind: "taken" });
   for (const status of [301, 400, 401, 404, 429, 500, 503]) {
     const verdict = after(answered(status));
     assert.equal(verdict.kind, "again");
@@ -46,8 +55,15 @@ test("a receiver may ask for up to an hour", () => {
 });
 
 test("what fails for four days, or is wanted no more, is held back with the reason", () => {
-  const failed: OutwardAnswer = { kind: "failed", reason: "its name has no address", durationMs: 1 };
-  assert.equal(after(failed, { failures: 300, failingSinceMs: nowMs - 4 * dayMs + 1 }).kind, "again");
+  const failed: OutwardAnswer = {
+    kind: "failed",
+    reason: "its name has no address",
+    durationMs: 1,
+  };
+  assert.equal(
+    after(failed, { failures: 300, failingSinceMs: nowMs - 4 * dayMs + 1 }).kind,
+    "again",
+  );
   const verdict = after(failed, { failures: 400, failingSinceMs: nowMs - 4 * dayMs });
   assert.deepEqual(verdict, {
     kind: "pause",
@@ -55,7 +71,10 @@ test("what fails for four days, or is wanted no more, is held back with the reas
       "It failed for 4 days. The receiver cannot be reached: its name has no address. Set the forwarding again to resume.",
   });
   assert.equal(after(answered(410)).kind, "pause");
-  assert.equal(after(answered(200), { failures: 400, failingSinceMs: nowMs - 9 * dayMs }).kind, "taken");
+  assert.equal(
+    after(answered(200), { failures: 400, failingSinceMs: nowMs - 9 * dayMs }).kind,
+    "taken",
+  );
 });
 
 test("the operator's receiver is never given up on", () => {
@@ -74,11 +93,16 @@ test("no answer makes it throw or wait for what is no number", () => {
     anyText().map((reason) => ({ kind: "failed" as const, reason, durationMs: 1 })),
   );
   fc.assert(
-    fc.property(answer, fc.nat(), fc.double({ min: 0, max: 0.999, noNaN: true }), (given, failures, random) => {
-      const verdict = after(given, { failures, random, failingSinceMs: nowMs - 1 });
-      if (verdict.kind !== "again") return;
-      assert.ok(verdict.waitMs >= 800 && verdict.waitMs <= 3_600_000, String(verdict.waitMs));
-      assert.ok(verdict.reason.isWellFormed() && !verdict.reason.includes("\0"));
-    }),
+    fc.property(
+      answer,
+      fc.nat(),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      (given, failures, random) => {
+        const verdict = after(given, { failures, random, failingSinceMs: nowMs - 1 });
+        if (verdict.kind !== "again") return;
+        assert.ok(verdict.waitMs >= 800 && verdict.waitMs <= 3_600_000, String(verdict.waitMs));
+        assert.ok(verdict.reason.isWellFormed() && !verdict.reason.includes("\0"));
+      },
+    ),
   );
 });

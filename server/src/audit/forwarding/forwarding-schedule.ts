@@ -30,13 +30,23 @@ const failingMsMax = 4 * 86_400_000;
 const pausedHint = "Set the forwarding again to resume.";
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
-export function judgeBatch({ answer, failures, failingSinceMs, isPausable, nowMs, random }: JudgedBatch): BatchVerdict {
+export function judgeBatch({
+  answer,
+  failures,
+  failingSinceMs,
+  isPausable,
+  nowMs,
+  random,
+}: JudgedBatch): BatchVerdict {
   const reason = reasonOf(answer);
   if (reason === null) return { kind: "taken" };
   const isUnwanted = answer.kind === "answered" && answer.status === 410;
   if (isPausable && isUnwanted) return { kind: "pause", reason: `${reason} ${pausedHint}` };
   if (isPausable && failingSinceMs !== null && nowMs - failingSinceMs >= failingMsMax) {
-    return { kind: "pause", reason: `It failed for ${failingMsMax / 86_400_000} days. ${reason} ${pausedHint}` };
+    return {
+      kind: "pause",
+      reason: `It failed for ${failingMsMax / 86_400_000} days. ${reason} ${pausedHint}`,
+    };
   }
   const asked = answer.kind === "answered" ? retryAfterMs(answer.retryAfter, nowMs) : 0;
   const plainMs = backoffMs(waits, failures + 1, random);
@@ -49,7 +59,8 @@ function reasonOf(answer: OutwardAnswer): string | null {
   const { status } = answer;
   if (status >= 200 && status < 300) return null;
   if (status === 410) return "The receiver answered 410: it does not want any more entries.";
-  if (status >= 300 && status < 400) return `The receiver answered ${status}; redirects are not followed.`;
+  if (status >= 300 && status < 400)
+    return `The receiver answered ${status}; redirects are not followed.`;
   return `The receiver answered ${status}.`;
 }
 

@@ -1,6 +1,6 @@
-// Runs one forwarding under its lease: sends batch after batch until the receiver has everything, refuses one, or the turn is
-// over. A batch is recorded before it is sent and resent unchanged until the receiver takes it, so that duplicates have the
-// same id.
+// Runs one forwarding under its lease: sends batch after batch until the receiver has everything,
+// refuses one, or the turn is over. A batch is recorded before it is sent and resent unchanged
+// until the receiver takes it, so that duplicates have the same id.
 import { entryLine, type EntryLine } from "#audit/export/export-format.ts";
 import { projectOfChain, readLinks } from "#audit/export/export-store.ts";
 import { platformActor, record } from "#audit/record.ts";
@@ -43,16 +43,29 @@ const answerBytesMax = 0;
 export async function sendBatches(lease: ForwardingLease, parts: SenderParts): Promise<void> {
   const { db, leases, clock, stopping } = parts;
   const endMs = clock.monotonicMs() + sendingMs;
-  for (let count = 0; count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs; count++) {
+  for (
+    let count = 0;
+    count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs;
+    count++
+  ) {
     if (!(await leases.renew(lease))) return;
     const [row] = await store.readForwardings(db, [lease.id]);
     const receiver = row === undefined ? null : parts.receiverOf(row);
-    if (row === undefined || receiver === null || !(await sendBatch({ lease, row, receiver }, parts))) break;
+    if (
+      row === undefined ||
+      receiver === null ||
+      !(await sendBatch({ lease, row, receiver }, parts))
+    )
+      break;
   }
   await leases.release(lease);
 }
 
-type Turn = { readonly lease: ForwardingLease; readonly row: store.ForwardingRow; readonly receiver: Receiver };
+type Turn = {
+  readonly lease: ForwardingLease;
+  readonly row: store.ForwardingRow;
+  readonly receiver: Receiver;
+};
 
 /** True: the receiver took it, and there may be more. */
 async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
@@ -61,11 +74,17 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   const [first, ...others] = await nextEntries(row, db);
   if (first === undefined) return await store.skipRemoved(db, leases.held(lease)).then(() => false);
   const through = others.at(-1)?.number ?? first.number;
-  if (row.sending_through !== through && !(await store.beginBatch(db, leases.held(lease), through))) return false;
+  if (row.sending_through !== through && !(await store.beginBatch(db, leases.held(lease), through)))
+    return false;
   const project = projectOfChain(row.chain);
   const message = batchMessage({ forwardingId: row.id, project, entries: [first, ...others] });
   const headers = batchHeaders(message, { key: receiver.key, nowMs: clock.now() });
-  const answer = await receiver.client.post(receiver.url, { headers, body: message.body, timeoutMs, answerBytesMax });
+  const answer = await receiver.client.post(receiver.url, {
+    headers,
+    body: message.body,
+    timeoutMs,
+    answerBytesMax,
+  });
   // The platform itself caused this failure by stopping.
   if (stopping.aborted && answer.kind === "failed") return false;
   const { failures, failing_since: since } = row;
@@ -87,13 +106,19 @@ async function nextEntries(row: store.ForwardingRow, db: Db): Promise<EntryLine[
   const { chain, position: after, sending_through: begun } = row;
   const range = { chain, after, through: begun ?? Number.MAX_SAFE_INTEGER, limit: entriesMax };
   const links = await readLinks(db, range);
-  const lines = links.map((link) => entryLine({ number: link.number, hash: link.hash, entry: showEntry(link) }));
+  const lines = links.map((link) =>
+    entryLine({ number: link.number, hash: link.hash, entry: showEntry(link) }),
+  );
   return begun === null ? lines.slice(0, countWithin(lines, bytesMax)) : lines;
 }
 
 type PutOff = Exclude<BatchVerdict, { readonly kind: "taken" }>;
 
-async function putOff({ lease, row }: Turn, verdict: PutOff, { db, leases, log }: SenderParts): Promise<void> {
+async function putOff(
+  { lease, row }: Turn,
+  verdict: PutOff,
+  { db, leases, log }: SenderParts,
+): Promise<void> {
   const { id, scope, chain } = row;
   const about = { forwarding: id, scope, chain, reason: verdict.reason };
   if (verdict.kind === "again") {
@@ -113,13 +138,23 @@ async function recordPause(tx: Db, { chain }: store.ForwardingRow, reason: strin
   const projectId = projectOfChain(chain);
   const resource = { type: "project", ...(projectId === null ? {} : { id: projectId }) };
   const by = { actor: platformActor };
-  await record(tx, { projectId, action: "audit_log.forwarding_pause", outcome: "failure", by, resource, reason });
+  await record(tx, {
+    projectId,
+    action: "audit_log.forwarding_pause",
+    outcome: "failure",
+    by,
+    resource,
+    reason,
+  });
 }
 
 /** A message without the parts that differ per attempt. */
 type BatchMessage = { readonly id: string; readonly body: Buffer };
 
-/** One message of Standard Webhooks: entries of a chain in the order of their numbers, at least one. The same ones give the same bytes. */
+/**
+ * One message of Standard Webhooks: entries of a chain in the order of their numbers, at least one.
+ * The same ones give the same bytes.
+ */
 function batchMessage(batch: {
   readonly forwardingId: string;
   readonly project: string | null;
@@ -134,13 +169,18 @@ function batchMessage(batch: {
 }
 
 /** The headers of an attempt. `key` null: unsigned. */
-function batchHeaders(message: BatchMessage, at: { readonly key: Buffer | null; readonly nowMs: number }) {
+function batchHeaders(
+  message: BatchMessage,
+  at: { readonly key: Buffer | null; readonly nowMs: number },
+) {
   const seconds = Math.floor(at.nowMs / 1000);
   return {
     "Content-Type": "application/json",
     "webhook-id": message.id,
     "webhook-timestamp": String(seconds),
-    ...(at.key === null ? {} : { "webhook-signature": standardSignature([at.key], message, seconds) }),
+    ...(at.key === null
+      ? {}
+      : { "webhook-signature": standardSignature([at.key], message, seconds) }),
   };
 }
 

@@ -1,5 +1,5 @@
-// Rows of forwardings: where entries go, and how far each receiver has got. A sender holds the row's lease, and each of its
-// writes names the lease.
+// Rows of forwardings: where entries go, and how far each receiver has got. A sender holds the
+// row's lease, and each of its writes names the lease.
 import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { changeOne, readRow, readRows, type Db, type Tx } from "#store/database.ts";
@@ -20,7 +20,9 @@ const columns = sql`
   id, scope, chain, url, secret_sealed, created_at, position, sending_through, failures, failing_since, due_at,
   paused_at, reason, delivered_at`;
 
-/** The forwarding of a project; undefined: none. `lock`: locks the row until the transaction ends. */
+/**
+ * The forwarding of a project; undefined: none. `lock`: locks the row until the transaction ends.
+ */
 export async function readProjectForwarding(
   db: Db,
   projectId: ProjectId,
@@ -32,7 +34,10 @@ export async function readProjectForwarding(
 }
 
 /** The forwardings with these ids. No locks. */
-export async function readForwardings(db: Db, ids: readonly ForwardingId[]): Promise<ForwardingRow[]> {
+export async function readForwardings(
+  db: Db,
+  ids: readonly ForwardingId[],
+): Promise<ForwardingRow[]> {
   return await readRows<ForwardingRow>(db)`
     select ${columns} from audit_forwardings where id = any(${[...ids]}::uuid[])`;
 }
@@ -49,8 +54,8 @@ export async function insertProjectForwarding(
 }
 
 /**
- * Changes the receiver of a project's forwarding, or resumes it after a pause. A current sender loses the lease, so that its
- * writes no longer count.
+ * Changes the receiver of a project's forwarding, or resumes it after a pause. A current sender
+ * loses the lease, so that its writes no longer count.
  */
 export async function changeProjectForwarding(
   tx: Tx,
@@ -72,7 +77,9 @@ export async function deleteProjectForwarding(tx: Tx, projectId: ProjectId): Pro
 
 /** Records which batch is sent from now on; false when the lease is lost. */
 export async function beginBatch(db: Db, held: Held, through: number): Promise<boolean> {
-  return await changeOne(db)`update audit_forwardings set sending_through = ${through} where ${held}`;
+  return await changeOne(
+    db,
+  )`update audit_forwardings set sending_through = ${through} where ${held}`;
 }
 
 /** The receiver has all entries up to the number; false when the lease is lost. */
@@ -97,7 +104,10 @@ export async function postpone(
      where ${held}`;
 }
 
-/** Stops sending until the forwarding is set again, and ends the lease. False when the lease was lost. */
+/**
+ * Stops sending until the forwarding is set again, and ends the lease. False when the lease was
+ * lost.
+ */
 export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean> {
   return await changeOne(tx)`
     update audit_forwardings
@@ -106,7 +116,10 @@ export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean
      where ${held}`;
 }
 
-/** Retention has removed the entries to send next: continues after them. False when the lease is lost. */
+/**
+ * Retention has removed the entries to send next: continues after them. False when the lease is
+ * lost.
+ */
 export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
   return await changeOne(db)`
     update audit_forwardings as stuck
@@ -115,8 +128,9 @@ export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
 }
 
 /**
- * Adds a forwarding to the operator's receiver for each chain without one. Chains that are older than the receiver start at
- * their present end, later ones at their first entry. Waits for no locks.
+ * Adds a forwarding to the operator's receiver for each chain without one. Chains that are older
+ * than the receiver start at their present end, later ones at their first entry. Waits for no
+ * locks.
  */
 export async function followChains(db: Db): Promise<void> {
   await sql`

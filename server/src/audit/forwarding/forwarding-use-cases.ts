@@ -1,4 +1,5 @@
-// Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and its entry are one transaction.
+// Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and
+// its entry are one transaction.
 import { randomUUID } from "node:crypto";
 import type { z } from "zod";
 import type { auditForwarding } from "@slipway/contract/audit-routes.ts";
@@ -21,7 +22,10 @@ export type ForwardingWish = { readonly url: string; readonly secret?: Secret | 
 type AuditForwarding = Sent<z.infer<typeof auditForwarding>>;
 
 /** `secret`: only if it was created by this call; it is not shown again. */
-export type SetForwarding = { readonly forwarding: AuditForwarding; readonly secret: Secret | null };
+export type SetForwarding = {
+  readonly forwarding: AuditForwarding;
+  readonly secret: Secret | null;
+};
 
 /** The sealing context of a forwarding's secret. */
 export function forwardingSecretContext(id: store.ForwardingId): string {
@@ -41,12 +45,18 @@ export class ForwardingUseCases {
     this.#parts = parts;
   }
 
-  /** Starts with the entry of this change itself; a replaced receiver's successor continues at its position. */
+  /**
+   * Starts with the entry of this change itself; a replaced receiver's successor continues at its
+   * position.
+   */
   async set(projectId: ProjectId, wish: ForwardingWish, by: By): Promise<SetForwarding> {
     const problem = this.#parts.checkUrl(wish.url);
     if (problem !== null) throw new Fault("invalid", `url cannot be called. ${problem}`);
     if (wish.secret !== undefined && readWebhookSecret(wish.secret.reveal()) === null) {
-      throw new Fault("invalid", "secret must be whsec_ and 24 to 64 bytes in base64 (the given value is not shown).");
+      throw new Fault(
+        "invalid",
+        "secret must be whsec_ and 24 to 64 bytes in base64 (the given value is not shown).",
+      );
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const before = await store.readProjectForwarding(tx, projectId, { lock: true });
@@ -94,7 +104,13 @@ export class ForwardingUseCases {
     }
     const chain = chainOf(projectId);
     const { number } = await readHead(tx, chain);
-    await store.insertProjectForwarding(tx, { id, chain, url: wish.url, secret_sealed: sealed, position: number });
+    await store.insertProjectForwarding(tx, {
+      id,
+      chain,
+      url: wish.url,
+      secret_sealed: sealed,
+      position: number,
+    });
     return made;
   }
 }

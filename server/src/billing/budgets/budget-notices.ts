@@ -1,5 +1,5 @@
-// Sends budget notices: mail to owners, posts to a budget's URL. Each stored notice is sent at least once, by any process;
-// failed ones are retried for some hours.
+// Sends budget notices: mail to owners, posts to a budget's URL. Each stored notice is sent at
+// least once, by any process; failed ones are retried for some hours.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { Loop } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
@@ -8,7 +8,11 @@ import { delayNotice, removeNotice, takeNotices, type DueNotice } from "./budget
 
 /** Sends mail; implemented by people. */
 export interface OwnerMail {
-  send(mail: { readonly to: string; readonly subject: string; readonly text: string }): Promise<unknown>;
+  send(mail: {
+    readonly to: string;
+    readonly subject: string;
+    readonly text: string;
+  }): Promise<unknown>;
 }
 
 export type BudgetNoticesParts = Pick<Foundation, "db" | "clock" | "log"> & {
@@ -61,9 +65,16 @@ async function problemOf(
   if (kind === "webhook") {
     const body = Buffer.from(JSON.stringify(content));
     const headers = { "Content-Type": "application/json" };
-    const answer = await client.post(target, { headers, body, timeoutMs: postWaitMs, answerBytesMax });
+    const answer = await client.post(target, {
+      headers,
+      body,
+      timeoutMs: postWaitMs,
+      answerBytesMax,
+    });
     if (answer.kind === "failed") return answer.reason;
-    return answer.status >= 200 && answer.status <= 299 ? null : `it was answered with status ${answer.status}`;
+    return answer.status >= 200 && answer.status <= 299
+      ? null
+      : `it was answered with status ${answer.status}`;
   }
   // Mail was configured when the notice was stored.
   if (mail === null) return null;

@@ -1,5 +1,6 @@
-// One step of a budget, in one transaction: its state, the audit entry, the notices and the notification of every process
-// are written together or not at all. Called when usage is posted and when a budget changes.
+// One step of a budget, in one transaction: its state, the audit entry, the notices and the
+// notification of every process are written together or not at all. Called when usage is posted and
+// when a budget changes.
 import { randomUUID } from "node:crypto";
 import { ownerAddresses } from "#accounts/project-store.ts";
 import { platformActor, record } from "#audit/record.ts";
@@ -18,12 +19,20 @@ export type BudgetStepParts = Pick<Foundation, "clock" | "log"> & {
 };
 
 /** The resource of a budget's audit entries. */
-export function resourceOf({ projectId, appId }: Budget): { readonly type: string; readonly id: string } {
+export function resourceOf({ projectId, appId }: Budget): {
+  readonly type: string;
+  readonly id: string;
+} {
   return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
 }
 
 /** Takes the step after `before`, with the budget's row locked; returns the resulting budget. */
-export async function takeStep(tx: Tx, budget: Budget, before: BudgetState, parts: BudgetStepParts): Promise<Budget> {
+export async function takeStep(
+  tx: Tx,
+  budget: Budget,
+  before: BudgetState,
+  parts: BudgetStepParts,
+): Promise<Budget> {
   const nowMs = parts.clock.now();
   const period = periodOf(nowMs);
   const spentMicros = await spentOf(tx, budget, period);
@@ -32,7 +41,8 @@ export async function takeStep(tx: Tx, budget: Budget, before: BudgetState, part
   const stoppedAt = stoppedAtAfter(step, budget, nowMs);
   const after = { ...budget, state, stoppedAt };
   await writeState(tx, budget.id, state, stoppedAt);
-  if (warning !== null) await tell(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
+  if (warning !== null)
+    await tell(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
   if (turn !== null) {
     await tell(tx, after, { kind: turn, percent: null, spentMicros }, parts);
     await notify(tx, "plans", budget.projectId);
@@ -47,7 +57,12 @@ function stoppedAtAfter({ state, turn }: BudgetStep, budget: Budget, nowMs: numb
   return budget.stoppedAt ?? new Date(nowMs);
 }
 
-async function tell(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetStepParts): Promise<void> {
+async function tell(
+  tx: Tx,
+  budget: Budget,
+  event: BudgetEvent,
+  parts: BudgetStepParts,
+): Promise<void> {
   const { projectId, appId, terms, state } = budget;
   const changes = {
     ...(event.percent === null ? {} : { percent: { new: event.percent } }),
@@ -56,16 +71,36 @@ async function tell(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetSte
     spentCents: { new: wholeCentsOf(event.spentMicros) },
   };
   const action = `budget.${event.kind}` as const;
-  await record(tx, { projectId, action, by: { actor: platformActor }, resource: resourceOf(budget), changes });
+  await record(tx, {
+    projectId,
+    action,
+    by: { actor: platformActor },
+    resource: resourceOf(budget),
+    changes,
+  });
   await addNotices(tx, await noticesOf(tx, budget, event, parts));
-  parts.log.warn({ projectId, appId, event: event.kind, percent: event.percent }, messageOf(budget, event));
+  parts.log.warn(
+    { projectId, appId, event: event.kind, percent: event.percent },
+    messageOf(budget, event),
+  );
 }
 
-async function noticesOf(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetStepParts): Promise<Notice[]> {
+async function noticesOf(
+  tx: Tx,
+  budget: Budget,
+  event: BudgetEvent,
+  parts: BudgetStepParts,
+): Promise<Notice[]> {
   const { projectId, webhookUrl } = budget;
   const notices: Notice[] = [];
   const add = (kind: Notice["kind"], target: string, content: object): void =>
-    void notices.push({ id: randomUUID(), project_id: projectId, kind, target, content: toJson(content) });
+    void notices.push({
+      id: randomUUID(),
+      project_id: projectId,
+      kind,
+      target,
+      content: toJson(content),
+    });
   if (webhookUrl !== null) add("webhook", webhookUrl, contentOf(budget, event, parts.clock.now()));
   if (!parts.hasMail || event.kind === "resume") return notices;
   const mail = { subject: titleOf(budget, event), text: messageOf(budget, event) };

@@ -46,7 +46,11 @@ export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | n
 /** Budgets by id, after the given one: of all projects, or of one. No locks. */
 export async function listBudgets(
   db: Db,
-  given: { readonly projectId: ProjectId | null; readonly after: string | null; readonly limit: number },
+  given: {
+    readonly projectId: ProjectId | null;
+    readonly after: string | null;
+    readonly limit: number;
+  },
 ): Promise<Budget[]> {
   let rows = db.selectFrom("budgets").selectAll();
   if (given.projectId !== null) rows = rows.where("project_id", "=", given.projectId);
@@ -63,8 +67,8 @@ export type BudgetWithTerms = BudgetScope & {
 };
 
 /**
- * Adds a budget if none exists. Returns the existing one, locked until the transaction ends; null: added. Waits for a
- * concurrent insert.
+ * Adds a budget if none exists. Returns the existing one, locked until the transaction ends; null:
+ * added. Waits for a concurrent insert.
  */
 export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget | null> {
   const { id, projectId, appId, period } = given;
@@ -99,7 +103,12 @@ function columnsOf({ terms, webhookUrl }: Pick<BudgetWithTerms, "terms" | "webho
 }
 
 /** Writes the new state of a budget whose row is locked. */
-export async function writeState(tx: Tx, id: string, state: BudgetState, stoppedAt: Date | null): Promise<void> {
+export async function writeState(
+  tx: Tx,
+  id: string,
+  state: BudgetState,
+  stoppedAt: Date | null,
+): Promise<void> {
   await tx
     .updateTable("budgets")
     .set({ period: state.period, warned_percent: state.warnedPercent, stopped_at: stoppedAt })
@@ -113,7 +122,11 @@ export async function removeBudget(tx: Tx, id: string): Promise<void> {
 }
 
 /** The amount spent in the month, before coupons, in micro-units. */
-export async function spentOf(db: Db | Tx, { projectId, appId }: BudgetScope, month: string): Promise<bigint> {
+export async function spentOf(
+  db: Db | Tx,
+  { projectId, appId }: BudgetScope,
+  month: string,
+): Promise<bigint> {
   return await costOfMonth(db, { projectId, month, ...(appId === null ? {} : { appId }) });
 }
 
@@ -173,8 +186,16 @@ function budgetOf(row: BudgetRow): Budget {
     projectId: row.project_id,
     appId: row.app_id,
     webhookUrl: row.webhook_url,
-    terms: { amountMicros: BigInt(row.amount_micros), warnPercent: row.warn_percent, isStop: row.is_stop },
-    state: { period: row.period, warnedPercent: row.warned_percent, isStopped: row.stopped_at !== null },
+    terms: {
+      amountMicros: BigInt(row.amount_micros),
+      warnPercent: row.warn_percent,
+      isStop: row.is_stop,
+    },
+    state: {
+      period: row.period,
+      warnedPercent: row.warned_percent,
+      isStopped: row.stopped_at !== null,
+    },
     stoppedAt: row.stopped_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,

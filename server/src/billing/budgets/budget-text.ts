@@ -1,4 +1,5 @@
-// The texts about a budget, for people and programs: pure. No secrets: none of them contains the budget's own URL.
+// The texts about a budget, for people and programs: pure. No secrets: none of them contains the
+// budget's own URL.
 import { shownAppId } from "#lib/ids.ts";
 import { boundsOf } from "#billing/period.ts";
 import { never } from "#lib/assert.ts";
@@ -26,7 +27,9 @@ export function dollars(micros: bigint): string {
 /** The scope of a budget: `the app example of the project p-0123abcd`. */
 function subjectOf({ projectId, appId }: BudgetScope): string {
   const project = `the project ${projectId}`;
-  return appId === null ? project : `the app ${shownAppId(appId).slice(projectId.length + 1)} of ${project}`;
+  return appId === null
+    ? project
+    : `the app ${shownAppId(appId).slice(projectId.length + 1)} of ${project}`;
 }
 
 /** When a stop of the month ends automatically: `2026-12-01 00:00 UTC`. */

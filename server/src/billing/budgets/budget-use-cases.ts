@@ -1,5 +1,5 @@
-// Use cases of budgets: set, show, delete. Called by the API; a change, the resulting stop or resume, and the audit rows
-// are one transaction.
+// Use cases of budgets: set, show, delete. Called by the API; a change, the resulting stop or
+// resume, and the audit rows are one transaction.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { record, type By } from "#audit/record.ts";
@@ -16,7 +16,11 @@ import type { BudgetState, BudgetTerms } from "./budget.ts";
 export type BudgetWish = BudgetTerms & { readonly webhookUrl: string | null };
 
 /** A budget and the amount spent this month. */
-export type BudgetView = { readonly budget: store.Budget; readonly period: string; readonly spentMicros: bigint };
+export type BudgetView = {
+  readonly budget: store.Budget;
+  readonly period: string;
+  readonly spentMicros: bigint;
+};
 
 export type BudgetUseCasesParts = BudgetStepParts & {
   readonly db: Db;
@@ -52,7 +56,13 @@ export class BudgetUseCases {
       const before = await store.addBudget(tx, given);
       const put = await store.putBudget(tx, { ...given, id: before?.id ?? given.id });
       const changes = changesOf(before, wish);
-      await record(tx, { projectId: scope.projectId, action: "budget.set", by, resource: resourceOf(put), changes });
+      await record(tx, {
+        projectId: scope.projectId,
+        action: "budget.set",
+        by,
+        resource: resourceOf(put),
+        changes,
+      });
       const state = stateBefore(before, terms) ?? put.state;
       const kept = { ...put, stoppedAt: before?.stoppedAt ?? null };
       return await this.#view(tx, await takeStep(tx, kept, state, this.#parts));
@@ -73,7 +83,13 @@ export class BudgetUseCases {
       await store.removeBudget(tx, budget.id);
       const resource = resourceOf(budget);
       const changes = { amountCents: { old: wholeCentsOf(budget.terms.amountMicros) } };
-      await record(tx, { projectId: scope.projectId, action: "budget.delete", by, resource, changes });
+      await record(tx, {
+        projectId: scope.projectId,
+        action: "budget.delete",
+        by,
+        resource,
+        changes,
+      });
       await notify(tx, "plans", scope.projectId);
       return view;
     });
@@ -99,16 +115,27 @@ function stateBefore(before: store.Budget | null, terms: BudgetTerms): BudgetSta
   return isSame ? before.state : { ...before.state, warnedPercent: 0 };
 }
 
-function changesOf(before: store.Budget | null, wish: BudgetWish): Record<string, { old?: unknown; new: unknown }> {
+function changesOf(
+  before: store.Budget | null,
+  wish: BudgetWish,
+): Record<string, { old?: unknown; new: unknown }> {
   const old = before === null ? null : shownOf({ ...before.terms, webhookUrl: before.webhookUrl });
   const entries = Object.entries(shownOf(wish));
   return Object.fromEntries(
-    entries.map(([name, value]) => [name, old === null ? { new: value } : { old: old[name], new: value }]),
+    entries.map(([name, value]) => [
+      name,
+      old === null ? { new: value } : { old: old[name], new: value },
+    ]),
   );
 }
 
 /** The path of a URL may contain a secret. */
-function shownOf({ amountMicros, warnPercent, isStop, webhookUrl }: BudgetWish): Record<string, unknown> {
+function shownOf({
+  amountMicros,
+  warnPercent,
+  isStop,
+  webhookUrl,
+}: BudgetWish): Record<string, unknown> {
   const webhookHost = webhookUrl === null ? null : (URL.parse(webhookUrl)?.host ?? null);
   return { amountCents: wholeCentsOf(amountMicros), warnPercent, stop: isStop, webhookHost };
 }

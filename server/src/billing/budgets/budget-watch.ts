@@ -1,5 +1,6 @@
-// Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch missed changes and the
-// start of a month. Any number of processes may do so: each step is taken once, under the lock of its budget.
+// Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch
+// missed changes and the start of a month. Any number of processes may do so: each step is taken
+// once, under the lock of its budget.
 import { periodOf } from "#billing/period.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -14,11 +15,16 @@ export type BudgetWatchParts = BudgetStepParts & {
   readonly onStep: () => void;
 };
 
-/** A stop ends automatically at the start of a month; this bounds the delay until that is recorded. */
+/**
+ * A stop ends automatically at the start of a month; this bounds the delay until that is recorded.
+ */
 const allEveryMs = 60_000;
 const pageMax = 200;
 
-/** `loop.start()` and `loop.stop()` with the platform; call `posted` whenever usage of a project is posted. */
+/**
+ * `loop.start()` and `loop.stop()` with the platform; call `posted` whenever usage of a project is
+ * posted.
+ */
 export class BudgetWatch {
   readonly #parts: BudgetWatchParts;
   readonly loop: Loop;
@@ -50,7 +56,11 @@ export class BudgetWatch {
   async #look(projectId: ProjectId | null, signal: AbortSignal): Promise<void> {
     let after: string | null = null;
     do {
-      const budgets: Budget[] = await listBudgets(this.#parts.db, { projectId, after, limit: pageMax });
+      const budgets: Budget[] = await listBudgets(this.#parts.db, {
+        projectId,
+        after,
+        limit: pageMax,
+      });
       for (const budget of budgets) if (!signal.aborted) await this.#lookAt(budget);
       after = budgets.length === pageMax ? (budgets.at(-1)?.id ?? null) : null;
     } while (after !== null && !signal.aborted);
@@ -62,7 +72,10 @@ export class BudgetWatch {
     try {
       const period = periodOf(clock.now());
       const spentMicros = await spentOf(db, budget, period);
-      const { state, warning, turn } = judgeBudget(budget.terms, budget.state, { period, spentMicros });
+      const { state, warning, turn } = judgeBudget(budget.terms, budget.state, {
+        period,
+        spentMicros,
+      });
       if (warning === null && turn === null && state.period === budget.state.period) return;
       await db.transaction().execute(async (tx) => {
         // Another process may have taken the step or changed the budget.
@@ -71,7 +84,10 @@ export class BudgetWatch {
       });
       onStep();
     } catch (error) {
-      log.error({ err: error, projectId: budget.projectId, appId: budget.appId }, "a budget could not be looked at");
+      log.error(
+        { err: error, projectId: budget.projectId, appId: budget.appId },
+        "a budget could not be looked at",
+      );
     }
   }
 }

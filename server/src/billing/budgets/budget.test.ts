@@ -15,7 +15,11 @@ test("each percentage is warned of once, at the micro-unit that reaches it, and 
   assert.equal(judgeBudget(terms, half.state, at(7_999_999n)).warning, null);
   const end = judgeBudget(terms, half.state, at(10_000_000n));
   assert.deepEqual([end.warning, end.turn, end.state.isStopped], [100, "stop", true]);
-  assert.deepEqual(judgeBudget(terms, end.state, at(11_000_000n)), { state: end.state, warning: null, turn: null });
+  assert.deepEqual(judgeBudget(terms, end.state, at(11_000_000n)), {
+    state: end.state,
+    warning: null,
+    turn: null,
+  });
 });
 
 test("a budget that does not stop only warns", () => {
@@ -32,7 +36,10 @@ test("a new month, a higher amount and an end of stopping let it go on, once", (
     turn: "resume",
   });
   assert.equal(judgeBudget(terms, next.state, at(0n, "2026-12")).turn, null);
-  assert.equal(judgeBudget({ ...terms, amountMicros: 20_000_000n }, stopped, at(10_000_000n)).turn, "resume");
+  assert.equal(
+    judgeBudget({ ...terms, amountMicros: 20_000_000n }, stopped, at(10_000_000n)).turn,
+    "resume",
+  );
   assert.equal(judgeBudget({ ...terms, isStop: false }, stopped, at(10_000_000n)).turn, "resume");
 });
 

@@ -1,5 +1,5 @@
-// Decides the state of a budget as money is spent: pure. The same sums give the same state, regardless of how often and in
-// which order they are judged; each month starts fresh.
+// Decides the state of a budget as money is spent: pure. The same sums give the same state,
+// regardless of how often and in which order they are judged; each month starts fresh.
 
 /** The terms of a budget. */
 export type BudgetTerms = {
@@ -34,12 +34,18 @@ export function judgeBudget(
 ): BudgetStep {
   const { period, spentMicros } = now;
   const warned = before.period === period ? before.warnedPercent : 0;
-  const reached = terms.warnPercent.filter((percent) => spentMicros * 100n >= terms.amountMicros * BigInt(percent));
+  const reached = terms.warnPercent.filter(
+    (percent) => spentMicros * 100n >= terms.amountMicros * BigInt(percent),
+  );
   const warnedPercent = Math.max(warned, ...reached);
   const isStopped = terms.isStop && spentMicros >= terms.amountMicros;
   const wasStopped = before.isStopped && before.period === period;
   let turn: BudgetStep["turn"] = null;
   if (isStopped && !wasStopped) turn = "stop";
   else if (!isStopped && before.isStopped) turn = "resume";
-  return { state: { period, warnedPercent, isStopped }, warning: warnedPercent > warned ? warnedPercent : null, turn };
+  return {
+    state: { period, warnedPercent, isStopped },
+    warning: warnedPercent > warned ? warnedPercent : null,
+    turn,
+  };
 }

@@ -11,19 +11,31 @@ export type AppliedRow = AppliedCoupon & {
   readonly couponExpiresAt: Date | null;
 };
 
-/** All applications of a project, oldest first, including those that no longer discount. No locks. */
+/**
+ * All applications of a project, oldest first, including those that no longer discount. No locks.
+ */
 export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<AppliedRow[]> {
   const rows = await db
     .selectFrom("coupon_applications as a")
     .innerJoin("coupons as c", "c.id", "a.coupon_id")
     .select(["a.id", "a.number", "a.created_at", "a.ended_at", "c.id as coupon_id", "c.code"])
-    .select(["c.name", "c.coupon_type", "c.amount_micros", "c.currency", "c.rate", "c.frequency", "c.periods"])
+    .select([
+      "c.name",
+      "c.coupon_type",
+      "c.amount_micros",
+      "c.currency",
+      "c.rate",
+      "c.frequency",
+      "c.periods",
+    ])
     .select("c.expires_at")
     .where("a.project_id", "=", projectId)
     .orderBy("a.number")
     .execute();
   return rows.map((row) => {
-    const ends = [row.expires_at, row.ended_at].flatMap((at) => (at === null ? [] : [at.getTime()]));
+    const ends = [row.expires_at, row.ended_at].flatMap((at) =>
+      at === null ? [] : [at.getTime()],
+    );
     return {
       id: row.id,
       number: row.number,

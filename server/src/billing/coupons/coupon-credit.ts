@@ -1,5 +1,5 @@
-// The remaining credit of an applied coupon: at the start of a month, before any usage, and now. Pure. The credit at the
-// start minus the month's discounts is what is left.
+// The remaining credit of an applied coupon: at the start of a month, before any usage, and now.
+// Pure. The credit at the start minus the month's discounts is what is left.
 import { boundsOf, periodOf, type Period } from "#billing/period.ts";
 import { minus, nothing, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
@@ -21,7 +21,8 @@ export function creditAtBegin(coupon: AppliedCoupon, period: Period, of: CreditO
 /** What it can take off now; zero for a percentage and for an expired coupon. */
 export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
   const { settlement, nowMs } = of;
-  if (hasEnded(coupon, nowMs) || coupon.discount.kind === "percentage") return nothing(settlement.base.currency);
+  if (hasEnded(coupon, nowMs) || coupon.discount.kind === "percentage")
+    return nothing(settlement.base.currency);
   const period = periodOf(nowMs);
   const begin = creditAtBegin(coupon, period, of);
   return settlement.drawn
@@ -30,30 +31,42 @@ export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
 }
 
 /** As if the project had applied the coupon only once. */
-function offerAtBegin(coupon: AppliedCoupon, period: Period, { base, drawn }: UsageSettlement): Money {
+function offerAtBegin(
+  coupon: AppliedCoupon,
+  period: Period,
+  { base, drawn }: UsageSettlement,
+): Money {
   const none = nothing(base.currency);
   const { discount, appliedAtMs, expiresAtMs } = coupon;
   const { fromMs, toMs } = boundsOf(period);
   const isInForce = appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs);
-  if (discount.kind === "percentage" || discount.amount.currency !== none.currency || !isInForce) return none;
+  if (discount.kind === "percentage" || discount.amount.currency !== none.currency || !isInForce)
+    return none;
   const before = drawn.filter((one) => one.applicationId === coupon.id && one.period < period);
   if (!isCredit(coupon)) return before.length < periodsMax(coupon) ? discount.amount : none;
   return before.reduce((left, { amount }) => minus(left, amount), discount.amount);
 }
 
 /**
- * A coupon discounts once per month, however often it was applied: the application that has drawn has the turn, else the
- * first that may draw.
+ * A coupon discounts once per month, however often it was applied: the application that has drawn
+ * has the turn, else the first that may draw.
  */
-function hasTurn(coupon: AppliedCoupon, period: Period, { applied, settlement, nowMs }: CreditOf): boolean {
+function hasTurn(
+  coupon: AppliedCoupon,
+  period: Period,
+  { applied, settlement, nowMs }: CreditOf,
+): boolean {
   const same = applied.filter(({ couponId }) => couponId === coupon.couponId);
   const drawers = new Set(
-    settlement.drawn.filter((one) => one.period === period).map(({ applicationId }) => applicationId),
+    settlement.drawn
+      .filter((one) => one.period === period)
+      .map(({ applicationId }) => applicationId),
   );
   const able = same
     .filter((one) => offerAtBegin(one, period, settlement).micros > 0n)
     .toSorted(
-      (one, other) => Number(hasEnded(one, nowMs)) - Number(hasEnded(other, nowMs)) || one.number - other.number,
+      (one, other) =>
+        Number(hasEnded(one, nowMs)) - Number(hasEnded(other, nowMs)) || one.number - other.number,
     );
   const holder = same.find(({ id }) => drawers.has(id)) ?? able[0];
   return holder?.id === coupon.id;

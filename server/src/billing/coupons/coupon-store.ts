@@ -13,17 +13,26 @@ const currencyAtFirst = "USD";
 /** With its cursor for lists. */
 export type CouponRow = Coupon & { readonly number: number };
 
-/** Creates the project's billing account if it does not exist; returns its currency. Waits for a concurrent insert. */
+/**
+ * Creates the project's billing account if it does not exist; returns its currency. Waits for a
+ * concurrent insert.
+ */
 export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
   await insertNew(tx, "billing_accounts", { project_id: projectId });
-  const account = tx.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
+  const account = tx
+    .selectFrom("billing_accounts")
+    .select("currency")
+    .where("project_id", "=", projectId);
   const { currency } = await account.executeTakeFirstOrThrow();
   return known(currency);
 }
 
 /** The currency of the project's billing account, or the currency it will get. No locks. */
 export async function readAccountCurrency(db: Db | Tx, projectId: ProjectId): Promise<Currency> {
-  const account = db.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
+  const account = db
+    .selectFrom("billing_accounts")
+    .select("currency")
+    .where("project_id", "=", projectId);
   return known((await account.executeTakeFirst())?.currency ?? currencyAtFirst);
 }
 
@@ -40,7 +49,11 @@ export async function lockCoupon(tx: Tx, code: string): Promise<CouponRow | null
 }
 
 /** Whether the project has ever applied it. `couponId` null: runs the same query for no coupon. */
-export async function isApplied(tx: Tx, projectId: ProjectId, couponId: string | null): Promise<boolean> {
+export async function isApplied(
+  tx: Tx,
+  projectId: ProjectId,
+  couponId: string | null,
+): Promise<boolean> {
   const row = await tx
     .selectFrom("coupon_applications")
     .select("id")
@@ -52,7 +65,10 @@ export async function isApplied(tx: Tx, projectId: ProjectId, couponId: string |
 }
 
 /** Inserts an application and counts it as a use of the coupon, whose row is locked. */
-export async function insertApplication(tx: Tx, row: Insertable<Tables["coupon_applications"]>): Promise<void> {
+export async function insertApplication(
+  tx: Tx,
+  row: Insertable<Tables["coupon_applications"]>,
+): Promise<void> {
   await tx.insertInto("coupon_applications").values(row).execute();
   await tx
     .updateTable("coupons")
@@ -62,7 +78,10 @@ export async function insertApplication(tx: Tx, row: Insertable<Tables["coupon_a
 }
 
 /** Inserts a coupon; null when an active one has the same code. */
-export async function insertCoupon(tx: Tx, row: Insertable<Tables["coupons"]>): Promise<CouponRow | null> {
+export async function insertCoupon(
+  tx: Tx,
+  row: Insertable<Tables["coupons"]>,
+): Promise<CouponRow | null> {
   const made = await tx
     .insertInto("coupons")
     .values(row)
@@ -84,8 +103,14 @@ export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null>
   return row === undefined ? null : couponOf(row);
 }
 
-/** Coupons made by operators, newest first, including ended ones; only those before the given number, unless null. No locks. */
-export async function listCoupons(db: Db, page: { before: number | null; limit: number }): Promise<CouponRow[]> {
+/**
+ * Coupons made by operators, newest first, including ended ones; only those before the given
+ * number, unless null. No locks.
+ */
+export async function listCoupons(
+  db: Db,
+  page: { before: number | null; limit: number },
+): Promise<CouponRow[]> {
   let rows = db.selectFrom("coupons").selectAll().where("is_plan_credit", "=", false);
   if (page.before !== null) rows = rows.where("number", "<", page.before);
   return (await rows.orderBy("number", "desc").limit(page.limit).execute()).map(couponOf);
@@ -128,12 +153,17 @@ type DiscountColumns = Pick<Selectable<Tables["coupons"]>, "amount_micros" | "cu
 /** The discount of a coupon. The table's constraints keep these columns consistent. */
 export function discountOf({ amount_micros: micros, currency, rate }: DiscountColumns): Discount {
   if (rate !== null) return { kind: "percentage", rate: rate as Rate };
-  const amount = { currency: known(must(currency, "a currency")), micros: BigInt(must(micros, "an amount")) };
+  const amount = {
+    currency: known(must(currency, "a currency")),
+    micros: BigInt(must(micros, "an amount")),
+  };
   return { kind: "fixed_amount", amount };
 }
 
 /** How often a coupon discounts. */
-export function frequencyOf(row: Pick<Selectable<Tables["coupons"]>, "frequency" | "periods">): Frequency {
+export function frequencyOf(
+  row: Pick<Selectable<Tables["coupons"]>, "frequency" | "periods">,
+): Frequency {
   const { frequency: kind, periods } = row;
   return kind === "recurring" ? { kind, periods: must(periods, "a number of periods") } : { kind };
 }

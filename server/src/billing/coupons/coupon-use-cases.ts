@@ -1,5 +1,5 @@
-// Use cases of coupons: the operator creates, lists and ends them, projects apply them. Called by the API; a change, its
-// ledger entries and its audit row are one transaction.
+// Use cases of coupons: the operator creates, lists and ends them, projects apply them. Called by
+// the API; a change, its ledger entries and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
 import { record, type By } from "#audit/record.ts";
 import { move } from "#billing/entry.ts";
@@ -15,9 +15,15 @@ import * as store from "./coupon-store.ts";
 import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
 
 /** `balance`: the remaining part of a fixed amount; zero for a percentage. */
-export type AppliedAnswer = { readonly coupon: Coupon; readonly currency: Currency; readonly balance: Money };
+export type AppliedAnswer = {
+  readonly coupon: Coupon;
+  readonly currency: Currency;
+  readonly balance: Money;
+};
 
-type CouponParts = Pick<Foundation, "db" | "clock"> & { readonly plans: Pick<PlanUseCases, "names" | "planOf"> };
+type CouponParts = Pick<Foundation, "db" | "clock"> & {
+  readonly plans: Pick<PlanUseCases, "names" | "planOf">;
+};
 
 /** The use cases. They throw `Fault("not_found" | "conflict" | "not_usable")`. */
 export class CouponUseCases {
@@ -33,7 +39,10 @@ export class CouponUseCases {
     const unknown = plans?.find((plan) => !this.#parts.plans.names.includes(plan));
     if (unknown !== undefined) {
       const known = this.#parts.plans.names.join(", ");
-      throw new Fault("invalid", `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${known}.`);
+      throw new Fault(
+        "invalid",
+        `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${known}.`,
+      );
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const made = await store.insertCoupon(tx, {
@@ -47,15 +56,24 @@ export class CouponUseCases {
         plans: plans === null ? null : [...plans],
       });
       if (made === null)
-        throw new Fault("conflict", `There is already a coupon with the code "${code}"; end it first.`);
+        throw new Fault(
+          "conflict",
+          `There is already a coupon with the code "${code}"; end it first.`,
+        );
       await recordOf(tx, { action: "coupon.create", projectId: null, coupon: made, by });
       return made;
     });
   }
 
   /** Newest first, including ended ones; a page's token is the number of its last coupon. */
-  async list(page: { readonly before: number | null; readonly size: number }): Promise<Page<Coupon>> {
-    const rows = await store.listCoupons(this.#parts.db, { before: page.before, limit: page.size + 1 });
+  async list(page: {
+    readonly before: number | null;
+    readonly size: number;
+  }): Promise<Page<Coupon>> {
+    const rows = await store.listCoupons(this.#parts.db, {
+      before: page.before,
+      limit: page.size + 1,
+    });
     return pageOf(rows, page.size, (last) => String(last.number));
   }
 
@@ -63,20 +81,22 @@ export class CouponUseCases {
   async end(code: string, by: By): Promise<Coupon> {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const ended = await store.endCoupon(tx, code);
-      if (ended === null) throw new Fault("not_found", "There is no coupon with this code, or it has ended.");
+      if (ended === null)
+        throw new Fault("not_found", "There is no coupon with this code, or it has ended.");
       await recordOf(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
       return ended;
     });
   }
 
   /**
-   * Applies the coupon with this code to an existing project. An unknown code and an unusable one run the same statements:
-   * only the answer differs.
+   * Applies the coupon with this code to an existing project. An unknown code and an unusable one
+   * run the same statements: only the answer differs.
    */
   async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const currency = await store.openAccount(tx, projectId);
-      // The lock prevents others from applying or ending this coupon, so what is read next stays true.
+      // The lock prevents others from applying or ending this coupon, so what is read next stays
+      // true.
       const found = await store.lockCoupon(tx, code);
       const wasApplied = await store.isApplied(tx, projectId, found?.id ?? null);
       const plan = await this.#parts.plans.planOf(tx, projectId);
@@ -99,18 +119,36 @@ export class CouponUseCases {
   }
 }
 
-/** A one-time credit is granted to the project now; other coupons move money only when there is usage. */
+/**
+ * A one-time credit is granted to the project now; other coupons move money only when there is
+ * usage.
+ */
 async function grant(
   tx: Tx,
-  { projectId, applicationId, coupon }: { projectId: ProjectId; applicationId: string; coupon: Coupon },
+  {
+    projectId,
+    applicationId,
+    coupon,
+  }: { projectId: ProjectId; applicationId: string; coupon: Coupon },
 ): Promise<void> {
   const { discount, code } = coupon;
   if (discount.kind !== "fixed_amount" || !isCredit(coupon)) return;
   const { amount } = discount;
-  const place = { from: "coupon_credit", to: "promotions", applicationId, couponCode: code } as const;
+  const place = {
+    from: "coupon_credit",
+    to: "promotions",
+    applicationId,
+    couponCode: code,
+  } as const;
   const reference = `grant ${applicationId}`;
   const entries = move(amount, place);
-  await post(tx, { reference, kind: "coupon.grant", projectId, currency: amount.currency, entries });
+  await post(tx, {
+    reference,
+    kind: "coupon.grant",
+    projectId,
+    currency: amount.currency,
+    entries,
+  });
 }
 
 type Recorded = {
@@ -122,8 +160,23 @@ type Recorded = {
 
 async function recordOf(tx: Tx, { action, projectId, coupon, by }: Recorded): Promise<void> {
   const { id, code, expiresAt, isReusable, usesMax, plans } = coupon;
-  const columns = Object.entries({ ...store.columnsOf(coupon), expiresAt, isReusable, usesMax, plans });
-  const shown = columns.filter(([, value]) => value !== null).map(([name, value]) => [name, { new: value }] as const);
-  const changes = action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(shown);
-  await record(tx, { projectId, action, by, resource: { type: "coupon", id, name: code }, changes });
+  const columns = Object.entries({
+    ...store.columnsOf(coupon),
+    expiresAt,
+    isReusable,
+    usesMax,
+    plans,
+  });
+  const shown = columns
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => [name, { new: value }] as const);
+  const changes =
+    action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(shown);
+  await record(tx, {
+    projectId,
+    action,
+    by,
+    resource: { type: "coupon", id, name: code },
+    changes,
+  });
 }

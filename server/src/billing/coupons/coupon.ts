@@ -1,4 +1,5 @@
-// Defines coupons, which requests for one are consistent, and who may apply it: pure. Called by `coupon-use-cases.ts`.
+// Defines coupons, which requests for one are consistent, and who may apply it: pure. Called by
+// `coupon-use-cases.ts`.
 import type { z } from "zod";
 import type { operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { Fault } from "#lib/fault.ts";
@@ -41,7 +42,10 @@ export type Coupon = CouponTerms & {
 
 /** The fields of a request for a coupon, each with a valid type and range; null: omitted. */
 export type CouponWish = Readonly<
-  Omit<z.infer<typeof operatorCoupon>, "expiration_at" | "plans" | "uses" | "created_at" | "ended_at">
+  Omit<
+    z.infer<typeof operatorCoupon>,
+    "expiration_at" | "plans" | "uses" | "created_at" | "ended_at"
+  >
 > & { readonly expiration_at: Date | null; readonly plans?: readonly string[] | null };
 
 /** The coupon that the fields describe. Throws `Fault("invalid")` when they are inconsistent. */
@@ -62,13 +66,23 @@ function amountOf(wish: CouponWish): Discount {
   const { amount_cents: cents, amount_currency: code } = wish;
   const when = "when coupon_type is fixed_amount";
   refuseIf(wish.percentage_rate !== null, `percentage_rate must be left out ${when}.`);
-  if (cents === null) throw new Fault("invalid", `amount_cents is missing; it must be a whole number above 0 ${when}.`);
+  if (cents === null)
+    throw new Fault(
+      "invalid",
+      `amount_cents is missing; it must be a whole number above 0 ${when}.`,
+    );
   if (code === null) {
-    throw new Fault("invalid", `amount_currency is missing; it must be a currency's code such as USD ${when}.`);
+    throw new Fault(
+      "invalid",
+      `amount_currency is missing; it must be a currency's code such as USD ${when}.`,
+    );
   }
   const currency = readCurrency(code);
   if (currency === null) {
-    throw new Fault("invalid", `amount_currency is "${code}", but must be a currency's code such as USD (ISO 4217).`);
+    throw new Fault(
+      "invalid",
+      `amount_currency is "${code}", but must be a currency's code such as USD (ISO 4217).`,
+    );
   }
   return { kind: "fixed_amount", amount: ofCents(currency, cents) };
 }
@@ -77,9 +91,15 @@ function percentageOf(wish: CouponWish): Discount {
   const { percentage_rate: given } = wish;
   const when = "when coupon_type is percentage";
   refuseIf(wish.amount_cents !== null, `amount_cents must be left out ${when}.`);
-  refuseIf(wish.amount_currency !== null, `amount_currency must be left out ${when}: a percentage has none.`);
+  refuseIf(
+    wish.amount_currency !== null,
+    `amount_currency must be left out ${when}: a percentage has none.`,
+  );
   if (given === null) {
-    throw new Fault("invalid", `percentage_rate is missing; it must be a number above 0 and up to 100 ${when}.`);
+    throw new Fault(
+      "invalid",
+      `percentage_rate is missing; it must be a number above 0 and up to 100 ${when}.`,
+    );
   }
   const rate = rateOf(given);
   if (rate === null) {
@@ -119,11 +139,18 @@ export type Application = {
   readonly nowMs: number;
 };
 
-/** Why a code cannot be applied, or the coupon that can. Unknown codes and ended ones give the same answer. */
+/**
+ * Why a code cannot be applied, or the coupon that can. Unknown codes and ended ones give the same
+ * answer.
+ */
 export function usable({ coupon, isApplied, currency, plan, nowMs }: Application): Coupon | Fault {
-  if (coupon === null) return new Fault("not_found", "There is no coupon with this code, or it has ended.");
+  if (coupon === null)
+    return new Fault("not_found", "There is no coupon with this code, or it has ended.");
   if (isApplied && !coupon.isReusable) {
-    return new Fault("conflict", "The project has already applied this coupon, and it can be applied only once.");
+    return new Fault(
+      "conflict",
+      "The project has already applied this coupon, and it can be applied only once.",
+    );
   }
   const { expiresAt, usesMax, uses, discount } = coupon;
   if (expiresAt !== null && expiresAt.getTime() <= nowMs) {
@@ -133,7 +160,9 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
     return new Fault("not_usable", "The coupon has reached its maximum number of uses.");
   }
   const names = coupon.plans;
-  const isForPlan = plan.coupons !== "none" && (names === null ? plan.coupons === "all" : names.includes(plan.name));
+  const isForPlan =
+    plan.coupons !== "none" &&
+    (names === null ? plan.coupons === "all" : names.includes(plan.name));
   if (!isForPlan) {
     return new Fault(
       "not_usable",
@@ -142,12 +171,21 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
   }
   if (discount.kind === "fixed_amount" && discount.amount.currency !== currency) {
     const other = discount.amount.currency;
-    return new Fault("not_usable", `The coupon is in ${other}, but the project's billing account is in ${currency}.`);
+    return new Fault(
+      "not_usable",
+      `The coupon is in ${other}, but the project's billing account is in ${currency}.`,
+    );
   }
   return coupon;
 }
 
-/** Whether its whole amount is granted when it is applied, and then drawn down until nothing is left. */
-export function isCredit({ discount, frequency }: Pick<CouponTerms, "discount" | "frequency">): boolean {
+/**
+ * Whether its whole amount is granted when it is applied, and then drawn down until nothing is
+ * left.
+ */
+export function isCredit({
+  discount,
+  frequency,
+}: Pick<CouponTerms, "discount" | "frequency">): boolean {
   return discount.kind === "fixed_amount" && frequency.kind === "once";
 }

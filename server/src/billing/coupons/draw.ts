@@ -1,12 +1,13 @@
-// Computes the ledger entries that lead from one settlement of a project's usage to a later one. Pure; `ledger.ts` writes them.
+// Computes the ledger entries that lead from one settlement of a project's usage to a later one.
+// Pure; `ledger.ts` writes them.
 import { move, type LedgerEntry } from "#billing/entry.ts";
 import { nothing, plus, minus, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
 import type { AppliedCoupon, UsageSettlement } from "./settle.ts";
 
 /**
- * Entries for new discounts; excess ones are given back. One movement per changed coupon, so that no credit goes below zero
- * in between; none when nothing has changed.
+ * Entries for new discounts; excess ones are given back. One movement per changed coupon, so that
+ * no credit goes below zero in between; none when nothing has changed.
  */
 export function drawEntries(
   applied: readonly AppliedCoupon[],

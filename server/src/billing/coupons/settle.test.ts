@@ -1,4 +1,5 @@
-// What coupons take off usage: bounded, conserving, the same in any order of arrival; and the entries that make it so.
+// What coupons take off usage: bounded, conserving, the same in any order of arrival; and the
+// entries that make it so.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -15,8 +16,11 @@ const beginMs = Date.UTC(2026, 0, 20);
 const dayMs = 86_400_000;
 const daysMax = 120;
 
-const atMs = fc.integer({ min: 0, max: daysMax * 24 }).map((hours) => beginMs + (hours * dayMs) / 24);
-const micros = (max: bigint) => fc.bigInt({ min: 0n, max }).map((value): Money => ({ currency: usd, micros: value }));
+const atMs = fc
+  .integer({ min: 0, max: daysMax * 24 })
+  .map((hours) => beginMs + (hours * dayMs) / 24);
+const micros = (max: bigint) =>
+  fc.bigInt({ min: 0n, max }).map((value): Money => ({ currency: usd, micros: value }));
 const frequency: fc.Arbitrary<Frequency> = fc.oneof(
   fc.constant({ kind: "once" } as const),
   fc.constant({ kind: "forever" } as const),
@@ -31,24 +35,41 @@ const percentage = fc
   .map((rate) => ({ kind: "percentage" as const, rate: rate as Rate }));
 
 /** Some of them are of one coupon. */
-const coupons = (discount: fc.Arbitrary<AppliedCoupon["discount"]>): fc.Arbitrary<AppliedCoupon[]> =>
+const coupons = (
+  discount: fc.Arbitrary<AppliedCoupon["discount"]>,
+): fc.Arbitrary<AppliedCoupon[]> =>
   fc
     .array(
-      fc.record({ discount, frequency, appliedAtMs: atMs, expiresAtMs: fc.option(atMs), coupon: fc.nat({ max: 5 }) }),
+      fc.record({
+        discount,
+        frequency,
+        appliedAtMs: atMs,
+        expiresAtMs: fc.option(atMs),
+        coupon: fc.nat({ max: 5 }),
+      }),
       { maxLength: 6 },
     )
     .map((drafts) =>
       drafts.map(({ coupon, ...draft }, number) => {
         const couponId = `coupon-${coupon}`;
-        return { ...draft, id: `application-${number}`, number, couponId, couponCode: couponId.toUpperCase() };
+        return {
+          ...draft,
+          id: `application-${number}`,
+          number,
+          couponId,
+          couponCode: couponId.toUpperCase(),
+        };
       }),
     );
 const anyCoupons = coupons(fc.oneof(fixed, percentage));
 const records = fc
   .array(fc.record({ atMs, amount: micros(3_000n) }), { maxLength: 25 })
-  .map((drafts) => drafts.map((draft, number): UsageItem => ({ id: `record-${number}`, ...draft })));
+  .map((drafts) =>
+    drafts.map((draft, number): UsageItem => ({ id: `record-${number}`, ...draft })),
+  );
 
-const sum = (amounts: readonly Money[]): Money => amounts.reduce((total, amount) => plus(total, amount), nothing(usd));
+const sum = (amounts: readonly Money[]): Money =>
+  amounts.reduce((total, amount) => plus(total, amount), nothing(usd));
 
 describe("any coupons and any usage", () => {
   test("what is taken off is never below zero and never more than there is, and nothing is lost or made", () => {
@@ -96,10 +117,12 @@ describe("any coupons and any usage", () => {
           const own = settlement.drawn.filter(({ applicationId }) => applicationId === coupon.id);
           const { discount } = coupon;
           assert.ok(creditLeft(coupon, settlement).micros >= 0n);
-          if (coupon.frequency.kind === "recurring") assert.ok(own.length <= coupon.frequency.periods);
+          if (coupon.frequency.kind === "recurring")
+            assert.ok(own.length <= coupon.frequency.periods);
           if (coupon.frequency.kind === "once" && !isCredit(coupon)) assert.ok(own.length <= 1);
           for (const { amount, period } of own) {
-            if (discount.kind === "fixed_amount") assert.ok(amount.micros <= discount.amount.micros);
+            if (discount.kind === "fixed_amount")
+              assert.ok(amount.micros <= discount.amount.micros);
             const turn = `${coupon.couponId} ${period}`;
             assert.equal(turns.has(turn), false);
             turns.set(turn, coupon.id);
@@ -113,7 +136,9 @@ describe("any coupons and any usage", () => {
     fc.assert(
       fc.property(anyCoupons, records, (applied, usage) => {
         const isCovered = (at: number): boolean =>
-          applied.some((one) => one.appliedAtMs <= at && (one.expiresAtMs === null || at < one.expiresAtMs));
+          applied.some(
+            (one) => one.appliedAtMs <= at && (one.expiresAtMs === null || at < one.expiresAtMs),
+          );
         const uncovered = usage.filter((one) => !isCovered(one.atMs));
         const settlement = settle(usd, applied, usage);
         assert.ok(settlement.net.micros >= sum(uncovered.map(({ amount }) => amount)).micros);
@@ -124,19 +149,24 @@ describe("any coupons and any usage", () => {
 });
 
 /** Fixed amounts, gone through record by record: slow and plain. Every coupon is applied once. */
-function drawnOneByOne(applied: readonly AppliedCoupon[], usage: readonly UsageItem[]): Map<string, bigint> {
+function drawnOneByOne(
+  applied: readonly AppliedCoupon[],
+  usage: readonly UsageItem[],
+): Map<string, bigint> {
   const drawn = new Map<string, bigint>();
   const months = new Map<string, Set<string>>();
   for (const record of usage.toSorted((one, other) => one.atMs - other.atMs)) {
     let left = record.amount.micros;
     const month = new Date(record.atMs).toISOString().slice(0, 7);
     for (const { id, discount, frequency: often, appliedAtMs, expiresAtMs } of applied) {
-      if (record.atMs < appliedAtMs || (expiresAtMs !== null && record.atMs >= expiresAtMs)) continue;
+      if (record.atMs < appliedAtMs || (expiresAtMs !== null && record.atMs >= expiresAtMs))
+        continue;
       const used = months.get(id) ?? new Set();
       months.set(id, used);
       if (often.kind === "recurring" && !used.has(month) && used.size === often.periods) continue;
       const key = often.kind === "once" ? id : `${id} ${month}`;
-      const max = discount.kind === "fixed_amount" ? discount.amount.micros - (drawn.get(key) ?? 0n) : 0n;
+      const max =
+        discount.kind === "fixed_amount" ? discount.amount.micros - (drawn.get(key) ?? 0n) : 0n;
       const taken = left < max ? left : max;
       if (taken === 0n) continue;
       used.add(month);
@@ -157,7 +187,8 @@ test("fixed amounts are drawn as if record by record in the order of time, the c
         const key = isOnce ? applicationId : `${applicationId} ${period}`;
         found.set(key, (found.get(key) ?? 0n) + amount.micros);
       }
-      const sorted = (drawn: Map<string, bigint>) => [...drawn].sort(([one], [other]) => (one < other ? -1 : 1));
+      const sorted = (drawn: Map<string, bigint>) =>
+        [...drawn].sort(([one], [other]) => (one < other ? -1 : 1));
       assert.deepEqual(sorted(found), sorted(drawnOneByOne(applied, usage)));
     }),
   );
@@ -173,19 +204,29 @@ const couponOf = (
   return { ...names, appliedAtMs: january, expiresAtMs: null, ...given };
 };
 const dollars = (cents: number) => ({ kind: "fixed_amount", amount: ofCents(usd, cents) }) as const;
-const percent = (value: number) => ({ kind: "percentage", rate: (value * 100_000) as Rate }) as const;
+const percent = (value: number) =>
+  ({ kind: "percentage", rate: (value * 100_000) as Rate }) as const;
 const used = (month: number, cents: number): UsageItem => ({
   id: `${month} ${cents}`,
   atMs: Date.UTC(2026, month - 1, 15),
   amount: ofCents(usd, cents),
 });
 const shown = ({ drawn }: UsageSettlement) =>
-  drawn.map(({ applicationId, period, amount }) => `${applicationId} ${period} ${amount.micros / 10_000n}`).sort();
+  drawn
+    .map(
+      ({ applicationId, period, amount }) =>
+        `${applicationId} ${period} ${amount.micros / 10_000n}`,
+    )
+    .sort();
 
 describe("how often a coupon takes off", () => {
   test("a fixed amount once goes on until it is used up, and what is left is carried over", () => {
     const coupon = couponOf(1, { discount: dollars(1000), frequency: { kind: "once" } });
-    const settlement = settle(usd, [coupon], [used(1, 300), used(2, 400), used(3, 500), used(4, 100)]);
+    const settlement = settle(
+      usd,
+      [coupon],
+      [used(1, 300), used(2, 400), used(3, 500), used(4, 100)],
+    );
     assert.deepEqual(shown(settlement), [
       "application-1 2026-01 300",
       "application-1 2026-02 400",
@@ -195,7 +236,10 @@ describe("how often a coupon takes off", () => {
   });
 
   test("a fixed amount that recurs is there anew in each month with usage, and what is left of a month is not", () => {
-    const coupon = couponOf(1, { discount: dollars(400), frequency: { kind: "recurring", periods: 2 } });
+    const coupon = couponOf(1, {
+      discount: dollars(400),
+      frequency: { kind: "recurring", periods: 2 },
+    });
     const settlement = settle(usd, [coupon], [used(1, 100), used(3, 900), used(4, 900)]);
     assert.deepEqual(shown(settlement), ["application-1 2026-01 100", "application-1 2026-03 400"]);
   });
@@ -213,8 +257,16 @@ describe("how often a coupon takes off", () => {
 
   test("a coupon is in force from the instant at which it was applied, and not from that at which it expires", () => {
     const during = { appliedAtMs: january + 10, expiresAtMs: january + 20 };
-    const coupon = couponOf(1, { discount: percent(100), frequency: { kind: "forever" }, ...during });
-    const at = (ms: number): UsageItem => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 2 ** ms) });
+    const coupon = couponOf(1, {
+      discount: percent(100),
+      frequency: { kind: "forever" },
+      ...during,
+    });
+    const at = (ms: number): UsageItem => ({
+      id: `at ${ms}`,
+      atMs: january + ms,
+      amount: ofCents(usd, 2 ** ms),
+    });
     const { drawn } = settle(usd, [coupon], [9, 10, 19, 20].map(at));
     assert.deepEqual(
       drawn.map(({ amount }) => amount),
@@ -224,8 +276,16 @@ describe("how often a coupon takes off", () => {
 
   test("a month in which a coupon takes off is one month, whatever other coupon begins or expires within it", () => {
     const once = couponOf(1, { discount: percent(50), frequency: { kind: "once" } });
-    const later = couponOf(2, { discount: dollars(1), frequency: { kind: "once" }, appliedAtMs: january + 10 });
-    const usage = [5, 15].map((ms): UsageItem => ({ id: `at ${ms}`, atMs: january + ms, amount: ofCents(usd, 100) }));
+    const later = couponOf(2, {
+      discount: dollars(1),
+      frequency: { kind: "once" },
+      appliedAtMs: january + 10,
+    });
+    const usage = [5, 15].map((ms): UsageItem => ({
+      id: `at ${ms}`,
+      atMs: january + ms,
+      amount: ofCents(usd, 100),
+    }));
     assert.deepEqual(shown(settle(usd, [once, later], usage)), [
       "application-1 2026-01 100",
       "application-2 2026-01 1",
@@ -269,7 +329,9 @@ describe("entries of draws", () => {
       fc.property(steps, ([applied, arriving]) => {
         let before = settle(usd, applied, []);
         const all: LedgerEntry[] = [];
-        const left = new Map(applied.map((coupon) => [coupon.id, creditLeft(coupon, before).micros]));
+        const left = new Map(
+          applied.map((coupon) => [coupon.id, creditLeft(coupon, before).micros]),
+        );
         for (const [index] of arriving.entries()) {
           const after = settle(usd, applied, arriving.slice(0, index + 1));
           const entries = drawEntries(applied, before, after);
@@ -286,17 +348,24 @@ describe("entries of draws", () => {
         const whole = drawEntries(applied, settle(usd, applied, []), before);
         assert.deepEqual(balances(all), balances(whole));
         assert.deepEqual(drawEntries(applied, before, before), []);
-        for (const coupon of applied) assert.equal(left.get(coupon.id), creditLeft(coupon, before).micros);
+        for (const coupon of applied)
+          assert.equal(left.get(coupon.id), creditLeft(coupon, before).micros);
       }),
     );
   });
 });
 
-/** What is left of a credit that is granted once, after what was drawn from it; nothing of any other coupon. */
+/**
+ * What is left of a credit that is granted once, after what was drawn from it; nothing of any other
+ * coupon.
+ */
 function creditLeft(coupon: AppliedCoupon, settlement: UsageSettlement): Money {
   const none = nothing(settlement.base.currency);
   if (!isCredit(coupon)) return none;
-  const { amount } = must(coupon.discount.kind === "fixed_amount" ? coupon.discount : null, "a credit has an amount");
+  const { amount } = must(
+    coupon.discount.kind === "fixed_amount" ? coupon.discount : null,
+    "a credit has an amount",
+  );
   if (amount.currency !== none.currency) return amount;
   return settlement.drawn
     .filter(({ applicationId }) => applicationId === coupon.id)

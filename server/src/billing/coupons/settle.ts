@@ -1,5 +1,6 @@
-// Computes the discounts of coupons on usage: pure. The result depends only on the set of usage records, not on their order
-// or on repeats, so a late record changes earlier results as if it had been there from the start.
+// Computes the discounts of coupons on usage: pure. The result depends only on the set of usage
+// records, not on their order or on repeats, so a late record changes earlier results as if it had
+// been there from the start.
 import { periodOf, type Period } from "#billing/period.ts";
 import { assert } from "#lib/assert.ts";
 import { minus, nothing, plus, shareOf, smaller, type Currency, type Money } from "#lib/money.ts";
@@ -23,10 +24,18 @@ export type AppliedCoupon = {
 export type UsageItem = { readonly id: string; readonly atMs: number; readonly amount: Money };
 
 /** The discount of one applied coupon in one month (like 2026-01, in UTC). */
-export type Drawn = { readonly applicationId: string; readonly period: string; readonly amount: Money };
+export type Drawn = {
+  readonly applicationId: string;
+  readonly period: string;
+  readonly amount: Money;
+};
 
 /** `base` = sum of `drawn` + `net`. */
-export type UsageSettlement = { readonly base: Money; readonly drawn: readonly Drawn[]; readonly net: Money };
+export type UsageSettlement = {
+  readonly base: Money;
+  readonly drawn: readonly Drawn[];
+  readonly net: Money;
+};
 
 /** Usage of one month during which the same coupons apply. */
 type Stretch = { readonly period: string; readonly atMs: number; base: Money };
@@ -58,13 +67,24 @@ export function drawnIn(drawn: readonly Drawn[], period: Period): bigint {
 }
 
 /** In time order. */
-function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usage: readonly UsageItem[]): Stretch[] {
-  const borders = applied.flatMap(({ appliedAtMs, expiresAtMs }) => [appliedAtMs, expiresAtMs ?? Infinity]);
+function stretchesOf(
+  currency: Currency,
+  applied: readonly AppliedCoupon[],
+  usage: readonly UsageItem[],
+): Stretch[] {
+  const borders = applied.flatMap(({ appliedAtMs, expiresAtMs }) => [
+    appliedAtMs,
+    expiresAtMs ?? Infinity,
+  ]);
   const found = new Map<string, Stretch>();
   for (const { atMs, amount } of distinct(usage)) {
     const period = periodOf(atMs);
     const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
-    const stretch = found.getOrInsertComputed(key, () => ({ period, atMs, base: nothing(currency) }));
+    const stretch = found.getOrInsertComputed(key, () => ({
+      period,
+      atMs,
+      base: nothing(currency),
+    }));
     stretch.base = plus(stretch.base, amount);
   }
   // Any record of a stretch can give its time: no border lies between them.
@@ -76,7 +96,10 @@ function distinct(usage: readonly UsageItem[]): Iterable<UsageItem> {
   for (const record of usage) {
     assert(record.amount.micros >= 0n, "usage is not below zero");
     const same = known.get(record.id) ?? record;
-    assert(same.atMs === record.atMs && same.amount.micros === record.amount.micros, "a repeat says the same");
+    assert(
+      same.atMs === record.atMs && same.amount.micros === record.amount.micros,
+      "a repeat says the same",
+    );
     known.set(record.id, record);
   }
   return known.values();
@@ -91,7 +114,10 @@ class Draws {
   readonly #currency: Currency;
   /** By application, then by period. */
   readonly #drawn = new Map<string, Map<string, Money>>();
-  /** Which application of a coupon has the turn in a period: a coupon discounts only once, however often it was applied. */
+  /**
+   * Which application of a coupon has the turn in a period: a coupon discounts only once, however
+   * often it was applied.
+   */
   readonly #turns = new Map<string, string>();
 
   constructor(currency: Currency) {
@@ -102,7 +128,8 @@ class Draws {
   draw(coupon: AppliedCoupon, period: string, left: Money): Money {
     const none = nothing(this.#currency);
     const turn = `${coupon.couponId} ${period}`;
-    if ((this.#turns.get(turn) ?? coupon.id) !== coupon.id || !this.#hasPeriod(coupon, period)) return none;
+    if ((this.#turns.get(turn) ?? coupon.id) !== coupon.id || !this.#hasPeriod(coupon, period))
+      return none;
     const amount = this.#offer(coupon, period, left);
     if (amount.micros === 0n) return none;
     this.#turns.set(turn, coupon.id);
@@ -128,7 +155,9 @@ class Draws {
     // Skips a fixed amount in another currency; applying such a coupon is refused.
     if (discount.amount.currency !== this.#currency) return nothing(this.#currency);
     const used = this.#drawn.get(coupon.id);
-    const counted = isCredit(coupon) ? [...(used?.values() ?? [])] : [used?.get(period) ?? nothing(this.#currency)];
+    const counted = isCredit(coupon)
+      ? [...(used?.values() ?? [])]
+      : [used?.get(period) ?? nothing(this.#currency)];
     const rest = counted.reduce((sum, amount) => minus(sum, amount), discount.amount);
     return smaller(left, rest);
   }

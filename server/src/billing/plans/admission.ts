@@ -13,7 +13,10 @@ type Admission = {
 };
 
 /** A receiver that checks plans and budgets first. */
-export function admittingReceiver(builds: BuildReceiver, { plans, refusal }: Admission): BuildReceiver {
+export function admittingReceiver(
+  builds: BuildReceiver,
+  { plans, refusal }: Admission,
+): BuildReceiver {
   const admitted =
     <Given extends Received, Result>(receive: (tx: Tx, given: Given) => Promise<Result>) =>
     async (tx: Tx, given: Given): Promise<Result> => {

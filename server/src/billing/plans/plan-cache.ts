@@ -1,6 +1,6 @@
-// Caches the plan of each project and the stops of budgets in memory: the scheduler and the proxy ask at every turn and
-// every call. Loaded at the start, and reloaded whenever a process changes a plan or a budget. A stop ends automatically
-// with its month.
+// Caches the plan of each project and the stops of budgets in memory: the scheduler and the proxy
+// ask at every turn and every call. Loaded at the start, and reloaded whenever a process changes a
+// plan or a budget. A stop ends automatically with its month.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -10,7 +10,11 @@ import type { ProjectPlan, Plans } from "./plan.ts";
 import { readStandings, type StandingRow } from "./plan-store.ts";
 
 /** A stop by a budget; `appId` null: of the whole project. */
-export type BudgetStop = { readonly appId: AppId | null; readonly period: string; readonly untilMs: number };
+export type BudgetStop = {
+  readonly appId: AppId | null;
+  readonly period: string;
+  readonly untilMs: number;
+};
 
 export type PlanCacheOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
@@ -22,7 +26,10 @@ type Listener = (projectId: ProjectId | null) => void;
 
 type Entry = { readonly plan: ProjectPlan; readonly stops: readonly BudgetStop[] };
 
-/** What could not be read is tried again after this time; without anything to read a turn does nothing. */
+/**
+ * What could not be read is tried again after this time; without anything to read a turn does
+ * nothing.
+ */
 const againMs = 1_000;
 
 /** `start()` once before use; `stop()` stops listening. */
@@ -38,7 +45,13 @@ export class PlanCache {
   constructor(options: PlanCacheOptions) {
     const { clock, log } = options;
     this.#options = options;
-    this.#loop = new Loop({ name: "plans", intervalMs: againMs, turn: () => this.#readPending(), clock, log });
+    this.#loop = new Loop({
+      name: "plans",
+      intervalMs: againMs,
+      turn: () => this.#readPending(),
+      clock,
+      log,
+    });
   }
 
   planOf(projectId: ProjectId): ProjectPlan {
@@ -56,7 +69,9 @@ export class PlanCache {
   /** Projects with a plan other than the default. */
   projectsWithPlan(): { readonly projectId: ProjectId; readonly plan: ProjectPlan }[] {
     const { standard } = this.#options.plans;
-    return [...this.#entries].flatMap(([projectId, { plan }]) => (plan === standard ? [] : [{ projectId, plan }]));
+    return [...this.#entries].flatMap(([projectId, { plan }]) =>
+      plan === standard ? [] : [{ projectId, plan }],
+    );
   }
 
   /** Returns an unsubscribe function. */
@@ -65,9 +80,14 @@ export class PlanCache {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Starts listening, and resolves when everything is loaded. Rejects when the database does not answer. */
+  /**
+   * Starts listening, and resolves when everything is loaded. Rejects when the database does not
+   * answer.
+   */
   async start(): Promise<void> {
-    this.#unlisten = this.#options.notifications.listen("plans", (payload) => this.#lookAgain(payload));
+    this.#unlisten = this.#options.notifications.listen("plans", (payload) =>
+      this.#lookAgain(payload),
+    );
     await this.#read(null);
     this.#loop.start();
   }
@@ -114,9 +134,14 @@ export class PlanCache {
     const [{ id, plan: name } = { id: null, plan: null }] = rows;
     const plan = name === null ? plans.standard : plans.byName.get(name);
     if (plan === undefined)
-      log.error({ projectId: id, plan: name }, "a project has a plan that SLIPWAY_PLANS_FILE lacks");
+      log.error(
+        { projectId: id, plan: name },
+        "a project has a plan that SLIPWAY_PLANS_FILE lacks",
+      );
     const untilMs = boundsOf(period).toMs;
-    const stops = rows.flatMap(({ isStopped, appId }) => (isStopped ? [{ appId, period, untilMs }] : []));
+    const stops = rows.flatMap(({ isStopped, appId }) =>
+      isStopped ? [{ appId, period, untilMs }] : [],
+    );
     return { plan: plan ?? plans.standard, stops };
   }
 }

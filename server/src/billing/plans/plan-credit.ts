@@ -1,5 +1,6 @@
-// The monthly credit of plans: a fixed-amount coupon, renewed in each month with usage. The platform applies it to the
-// project automatically, and ends it when the project changes its plan. Usage draws it down like any other coupon.
+// The monthly credit of plans: a fixed-amount coupon, renewed in each month with usage. The
+// platform applies it to the project automatically, and ends it when the project changes its plan.
+// Usage draws it down like any other coupon.
 import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { tryLockProject } from "#accounts/project-store.ts";
@@ -12,7 +13,9 @@ import type { ProjectPlan, Plans } from "./plan.ts";
 /** Projects handled per turn; the next turn continues. */
 const projectsMax = 500;
 
-/** Replaces the project's credit with that of the plan, from now on. Its row is locked. Idempotent. */
+/**
+ * Replaces the project's credit with that of the plan, from now on. Its row is locked. Idempotent.
+ */
 export async function setPlanCredit(
   tx: Tx,
   given: { readonly projectId: ProjectId; readonly plan: ProjectPlan; readonly nowMs: number },
@@ -33,7 +36,11 @@ export async function setPlanCredit(
   if (others.length === 0 && (wanted === null || isThere)) return;
   await openAccount(tx, projectId);
   if (others.length > 0) {
-    await tx.updateTable("coupon_applications").set({ ended_at: now }).where("id", "in", others).execute();
+    await tx
+      .updateTable("coupon_applications")
+      .set({ ended_at: now })
+      .where("id", "in", others)
+      .execute();
   }
   if (wanted === null || isThere) return;
   await addCoupon(tx, wanted, plan);
@@ -41,9 +48,14 @@ export async function setPlanCredit(
   await tx.insertInto("coupon_applications").values(row).execute();
 }
 
-/** One turn: updates projects whose credit differs from their plan's: after a change of the file or the default, or new ones. */
+/**
+ * One turn: updates projects whose credit differs from their plan's: after a change of the file or
+ * the default, or new ones.
+ */
 export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promise<number> {
-  const credits = [...plans.byName.values()].filter(({ monthlyCreditCents }) => monthlyCreditCents > 0);
+  const credits = [...plans.byName.values()].filter(
+    ({ monthlyCreditCents }) => monthlyCreditCents > 0,
+  );
   const names = credits.map(({ name }) => name);
   const ids = credits.map(couponIdOf);
   const { rows } = await sql<{ id: ProjectId }>`
@@ -63,7 +75,8 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
   for (const { id: projectId } of rows) {
     await db.transaction().execute(async (tx) => {
       const project = await tryLockProject(tx, projectId);
-      const plan = project === undefined ? undefined : plans.byName.get(project.plan ?? plans.standard.name);
+      const plan =
+        project === undefined ? undefined : plans.byName.get(project.plan ?? plans.standard.name);
       // An unknown plan was assigned by a platform that knows it and handles its credit.
       if (plan !== undefined) await setPlanCredit(tx, { projectId, plan, nowMs });
     });
@@ -72,7 +85,11 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
 }
 
 /** The same on every platform: the first that needs it creates it. */
-async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: ProjectPlan): Promise<void> {
+async function addCoupon(
+  tx: Tx,
+  id: string,
+  { name, monthlyCreditCents }: ProjectPlan,
+): Promise<void> {
   await insertNew(tx, "coupons", {
     id,
     code: `plan:${name}`,
@@ -89,8 +106,14 @@ async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: Proje
 
 /** A UUID derived from the plan and the amount: another amount gives another coupon. */
 function couponIdOf({ name, monthlyCreditCents }: ProjectPlan): string {
-  const hex = createHash("sha256").update(`plan credit ${name} ${monthlyCreditCents}`).digest("hex");
-  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
-    "-",
-  );
+  const hex = createHash("sha256")
+    .update(`plan credit ${name} ${monthlyCreditCents}`)
+    .digest("hex");
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `8${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join("-");
 }

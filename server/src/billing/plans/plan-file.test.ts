@@ -53,14 +53,29 @@ describe("what is wrong is refused with its line, its field, what stands there a
       "[plans.hobby]\n\nreplicas = 0",
       "line 3: plans.hobby.replicas is 0, but must be a whole number from 1 to 1000000.",
     ],
-    ["[plans.hobby]\ngpus = 1.5", "line 2: plans.hobby.gpus is 1.5, but must be a whole number from 0 to 1000000."],
-    ["[plans.hobby]\ncoupons = 'some'", 'line 2: plans.hobby.coupons is "some", but must be one of all, named, none.'],
-    ["[plans.hobby]\nreplica = 5", "line 2: plans.hobby.replica is unknown; did you mean replicas?"],
+    [
+      "[plans.hobby]\ngpus = 1.5",
+      "line 2: plans.hobby.gpus is 1.5, but must be a whole number from 0 to 1000000.",
+    ],
+    [
+      "[plans.hobby]\ncoupons = 'some'",
+      'line 2: plans.hobby.coupons is "some", but must be one of all, named, none.',
+    ],
+    [
+      "[plans.hobby]\nreplica = 5",
+      "line 2: plans.hobby.replica is unknown; did you mean replicas?",
+    ],
     ["[plan.hobby]\napps = 5", "plan is unknown; did you mean plans?"],
-    ["[plans.'Big One']\napps = 5", 'plans.Big One is "Big One", but must be called by 1 to 50 lowercase'],
+    [
+      "[plans.'Big One']\napps = 5",
+      'plans.Big One is "Big One", but must be called by 1 to 50 lowercase',
+    ],
     ["plans = 3", "line 1: plans is 3, but must be a table."],
     ["[plans]\nhobby = [1]", "line 2: plans.hobby is a list, but must be a table."],
-    ["default = 'pro'\n[plans.hobby]", 'line 1: default is "pro", but must be one of self-hosted, hobby.'],
+    [
+      "default = 'pro'\n[plans.hobby]",
+      'line 1: default is "pro", but must be one of self-hosted, hobby.',
+    ],
     ["[plans.hobby]\napps = \n", "line 2, column 8: it is not valid TOML: "],
     ["plans = { hobby = { apps = -1 } }", "plans.hobby.apps is -1, but must be"],
   ];

@@ -1,6 +1,13 @@
-// Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Refuses any error with the line, the field, the value and what is
-// allowed: a misread limit must not silently have no effect.
-import { parseFile, operatorFileRefused, readChoice, readNumber, refuseUnknown, tableOf } from "#lib/operator-file.ts";
+// Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Refuses any error with the line, the field,
+// the value and what is allowed: a misread limit must not silently have no effect.
+import {
+  parseFile,
+  operatorFileRefused,
+  readChoice,
+  readNumber,
+  refuseUnknown,
+  tableOf,
+} from "#lib/operator-file.ts";
 import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts";
 
 /** The place of a field, for messages. */
@@ -10,7 +17,9 @@ const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
 const namesAllowed = "1 to 50 lowercase letters, digits and dashes, not starting with a dash";
 const plansMax = 100;
 
-/** Numeric fields of a plan and their ranges. A plan without an app or a replica would be useless. */
+/**
+ * Numeric fields of a plan and their ranges. A plan without an app or a replica would be useless.
+ */
 const numbers = {
   apps: { of: "appsMax", min: 1, max: 1_000_000 },
   replicas: { of: "replicasMax", min: 1, max: 1_000_000 },
@@ -24,7 +33,10 @@ const numbers = {
 
 const planFields = [...Object.keys(numbers), "coupons"];
 
-/** The plans in `text`, plus `self-hosted` unless it defines that name. Throws `OperatorFileRefused`. */
+/**
+ * The plans in `text`, plus `self-hosted` unless it defines that name. Throws
+ * `OperatorFileRefused`.
+ */
 export function readPlans(text: string): Plans {
   const where: Where = (...path) => placeOf(text, path);
   const root = parseFile(text);
@@ -34,7 +46,9 @@ export function readPlans(text: string): Plans {
   if (names.length > plansMax) {
     throw operatorFileRefused(where("plans"), `${names.length} plans`, `at most ${plansMax} plans`);
   }
-  const plans = names.map((name) => readPlan(name, tables[name], (...path) => where("plans", name, ...path)));
+  const plans = names.map((name) =>
+    readPlan(name, tables[name], (...path) => where("plans", name, ...path)),
+  );
   const byName = new Map([selfHosted, ...plans].map((plan) => [plan.name, plan]));
   const wanted = root["default"] ?? selfHosted.name;
   const standard = typeof wanted === "string" ? byName.get(wanted) : undefined;
@@ -53,7 +67,12 @@ function readPlan(name: string, given: unknown, where: Where): ProjectPlan {
     read[of] = readNumber(where(field), table[field], { min, max, isWhole: true });
   }
   const { coupons = selfHosted.coupons } = table;
-  return { ...selfHosted, ...read, name, coupons: readChoice(where("coupons"), coupons, couponRules) };
+  return {
+    ...selfHosted,
+    ...read,
+    name,
+    coupons: readChoice(where("coupons"), coupons, couponRules),
+  };
 }
 
 /** `line 4: plans.hobby.apps`; without a line where it is unknown, as in an inline table. */

@@ -4,7 +4,10 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import { countRows, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
-export type PlannedProject = Pick<Selectable<Tables["projects"]>, "id" | "name" | "plan" | "created_at">;
+export type PlannedProject = Pick<
+  Selectable<Tables["projects"]>,
+  "id" | "name" | "plan" | "created_at"
+>;
 
 /** How much of each limited resource a project uses. */
 export type PlanUsage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
@@ -20,7 +23,11 @@ export type StandingRow = {
 
 /** The name of the project's plan; null: the default. No locks. */
 export async function planNameOf(db: Db, projectId: ProjectId): Promise<string | null> {
-  const row = await db.selectFrom("projects").select("plan").where("id", "=", projectId).executeTakeFirst();
+  const row = await db
+    .selectFrom("projects")
+    .select("plan")
+    .where("id", "=", projectId)
+    .executeTakeFirst();
   return row?.plan ?? null;
 }
 
@@ -30,21 +37,33 @@ export async function updatePlan(tx: Tx, projectId: ProjectId, plan: string | nu
 }
 
 /** `search`: part of the name, in upper or lower case, or the id; null: all. */
-export type PlannedPage = { readonly search: string | null; readonly after: string | null; readonly limit: number };
+export type PlannedPage = {
+  readonly search: string | null;
+  readonly after: string | null;
+  readonly limit: number;
+};
 
 /** Projects that are not deleted, by id, after the given one. No locks. */
 export async function listPlanned(db: Db, page: PlannedPage): Promise<PlannedProject[]> {
-  let rows = db.selectFrom("projects").select(["id", "name", "plan", "created_at"]).where("deleted_at", "is", null);
+  let rows = db
+    .selectFrom("projects")
+    .select(["id", "name", "plan", "created_at"])
+    .where("deleted_at", "is", null);
   if (page.after !== null) rows = rows.where("id", ">", page.after as ProjectId);
   if (page.search !== null) {
-    rows = rows.where(sql<boolean>`(id = ${page.search} or strpos(lower(name), lower(${page.search})) > 0)`);
+    rows = rows.where(
+      sql<boolean>`(id = ${page.search} or strpos(lower(name), lower(${page.search})) > 0)`,
+    );
   }
   return await rows.orderBy("id").limit(page.limit).execute();
 }
 
 /** How many apps the project has. No locks. */
 export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
-  const apps = db.selectFrom("apps").where("project_id", "=", projectId).where("deleting_at", "is", null);
+  const apps = db
+    .selectFrom("apps")
+    .where("project_id", "=", projectId)
+    .where("deleting_at", "is", null);
   return await countRows(apps);
 }
 
@@ -74,7 +93,10 @@ export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
   return new Map(rows.map(({ plan, count }) => [plan ?? "", count]));
 }
 
-/** Projects that differ from the default: an own plan, or a budget stop in `period`. Null: all projects. No locks. */
+/**
+ * Projects that differ from the default: an own plan, or a budget stop in `period`. Null: all
+ * projects. No locks.
+ */
 export async function readStandings(
   db: Db,
   given: { readonly projectIds: readonly ProjectId[] | null; readonly period: string },

@@ -1,5 +1,6 @@
-// Use cases of plans: the operator assigns them to projects, projects see their limits and usage, and a new app is admitted
-// or refused. Called by the API and, through an interface that apps declares, by apps.
+// Use cases of plans: the operator assigns them to projects, projects see their limits and usage,
+// and a new app is admitted or refused. Called by the API and, through an interface that apps
+// declares, by apps.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -13,7 +14,10 @@ import { setPlanCredit } from "./plan-credit.ts";
 import * as store from "./plan-store.ts";
 
 /** A project with its plan. */
-export type ProjectWithPlan = { readonly project: store.PlannedProject; readonly plan: ProjectPlan };
+export type ProjectWithPlan = {
+  readonly project: store.PlannedProject;
+  readonly plan: ProjectPlan;
+};
 
 type PlanParts = Pick<Foundation, "db" | "clock"> & { readonly plans: Plans };
 
@@ -31,22 +35,32 @@ export class PlanUseCases {
   }
 
   /** The project's plan and its usage. */
-  async get(projectId: ProjectId): Promise<{ readonly plan: ProjectPlan; readonly usage: store.PlanUsage }> {
+  async get(
+    projectId: ProjectId,
+  ): Promise<{ readonly plan: ProjectPlan; readonly usage: store.PlanUsage }> {
     const plan = await this.planOf(this.#parts.db, projectId);
     return { plan, usage: await store.planUsageOf(this.#parts.db, projectId) };
   }
 
   /** Projects by id, after the given one. `search`: see `listPlanned`. */
-  async list(page: Omit<store.PlannedPage, "limit"> & { readonly size: number }): Promise<Page<ProjectWithPlan>> {
+  async list(
+    page: Omit<store.PlannedPage, "limit"> & { readonly size: number },
+  ): Promise<Page<ProjectWithPlan>> {
     const rows = await store.listPlanned(this.#parts.db, { ...page, limit: page.size + 1 });
     const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
-    return { items: items.map((project) => ({ project, plan: this.#named(project.plan) })), nextToken };
+    return {
+      items: items.map((project) => ({ project, plan: this.#named(project.plan) })),
+      nextToken,
+    };
   }
 
   /** Assigns a plan to the project. The scheduler drains what exceeds a lower limit. */
   async change(projectId: ProjectId, name: string, by: By): Promise<ProjectWithPlan> {
     if (!this.#parts.plans.byName.has(name)) {
-      throw new Fault("invalid", `plan is ${JSON.stringify(name)}, but must be one of ${this.names.join(", ")}.`);
+      throw new Fault(
+        "invalid",
+        `plan is ${JSON.stringify(name)}, but must be one of ${this.names.join(", ")}.`,
+      );
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
@@ -62,7 +76,10 @@ export class PlanUseCases {
     });
   }
 
-  /** Runs in the transaction that inserts an app. A concurrent second one waits here, and then counts the first. */
+  /**
+   * Runs in the transaction that inserts an app. A concurrent second one waits here, and then
+   * counts the first.
+   */
   async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
     const plan = await this.planOf(tx, projectId);
     if (plan.appsMax === null) return;
@@ -83,8 +100,13 @@ export class PlanUseCases {
     return this.#named(await store.planNameOf(db, projectId));
   }
 
-  /** A plan that is unknown here was assigned by a platform that knows it: startup reports it, and no limit is guessed. */
+  /**
+   * A plan that is unknown here was assigned by a platform that knows it: startup reports it, and
+   * no limit is guessed.
+   */
   #named(name: string | null): ProjectPlan {
-    return (name === null ? undefined : this.#parts.plans.byName.get(name)) ?? this.#parts.plans.standard;
+    return (
+      (name === null ? undefined : this.#parts.plans.byName.get(name)) ?? this.#parts.plans.standard
+    );
   }
 }

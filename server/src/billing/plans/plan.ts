@@ -1,5 +1,5 @@
-// Defines a plan: the limits of a project and its monthly credit. Pure. Plans come from `plan-file.ts`; `plan-cache.ts` has
-// each project's plan.
+// Defines a plan: the limits of a project and its monthly credit. Pure. Plans come from
+// `plan-file.ts`; `plan-cache.ts` has each project's plan.
 
 /** Which coupons a plan's projects can apply: any, only those that name the plan, or none. */
 export const couponRules = ["all", "named", "none"] as const;
@@ -32,7 +32,10 @@ export type PlanDefaults = {
 };
 
 /** All plans. `standard` applies to projects without an assigned one. */
-export type Plans = { readonly standard: ProjectPlan; readonly byName: ReadonlyMap<string, ProjectPlan> };
+export type Plans = {
+  readonly standard: ProjectPlan;
+  readonly byName: ReadonlyMap<string, ProjectPlan>;
+};
 
 /** Has no limits; a plan of this name always exists. */
 export const selfHosted: ProjectPlan = {
@@ -49,4 +52,7 @@ export const selfHosted: ProjectPlan = {
 };
 
 /** The plans of a platform without a plans file. */
-export const plansOfNoFile: Plans = { standard: selfHosted, byName: new Map([[selfHosted.name, selfHosted]]) };
+export const plansOfNoFile: Plans = {
+  standard: selfHosted,
+  byName: new Map([[selfHosted.name, selfHosted]]),
+};

@@ -1,5 +1,5 @@
-// Monthly statements: computed from current data until they are closed, and fixed from then on. The meter calls
-// `closeStatements`, the API calls `StatementQueries`.
+// Monthly statements: computed from current data until they are closed, and fixed from then on. The
+// meter calls `closeStatements`, the API calls `StatementQueries`.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -9,7 +9,13 @@ import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { lockAccount } from "#billing/usage/meter-store.ts";
 import { boundsOf, periodOf, type Period } from "#billing/period.ts";
 import { postUsage, readSnapshot, settledUsage, type SettledUsage } from "#billing/posting.ts";
-import { insertStatement, readClosed, readLines, readToClose, type ClosedStatement } from "./statement-store.ts";
+import {
+  insertStatement,
+  readClosed,
+  readLines,
+  readToClose,
+  type ClosedStatement,
+} from "./statement-store.ts";
 import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
 import type { Foundation } from "#store/foundation.ts";
 
@@ -48,21 +54,36 @@ export class StatementQueries {
       const closed = known.closed.find(({ content }) => content.period === period);
       if (closed !== undefined) return closed;
       const now = periodOf(this.#parts.clock.now());
-      const open = (await openStatements(tx, known, now)).find((content) => content.period === period);
+      const open = (await openStatements(tx, known, now)).find(
+        (content) => content.period === period,
+      );
       // A month without usage has no corrections either.
-      return { content: open ?? makeStatement(known, { period, lines: [], said: [] }), closedAt: null };
+      return {
+        content: open ?? makeStatement(known, { period, lines: [], said: [] }),
+        closedAt: null,
+      };
     });
   }
 }
 
 /** The inputs of a project's statements, except their lines. */
-type Known = SettledUsage & { readonly projectId: ProjectId; readonly closed: readonly ClosedStatement[] };
+type Known = SettledUsage & {
+  readonly projectId: ProjectId;
+  readonly closed: readonly ClosedStatement[];
+};
 
 async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
-  return { ...(await settledUsage(tx, projectId)), projectId, closed: await readClosed(tx, projectId) };
+  return {
+    ...(await settledUsage(tx, projectId)),
+    projectId,
+    closed: await readClosed(tx, projectId),
+  };
 }
 
-/** The statements in the order in which they would close, up to `last`: a correction goes into the first possible one. */
+/**
+ * The statements in the order in which they would close, up to `last`: a correction goes into the
+ * first possible one.
+ */
 async function openStatements(tx: Tx, known: Known, last: Period): Promise<StatementContent[]> {
   const said = known.closed.map(({ content }) => content);
   const isClosed = new Set(said.map(({ period }) => period));
@@ -98,7 +119,10 @@ function makeStatement(known: Known, { period, lines, said }: StatementMaking): 
   });
 }
 
-/** Closes the statements of months that ended at least a day ago. Each is one transaction; idempotent. */
+/**
+ * Closes the statements of months that ended at least a day ago. Each is one transaction;
+ * idempotent.
+ */
 export async function closeStatements(
   { db, clock, log }: { readonly db: Db; readonly clock: Clock; readonly log: Log },
   signal?: AbortSignal,
@@ -107,16 +131,25 @@ export async function closeStatements(
   for (const { projectId, period } of await readToClose(db, periodOf(lastMs), statementsMax)) {
     if (signal?.aborted) return;
     try {
-      await db.transaction().execute((tx) => closeStatement(tx, { projectId, period, nowMs: clock.now() }));
+      await db
+        .transaction()
+        .execute((tx) => closeStatement(tx, { projectId, period, nowMs: clock.now() }));
     } catch (error) {
-      log.error({ err: error, projectId, period }, "a statement could not be closed; the next turn tries again");
+      log.error(
+        { err: error, projectId, period },
+        "a statement could not be closed; the next turn tries again",
+      );
     }
   }
 }
 
 async function closeStatement(
   tx: Tx,
-  { projectId, period, nowMs }: { readonly projectId: ProjectId; readonly period: Period; readonly nowMs: number },
+  {
+    projectId,
+    period,
+    nowMs,
+  }: { readonly projectId: ProjectId; readonly period: Period; readonly nowMs: number },
 ): Promise<void> {
   const currency = await openAccount(tx, projectId);
   const account = await lockAccount(tx, projectId);

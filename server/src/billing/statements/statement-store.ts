@@ -21,12 +21,19 @@ export async function readClosed(db: Db | Tx, projectId: ProjectId): Promise<Clo
 }
 
 /** Stores a statement permanently; does nothing if the month already has one. */
-export async function insertStatement(tx: Tx, projectId: ProjectId, content: StatementContent): Promise<void> {
+export async function insertStatement(
+  tx: Tx,
+  projectId: ProjectId,
+  content: StatementContent,
+): Promise<void> {
   const row = { project_id: projectId, period: content.period, content: toJson(content) };
   await insertNew(tx, "statements", { ...row, closed_at: sql<Date>`clock_timestamp()` });
 }
 
-/** Months up to `last` with usage in the ledger and no closed statement, of all projects, oldest first; at most `limit`. */
+/**
+ * Months up to `last` with usage in the ledger and no closed statement, of all projects, oldest
+ * first; at most `limit`.
+ */
 export async function readToClose(
   db: Db,
   last: Period,
@@ -41,13 +48,21 @@ export async function readToClose(
 }
 
 /** Each app's usage in a month, by kind, compute type, tier and pool. No locks. */
-export async function readLines(db: Db | Tx, projectId: ProjectId, period: Period): Promise<StatementLine[]> {
+export async function readLines(
+  db: Db | Tx,
+  projectId: ProjectId,
+  period: Period,
+): Promise<StatementLine[]> {
   const sumOf = (column: string) => sql<string>`sum(${sql.ref(column)})`;
   const rows = await db
     .selectFrom("usage_months")
     .select(["app_id", "kind", "compute", "compute_tier", "pool"])
     .select([sumOf("ms").as("ms"), sumOf("gpu_ms").as("gpu_ms"), sumOf("core_ms").as("core_ms")])
-    .select([sumOf("gb_ms").as("gb_ms"), sumOf("builds").as("builds"), sumOf("amount_micros").as("micros")])
+    .select([
+      sumOf("gb_ms").as("gb_ms"),
+      sumOf("builds").as("builds"),
+      sumOf("amount_micros").as("micros"),
+    ])
     .where("project_id", "=", projectId)
     .where("period", "=", period)
     .groupBy(["app_id", "kind", "compute", "compute_tier", "pool"])

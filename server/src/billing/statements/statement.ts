@@ -1,10 +1,14 @@
-// Computes the statement of one month: usage, discounts, late corrections of earlier months, and the amount due. Pure. A
-// closed statement never changes: later changes become corrections in a later one.
+// Computes the statement of one month: usage, discounts, late corrections of earlier months, and
+// the amount due. Pure. A closed statement never changes: later changes become corrections in a
+// later one.
 import type { Period } from "#billing/period.ts";
 import { drawnIn, type Drawn } from "#billing/coupons/settle.ts";
 import type { SourceKind } from "#billing/usage/metered-source.ts";
 
-/** Usage of one kind, of an app or, with an empty `appId`, of the project itself. Amounts are texts, because they are stored as JSON. Times in ms. */
+/**
+ * Usage of one kind, of an app or, with an empty `appId`, of the project itself. Amounts are texts,
+ * because they are stored as JSON. Times in ms.
+ */
 export type StatementLine = {
   readonly appId: string;
   readonly kind: SourceKind;
@@ -34,7 +38,10 @@ export type StatementCorrection = {
   readonly discountMicros: string;
 };
 
-/** The content of a statement. `totalMicros` = usage − discounts + the corrections' usage − their discounts. */
+/**
+ * The content of a statement. `totalMicros` = usage − discounts + the corrections' usage − their
+ * discounts.
+ */
 export type StatementContent = {
   readonly period: Period;
   readonly currency: string;
@@ -52,8 +59,13 @@ export type StatementParts = Pick<StatementContent, "period" | "currency" | "lin
   readonly bases: ReadonlyMap<Period, bigint>;
   /** All known discounts, of all months. */
   readonly drawn: readonly Drawn[];
-  readonly coupons: ReadonlyMap<string, { readonly couponCode: string; readonly couponName: string }>;
-  /** All other existing statements, including later months: what they report is not reported again. */
+  readonly coupons: ReadonlyMap<
+    string,
+    { readonly couponCode: string; readonly couponName: string }
+  >;
+  /**
+   * All other existing statements, including later months: what they report is not reported again.
+   */
   readonly said: readonly StatementContent[];
 };
 
@@ -86,11 +98,15 @@ export function statementOf(parts: StatementParts): StatementContent {
   };
 }
 
-/** The known amounts of earlier months with a statement, minus all that statements report for them. */
+/**
+ * The known amounts of earlier months with a statement, minus all that statements report for them.
+ */
 function correctionsOf({ period: own, bases, drawn, said }: StatementParts): StatementCorrection[] {
   const earlier = said.filter(({ period }) => period < own);
   return earlier.flatMap(({ period, usageMicros, discountMicros }) => {
-    const corrections = said.flatMap((statement) => statement.corrections).filter((one) => one.period === period);
+    const corrections = said
+      .flatMap((statement) => statement.corrections)
+      .filter((one) => one.period === period);
     const saidUsage = BigInt(usageMicros) + sum(corrections.map((one) => one.usageMicros));
     const saidDiscount = BigInt(discountMicros) + sum(corrections.map((one) => one.discountMicros));
     const usage = (bases.get(period) ?? 0n) - saidUsage;

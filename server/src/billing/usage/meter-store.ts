@@ -11,21 +11,29 @@ export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
     select project_id from replicas where started_at is not null and not is_metered
     union select project_id from builds where ended_at is not null and not is_metered
     union select project_id from volume_uses where ${hasStorage}
-    union select project_id from billing_accounts where posting_due_at <= clock_timestamp()`.execute(db);
+    union select project_id from billing_accounts where posting_due_at <= clock_timestamp()`.execute(
+    db,
+  );
   return rows.map((row) => row.project_id);
 }
 
 /** There is more of it than was metered. */
 const hasStorage = sql`not is_metered and (ended_at is not null or seen_at > coalesce(metered_until, began_at))`;
 
-/** Locks the project's billing account until the transaction ends; null: another process holds it and meters the project. */
+/**
+ * Locks the project's billing account until the transaction ends; null: another process holds it
+ * and meters the project.
+ */
 export async function lockAccount(
   tx: Tx,
   projectId: ProjectId,
 ): Promise<{ readonly postings: number; readonly isPostingDue: boolean } | null> {
   const row = await tx
     .selectFrom("billing_accounts")
-    .select(["postings", sql<boolean>`coalesce(posting_due_at <= clock_timestamp(), false)`.as("is_due")])
+    .select([
+      "postings",
+      sql<boolean>`coalesce(posting_due_at <= clock_timestamp(), false)`.as("is_due"),
+    ])
     .where("project_id", "=", projectId)
     .forNoKeyUpdate()
     .skipLocked()
@@ -50,8 +58,15 @@ type SourceRow = {
   is_ended: boolean;
 };
 
-/** The sources of a project to meter, at most `limit` replicas (furthest behind first), and as many of each other kind. No locks. */
-export async function readSources(tx: Tx, projectId: ProjectId, limit: number): Promise<MeteredSource[]> {
+/**
+ * The sources of a project to meter, at most `limit` replicas (furthest behind first), and as many
+ * of each other kind. No locks.
+ */
+export async function readSources(
+  tx: Tx,
+  projectId: ProjectId,
+  limit: number,
+): Promise<MeteredSource[]> {
   const { rows } = await sql<SourceRow>`
     (select id, 'run' as kind, app_id, compute, compute_tier, provider, region, gpu_count,
             cpu_cores * 1000 as cores, memory_gb * 1000 as gbs,
@@ -98,11 +113,21 @@ export async function readSources(tx: Tx, projectId: ProjectId, limit: number): 
   }));
 }
 
-/** For each source, the last slice that begins at or before its end, and all later ones, in time order. */
+/**
+ * For each source, the last slice that begins at or before its end, and all later ones, in time
+ * order.
+ */
 async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<string, Slice[]>> {
   const ids = sources.map(({ id }) => id);
   const ends = sources.map(({ until_at: until, began_at: began }) => until ?? began);
-  const { rows } = await sql<{ id: string; begins_at: Date; ms: number; rate: string; before: string; micros: string }>`
+  const { rows } = await sql<{
+    id: string;
+    begins_at: Date;
+    ms: number;
+    rate: string;
+    before: string;
+    micros: string;
+  }>`
     select s.source_id as id, s.begins_at, s.ms, s.rate_femtos as rate, s.attos_before as before, s.amount_micros as micros
       from unnest(${ids}::text[], ${ends}::timestamptz[]) as given (id, until_at)
       join lateral (
@@ -113,7 +138,11 @@ async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<str
      order by s.source_id, s.begins_at`.execute(tx);
   const found = new Map<string, Slice[]>();
   for (const { id, begins_at: begins, ms, rate, before, micros } of rows) {
-    const amounts = { rateFemtos: BigInt(rate), attosBefore: BigInt(before), micros: BigInt(micros) };
+    const amounts = {
+      rateFemtos: BigInt(rate),
+      attosBefore: BigInt(before),
+      micros: BigInt(micros),
+    };
     found.getOrInsertComputed(id, () => []).push({ beginsAtMs: begins.getTime(), ms, ...amounts });
   }
   return found;
@@ -123,7 +152,9 @@ async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<str
 export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<void> {
   const gone = metered.flatMap(({ source, slices }) => {
     const kept = new Set(slices.map(({ beginsAtMs }) => beginsAtMs));
-    return source.known.filter(({ beginsAtMs }) => !kept.has(beginsAtMs)).map((slice) => ({ id: source.id, slice }));
+    return source.known
+      .filter(({ beginsAtMs }) => !kept.has(beginsAtMs))
+      .map((slice) => ({ id: source.id, slice }));
   });
   if (gone.length > 0) {
     const ids = gone.map(({ id }) => id);
@@ -198,7 +229,9 @@ export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promis
   await sql`
     update builds set is_metered = true
       from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, done boolean)
-     where kind = 'build' and done and builds.id = case when kind = 'build' then given.id::uuid end`.execute(tx);
+     where kind = 'build' and done and builds.id = case when kind = 'build' then given.id::uuid end`.execute(
+    tx,
+  );
 }
 
 /** Usage has changed: schedules a posting after `afterMs`, unless an earlier one is scheduled. */

@@ -1,6 +1,7 @@
-// Metering: turns the run time of replicas and builds, and what storage holds, into usage slices, sums and ledger entries. All inputs are durable
-// rows. One transaction per project writes results and progress, under the lock of the project's billing account: a crash
-// at any time neither loses nor doubles anything.
+// Metering: turns the run time of replicas and builds, and what storage holds, into usage slices,
+// sums and ledger entries. All inputs are durable rows. One transaction per project writes results
+// and progress, under the lock of the project's billing account: a crash at any time neither loses
+// nor doubles anything.
 import { readApplied } from "#billing/coupons/applied-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { postUsage } from "#billing/posting.ts";
@@ -36,7 +37,10 @@ const slicesMax = 100;
 /** Steps of a project per turn; the next turn continues. */
 const stepsMax = 1_000;
 
-/** Meters all projects periodically, between `loop.start()` and `loop.stop()`, which waits for the project in progress. */
+/**
+ * Meters all projects periodically, between `loop.start()` and `loop.stop()`, which waits for the
+ * project in progress.
+ */
 export class Meter {
   readonly #options: MeterOptions;
   readonly loop: Loop;
@@ -44,7 +48,13 @@ export class Meter {
   constructor(options: MeterOptions) {
     const { clock, log, intervalMs } = options;
     this.#options = options;
-    this.loop = new Loop({ name: "metering", intervalMs, clock, log, turn: (signal) => this.turn(signal) });
+    this.loop = new Loop({
+      name: "metering",
+      intervalMs,
+      clock,
+      log,
+      turn: (signal) => this.turn(signal),
+    });
   }
 
   /** Meters everything that is due. An error of one project does not block the others. */
@@ -55,7 +65,10 @@ export class Meter {
       try {
         await this.#meterProject(projectId, signal);
       } catch (error) {
-        log.error({ err: error, projectId }, "a project could not be metered; the next turn tries again");
+        log.error(
+          { err: error, projectId },
+          "a project could not be metered; the next turn tries again",
+        );
       }
     }
     if (clock.isSettled()) await closeStatements(this.#options, signal);
@@ -93,7 +106,9 @@ async function meterStep(
   const sources = await store.readSources(tx, projectId, sourcesMax);
   const metered = sources.map((source) => meterSource(source, borders, prices));
   // Counted once, however many steps a build takes.
-  const builds = metered.flatMap(({ source, isDone }) => (source.kind === "build" && isDone ? [source] : []));
+  const builds = metered.flatMap(({ source, isDone }) =>
+    source.kind === "build" && isDone ? [source] : [],
+  );
   const changes = changesOf(metered, builds, borders);
   await store.writeSlices(tx, metered);
   onStep?.("slices written");
@@ -103,17 +118,30 @@ async function meterStep(
   onStep?.("progress written");
   const isChanged = changes.days.length > 0;
   if (account.isPostingDue || (isChanged && postingDelayMs === 0)) {
-    await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs: clock.now() });
+    await postUsage(tx, {
+      projectId,
+      currency,
+      applied,
+      postings: account.postings,
+      nowMs: clock.now(),
+    });
     onStep?.("usage posted");
   } else if (isChanged || hasCut) {
     await store.wantPosting(tx, projectId, postingDelayMs);
   }
-  const isFull = sources.length >= sourcesMax || metered.some((one) => one.untilMs < one.source.endMs);
+  const isFull =
+    sources.length >= sourcesMax || metered.some((one) => one.untilMs < one.source.endMs);
   return { isChanged, isMore: isFull };
 }
 
-/** Cuts stretches at the borders of coupons applied since the last time; false when there were none. */
-async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly number[]): Promise<boolean> {
+/**
+ * Cuts stretches at the borders of coupons applied since the last time; false when there were none.
+ */
+async function cutStretches(
+  tx: Tx,
+  projectId: ProjectId,
+  borders: readonly number[],
+): Promise<boolean> {
   if (borders.length === 0) return false;
   const known = new Set((await readStretches(tx, projectId)).map(({ atMs }) => atMs));
   const cuts = cutsOf(borders, known);
@@ -124,7 +152,9 @@ async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly numb
 function meterSource(source: MeteredSource, borders: readonly number[], prices: Prices): Metered {
   const { kind, resources, startMs, endMs, known, isEnded } = source;
   const rate = (atMs: number): bigint =>
-    kind === "storage" ? storageRateAt(prices, resources.gbThousandths, atMs) : rateAt(prices, resources, atMs);
+    kind === "storage"
+      ? storageRateAt(prices, resources.gbThousandths, atMs)
+      : rateAt(prices, resources, atMs);
   const slices = slicesUpTo({ startMs, endMs, borders, known, slicesMax, rateAt: rate });
   const last = slices.at(-1);
   const reachedMs = last === undefined ? endMs : last.beginsAtMs + last.ms;

@@ -1,10 +1,13 @@
-// What metering measures: a replica while its process runs, a build while it makes an environment, and the storage of a
-// project while it holds the same. Pure.
+// What metering measures: a replica while its process runs, a build while it makes an environment,
+// and the storage of a project while it holds the same. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { PricedResources } from "./prices.ts";
 import type { Slice } from "./slices.ts";
 
-/** run: a replica; build: a build that makes an environment; storage: the volume of a project while its size stays. */
+/**
+ * run: a replica; build: a build that makes an environment; storage: the volume of a project while
+ * its size stays.
+ */
 export type SourceKind = "run" | "build" | "storage";
 
 /** What is not yet metered to its end. */

@@ -1,5 +1,5 @@
-// The file of prices: exact prices, versions that go on from each other, pools; and what cannot be used is refused with its
-// field, what stands there and what may.
+// The file of prices: exact prices, versions that go on from each other, pools; and what cannot be
+// used is refused with its field, what stands there and what may.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { OperatorFileRefused } from "#lib/operator-file.ts";
@@ -23,7 +23,10 @@ describe("prices", () => {
     for (const prices of [builtInPrices, readPrices("", types)]) {
       // 944 + 2.5 × 6.55 + 10 × 2.22 micro-units.
       assert.equal(rateAt(prices, plain, 0), 982_575_000_000n);
-      assert.equal(rateAt(prices, { ...plain, computeTier: "protected" }, 0), 2n * 982_575_000_000n);
+      assert.equal(
+        rateAt(prices, { ...plain, computeTier: "protected" }, 0),
+        2n * 982_575_000_000n,
+      );
       assert.equal(rateAt(prices, { ...plain, compute: "CPU", gpuCount: 0 }, 0), 38_575_000_000n);
       assert.equal(rateAt(prices, { ...plain, compute: "INF2", gpuCount: 1 }, 0), 38_575_000_000n);
     }
@@ -37,7 +40,11 @@ describe("prices", () => {
     assert.equal(prices[0].core, 1n);
     assert.equal(prices[0].gb, 1_500_000_000n);
     assert.equal(prices[0].compute.get("HOPPER_H100"), 6_550n);
-    assert.equal(prices[0].compute.get("TURING_T4"), 164_000n, "what is left out stays as it is built in");
+    assert.equal(
+      prices[0].compute.get("TURING_T4"),
+      164_000n,
+      "what is left out stays as it is built in",
+    );
   });
 
   test("change at the beginning of an hour, and what a version leaves out stays as it was before", () => {
@@ -50,9 +57,18 @@ describe("prices", () => {
 
   test("of storage are for a GB and month beyond what is free, which a version may change", () => {
     const text = `[[prices]]\nstorage_gb_month = 0.04\n\n[[prices]]\nvalid_from = 2026-12-01T00:00:00Z\nstorage_free_gb = 0.5\n`;
-    const rate = (atMs: number, gb = 101_000n): bigint => storageRateAt(readPrices(text, types), gb, atMs);
-    assert.equal(rate(later - 1), (40_000_000_000_000n + 1_296_000n) / 2_592_000n, "for a second of November");
-    assert.equal(rate(later), (100_500n * 40_000_000_000n + 1_339_200n) / 2_678_400n, "for a second of December");
+    const rate = (atMs: number, gb = 101_000n): bigint =>
+      storageRateAt(readPrices(text, types), gb, atMs);
+    assert.equal(
+      rate(later - 1),
+      (40_000_000_000_000n + 1_296_000n) / 2_592_000n,
+      "for a second of November",
+    );
+    assert.equal(
+      rate(later),
+      (100_500n * 40_000_000_000n + 1_339_200n) / 2_678_400n,
+      "for a second of December",
+    );
     assert.deepEqual([rate(later - 1, 100_000n), rate(later, 500n)], [0n, 0n]);
     assert.equal(storageRateAt(builtInPrices, 101_000n, later), 18_667_861n);
   });
@@ -91,7 +107,10 @@ describe("a file that cannot be used", () => {
     ["[[prices]]\ncpu_core = nan", `prices[0].cpu_core is NaN, but must be ${price}`],
     ["[[prices]]\nmemory_gb = true", `prices[0].memory_gb is true, but must be ${price}`],
     ["[[prices]]\nmemory_gb = '1,5'", `prices[0].memory_gb is "1,5", but must be ${price}`],
-    ["[[prices]]\ncompute = { H100 = 1 }", "prices[0].compute.H100 is unknown; allowed: CPU, HOPPER_H100, TURING_T4."],
+    [
+      "[[prices]]\ncompute = { H100 = 1 }",
+      "prices[0].compute.H100 is unknown; allowed: CPU, HOPPER_H100, TURING_T4.",
+    ],
     [
       "[[prices]]\nprotected_multiplier = 1.0001",
       "prices[0].protected_multiplier is 1.0001, but must be a number from 0 to 1000 with at most 3 decimals.",
@@ -138,7 +157,8 @@ describe("a file that cannot be used", () => {
     test(`says: ${message.slice(0, 70)}`, () => {
       assert.throws(
         () => readPrices(text, types),
-        (error: unknown) => error instanceof OperatorFileRefused && error.message.startsWith(message),
+        (error: unknown) =>
+          error instanceof OperatorFileRefused && error.message.startsWith(message),
         message,
       );
     });

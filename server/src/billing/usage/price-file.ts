@@ -1,8 +1,21 @@
-// Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
-// misread price must not become no price.
+// Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Refuses any error with the field, the value
+// and what is allowed: a misread price must not become no price.
 import { TomlDate } from "smol-toml";
-import { parseFile, operatorFileRefused, refuseTwice, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
-import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
+import {
+  parseFile,
+  operatorFileRefused,
+  refuseTwice,
+  refuseUnknown,
+  tableOf,
+  type Table,
+} from "#lib/operator-file.ts";
+import {
+  builtInPrices,
+  type PoolRates,
+  type Prices,
+  type PriceVersion,
+  type Rates,
+} from "./prices.ts";
 
 const versionFields = [
   "valid_from",
@@ -29,8 +42,8 @@ const multiplier: DecimalForm = { what: "a number", max: 1_000, decimals: 3 };
 const freeGb: DecimalForm = { what: "a number of GB", max: 1_000_000, decimals: 3 };
 
 /**
- * The prices in `text`. A version inherits what it omits from the previous one, the first from the built-in prices.
- * `computeTypes`: what may have a price. Throws `OperatorFileRefused`.
+ * The prices in `text`. A version inherits what it omits from the previous one, the first from the
+ * built-in prices. `computeTypes`: what may have a price. Throws `OperatorFileRefused`.
  */
 export function readPrices(text: string, computeTypes: readonly string[]): Prices {
   const root = parseFile(text);
@@ -39,15 +52,25 @@ export function readPrices(text: string, computeTypes: readonly string[]): Price
   const versions: PriceVersion[] = [];
   for (const [index, table] of tables.entries()) {
     const before = versions.at(-1) ?? builtInPrices[0];
-    versions.push(readVersion(`prices[${index}]`, table, { before, isFirst: index === 0, computeTypes }));
+    versions.push(
+      readVersion(`prices[${index}]`, table, { before, isFirst: index === 0, computeTypes }),
+    );
   }
   const [first, ...others] = versions;
   return first === undefined ? builtInPrices : [first, ...others];
 }
 
-type Before = { readonly before: PriceVersion; readonly isFirst: boolean; readonly computeTypes: readonly string[] };
+type Before = {
+  readonly before: PriceVersion;
+  readonly isFirst: boolean;
+  readonly computeTypes: readonly string[];
+};
 
-function readVersion(path: string, table: Table, { before, isFirst, computeTypes }: Before): PriceVersion {
+function readVersion(
+  path: string,
+  table: Table,
+  { before, isFirst, computeTypes }: Before,
+): PriceVersion {
   refuseUnknown(table, versionFields, (key) => `${path}.${key}`);
   const rates = readRates(path, table, computeTypes);
   const decimal = (name: string, form: DecimalForm, usual: bigint): bigint =>
@@ -60,14 +83,25 @@ function readVersion(path: string, table: Table, { before, isFirst, computeTypes
     protectedThousandths: decimal("protected_multiplier", multiplier, before.protectedThousandths),
     storageGbMonth: decimal("storage_gb_month", perMonth, before.storageGbMonth),
     storageFree: decimal("storage_free_gb", freeGb, before.storageFree),
-    pools: table["pools"] === undefined ? before.pools : readPools(`${path}.pools`, table["pools"], computeTypes),
+    pools:
+      table["pools"] === undefined
+        ? before.pools
+        : readPools(`${path}.pools`, table["pools"], computeTypes),
   };
 }
 
-function readValidFrom(path: string, given: unknown, { before, isFirst }: Pick<Before, "before" | "isFirst">): number {
+function readValidFrom(
+  path: string,
+  given: unknown,
+  { before, isFirst }: Pick<Before, "before" | "isFirst">,
+): number {
   if (isFirst) {
     if (given === undefined) return Number.NEGATIVE_INFINITY;
-    throw operatorFileRefused(path, given, "left out: the first prices are valid from the beginning");
+    throw operatorFileRefused(
+      path,
+      given,
+      "left out: the first prices are valid from the beginning",
+    );
   }
   const isTime = given instanceof TomlDate && given.isDateTime() && !given.isLocal();
   const allowed = "a whole hour with its zone, of the form 2026-01-31T00:00:00Z";
@@ -83,7 +117,8 @@ function readPools(path: string, given: unknown, computeTypes: readonly string[]
     const here = `${path}[${index}]`;
     refuseUnknown(table, poolFields, (key) => `${here}.${key}`);
     const provider = nameOf(`${here}.provider`, table["provider"]);
-    if (provider === null) throw operatorFileRefused(`${here}.provider`, undefined, "the name of a provider");
+    if (provider === null)
+      throw operatorFileRefused(`${here}.provider`, undefined, "the name of a provider");
     const region = nameOf(`${here}.region`, table["region"]);
     return { provider, region, ...readRates(here, table, computeTypes) };
   });
@@ -99,15 +134,24 @@ function readRates(path: string, table: Table, computeTypes: readonly string[]):
   return {
     ...(core === undefined ? {} : { core: readDecimal(`${path}.cpu_core`, core, perSecond) }),
     ...(gb === undefined ? {} : { gb: readDecimal(`${path}.memory_gb`, gb, perSecond) }),
-    ...(compute === undefined ? {} : { compute: readCompute(`${path}.compute`, compute, computeTypes) }),
+    ...(compute === undefined
+      ? {}
+      : { compute: readCompute(`${path}.compute`, compute, computeTypes) }),
   };
 }
 
-function readCompute(path: string, given: unknown, computeTypes: readonly string[]): Map<string, bigint> {
+function readCompute(
+  path: string,
+  given: unknown,
+  computeTypes: readonly string[],
+): Map<string, bigint> {
   const table = tableOf(path, given);
   refuseUnknown(table, computeTypes, (key) => `${path}.${key}`);
   return new Map(
-    Object.entries(table).map(([type, price]) => [type, readDecimal(`${path}.${type}`, price, perSecond)]),
+    Object.entries(table).map(([type, price]) => [
+      type,
+      readDecimal(`${path}.${type}`, price, perSecond),
+    ]),
   );
 }
 
@@ -119,7 +163,8 @@ function readDecimal(path: string, given: unknown, { what, max, decimals }: Deci
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
   if (parts === null || fraction.length > decimals) throw operatorFileRefused(path, given, allowed);
   const value = BigInt(`${parts[1]}${fraction.padEnd(decimals, "0")}`);
-  if (value > BigInt(max) * 10n ** BigInt(decimals)) throw operatorFileRefused(path, given, allowed);
+  if (value > BigInt(max) * 10n ** BigInt(decimals))
+    throw operatorFileRefused(path, given, allowed);
   return value;
 }
 
@@ -134,12 +179,21 @@ function plainText(value: number): string {
 function nameOf(path: string, given: unknown): string | null {
   if (given === undefined) return null;
   if (typeof given === "string" && /^[\w.-]{1,100}$/.test(given)) return given;
-  throw operatorFileRefused(path, given, "a name of 1 to 100 letters, digits, dots, dashes and underscores");
+  throw operatorFileRefused(
+    path,
+    given,
+    "a name of 1 to 100 letters, digits, dots, dashes and underscores",
+  );
 }
 
 function listOf(path: string, given: unknown, max: number): Table[] {
   if (!Array.isArray(given))
-    throw operatorFileRefused(path, given, `a list of tables, each headed [[${path.replace(/\[\d+\]/, "")}]]`);
-  if (given.length > max) throw operatorFileRefused(path, `${given.length} tables`, `at most ${max} tables`);
+    throw operatorFileRefused(
+      path,
+      given,
+      `a list of tables, each headed [[${path.replace(/\[\d+\]/, "")}]]`,
+    );
+  if (given.length > max)
+    throw operatorFileRefused(path, `${given.length} tables`, `at most ${max} tables`);
   return given.map((one, index) => tableOf(`${path}[${index}]`, one));
 }

@@ -1,16 +1,28 @@
-// The price of a second of a replica, by time and location, and of storage: pure. Prices are whole billionths of the currency's unit, so
-// that a rate is exact; `price-file.ts` reads them.
+// The price of a second of a replica, by time and location, and of storage: pure. Prices are whole
+// billionths of the currency's unit, so that a rate is exact; `price-file.ts` reads them.
 import { boundsOf, periodOf } from "#billing/period.ts";
 
-/** The cost of a second, in billionths of the currency's unit: per core, per GB, and per accelerator by compute type. */
-export type Rates = { readonly core: bigint; readonly gb: bigint; readonly compute: ReadonlyMap<string, bigint> };
+/**
+ * The cost of a second, in billionths of the currency's unit: per core, per GB, and per accelerator
+ * by compute type.
+ */
+export type Rates = {
+  readonly core: bigint;
+  readonly gb: bigint;
+  readonly compute: ReadonlyMap<string, bigint>;
+};
 
 /** Overrides for replicas of a provider, or of one of its regions. */
-export type PoolRates = Partial<Rates> & { readonly provider: string; readonly region: string | null };
+export type PoolRates = Partial<Rates> & {
+  readonly provider: string;
+  readonly region: string | null;
+};
 
 /** Prices from an instant on. */
 export type PriceVersion = Rates & {
-  /** The start of an hour, so that each hour has one price; the first version has no lower bound. */
+  /**
+   * The start of an hour, so that each hour has one price; the first version has no lower bound.
+   */
   readonly validFromMs: number;
   /** The factor for the tier `protected`, in thousandths. */
   readonly protectedThousandths: bigint;
@@ -49,14 +61,17 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const pools = poolsOf(version, resources);
   const core = first(pools, ({ core: price }) => price) ?? version.core;
   const gb = first(pools, ({ gb: price }) => price) ?? version.gb;
-  const accelerator = first(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
-  const perSecond = BigInt(gpuCount) * whole * accelerator + coreThousandths * core + gbThousandths * gb;
+  const accelerator =
+    first(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
+  const perSecond =
+    BigInt(gpuCount) * whole * accelerator + coreThousandths * core + gbThousandths * gb;
   return perSecond * (computeTier === "protected" ? version.protectedThousandths : whole);
 }
 
 /**
- * The cost of a second of storage of this size, in thousandths of a GB, at an instant, in 10^-15 of the unit. A month costs its price
- * however long it is, so that the rate is rounded, which is far less than a micro-unit a month.
+ * The cost of a second of storage of this size, in thousandths of a GB, at an instant, in 10^-15 of
+ * the unit. A month costs its price however long it is, so that the rate is rounded, which is far
+ * less than a micro-unit a month.
  */
 export function storageRateAt(prices: Prices, gbThousandths: bigint, atMs: number): bigint {
   const { storageGbMonth, storageFree } = versionAt(prices, atMs);
@@ -85,7 +100,12 @@ export type PriceOf = (where: PricedLocation) => SecondPrices;
 /** The prices at an instant, without the factor of a tier. */
 export function priceAt(prices: Prices, where: PricedLocation, atMs: number): SecondPrices {
   const of = (amount: Partial<PricedResources>): number => {
-    const none = { gpuCount: 0, coreThousandths: 0n, gbThousandths: 0n, computeTier: "interruptible" };
+    const none = {
+      gpuCount: 0,
+      coreThousandths: 0n,
+      gbThousandths: 0n,
+      computeTier: "interruptible",
+    };
     return Number(rateAt(prices, { ...where, ...none, ...amount }, atMs)) / rateUnit;
   };
   return {
@@ -104,7 +124,10 @@ function poolsOf({ pools }: PriceVersion, { provider, region }: PricedResources)
   ];
 }
 
-function first(pools: readonly PoolRates[], priceOf: (pool: PoolRates) => bigint | undefined): bigint | undefined {
+function first(
+  pools: readonly PoolRates[],
+  priceOf: (pool: PoolRates) => bigint | undefined,
+): bigint | undefined {
   for (const pool of pools) {
     const price = priceOf(pool);
     if (price !== undefined) return price;

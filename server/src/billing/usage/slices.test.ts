@@ -1,4 +1,5 @@
-// Slices: of any time, cut at any borders and made in any number of steps, they are the same and add up to the exact price.
+// Slices: of any time, cut at any borders and made in any number of steps, they are the same and
+// add up to the exact price.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -20,14 +21,22 @@ type Given = {
   readonly borders: readonly number[];
   readonly rates: readonly bigint[];
 };
-const given = fc.record({ startMs: at, ends: fc.array(at, { minLength: 1, maxLength: 8 }), borders, rates });
+const given = fc.record({
+  startMs: at,
+  ends: fc.array(at, { minLength: 1, maxLength: 8 }),
+  borders,
+  rates,
+});
 
 const rateAtOf =
   ({ rates: prices }: Given) =>
   (ms: number): bigint =>
     prices[Math.floor((ms - beginMs) / hourMs)] ?? 0n;
 
-/** As the meter does: each end is made known after the other, and what is not needed any more is forgotten. */
+/**
+ * As the meter does: each end is made known after the other, and what is not needed any more is
+ * forgotten.
+ */
 function inSteps(one: Given): Slice[] {
   let slices: Slice[] = [];
   for (const endMs of one.ends) {
@@ -40,7 +49,8 @@ function inSteps(one: Given): Slice[] {
   return slices;
 }
 
-const sum = (slices: readonly Slice[]): bigint => slices.reduce((all, { micros }) => all + micros, 0n);
+const sum = (slices: readonly Slice[]): bigint =>
+  slices.reduce((all, { micros }) => all + micros, 0n);
 
 test("slices made in any steps, back and forth, are those made at once", () => {
   fc.assert(
@@ -57,7 +67,13 @@ test("slices are all of the time, lie within hours and between borders, and cost
   fc.assert(
     fc.property(given, (one) => {
       const endMs = Math.max(one.startMs, one.ends[0] ?? 0);
-      const slices = slicesUpTo({ ...one, endMs, known: [], rateAt: rateAtOf(one), slicesMax: 100 });
+      const slices = slicesUpTo({
+        ...one,
+        endMs,
+        known: [],
+        rateAt: rateAtOf(one),
+        slicesMax: 100,
+      });
       let nextMs = one.startMs;
       let attos = 0n;
       for (const slice of slices) {
@@ -76,7 +92,9 @@ test("slices are all of the time, lie within hours and between borders, and cost
 });
 
 test("stretches that are cut whenever a border becomes known are those of all borders at once", () => {
-  const used = fc.array(fc.record({ atMs: at, micros: fc.bigInt({ min: 0n, max: 1_000n }) }), { maxLength: 20 });
+  const used = fc.array(fc.record({ atMs: at, micros: fc.bigInt({ min: 0n, max: 1_000n }) }), {
+    maxLength: 20,
+  });
   fc.assert(
     fc.property(used, fc.array(borders, { maxLength: 4 }), (slices, arriving) => {
       const stretches = new Map<number, bigint>();
@@ -93,7 +111,8 @@ test("stretches that are cut whenever a border becomes known are those of all bo
       }
       const right = new Map<number, bigint>();
       for (const { atMs, micros } of slices) add(right, stretchOf(known, atMs), micros);
-      const filled = (all: Map<number, bigint>) => [...all].filter(([, micros]) => micros !== 0n).sort();
+      const filled = (all: Map<number, bigint>) =>
+        [...all].filter(([, micros]) => micros !== 0n).sort();
       assert.deepEqual(filled(stretches), filled(right));
     }),
     { numRuns: 500 },
@@ -106,7 +125,10 @@ function add(stretches: Map<number, bigint>, atMs: number, micros: bigint): void
 
 test("storage of one size costs exactly the price of a month in every month, however the month is cut", () => {
   const gb = fc.bigInt({ min: 0n, max: 10_000_000n });
-  const months = fc.record({ year: fc.integer({ min: 1970, max: 2400 }), month: fc.integer({ min: 0, max: 11 }) });
+  const months = fc.record({
+    year: fc.integer({ min: 1970, max: 2400 }),
+    month: fc.integer({ min: 0, max: 11 }),
+  });
   // Whole micro-units for each thousandth of a GB.
   const price = fc.bigInt({ min: 0n, max: 10_000n }).map((micros) => micros * 1_000_000n);
   fc.assert(
@@ -121,7 +143,14 @@ test("storage of one size costs exactly the price of a month in every month, how
         const prices = [{ ...builtInPrices[0], storageGbMonth, storageFree: free }] as const;
         const rateAt = (atMs: number): bigint => storageRateAt(prices, size, atMs);
         const cuts = [startMs + (endMs - startMs) / 3, startMs + (endMs - startMs) / 2 + 1];
-        const made = slicesUpTo({ startMs, endMs, borders: cuts, known: [], rateAt, slicesMax: 1_000 });
+        const made = slicesUpTo({
+          startMs,
+          endMs,
+          borders: cuts,
+          known: [],
+          rateAt,
+          slicesMax: 1_000,
+        });
         assert.equal(sum(made), size > free ? ((size - free) * storageGbMonth) / 1_000_000n : 0n);
       },
     ),

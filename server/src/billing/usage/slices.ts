@@ -1,6 +1,7 @@
-// Cuts the time of one replica or build into slices, each with its amount: pure. A slice lies within one hour (UTC) and
-// between two borders, the instants at which coupons begin or cease to discount. Amounts are differences of rounded running
-// sums: their total is the rounded exact price, wherever the time was cut and in however many steps.
+// Cuts the time of one replica or build into slices, each with its amount: pure. A slice lies
+// within one hour (UTC) and between two borders, the instants at which coupons begin or cease to
+// discount. Amounts are differences of rounded running sums: their total is the rounded exact
+// price, wherever the time was cut and in however many steps.
 
 /** One slice; the amounts before it and of it follow from rates and times alone. */
 export type Slice = {
@@ -20,8 +21,8 @@ export type SliceRequest = {
   /** In any order. */
   readonly borders: readonly number[];
   /**
-   * Existing slices of the source in time order: the last one that begins at or before `endMs`, and all later ones. They
-   * keep their rates, so that time already counted keeps its price.
+   * Existing slices of the source in time order: the last one that begins at or before `endMs`, and
+   * all later ones. They keep their rates, so that time already counted keeps its price.
    */
   readonly known: readonly Slice[];
   readonly rateAt: (atMs: number) => bigint;
@@ -32,7 +33,10 @@ export type SliceRequest = {
 const hourMs = 3_600_000;
 const attosOfMicro = 1_000_000_000_000n;
 
-/** The slices that replace the known ones, in time order; they reach up to `endMs` unless there are too many. */
+/**
+ * The slices that replace the known ones, in time order; they reach up to `endMs` unless there are
+ * too many.
+ */
 export function slicesUpTo(request: SliceRequest): Slice[] {
   const { endMs, known, slicesMax } = request;
   const first = known[0];
@@ -60,7 +64,8 @@ function nextCut({ endMs, borders }: SliceRequest, atMs: number): number {
 }
 
 function isOfHour(atMs: number): (slice: Slice) => boolean {
-  return ({ beginsAtMs }) => beginsAtMs <= atMs && Math.floor(beginsAtMs / hourMs) === Math.floor(atMs / hourMs);
+  return ({ beginsAtMs }) =>
+    beginsAtMs <= atMs && Math.floor(beginsAtMs / hourMs) === Math.floor(atMs / hourMs);
 }
 
 /** Micro-units, rounding halves up. */

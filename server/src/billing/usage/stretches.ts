@@ -1,5 +1,6 @@
-// Stretches of time during which the same coupons discount: discounts are computed on their sums, not on single slices. A
-// stretch begins with a month, or at a border, the instant at which a coupon begins or ceases to discount. Pure.
+// Stretches of time during which the same coupons discount: discounts are computed on their sums,
+// not on single slices. A stretch begins with a month, or at a border, the instant at which a
+// coupon begins or ceases to discount. Pure.
 import { boundsOf, periodOf } from "#billing/period.ts";
 import type { AppliedCoupon } from "#billing/coupons/settle.ts";
 
@@ -17,16 +18,24 @@ export function stretchOf(borders: readonly number[], atMs: number): number {
   return Math.max(fromMs, borders.findLast((border) => border <= atMs) ?? fromMs);
 }
 
-/** Splits a stretch: what lies from `atMs` on, and before `toMs`, leaves the one that begins at `ofMs`. */
+/**
+ * Splits a stretch: what lies from `atMs` on, and before `toMs`, leaves the one that begins at
+ * `ofMs`.
+ */
 export type StretchCut = { readonly ofMs: number; readonly atMs: number; readonly toMs: number };
 
-/** The cuts that turn the known stretches into those of all borders, in the order in which to apply them. */
+/**
+ * The cuts that turn the known stretches into those of all borders, in the order in which to apply
+ * them.
+ */
 export function cutsOf(borders: readonly number[], known: ReadonlySet<number>): StretchCut[] {
   return borders.flatMap((atMs, index) => {
     const { fromMs, toMs: monthEndMs } = boundsOf(periodOf(atMs));
     if (known.has(atMs) || atMs === fromMs) return [];
     // Up to the next earlier cut: borders in between move the rest on with their own cuts.
     const nextMs = borders.find((border) => border > atMs && known.has(border)) ?? monthEndMs;
-    return [{ ofMs: stretchOf(borders.slice(0, index), atMs), atMs, toMs: Math.min(monthEndMs, nextMs) }];
+    return [
+      { ofMs: stretchOf(borders.slice(0, index), atMs), atMs, toMs: Math.min(monthEndMs, nextMs) },
+    ];
   });
 }

@@ -1,5 +1,6 @@
-// The API's usage queries: costs and discounts, sums by group, the ledger, applied coupons. All are computed from sums by
-// day and by stretch, which lag about a minute behind; the ledger follows them.
+// The API's usage queries: costs and discounts, sums by group, the ledger, applied coupons. All are
+// computed from sums by day and by stretch, which lag about a minute behind; the ledger follows
+// them.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
 import { pageOf, type Page } from "#lib/page-token.ts";
@@ -47,14 +48,18 @@ export class UsageQueries {
   /** `month` null: the current one (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#parts.clock.now());
-    const { sums, currency, applied, settlement } = await readSnapshot(this.#parts.db, async (tx) => ({
-      sums: await store.readUsage(tx, { projectId, ...daysOf(period) }),
-      ...(await settledUsage(tx, projectId)),
-    }));
+    const { sums, currency, applied, settlement } = await readSnapshot(
+      this.#parts.db,
+      async (tx) => ({
+        sums: await store.readUsage(tx, { projectId, ...daysOf(period) }),
+        ...(await settledUsage(tx, projectId)),
+      }),
+    );
     const discountMicros = drawnIn(settlement.drawn, period);
     const { fromMs, toMs } = boundsOf(period);
     const inForce = applied.filter(
-      ({ appliedAtMs, expiresAtMs }) => appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
+      ({ appliedAtMs, expiresAtMs }) =>
+        appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
     );
     const of = { applied, settlement, nowMs: this.#parts.clock.now() };
     const coupons = inForce.map((coupon) => creditOf(coupon, period, of));
@@ -102,8 +107,12 @@ export class UsageQueries {
   /** All coupons that the project has applied, oldest first. */
   async coupons(projectId: ProjectId): Promise<CouponCredit[]> {
     const nowMs = this.#parts.clock.now();
-    const { applied, settlement } = await readSnapshot(this.#parts.db, (tx) => settledUsage(tx, projectId));
-    return applied.map((coupon) => creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }));
+    const { applied, settlement } = await readSnapshot(this.#parts.db, (tx) =>
+      settledUsage(tx, projectId),
+    );
+    return applied.map((coupon) =>
+      creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }),
+    );
   }
 }
 

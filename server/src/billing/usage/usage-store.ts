@@ -5,13 +5,21 @@ import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { daysOf, nextPeriod, type Period } from "#billing/period.ts";
 
-/** The cost of a project or an app in a month (UTC) before coupons, in micro-units of the billing account's currency. */
+/**
+ * The cost of a project or an app in a month (UTC) before coupons, in micro-units of the billing
+ * account's currency.
+ */
 export async function costOfMonth(
   db: Db | Tx,
-  { projectId, appId, month }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
+  {
+    projectId,
+    appId,
+    month,
+  }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
 ): Promise<bigint> {
   const { from, to } = daysOf(month);
-  const app = appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${shownAppId(appId)}`;
+  const app =
+    appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${shownAppId(appId)}`;
   const window = appId === undefined ? sql`and day >= ${from} and day < ${to}` : sql``;
   const { rows } = await sql<{ micros: string }>`
     select coalesce(sum(amount_micros), 0) as micros from ${sql.table(appId === undefined ? "usage_project_days" : "usage_months")}
@@ -23,7 +31,10 @@ export async function costOfMonth(
 const groupings = ["app", "day", "compute"] as const;
 export type Grouping = (typeof groupings)[number];
 
-/** Sums of usage. Times in ms; builds have their own time for making environments, which the other times exclude. */
+/**
+ * Sums of usage. Times in ms; builds have their own time for making environments, which the other
+ * times exclude.
+ */
 export type UsageSums = {
   readonly replicaMs: number;
   readonly gpuMs: number;
@@ -38,7 +49,10 @@ export type UsageSums = {
   readonly storageMicros: bigint;
 };
 
-/** Sums of one group; the grouping `compute` is also split by tier and pool. `appId` empty: what is of no app. */
+/**
+ * Sums of one group; the grouping `compute` is also split by tier and pool. `appId` empty: what is
+ * of no app.
+ */
 export type UsageGroup = UsageSums & {
   readonly appId: string | null;
   readonly day: string | null;
@@ -68,7 +82,11 @@ export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<Usage
 }
 
 /** Sums of a window by group, in the order of its columns. */
-export async function readUsageBy(db: Db | Tx, window: UsageWindow, grouping: Grouping): Promise<UsageGroup[]> {
+export async function readUsageBy(
+  db: Db | Tx,
+  window: UsageWindow,
+  grouping: Grouping,
+): Promise<UsageGroup[]> {
   const columns = sql.join(groupColumns[grouping].map((column) => sql.ref(column)));
   const from = grouping === "app" ? monthsAndDaysOf(window) : rowsOf(window);
   const { rows } = await sql<SumsRow & Partial<Record<string, string>>>`
@@ -83,7 +101,10 @@ export async function readUsageBy(db: Db | Tx, window: UsageWindow, grouping: Gr
   }));
 }
 
-type SumsRow = Record<"replica_ms" | "gpu_ms" | "core_ms" | "gb_ms" | "build_ms" | "builds" | "storage_gb_ms", string> &
+type SumsRow = Record<
+  "replica_ms" | "gpu_ms" | "core_ms" | "gb_ms" | "build_ms" | "builds" | "storage_gb_ms",
+  string
+> &
   Record<"run_micros" | "build_micros" | "storage_micros", string>;
 
 const sums = sql`

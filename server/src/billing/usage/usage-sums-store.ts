@@ -1,4 +1,5 @@
-// Rows of usage sums: by day and month, and by stretch. Written only under the lock of the project's billing account.
+// Rows of usage sums: by day and month, and by stretch. Written only under the lock of the
+// project's billing account.
 import { sql, type RawBuilder } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -14,7 +15,11 @@ const tables = {
 } as const;
 
 /** Adds to sums by day and by month; inserts missing rows. */
-export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly DayChange[]): Promise<void> {
+export async function addToDays(
+  tx: Tx,
+  projectId: ProjectId,
+  changes: readonly DayChange[],
+): Promise<void> {
   if (changes.length === 0) return;
   const rows = changes.map(({ source: { appId, kind, resources }, day, ms, builds, micros }) => ({
     day,
@@ -38,7 +43,9 @@ export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly 
   }
 }
 
-/** Updates first and inserts missing rows: the table's checks refuse a negative change as a new row. */
+/**
+ * Updates first and inserts missing rows: the table's checks refuse a negative change as a new row.
+ */
 async function addTo(
   tx: Tx,
   { table, projectId, given }: { table: keyof typeof tables; projectId: ProjectId; given: string },
@@ -70,7 +77,10 @@ async function addTo(
 }
 
 /** The starts of a project's stretches, and their sums in micro-units, in time order. No locks. */
-export async function readStretches(db: Db | Tx, projectId: ProjectId): Promise<{ atMs: number; micros: bigint }[]> {
+export async function readStretches(
+  db: Db | Tx,
+  projectId: ProjectId,
+): Promise<{ atMs: number; micros: bigint }[]> {
   const rows = await db
     .selectFrom("usage_stretches")
     .select(["begins_at", "amount_micros"])
@@ -81,7 +91,11 @@ export async function readStretches(db: Db | Tx, projectId: ProjectId): Promise<
 }
 
 /** Splits a stretch, based on the slices that it sums up. */
-export async function cutStretch(tx: Tx, projectId: ProjectId, { ofMs, atMs, toMs }: StretchCut): Promise<void> {
+export async function cutStretch(
+  tx: Tx,
+  projectId: ProjectId,
+  { ofMs, atMs, toMs }: StretchCut,
+): Promise<void> {
   const of = new Date(ofMs);
   const at = new Date(atMs);
   const to = new Date(toMs);

@@ -1,4 +1,5 @@
-// Computes how usage sums change when slices are replaced: pure. `usage-sums-store.ts` writes the changes.
+// Computes how usage sums change when slices are replaced: pure. `usage-sums-store.ts` writes the
+// changes.
 import { dayOf } from "#billing/period.ts";
 import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
@@ -20,7 +21,10 @@ export type SumChanges = {
   readonly stretches: ReadonlyMap<number, bigint>;
 };
 
-/** The changes when each source's known slices are replaced, and builds are counted; `borders` in time order. */
+/**
+ * The changes when each source's known slices are replaced, and builds are counted; `borders` in
+ * time order.
+ */
 export function changesOf(
   metered: readonly Metered[],
   builds: readonly MeteredSource[],
@@ -31,9 +35,15 @@ export function changesOf(
   const dayFor = (source: MeteredSource, atMs: number): DayChange => {
     const day = dayOf(atMs);
     const { compute, computeTier } = source.resources;
-    const key = [day, source.appId, source.kind, compute, computeTier, poolOf(source.resources), shapeOf(source)].join(
-      " ",
-    );
+    const key = [
+      day,
+      source.appId,
+      source.kind,
+      compute,
+      computeTier,
+      poolOf(source.resources),
+      shapeOf(source),
+    ].join(" ");
     return days.getOrInsertComputed(key, () => ({ source, day, ms: 0n, builds: 0, micros: 0n }));
   };
   const add = (source: MeteredSource, { beginsAtMs, ms, micros }: Slice, sign: 1n | -1n): void => {
@@ -49,12 +59,17 @@ export function changesOf(
   }
   for (const build of builds) dayFor(build, build.startMs).builds += 1;
   return {
-    days: [...days.values()].filter(({ ms, micros, builds: count }) => ms !== 0n || micros !== 0n || count !== 0),
+    days: [...days.values()].filter(
+      ({ ms, micros, builds: count }) => ms !== 0n || micros !== 0n || count !== 0,
+    ),
     stretches,
   };
 }
 
-/** Replicas of one app may differ in size between releases; each size is summed up before it is multiplied. */
+/**
+ * Replicas of one app may differ in size between releases; each size is summed up before it is
+ * multiplied.
+ */
 function shapeOf({ resources }: MeteredSource): string {
   return `${resources.gpuCount} ${resources.coreThousandths} ${resources.gbThousandths}`;
 }

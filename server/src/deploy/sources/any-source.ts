@@ -1,4 +1,5 @@
-// The source of every build: the files of an upload where the build has one, else those of the app's repository.
+// The source of every build: the files of an upload where the build has one, else those of the
+// app's repository.
 import { join } from "node:path";
 import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
 import { collectUploads } from "#deploy/uploads.ts";
@@ -32,7 +33,10 @@ export class AnySource implements Source {
     if (request.uploadId === null) return await git.fetch(request);
     const folder = join(sourcesDir, request.buildId);
     try {
-      return await unpack({ zipPath: join(uploadsDir, request.uploadId), folder, bytesMax }, request);
+      return await unpack(
+        { zipPath: join(uploadsDir, request.uploadId), folder, bytesMax },
+        request,
+      );
     } catch (error) {
       await removeFolder(folder);
       throw error;

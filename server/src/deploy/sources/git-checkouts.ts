@@ -1,5 +1,6 @@
-// What git has fetched for an app is kept until its next build, which then transfers only what has changed. Bounded in number
-// and size. A folder belongs to one build at a time: it is taken away, and brought back when the build has its files.
+// What git has fetched for an app is kept until its next build, which then transfers only what has
+// changed. Bounded in number and size. A folder belongs to one build at a time: it is taken away,
+// and brought back when the build has its files.
 import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { folderBytes } from "#deploy/folder-size.ts";
@@ -15,11 +16,18 @@ const checkoutsMax = 20;
 const keptShare = 0.1;
 
 /** Moves what is kept for the app to `gitDir`, which does not exist yet. */
-export async function takeCheckout(sourcesDir: string, appId: AppId, gitDir: string): Promise<void> {
+export async function takeCheckout(
+  sourcesDir: string,
+  appId: AppId,
+  gitDir: string,
+): Promise<void> {
   await rename(join(sourcesDir, checkoutsName, appId), gitDir).catch(() => undefined);
 }
 
-/** Keeps `gitDir` for the app, without keys and settings, unless it is large; `bytesMax`: of a repository. */
+/**
+ * Keeps `gitDir` for the app, without keys and settings, unless it is large; `bytesMax`: of a
+ * repository.
+ */
 export async function keepCheckout(given: {
   readonly sourcesDir: string;
   readonly appId: AppId;
@@ -27,7 +35,8 @@ export async function keepCheckout(given: {
   readonly bytesMax: number;
 }): Promise<void> {
   const { sourcesDir, appId, gitDir } = given;
-  for (const name of ["ssh-key", "global.config", "config", "index"]) await rm(join(gitDir, name), { force: true });
+  for (const name of ["ssh-key", "global.config", "config", "index"])
+    await rm(join(gitDir, name), { force: true });
   const keptMax = given.bytesMax * keptShare;
   if ((await folderBytes(gitDir, keptMax)) > keptMax) return;
   const kept = join(sourcesDir, checkoutsName, appId);

@@ -1,5 +1,6 @@
-// Runs git on untrusted repositories: one protocol, no hooks, no submodules, no redirects, no LFS, no external
-// configuration, credentials only in the environment. Called by `git-runs.ts` and `git-remote.ts`.
+// Runs git on untrusted repositories: one protocol, no hooks, no submodules, no redirects, no LFS,
+// no external configuration, credentials only in the environment. Called by `git-runs.ts` and
+// `git-remote.ts`.
 import { join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
@@ -17,7 +18,11 @@ export type GitRun = {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
   /** Set for commands that connect to the host. */
-  readonly remote?: { readonly url: SourceUrl; readonly credential: GitCredential | null; readonly ssh: SshFiles };
+  readonly remote?: {
+    readonly url: SourceUrl;
+    readonly credential: GitCredential | null;
+    readonly ssh: SshFiles;
+  };
   /** Receives standard output instead of `output`; returning false kills git. */
   readonly onOutput?: (chunk: Buffer) => boolean;
 };
@@ -25,7 +30,9 @@ export type GitRun = {
 export type GitResult = {
   readonly end: CommandEnd;
   readonly isOk: boolean;
-  /** Killed because it wrote too much to standard error; for a fetch, those are the host's messages. */
+  /**
+   * Killed because it wrote too much to standard error; for a fetch, those are the host's messages.
+   */
   readonly isChatty: boolean;
   /** Standard output and error, each truncated at `outputCharactersMax`. */
   readonly output: string;
@@ -38,11 +45,14 @@ const tokenUsername = "x-access-token";
 const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
 /**
- * A larger object that is not stored as a delta needs no memory; a delta of one kilobyte could need any amount. By
- * default hosts send no deltas of larger objects.
+ * A larger object that is not stored as a delta needs no memory; a delta of one kilobyte could need
+ * any amount. By default hosts send no deltas of larger objects.
  */
 const objectBytesMax = 512 * 1024 * 1024;
-/** Memory in addition to an object and its delta base: programs, mapped parts of packs, lists of references. */
+/**
+ * Memory in addition to an object and its delta base: programs, mapped parts of packs, lists of
+ * references.
+ */
 const otherBytesMax = 256 * 1024 * 1024;
 /** The exit code of git after it exceeds its processor time (SIGXCPU). */
 export const cpuTimeExitCode = 128 + 24;
@@ -83,8 +93,8 @@ const settings: readonly (readonly [string, string])[] = [
 ];
 
 /**
- * Processor time for a repository of this many bytes: unpacking and checking 2 GB takes 20 s; anything that takes far
- * longer is malicious.
+ * Processor time for a repository of this many bytes: unpacking and checking 2 GB takes 20 s;
+ * anything that takes far longer is malicious.
  */
 export function cpuSecondsFor(bytes: number): number {
   return 60 + Math.ceil(bytes / 20_000_000);
@@ -97,8 +107,9 @@ export class Git {
   readonly #cpuSecondsMax: number;
 
   /**
-   * `toolEnvironment`: paths of programs, proxies and certificates, without package indexes. `objectBytesMax`: git's
-   * memory limit for one object. `cpuSecondsMax`: processor time limit of each of its processes.
+   * `toolEnvironment`: paths of programs, proxies and certificates, without package indexes.
+   * `objectBytesMax`: git's memory limit for one object. `cpuSecondsMax`: processor time limit of
+   * each of its processes.
    */
   constructor(options: {
     readonly toolEnvironment: Readonly<Record<string, string>>;
@@ -107,7 +118,9 @@ export class Git {
   }) {
     this.#objectBytesMax = options.objectBytesMax ?? objectBytesMax;
     this.#cpuSecondsMax = options.cpuSecondsMax ?? cpuSecondsFor(0);
-    const wanted = Object.entries(options.toolEnvironment).filter(([name]) => !/^(PIP|UV|PYENV)_/.test(name));
+    const wanted = Object.entries(options.toolEnvironment).filter(
+      ([name]) => !/^(PIP|UV|PYENV)_/.test(name),
+    );
     this.#environment = Object.fromEntries(wanted);
   }
 
@@ -131,9 +144,24 @@ export class Git {
     let errorOutput = "";
     const chatty = new AbortController();
     const kilobytesMax = Math.round((2 * this.#objectBytesMax + otherBytesMax) / 1024);
-    const limits = ["/bin/sh", "-c", limited, "sh", String(kilobytesMax), String(this.#cpuSecondsMax)] as const;
+    const limits = [
+      "/bin/sh",
+      "-c",
+      limited,
+      "sh",
+      String(kilobytesMax),
+      String(this.#cpuSecondsMax),
+    ] as const;
     const end = await runCommand({
-      command: [...limits, "git", "--git-dir", run.gitDir, "--work-tree", run.workTree, ...run.args],
+      command: [
+        ...limits,
+        "git",
+        "--git-dir",
+        run.gitDir,
+        "--work-tree",
+        run.workTree,
+        ...run.args,
+      ],
       cwd: run.workTree,
       environment: this.#environmentOf(run),
       signal: AbortSignal.any([run.signal, chatty.signal]),
@@ -168,20 +196,33 @@ export class Git {
       GIT_ALLOC_LIMIT: String(this.#objectBytesMax),
       // An empty list allows no protocol.
       GIT_ALLOW_PROTOCOL: protocol ?? "",
-      ...(remote?.url.protocol === "ssh" ? { GIT_SSH_COMMAND: sshCommand(remote), GIT_SSH_VARIANT: "ssh" } : {}),
+      ...(remote?.url.protocol === "ssh"
+        ? { GIT_SSH_COMMAND: sshCommand(remote), GIT_SSH_VARIANT: "ssh" }
+        : {}),
       ...configVariables(config),
     };
   }
 }
 
 /** A header for this host only. */
-function authorization(url: SourceUrl, credential: GitCredential | null): (readonly [string, string])[] {
+function authorization(
+  url: SourceUrl,
+  credential: GitCredential | null,
+): (readonly [string, string])[] {
   const value = basicAuthorization(url, credential);
-  return value === null ? [] : [[`http.${url.protocol}://${url.host}/.extraHeader`, `Authorization: ${value}`]];
+  return value === null
+    ? []
+    : [[`http.${url.protocol}://${url.host}/.extraHeader`, `Authorization: ${value}`]];
 }
 
-/** The value of the header that opens repositories of the host; null: it needs none, or has another kind of key. */
-export function basicAuthorization(url: SourceUrl, credential: GitCredential | null): string | null {
+/**
+ * The value of the header that opens repositories of the host; null: it needs none, or has another
+ * kind of key.
+ */
+export function basicAuthorization(
+  url: SourceUrl,
+  credential: GitCredential | null,
+): string | null {
   if (credential?.kind !== "token" || !url.protocol.startsWith("http")) return null;
   const pair = `${credential.username ?? tokenUsername}:${credential.secret.reveal()}`;
   return `Basic ${Buffer.from(pair).toString("base64")}`;
@@ -197,8 +238,10 @@ function configVariables(config: readonly (readonly [string, string])[]): Record
 }
 
 /**
- * ssh without the machine's own configuration, agent and keys. Each project stores the first key that a host presents and later
- * refuses another one (see docs/decisions/0011-fetching-strangers-code.md). git passes this text to a shell, hence the quotes.
+ * ssh without the machine's own configuration, agent and keys. Each project stores the first key
+ * that a host presents and later refuses another one (see
+ * docs/decisions/0011-fetching-strangers-code.md). git passes this text to a shell, hence the
+ * quotes.
  */
 function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): string {
   const { keyFile, knownHostsFile } = ssh;

@@ -17,7 +17,8 @@ export type GitFailure = {
 type Rule = { readonly form: RegExp; readonly sentence: (failure: GitFailure) => string };
 
 const rules: readonly Rule[] = [
-  // Must be first: after one of its processes is killed, git's error looks like a connection closed by the host.
+  // Must be first: after one of its processes is killed, git's error looks like a connection closed
+  // by the host.
   {
     form: /attempting to allocate \d+ over limit/i,
     sentence: ({ repository }) =>
@@ -54,15 +55,18 @@ const rules: readonly Rule[] = [
   },
   {
     form: /Could not resolve host|Name or service not known|Temporary failure in name resolution/i,
-    sentence: ({ host }) => `The name of the git host ${host} cannot be resolved from this machine.`,
+    sentence: ({ host }) =>
+      `The name of the git host ${host} cannot be resolved from this machine.`,
   },
   {
     form: /Connection refused|Failed to connect|Connection timed out|Network is unreachable|No route to host|Connection reset|Couldn't connect/i,
-    sentence: ({ host }) => `The git host ${host} cannot be reached from this machine. When it can, ${buildAgain}.`,
+    sentence: ({ host }) =>
+      `The git host ${host} cannot be reached from this machine. When it can, ${buildAgain}.`,
   },
   {
     form: /certificate|SSL|TLS/i,
-    sentence: ({ host }) => `The connection to the git host ${host} is not trusted: its certificate was refused.`,
+    sentence: ({ host }) =>
+      `The connection to the git host ${host} is not trusted: its certificate was refused.`,
   },
   {
     form: /Operation too slow|early EOF|hung up unexpectedly|RPC failed|returned error: 5\d\d|unexpected disconnect/i,
@@ -84,7 +88,10 @@ const rules: readonly Rule[] = [
     form: /Permission denied \(|Authentication failed|could not read (Username|Password)|terminal prompts disabled|returned error: 40[13]|Could not read from remote repository/i,
     sentence: refused,
   },
-  { form: /repository .*not found|returned error: 404|does not appear to be a git repository/i, sentence: refused },
+  {
+    form: /repository .*not found|returned error: 404|does not appear to be a git repository/i,
+    sentence: refused,
+  },
 ];
 
 /** The sentence for a failed fetch; it ends with git's own reason when no rule matches. */
@@ -102,7 +109,9 @@ export function isBranchMissing({ errorOutput }: { readonly errorOutput: string 
   return /couldn't find remote ref/i.test(errorOutput);
 }
 
-/** The sentence for a missing branch; `branches` are the existing ones, and it names some of them. */
+/**
+ * The sentence for a missing branch; `branches` are the existing ones, and it names some of them.
+ */
 export function explainMissingBranch(given: {
   readonly repository: string;
   readonly branch: string;

@@ -1,5 +1,6 @@
-// Checks the files of a checkout: reports in the build's log what was omitted, and removes links that lead out of the
-// folder. Called by `git.ts`. Bounds its work and its log lines for any repository.
+// Checks the files of a checkout: reports in the build's log what was omitted, and removes links
+// that lead out of the folder. Called by `git.ts`. Bounds its work and its log lines for any
+// repository.
 import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
@@ -57,7 +58,9 @@ export async function reportFindings(
   if (pointers.length > 0 && !isLfsOn) {
     const paths = named(pointers.map(({ path }) => path));
     const how = `To fetch them: ${howToSet("gitLfs", "lfs")}. Or download them when the app starts`;
-    warn(`files stored in Git LFS are not fetched; these contain only a pointer: ${paths}. ${how}.`);
+    warn(
+      `files stored in Git LFS are not fetched; these contain only a pointer: ${paths}. ${how}.`,
+    );
   }
   return pointers;
 }
@@ -67,16 +70,22 @@ async function leavingTarget(root: string, link: string): Promise<string | null>
   const path = join(root, link);
   if (!(await lstat(path)).isSymbolicLink()) return null;
   const target = await readlink(path);
-  const isInside = (place: string | null): boolean => place === root || place?.startsWith(root + sep) === true;
-  const isKept = isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
+  const isInside = (place: string | null): boolean =>
+    place === root || place?.startsWith(root + sep) === true;
+  const isKept =
+    isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
   return isKept ? null : target.slice(0, 200);
 }
 
-/** The path of a target after following the links on its way, as far as it exists; null when unknown. */
+/**
+ * The path of a target after following the links on its way, as far as it exists; null when
+ * unknown.
+ */
 async function realTarget(from: string, target: string): Promise<string | null> {
   // Not joined: `..` after a link means the parent of the link's target.
   const parts = `${from}/${target}`.split("/");
-  // Existing parts come before all missing ones: a binary search finds the border in few steps, however long the target is.
+  // Existing parts come before all missing ones: a binary search finds the border in few steps,
+  // however long the target is.
   let there = 1;
   let missing = parts.length + 1;
   let real = "/";
@@ -93,8 +102,14 @@ async function realTarget(from: string, target: string): Promise<string | null> 
   return rest.includes("..") ? null : join(real, ...rest);
 }
 
-/** Whether an attribute file of the repository, in a folder around the app's, names files of LFS. */
-export async function hasAttributesAbove(runs: GitRuns, fetch: Fetch, commit: string): Promise<boolean> {
+/**
+ * Whether an attribute file of the repository, in a folder around the app's, names files of LFS.
+ */
+export async function hasAttributesAbove(
+  runs: GitRuns,
+  fetch: Fetch,
+  commit: string,
+): Promise<boolean> {
   if (fetch.folder === "") return false;
   const parts = fetch.folder.split("/").slice(0, foldersAboveMax);
   for (const [depth] of parts.entries()) {

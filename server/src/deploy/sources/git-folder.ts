@@ -1,5 +1,5 @@
-// The folder that git works in: the files it reads instead of the machine's configuration, and a watch over its size. Used by
-// everything that runs git on a remote repository.
+// The folder that git works in: the files it reads instead of the machine's configuration, and a
+// watch over its size. Used by everything that runs git on a remote repository.
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
@@ -17,7 +17,10 @@ export const knownHostsName = "known-hosts";
 /** How often a folder is measured while git writes to it. */
 const measureEveryMs = 200;
 
-/** Writes git's configuration, and the project's key for the host, into `gitDir`; returns how git reaches the host. */
+/**
+ * Writes git's configuration, and the project's key for the host, into `gitDir`; returns how git
+ * reaches the host.
+ */
 export async function prepareRemote(given: {
   readonly url: SourceUrl;
   readonly gitDir: string;
@@ -28,7 +31,8 @@ export async function prepareRemote(given: {
   const { url, gitDir, projectId } = given;
   const credential = url.host === "" ? null : await given.findCredential(projectId, url.host);
   // The operator configured a file: address, so any owner of the repository there is trusted.
-  const config = url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
+  const config =
+    url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
   await writeFile(join(gitDir, "global.config"), config);
   const knownHostsFile = join(given.sourcesDir, knownHostsName, projectId);
   await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
@@ -39,11 +43,16 @@ export async function prepareRemote(given: {
   return { url, credential, ssh: { keyFile, knownHostsFile } };
 }
 
-/** Runs git while it measures the folders; `isTooLarge`: one became larger than `bytesMax`, and git was ended. */
+/**
+ * Runs git while it measures the folders; `isTooLarge`: one became larger than `bytesMax`, and git
+ * was ended.
+ */
 export async function whileMeasured<Result>(
   given: { readonly folders: readonly string[]; readonly bytesMax: number; readonly clock: Clock },
   run: (tooLarge: AbortSignal) => Promise<Result>,
-): Promise<{ readonly isTooLarge: false; readonly result: Result } | { readonly isTooLarge: true }> {
+): Promise<
+  { readonly isTooLarge: false; readonly result: Result } | { readonly isTooLarge: true }
+> {
   const { folders, bytesMax, clock } = given;
   const tooLarge = new AbortController();
   const done = new AbortController();

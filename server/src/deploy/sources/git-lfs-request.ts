@@ -1,4 +1,5 @@
-// One request to a Git LFS server: over the guarded connections of the caller, without redirects, with a bound on silence.
+// One request to a Git LFS server: over the guarded connections of the caller, without redirects,
+// with a bound on silence.
 import { request as httpRequest, type Agent, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { OutwardRefused } from "#lib/outward-reasons.ts";
@@ -17,14 +18,22 @@ const silenceMs = 60_000;
 /** The answer, once its head has arrived. Rejects for what goes wrong before. */
 export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promise<IncomingMessage> {
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
-  const length = given.method === "GET" ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
+  const length =
+    given.method === "GET" ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const request = send(url, { ...given, headers: { ...headers, ...length, "User-Agent": "Slipway" } });
-  request.setTimeout(silenceMs, () => request.destroy(new OutwardRefused(`nothing arrived for ${silenceMs / 1000} s`)));
+  const request = send(url, {
+    ...given,
+    headers: { ...headers, ...length, "User-Agent": "Slipway" },
+  });
+  request.setTimeout(silenceMs, () =>
+    request.destroy(new OutwardRefused(`nothing arrived for ${silenceMs / 1000} s`)),
+  );
   request.on("response", resolve);
   request.on("error", reject);
   // Also after an answer that is none, such as a switch to another protocol.
-  request.on("close", () => reject(new OutwardRefused("the connection was closed without an answer")));
+  request.on("close", () =>
+    reject(new OutwardRefused("the connection was closed without an answer")),
+  );
   request.end(body);
   return promise;
 }

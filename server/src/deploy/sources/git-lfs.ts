@@ -1,5 +1,6 @@
-// Puts the files that Git LFS stores apart in the place of their pointers: asks the git host of each repository where they are,
-// and downloads them there. What arrives must have the size and the digest of its pointer. Called by `git.ts` where the app wants it.
+// Puts the files that Git LFS stores apart in the place of their pointers: asks the git host of
+// each repository where they are, and downloads them there. What arrives must have the size and the
+// digest of its pointer. Called by `git.ts` where the app wants it.
 import { createHash } from "node:crypto";
 import { constants, copyFile, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -36,7 +37,8 @@ type Given = {
 
 type Action = { readonly href: string; readonly headers: Readonly<Record<string, string>> };
 
-const pointerForm = /^version https:\/\/git-lfs\.github\.com\/spec\/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,15})\n?$/;
+const pointerForm =
+  /^version https:\/\/git-lfs\.github\.com\/spec\/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,15})\n?$/;
 const mediaType = "application/vnd.git-lfs+json";
 /** As many as hosts take in one question. */
 const batchMax = 100;
@@ -51,7 +53,15 @@ const headerLengthMax = 8_000;
  * Headers that belong to one connection or that only the client can know; a server may not set
  * them.
  */
-const ownHeaders = new Set(["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer"]);
+const ownHeaders = new Set([
+  "host",
+  "connection",
+  "content-length",
+  "transfer-encoding",
+  "upgrade",
+  "te",
+  "trailer",
+]);
 
 /** For the git hosts themselves: the operator chose them, and they may be on a private network. */
 const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
@@ -68,7 +78,9 @@ export async function fetchLfs(given: Given): Promise<void> {
   const own = new OutwardAgents({ ...common, guard: anywhere });
   const others = new OutwardAgents({ ...common, guard: given.guard });
   try {
-    const deepestFirst = given.repositories.toSorted((one, other) => other.at.length - one.at.length);
+    const deepestFirst = given.repositories.toSorted(
+      (one, other) => other.at.length - one.at.length,
+    );
     const groups = Map.groupBy(given.pointers, ({ path }) =>
       deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
     );
@@ -99,9 +111,13 @@ class LfsDownload {
     const { url, credential } = given.from.remote;
     if (!url.protocol.startsWith("http")) {
       const why = `${given.from.repository} is fetched over ${url.protocol}, and files of Git LFS only over https.`;
-      throw new BuildFailed(`${why} Ask the operator for an https template of the host, or set gitLfs to false.`);
+      throw new BuildFailed(
+        `${why} Ask the operator for an https template of the host, or set gitLfs to false.`,
+      );
     }
-    this.#base = new URL(`${url.url.replace(/\/$/, "").replace(/\.git$/, "")}.git/info/lfs/objects/batch`);
+    this.#base = new URL(
+      `${url.url.replace(/\/$/, "").replace(/\.git$/, "")}.git/info/lfs/objects/batch`,
+    );
     const header = basicAuthorization(url, credential);
     this.#authorization = header === null ? {} : { Authorization: header };
   }
@@ -109,7 +125,9 @@ class LfsDownload {
   async fetch(pointers: readonly Pointer[]): Promise<void> {
     const byOid = [...Map.groupBy(pointers, ({ oid }) => oid).values()];
     for (let at = 0; at < byOid.length; at += batchMax) {
-      const batch = byOid.slice(at, at + batchMax).flatMap(([first, ...same]) => (first ? [{ first, same }] : []));
+      const batch = byOid
+        .slice(at, at + batchMax)
+        .flatMap(([first, ...same]) => (first ? [{ first, same }] : []));
       const actions = await this.#ask(batch.map(({ first }) => first));
       for (const { first, same } of batch) {
         await this.#download(first, actions);
@@ -122,15 +140,29 @@ class LfsDownload {
   /** Where the host has them. */
   async #ask(pointers: readonly Pointer[]): Promise<ReadonlyMap<string, Action | string>> {
     const objects = pointers.map(({ oid, size }) => ({ oid, size }));
-    const body = JSON.stringify({ operation: "download", transfers: ["basic"], hash_algo: "sha256", objects });
+    const body = JSON.stringify({
+      operation: "download",
+      transfers: ["basic"],
+      hash_algo: "sha256",
+      objects,
+    });
     const headers = { Accept: mediaType, "Content-Type": mediaType, ...this.#authorization };
     const { own, from, signal } = this.#given;
     const agent = own.of(this.#base.protocol);
     const failed = (why: string): BuildFailed =>
-      new BuildFailed(`The git host of ${from.repository} does not say where its Git LFS files are: ${why}.`);
+      new BuildFailed(
+        `The git host of ${from.repository} does not say where its Git LFS files are: ${why}.`,
+      );
     try {
-      const answer = await sendRequest(this.#base, { method: "POST", headers, body, agent, signal });
-      const tooLong = (): Error => new OutwardRefused(`its answer is longer than ${answerBytesMax} bytes`);
+      const answer = await sendRequest(this.#base, {
+        method: "POST",
+        headers,
+        body,
+        agent,
+        signal,
+      });
+      const tooLong = (): Error =>
+        new OutwardRefused(`its answer is longer than ${answerBytesMax} bytes`);
       const text = await boundedText(answer, answerBytesMax, tooLong);
       if (answer.statusCode === 200) return readBatch(JSON.parse(text));
       const hint = [401, 403, 404].includes(answer.statusCode ?? 0)
@@ -148,7 +180,9 @@ class LfsDownload {
     const { signal, from } = this.#given;
     const action = actions.get(pointer.oid) ?? "its answer does not mention the file";
     const failed = (why: string): BuildFailed =>
-      new BuildFailed(`${pointer.path} cannot be fetched from the Git LFS of ${from.repository}: ${why}.`);
+      new BuildFailed(
+        `${pointer.path} cannot be fetched from the Git LFS of ${from.repository}: ${why}.`,
+      );
     if (typeof action === "string") throw failed(action);
     try {
       await this.#receive(pointer, action);
@@ -164,14 +198,23 @@ class LfsDownload {
     let address = href;
     let sent = headers;
     for (let redirects = 0; redirects <= redirectsMax; redirects++) {
-      const target = (URL.parse(address)?.origin === this.#base.origin ? anywhere : guard).read(address);
-      if ("problem" in target) throw new OutwardRefused(`its address is not allowed: ${target.problem}`);
+      const target = (URL.parse(address)?.origin === this.#base.origin ? anywhere : guard).read(
+        address,
+      );
+      if ("problem" in target)
+        throw new OutwardRefused(`its address is not allowed: ${target.problem}`);
       const { url } = target;
       const agent = this.#agentOf(url);
       const isOwn = url.origin === this.#base.origin;
       const isGiven = Object.keys(sent).some((name) => name.toLowerCase() === "authorization");
       const own = isOwn && !isGiven ? this.#authorization : {};
-      const answer = await sendRequest(url, { method: "GET", headers: { ...sent, ...own }, body: "", agent, signal });
+      const answer = await sendRequest(url, {
+        method: "GET",
+        headers: { ...sent, ...own },
+        body: "",
+        agent,
+        signal,
+      });
       if (isRedirect(answer)) {
         answer.destroy();
         const next = new URL(answer.headers.location ?? "", url);
@@ -197,9 +240,13 @@ class LfsDownload {
   }
 }
 
-/** The actions by object, or why there is none. Whatever is not as it should be is as if it were not there. */
+/**
+ * The actions by object, or why there is none. Whatever is not as it should be is as if it were not
+ * there.
+ */
 function readBatch(answer: unknown): Map<string, Action | string> {
-  const objects = isTable(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
+  const objects =
+    isTable(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
   const found = new Map<string, Action | string>();
   for (const object of objects) {
     if (!isTable(object) || typeof object["oid"] !== "string") continue;
@@ -207,7 +254,10 @@ function readBatch(answer: unknown): Map<string, Action | string> {
     const download = isTable(actions) ? actions["download"] : undefined;
     if (isTable(error)) found.set(oid as string, `it has no such file (${Number(error["code"])})`);
     else if (isTable(download) && typeof download["href"] === "string")
-      found.set(oid as string, { href: download["href"], headers: readHeaders(download["header"]) });
+      found.set(oid as string, {
+        href: download["href"],
+        headers: readHeaders(download["header"]),
+      });
   }
   return found;
 }
@@ -239,7 +289,8 @@ async function store(
   try {
     for await (const chunk of answer) {
       bytes += chunk.length;
-      if (bytes > pointer.size) throw new OutwardRefused(`it is larger than the ${pointer.size} bytes of its pointer`);
+      if (bytes > pointer.size)
+        throw new OutwardRefused(`it is larger than the ${pointer.size} bytes of its pointer`);
       digest.update(chunk);
       await file.writeFile(chunk);
     }
@@ -247,7 +298,8 @@ async function store(
     answer.destroy();
     await file.close();
   }
-  if (bytes !== pointer.size) throw new OutwardRefused(`it has ${bytes} bytes, and its pointer says ${pointer.size}`);
+  if (bytes !== pointer.size)
+    throw new OutwardRefused(`it has ${bytes} bytes, and its pointer says ${pointer.size}`);
   if (digest.digest("hex") !== pointer.oid)
     throw new OutwardRefused("what was sent has another digest than its pointer says");
 }

@@ -1,6 +1,7 @@
-// Puts in place of a link that leads out of the app's folder what it leads to in the same repository, as for code that the apps of
-// a monorepo share. Called by `git.ts` after the checkout. It takes files from git's objects alone, never from where a link leads
-// on this machine, and it bounds how many there are.
+// Puts in place of a link that leads out of the app's folder what it leads to in the same
+// repository, as for code that the apps of a monorepo share. Called by `git.ts` after the checkout.
+// It takes files from git's objects alone, never from where a link leads on this machine, and it
+// bounds how many there are.
 import { readlink, rm } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
@@ -19,7 +20,10 @@ type Given = {
   readonly limits: TreeLimits;
   readonly log: BuildLog;
   /** Runs git, and ends it when the app's folder becomes too large. */
-  readonly git: (args: readonly string[], options?: { onOutput?: GitRun["onOutput"] }) => Promise<GitResult>;
+  readonly git: (
+    args: readonly string[],
+    options?: { onOutput?: GitRun["onOutput"] },
+  ) => Promise<GitResult>;
 };
 
 /** A folder whose links are looked at: where it is in the app and in the repository. */
@@ -31,7 +35,10 @@ type Base = {
   readonly around: readonly string[];
 };
 
-/** The listing with what was put in place, and where in the repository that is. What cannot be followed stays a link. */
+/**
+ * The listing with what was put in place, and where in the repository that is. What cannot be
+ * followed stays a link.
+ */
 export async function followLinks(
   given: Given,
 ): Promise<{ readonly listing: TreeListing; readonly sharedPaths: readonly string[] }> {
@@ -55,15 +62,25 @@ export async function followLinks(
       );
       bases.push({ at, origin: target, links: found.links, around: [...base.around, base.origin] });
       sharedPaths.push(target);
-      const submodules = found.submodules.map((one) => ({ ...one, origin: posix.join(target, one.origin) }));
+      const submodules = found.submodules.map((one) => ({
+        ...one,
+        origin: posix.join(target, one.origin),
+      }));
       listing = joined(listing, { ...found, submodules }, at);
     }
   }
   return { listing, sharedPaths };
 }
 
-/** Where in the repository a link leads; null: into its own folder, out of the repository, or around in a circle. */
-async function targetOf({ appDir }: Given, { at, origin, around }: Base, link: string): Promise<string | null> {
+/**
+ * Where in the repository a link leads; null: into its own folder, out of the repository, or around
+ * in a circle.
+ */
+async function targetOf(
+  { appDir }: Given,
+  { at, origin, around }: Base,
+  link: string,
+): Promise<string | null> {
   const written = await readlink(join(appDir, at, link)).catch(() => null);
   if (written === null || written.startsWith("/") || written.includes("\\")) return null;
   const own = posix.join(origin, link);
@@ -83,12 +100,18 @@ async function putInPlace(
   { at, target }: { readonly at: string; readonly target: string },
 ): Promise<TreeListing | null> {
   const named = await git(["ls-tree", "-z", commit, "--", target]);
-  const [, mode = "", type = "", id = ""] = /^(\d+) (blob|tree) ([0-9a-f]+)\t/.exec(named.output) ?? [];
+  const [, mode = "", type = "", id = ""] =
+    /^(\d+) (blob|tree) ([0-9a-f]+)\t/.exec(named.output) ?? [];
   if (type === "" || mode === "120000") return null;
-  const left = { filesMax: limits.filesMax - listing.files, bytesMax: limits.bytesMax - listing.bytes };
+  const left = {
+    filesMax: limits.filesMax - listing.files,
+    bytesMax: limits.bytesMax - listing.bytes,
+  };
   const reader = new TreeReader(left);
   const listArgs =
-    type === "tree" ? ["ls-tree", "-r", "-t", "-l", "-z", id] : ["ls-tree", "-l", "-z", commit, "--", target];
+    type === "tree"
+      ? ["ls-tree", "-r", "-t", "-l", "-z", id]
+      : ["ls-tree", "-l", "-z", commit, "--", target];
   await git(listArgs, { onOutput: (chunk) => reader.push(chunk) });
   const found = reader.result();
   if (!found.ok) return null;

@@ -1,5 +1,6 @@
-// Finds what a name means in a repository that has no branch of that name: a tag, or a commit by its first digits. Called where
-// files are fetched or looked at. It asks the host; what the host says is checked like everything that it sends.
+// Finds what a name means in a repository that has no branch of that name: a tag, or a commit by
+// its first digits. Called where files are fetched or looked at. It asks the host; what the host
+// says is checked like everything that it sends.
 import type { Checked } from "#deploy/checked.ts";
 import type { GitResult, GitRun } from "./git-command.ts";
 import { isCommit } from "./git-url.ts";
@@ -18,7 +19,10 @@ const namedMax = 4;
 /** One line of `git rev-list`: an id of SHA-256. */
 const lineBytesMax = 65;
 
-/** Whether it names a tag in full, which is looked for before a branch of the same name: others may be allowed to make branches. */
+/**
+ * Whether it names a tag in full, which is looked for before a branch of the same name: others may
+ * be allowed to make branches.
+ */
 export function isTagName(name: string): boolean {
   return name.startsWith(tagPrefix);
 }
@@ -28,20 +32,29 @@ export function isCommitStart(text: string): boolean {
   return new RegExp(`^[0-9a-f]{${digitsMin},64}$`).test(text);
 }
 
-/** The full name of the tag; null: there is none. `refs/tags/v1` means the tag, where a branch is called `v1` too. */
+/**
+ * The full name of the tag; null: there is none. `refs/tags/v1` means the tag, where a branch is
+ * called `v1` too.
+ */
 export async function findTag(run: RunGit, url: string, name: string): Promise<string | null> {
   const tag = isTagName(name) ? name : tagPrefix + name;
-  const { output } = await run(["ls-remote", "--tags", "--end-of-options", url, tag], { isRemote: true });
+  const { output } = await run(["ls-remote", "--tags", "--end-of-options", url, tag], {
+    isRemote: true,
+  });
   return output.split("\n").some((line) => line.split("\t")[1] === tag) ? tag : null;
 }
 
 /**
- * The full id of the one commit of the branches and tags that begins with the digits, of which a full id is taken as it is. Fetches
- * commits alone, where the host can leave out what is in them.
+ * The full id of the one commit of the branches and tags that begins with the digits, of which a
+ * full id is taken as it is. Fetches commits alone, where the host can leave out what is in them.
  */
 export async function findCommit(
   run: RunGit,
-  { url, repository, digits }: { readonly url: string; readonly repository: string; readonly digits: string },
+  {
+    url,
+    repository,
+    digits,
+  }: { readonly url: string; readonly repository: string; readonly digits: string },
 ): Promise<Checked<string> | GitResult> {
   if (isCommit(digits)) return { ok: true, value: digits };
   const fetched = await run(
@@ -68,7 +81,10 @@ export async function findCommit(
   }
   if (others.length === 0) return { ok: true, value: first };
   const shown = found.slice(0, namedMax).join(", ");
-  return { ok: false, reason: `Several commits of ${repository} begin with ${digits}: ${shown}. Give more digits.` };
+  return {
+    ok: false,
+    reason: `Several commits of ${repository} begin with ${digits}: ${shown}. Give more digits.`,
+  };
 }
 
 async function listCommits(run: RunGit, digits: string): Promise<string[]> {

@@ -1,5 +1,6 @@
-// Asks git hosts about repositories without fetching their files: the newest commits of branches, and whether a folder
-// differs between two commits. Used for pushes; like `git.ts`, it trusts nothing that the host sends.
+// Asks git hosts about repositories without fetching their files: the newest commits of branches,
+// and whether a folder differs between two commits. Used for pushes; like `git.ts`, it trusts
+// nothing that the host sends.
 import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -95,10 +96,14 @@ export class GitRemote {
       const listed = await ask.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
       if (!listed.isOk) return { ok: false, reason: ask.explain(listed) };
       const lines = listed.output.split("\n").map((line) => line.split("\t"));
-      const found = lines.filter(([commit = "", ref = ""]) => isCommit(commit) && refs.includes(ref));
+      const found = lines.filter(
+        ([commit = "", ref = ""]) => isCommit(commit) && refs.includes(ref),
+      );
       return {
         ok: true,
-        value: new Map(found.map(([commit = "", ref = ""]) => [ref.slice("refs/heads/".length), commit])),
+        value: new Map(
+          found.map(([commit = "", ref = ""]) => [ref.slice("refs/heads/".length), commit]),
+        ),
       };
     });
   }
@@ -114,11 +119,17 @@ export class GitRemote {
       const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(listed.output)?.[1];
       const first = all.filter((name) => name === head);
       const branches = [...first, ...all.filter((name) => name !== head)].slice(0, branchesMax);
-      return { ok: true, value: { defaultBranch: first[0] ?? null, branches, hasMore: branches.length < all.length } };
+      return {
+        ok: true,
+        value: { defaultBranch: first[0] ?? null, branches, hasMore: branches.length < all.length },
+      };
     });
   }
 
-  /** Which folders of a branch, a tag or a commit have a settings file, and the one of this folder. Fetches no other files. */
+  /**
+   * Which folders of a branch, a tag or a commit have a settings file, and the one of this folder.
+   * Fetches no other files.
+   */
   async settings(
     repository: RemoteRepository,
     { branch, folder }: { readonly branch: string; readonly folder: string },
@@ -134,39 +145,73 @@ export class GitRemote {
       if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
       const found = new SettingsFolders();
       await ask.run(["ls-tree", "-r", "-t", "-z", ref], { onOutput: (chunk) => found.push(chunk) });
-      const listed = await ask.run(["ls-tree", "-z", `${ref}:${folder}`, ...tomlNames, dockerfileName]);
-      if (!listed.isOk) return { ok: true, value: { ...nothing, ...found.result(), missing: "folder" } };
+      const listed = await ask.run([
+        "ls-tree",
+        "-z",
+        `${ref}:${folder}`,
+        ...tomlNames,
+        dockerfileName,
+      ]);
+      if (!listed.isOk)
+        return { ok: true, value: { ...nothing, ...found.result(), missing: "folder" } };
       const blobs = new Map(listed.output.split("\0").map((entry) => blobOf(entry)));
       const name = tomlNames.find((one) => blobs.has(one));
       const there = { ...found.result(), missing: null, hasDockerfile: blobs.has(dockerfileName) };
       if (name === undefined) return { ok: true, value: { ...there, toml: null } };
       const { bytes, result } = await readBlob(ask, blobs.get(name) ?? "");
-      if (!result.isOk && bytes.length <= textBytesMax) return { ok: false, reason: ask.explain(result) };
+      if (!result.isOk && bytes.length <= textBytesMax)
+        return { ok: false, reason: ask.explain(result) };
       return { ok: true, value: { ...there, toml: { name, text: textOf(bytes, name) } } };
     });
   }
 
-  /** What a commit says, and whether one of the folders differs from that of an older commit (null: everything is new). */
+  /**
+   * What a commit says, and whether one of the folders differs from that of an older commit (null:
+   * everything is new).
+   */
   async facts(
     repository: RemoteRepository,
-    given: { readonly commit: string; readonly older: string | null; readonly folders: readonly string[] },
+    given: {
+      readonly commit: string;
+      readonly older: string | null;
+      readonly folders: readonly string[];
+    },
     signal: AbortSignal,
   ): Promise<Checked<CommitFacts>> {
     return await this.#ask<CommitFacts>(repository, signal, async (ask) => {
       await ask.run(["init", "--quiet", "--template="]);
       const fetched = await ask.fetch(given.commit, "refs/slipway/newer");
       if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
-      const said = await ask.run(["log", "-1", "--format=%an <%ae>%n%B", "refs/slipway/newer", "--"]);
+      const said = await ask.run([
+        "log",
+        "-1",
+        "--format=%an <%ae>%n%B",
+        "refs/slipway/newer",
+        "--",
+      ]);
       const [author = "", ...lines] = said.output.split("\n");
-      const facts = { author: commitText(author, "author"), message: commitText(lines.join("\n").trim(), "message") };
+      const facts = {
+        author: commitText(author, "author"),
+        message: commitText(lines.join("\n").trim(), "message"),
+      };
       if (given.older === null || !(await ask.fetch(given.older, "refs/slipway/older")).isOk) {
         return { ok: true, value: { ...facts, isTouched: null } };
       }
       const treeOf = async (ref: string, folder: string): Promise<string> =>
-        (await ask.run(["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}:${folder}`])).output;
+        (
+          await ask.run([
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            `${ref}:${folder}`,
+          ])
+        ).output;
       let isTouched = false;
       for (const folder of given.folders)
-        isTouched ||= (await treeOf("refs/slipway/newer", folder)) !== (await treeOf("refs/slipway/older", folder));
+        isTouched ||=
+          (await treeOf("refs/slipway/newer", folder)) !==
+          (await treeOf("refs/slipway/older", folder));
       return { ok: true, value: { ...facts, isTouched } };
     });
   }
@@ -183,19 +228,41 @@ export class GitRemote {
     const gitDir = join(folder, "git");
     try {
       await mkdir(gitDir, { recursive: true, mode: 0o700 });
-      const remote = await prepareRemote({ url: url.value, sourcesDir, gitDir, projectId, findCredential });
-      const measured = await whileMeasured({ folders: [gitDir], bytesMax, clock }, async (tooLarge) => {
-        const ended = AbortSignal.any([signal, tooLarge]);
-        const run: Ask["run"] = async (args, { isRemote = false, timeoutMs: ms = timeoutMs.list, ...more } = {}) => {
-          const options = { args, gitDir, workTree: gitDir, signal: ended, timeoutMs: ms, ...more };
-          const result = await git.run({ ...options, ...(isRemote ? { remote } : {}) });
-          ended.throwIfAborted();
-          return result;
-        };
-        return await work(askOf(run, remote, gitRepo));
+      const remote = await prepareRemote({
+        url: url.value,
+        sourcesDir,
+        gitDir,
+        projectId,
+        findCredential,
       });
+      const measured = await whileMeasured(
+        { folders: [gitDir], bytesMax, clock },
+        async (tooLarge) => {
+          const ended = AbortSignal.any([signal, tooLarge]);
+          const run: Ask["run"] = async (
+            args,
+            { isRemote = false, timeoutMs: ms = timeoutMs.list, ...more } = {},
+          ) => {
+            const options = {
+              args,
+              gitDir,
+              workTree: gitDir,
+              signal: ended,
+              timeoutMs: ms,
+              ...more,
+            };
+            const result = await git.run({ ...options, ...(isRemote ? { remote } : {}) });
+            ended.throwIfAborted();
+            return result;
+          };
+          return await work(askOf(run, remote, gitRepo));
+        },
+      );
       if (!measured.isTooLarge) return measured.result;
-      return { ok: false, reason: `${gitRepo} is larger than the operator allows (SLIPWAY_GIT_SIZE_MB).` };
+      return {
+        ok: false,
+        reason: `${gitRepo} is larger than the operator allows (SLIPWAY_GIT_SIZE_MB).`,
+      };
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
@@ -207,7 +274,11 @@ type Ask = {
   readonly url: string;
   readonly run: (
     args: readonly string[],
-    options?: { isRemote?: boolean; timeoutMs?: number; onOutput?: NonNullable<GitRun["onOutput"]> },
+    options?: {
+      isRemote?: boolean;
+      timeoutMs?: number;
+      onOutput?: NonNullable<GitRun["onOutput"]>;
+    },
   ) => Promise<GitResult>;
   /** Fetches a commit and its folders, but, where the host can leave them out, no files. */
   readonly fetch: (commit: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
@@ -220,7 +291,8 @@ async function fetchNamed(
   given: { readonly branch: string; readonly ref: string; readonly repository: string },
 ): Promise<GitResult | Extract<Checked<string>, { ok: false }>> {
   const { branch, ref, repository } = given;
-  const run: RunGit = (args, options = {}) => ask.run(args, { ...options, timeoutMs: timeoutMs.look });
+  const run: RunGit = (args, options = {}) =>
+    ask.run(args, { ...options, timeoutMs: timeoutMs.look });
   const fullTag = isTagName(branch) ? await findTag(run, ask.url, branch) : null;
   if (fullTag !== null) return await ask.fetch(fullTag, ref, timeoutMs.look);
   const head = await ask.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
@@ -239,8 +311,14 @@ function blobOf(entry: string): readonly [string, string] {
   return [name, id];
 }
 
-/** A file that the fetch may have left out: git asks the host for it. Of a larger one than 1 MB come a few more bytes. */
-async function readBlob(ask: Ask, id: string): Promise<{ readonly bytes: Buffer; readonly result: GitResult }> {
+/**
+ * A file that the fetch may have left out: git asks the host for it. Of a larger one than 1 MB come
+ * a few more bytes.
+ */
+async function readBlob(
+  ask: Ask,
+  id: string,
+): Promise<{ readonly bytes: Buffer; readonly result: GitResult }> {
   let bytes: Buffer = Buffer.alloc(0);
   const onOutput = (chunk: Buffer): boolean => {
     bytes = Buffer.concat([bytes, chunk]);
@@ -260,7 +338,11 @@ function textOf(bytes: Buffer, name: string): Checked<string> {
   }
 }
 
-function askOf(run: Ask["run"], { url, credential }: NonNullable<GitRun["remote"]>, repository: string): Ask {
+function askOf(
+  run: Ask["run"],
+  { url, credential }: NonNullable<GitRun["remote"]>,
+  repository: string,
+): Ask {
   return {
     url: url.url,
     run,
@@ -284,6 +366,11 @@ function askOf(run: Ask["run"], { url, credential }: NonNullable<GitRun["remote"
     explain: ({ end, errorOutput }) =>
       end.kind === "timeout"
         ? `${url.host} did not answer in time.`
-        : explainGitFailure({ repository, host: url.host, hasCredential: credential !== null, output: errorOutput }),
+        : explainGitFailure({
+            repository,
+            host: url.host,
+            hasCredential: credential !== null,
+            output: errorOutput,
+          }),
   };
 }

@@ -1,5 +1,6 @@
-// Runs git for one fetch of a build: within the time that is left and the size that the operator allows, and with a sentence for
-// whatever goes wrong. `git.ts` and `git-submodules.ts` say what to run.
+// Runs git for one fetch of a build: within the time that is left and the size that the operator
+// allows, and with a sentence for whatever goes wrong. `git.ts` and `git-submodules.ts` say what to
+// run.
 import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
 import { mkdir } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
@@ -61,13 +62,19 @@ export class GitRuns {
     });
     fetch.request.signal.throwIfAborted();
     if (result.end.kind === "timeout") throw this.#tookTooLong(fetch);
-    if (result.isChatty) throw new BuildFailed(`${fetch.remote.url.host} sends an endless stream of messages.`);
+    if (result.isChatty)
+      throw new BuildFailed(`${fetch.remote.url.host} sends an endless stream of messages.`);
     if (result.end.kind === "aborted") throw new Error("git was ended");
     if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
       throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
     }
-    if (result.end.kind === "not_started" || (result.end.kind === "exited" && result.end.exitCode === 127)) {
-      throw new BuildFailed("git is not installed on the build machine; the operator has to install it.");
+    if (
+      result.end.kind === "not_started" ||
+      (result.end.kind === "exited" && result.end.exitCode === 127)
+    ) {
+      throw new BuildFailed(
+        "git is not installed on the build machine; the operator has to install it.",
+      );
     }
     return result;
   }
@@ -75,15 +82,20 @@ export class GitRuns {
   /** Runs git and watches the folders' sizes. */
   async runMeasured(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
-    // Measured packed and unpacked: each may reach the limit. Submodules are beside the repository, and in the app's folder.
+    // Measured packed and unpacked: each may reach the limit. Submodules are beside the repository,
+    // and in the app's folder.
     const { gitDir, appDir } = fetch;
     const folders = [gitDir, appDir];
-    const measured = await whileMeasured({ folders, bytesMax: fetch.limits.bytesMax, clock }, (tooLarge) => {
-      const signal = AbortSignal.any([fetch.request.signal, tooLarge]);
-      return this.run(fetch, args, { isRemote, signal });
-    });
+    const measured = await whileMeasured(
+      { folders, bytesMax: fetch.limits.bytesMax, clock },
+      (tooLarge) => {
+        const signal = AbortSignal.any([fetch.request.signal, tooLarge]);
+        return this.run(fetch, args, { isRemote, signal });
+      },
+    );
     if (!measured.isTooLarge) return measured.result;
-    const whole = fetch.limits.isRest === true ? `With ${fetch.repository} the app` : fetch.repository;
+    const whole =
+      fetch.limits.isRest === true ? `With ${fetch.repository} the app` : fetch.repository;
     throw new BuildFailed(
       `${whole} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
     );
@@ -114,7 +126,11 @@ export class GitRuns {
   /** The same, or another repository, in a folder of its own beside that of `fetch`. */
   async apart(
     fetch: Fetch,
-    { name, url = fetch.remote.url, ...given }: { readonly name: string; readonly url?: SourceUrl } & Partial<Fetch>,
+    {
+      name,
+      url = fetch.remote.url,
+      ...given
+    }: { readonly name: string; readonly url?: SourceUrl } & Partial<Fetch>,
   ): Promise<Fetch> {
     const gitDir = join(dirname(fetch.gitDir), name);
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
@@ -128,24 +144,38 @@ export class GitRuns {
   async list(fetch: Fetch, commit: string): Promise<TreeListing> {
     const tree = `${commit}:${fetch.folder}`;
     const type = await this.run(fetch, ["cat-file", "-t", tree]);
-    if (type.output.trim() !== "tree") throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
+    if (type.output.trim() !== "tree")
+      throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
     const reader = new TreeReader(fetch.limits);
     const listed = await this.run(fetch, ["ls-tree", "-r", "-t", "-l", "-z", tree], {
       onOutput: (chunk) => reader.push(chunk),
     });
     const result = reader.result();
-    if (!result.ok) throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
+    if (!result.ok)
+      throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
     if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
     const { submodules } = result.value;
-    const placed = submodules.map((one) => ({ ...one, origin: posix.join(fetch.folder, one.origin) }));
+    const placed = submodules.map((one) => ({
+      ...one,
+      origin: posix.join(fetch.folder, one.origin),
+    }));
     return { ...result.value, submodules: placed };
   }
 
   async checkOut(fetch: Fetch, commit: string): Promise<void> {
-    const result = await this.runMeasured(fetch, ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`], false);
+    const result = await this.runMeasured(
+      fetch,
+      ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`],
+      false,
+    );
     if (!result.isOk) {
       throw new BuildFailed(
-        explainGitFailure({ repository: fetch.repository, host: "", hasCredential: false, output: result.errorOutput }),
+        explainGitFailure({
+          repository: fetch.repository,
+          host: "",
+          hasCredential: false,
+          output: result.errorOutput,
+        }),
       );
     }
   }
@@ -161,11 +191,19 @@ export class GitRuns {
     if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
   }
 
-  /** Does what is not done by git within the remaining time; work that goes on after its signal is not waited for. */
-  async withinTime<Result>(fetch: Fetch, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+  /**
+   * Does what is not done by git within the remaining time; work that goes on after its signal is
+   * not waited for.
+   */
+  async withinTime<Result>(
+    fetch: Fetch,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
     const { clock } = this.#options;
     const late = new AbortController();
-    const cancel = clock.after(Math.max(1, fetch.deadlineMs - clock.monotonicMs()), () => late.abort());
+    const cancel = clock.after(Math.max(1, fetch.deadlineMs - clock.monotonicMs()), () =>
+      late.abort(),
+    );
     const signal = AbortSignal.any([fetch.request.signal, late.signal]);
     try {
       return await unlessAborted(signal, work(signal));
@@ -179,13 +217,15 @@ export class GitRuns {
 
   async #explainFolder(fetch: Fetch, commit: string, isThere: boolean): Promise<string> {
     const { folder, repository } = fetch;
-    if (isThere) return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
+    if (isThere)
+      return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
     const top = await this.run(fetch, ["ls-tree", "-d", "--name-only", "-z", commit]);
     const folders = top.output
       .split("\0")
       .map((name) => name.trim())
       .filter((name) => name !== "");
-    const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
+    const there =
+      folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
     return `The folder "${folder}" does not exist in ${repository} at commit ${commit.slice(0, 7)}; ${there}. Set gitPath to the app's folder (${changeAndBuild}).`;
   }
 

@@ -1,6 +1,7 @@
-// Fetches the submodules of an app's folder at the commits that the repository names, each into its place. Only from hosts that
-// apps may be fetched from, with the project's own credential for that host, and bounded in number, depth, size and time together
-// with the repository itself. Called by `git.ts` after the checkout, where the app wants it.
+// Fetches the submodules of an app's folder at the commits that the repository names, each into its
+// place. Only from hosts that apps may be fetched from, with the project's own credential for that
+// host, and bounded in number, depth, size and time together with the repository itself. Called by
+// `git.ts` after the checkout, where the app wants it.
 import { realpath } from "node:fs/promises";
 import { join, posix } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -27,14 +28,23 @@ type Given = {
 };
 
 /** `depth`: in how many others it is. */
-type Placed = PlacedFetch & { readonly commit: string; readonly listing: TreeListing; readonly depth: number };
+type Placed = PlacedFetch & {
+  readonly commit: string;
+  readonly listing: TreeListing;
+  readonly depth: number;
+};
 
-/** The listing with all that was fetched, and the repositories. Rejects with `BuildFailed` that names the submodule. */
+/**
+ * The listing with all that was fetched, and the repositories. Rejects with `BuildFailed` that
+ * names the submodule.
+ */
 export async function fetchSubmodules(
   given: Given,
 ): Promise<{ readonly listing: TreeListing; readonly repositories: readonly PlacedFetch[] }> {
   const { fetch: root, commit, runs } = given;
-  const repositories: Placed[] = [{ at: "", fetch: root, commit, listing: given.listing, depth: 0 }];
+  const repositories: Placed[] = [
+    { at: "", fetch: root, commit, listing: given.listing, depth: 0 },
+  ];
   let { listing } = given;
   for (const outer of repositories) {
     const { submodules } = outer.listing;
@@ -42,12 +52,20 @@ export async function fetchSubmodules(
     if (first !== undefined) {
       const place = posix.join(outer.at, first.path);
       const count = repositories.length - 1 + submodules.length;
-      if (count > submodulesMax) throw refused(place, `there are more than ${submodulesMax} submodules`);
-      if (outer.depth === depthMax) throw refused(place, `submodules are nested more than ${depthMax} deep`);
+      if (count > submodulesMax)
+        throw refused(place, `there are more than ${submodulesMax} submodules`);
+      if (outer.depth === depthMax)
+        throw refused(place, `submodules are nested more than ${depthMax} deep`);
       const addresses = await readModules(runs, outer.fetch, outer.commit);
       for (const submodule of submodules) {
         const name = `module-${repositories.length}`;
-        const found = await fetchOne(given, { outer, submodule, url: addresses.get(submodule.origin), name, listing });
+        const found = await fetchOne(given, {
+          outer,
+          submodule,
+          url: addresses.get(submodule.origin),
+          name,
+          listing,
+        });
         repositories.push(found);
         listing = joined(listing, found.listing, found.at);
       }
@@ -60,8 +78,19 @@ export async function fetchSubmodules(
 }
 
 /** The addresses by the submodules' paths, as the repository writes them. */
-async function readModules(runs: GitRuns, fetch: Fetch, commit: string): Promise<Map<string, string>> {
-  const args = ["config", "--blob", `${commit}:.gitmodules`, "--null", "--get-regexp", "^submodule\\..*\\.(path|url)$"];
+async function readModules(
+  runs: GitRuns,
+  fetch: Fetch,
+  commit: string,
+): Promise<Map<string, string>> {
+  const args = [
+    "config",
+    "--blob",
+    `${commit}:.gitmodules`,
+    "--null",
+    "--get-regexp",
+    "^submodule\\..*\\.(path|url)$",
+  ];
   const { output } = await runs.run(fetch, args);
   const values = new Map(
     output.split("\0").map((entry) => {
@@ -85,12 +114,17 @@ function addressOf(given: {
   const address = absolute === null ? null : repositoryAddress(absolute, hosts);
   if (address?.ok === true) return address.value;
   const why =
-    address === null ? "its address leads out of the git host" : "its address is not one that is fetched from";
+    address === null
+      ? "its address leads out of the git host"
+      : "its address is not one that is fetched from";
   const how = "Submodules come from the hosts of SLIPWAY_GIT_URL and SLIPWAY_GIT_HOSTS";
   throw refused(place, `${why}: ${JSON.stringify(withoutUser(url).slice(0, 200))}. ${how}`);
 }
 
-/** A relative address, as git resolves it: against the address of the repository that has the submodule. */
+/**
+ * A relative address, as git resolves it: against the address of the repository that has the
+ * submodule.
+ */
 function besideOf(url: string, { repository, remote }: Fetch): string | null {
   const { path } = remote.url;
   const target = posix.join(path, url.replace(/\/$/, "")).replace(/\.git$/, "");
@@ -120,15 +154,25 @@ async function fetchOne(
   const address = addressOf({ place: at, url, from: outer.fetch, hosts });
   const appDir = join(root.appDir, at);
   const there = await realpath(appDir).catch(() => null);
-  if (there !== join(await realpath(root.appDir), at)) throw refused(at, "its folder is not one of the app");
+  if (there !== join(await realpath(root.appDir), at))
+    throw refused(at, "its folder is not one of the app");
   const { filesMax, bytesMax } = root.limits;
-  const limits = { filesMax: filesMax - soFar.files, bytesMax: bytesMax - soFar.bytes, isRest: true };
+  const limits = {
+    filesMax: filesMax - soFar.files,
+    bytesMax: bytesMax - soFar.bytes,
+    isRest: true,
+  };
   const place = { name, url: address.url, repository: address.canonical, appDir, limits };
   const fetch = await runs.apart(outer.fetch, place);
-  root.request.log("source", "platform", `Fetching ${commit} of ${fetch.repository} for the submodule ${at} …`);
+  root.request.log(
+    "source",
+    "platform",
+    `Fetching ${commit} of ${fetch.repository} for the submodule ${at} …`,
+  );
   await runs.run(fetch, ["init", "--quiet", "--template="]);
   const fetched = await runs.fetchRef(fetch, commit);
-  if (!fetched.isOk) throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
+  if (!fetched.isOk)
+    throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);
   await runs.checkOut(fetch, commit);
   // Those of all submodules together would have no limit.

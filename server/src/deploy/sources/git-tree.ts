@@ -1,6 +1,7 @@
-// Reads the listing of a repository's tree before any file is written: how much it contains, and what needs care
-// (submodules, links, names that are not text). Also lists and counts folders: a folder that contains itself ten times,
-// ten levels deep and without a file, would keep git busy almost endlessly. Pure: bytes in, findings out.
+// Reads the listing of a repository's tree before any file is written: how much it contains, and
+// what needs care (submodules, links, names that are not text). Also lists and counts folders: a
+// folder that contains itself ten times, ten levels deep and without a file, would keep git busy
+// almost endlessly. Pure: bytes in, findings out.
 import { posix } from "node:path";
 
 /** Where it is in the folder, and in the repository whose `.gitmodules` has its address. */
@@ -41,7 +42,10 @@ const tooLongPath = `it contains a path that is longer than ${pathBytesMax} byte
 /** A pointer of Git LFS has about 130 bytes. */
 const pointerBytes = { min: 100, max: 250 };
 
-/** Parses the output of `git ls-tree -r -t -l -z` as a stream, so that it can refuse a tree of millions of entries early. */
+/**
+ * Parses the output of `git ls-tree -r -t -l -z` as a stream, so that it can refuse a tree of
+ * millions of entries early.
+ */
 export class TreeReader {
   readonly #limits: TreeLimits;
   #rest: Buffer = Buffer.alloc(0);
@@ -72,7 +76,9 @@ export class TreeReader {
   }
 
   /** The findings; `reason` completes the sentence "The repository cannot be used: …". */
-  result(): { readonly ok: true; readonly value: TreeListing } | { readonly ok: false; readonly reason: string } {
+  result():
+    | { readonly ok: true; readonly value: TreeListing }
+    | { readonly ok: false; readonly reason: string } {
     if (this.#refusal !== null) return { ok: false, reason: this.#refusal };
     return {
       ok: true,
@@ -90,7 +96,10 @@ export class TreeReader {
   /** `<mode> <type> <object> <size>\t<name>`; the size of folders and submodules is `-`. */
   #entry(bytes: Buffer): void {
     const tab = bytes.indexOf(9);
-    const [mode, type, commit = "", sizeText] = bytes.subarray(0, tab).toString("latin1").split(/ +/);
+    const [mode, type, commit = "", sizeText] = bytes
+      .subarray(0, tab)
+      .toString("latin1")
+      .split(/ +/);
     const path = bytes.subarray(tab + 1);
     const name = decode(path);
     if (name === null) {
@@ -110,7 +119,8 @@ export class TreeReader {
   }
 
   #addAttributes(name: string, size: number): void {
-    if (size <= attributeBytesMax && this.#attributeFiles.length < attributeFilesMax) this.#attributeFiles.push(name);
+    if (size <= attributeBytesMax && this.#attributeFiles.length < attributeFilesMax)
+      this.#attributeFiles.push(name);
   }
 
   #refusalOf(path: Buffer): string | null {
@@ -120,7 +130,8 @@ export class TreeReader {
       return `it contains a file or folder whose name is longer than ${nameBytesMax} bytes`;
     }
     if (this.#files > filesMax) return `it contains more than ${this.#bound(`${filesMax} files`)}`;
-    if (this.#folders > filesMax) return `it contains more than ${this.#bound(`${filesMax} folders`)}`;
+    if (this.#folders > filesMax)
+      return `it contains more than ${this.#bound(`${filesMax} folders`)}`;
     if (this.#links.length > linksMax) return `it contains more than ${linksMax} symbolic links`;
     if (this.#listingBytes > listingBytesMax) return "the paths of its files are too long in total";
     if (this.#bytes <= bytesMax) return null;
@@ -139,7 +150,10 @@ export function joined(listing: TreeListing, found: TreeListing, at: string): Tr
   return {
     files: listing.files + found.files,
     bytes: listing.bytes + found.bytes,
-    submodules: [...listing.submodules, ...found.submodules.map((one) => ({ ...one, path: posix.join(at, one.path) }))],
+    submodules: [
+      ...listing.submodules,
+      ...found.submodules.map((one) => ({ ...one, path: posix.join(at, one.path) })),
+    ],
     links: [...listing.links, ...below(found.links)],
     attributeFiles: [...listing.attributeFiles, ...below(found.attributeFiles)],
     smallFiles: [...listing.smallFiles, ...below(found.smallFiles)],

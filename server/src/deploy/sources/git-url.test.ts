@@ -1,4 +1,5 @@
-// Whatever is given as a branch or folder, nothing that git or the file system gives a meaning to passes.
+// Whatever is given as a branch or folder, nothing that git or the file system gives a meaning to
+// passes.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
@@ -47,7 +48,8 @@ test("every branch that passes is one that git itself takes", () => {
     }),
     { numRuns: 60 },
   );
-  for (const usual of ["main", "release/1.x", "feature/a-b_c", "users/ö"]) assert.ok(checkBranch(usual).ok, usual);
+  for (const usual of ["main", "release/1.x", "feature/a-b_c", "users/ö"])
+    assert.ok(checkBranch(usual).ok, usual);
 });
 
 test("folders stay inside the repository and come out in one form", () => {
@@ -60,7 +62,8 @@ test("folders stay inside the repository and come out in one form", () => {
     ["a b/ö", "a b/ö"],
     ["...", "..."],
   ];
-  for (const [given, expected] of forms) assert.deepEqual(checkFolder(given), { ok: true, value: expected });
+  for (const [given, expected] of forms)
+    assert.deepEqual(checkFolder(given), { ok: true, value: expected });
   for (const given of [
     "/etc",
     "..",
@@ -77,18 +80,32 @@ test("folders stay inside the repository and come out in one form", () => {
     assert.equal(checkFolder(given).ok, false, given);
   }
   fc.assert(
-    fc.property(fc.string({ unit: fc.constantFrom(...Array.from("ab./\\")), maxLength: 12 }), (given) => {
-      const checked = checkFolder(given);
-      if (!checked.ok) return;
-      assert.ok(!checked.value.split("/").includes(".."));
-      assert.ok(!checked.value.startsWith("/") && !checked.value.endsWith("/") && !checked.value.includes("//"));
-    }),
+    fc.property(
+      fc.string({ unit: fc.constantFrom(...Array.from("ab./\\")), maxLength: 12 }),
+      (given) => {
+        const checked = checkFolder(given);
+        if (!checked.ok) return;
+        assert.ok(!checked.value.split("/").includes(".."));
+        assert.ok(
+          !checked.value.startsWith("/") &&
+            !checked.value.endsWith("/") &&
+            !checked.value.includes("//"),
+        );
+      },
+    ),
   );
 });
 
 test("a commit is a full id and nothing else", () => {
   assert.ok(isCommit("a".repeat(40)) && isCommit("0".repeat(64)));
-  for (const given of ["", "HEAD", "a".repeat(39), "A".repeat(40), `-${"a".repeat(39)}`, `${"a".repeat(40)}\n`])
+  for (const given of [
+    "",
+    "HEAD",
+    "a".repeat(39),
+    "A".repeat(40),
+    `-${"a".repeat(39)}`,
+    `${"a".repeat(40)}\n`,
+  ])
     assert.ok(!isCommit(given), given);
 });
 

@@ -1,5 +1,5 @@
-// Validates input for git: the form of branches, commits and folders, and the address to fetch from. Pure; everything on git's
-// command line is checked here, or in `apps/repository.ts`.
+// Validates input for git: the form of branches, commits and folders, and the address to fetch
+// from. Pure; everything on git's command line is checked here, or in `apps/repository.ts`.
 import { foldersOf, hostOfTemplate, readRepository, type GitHosts } from "#apps/repository.ts";
 import type { Checked } from "#deploy/checked.ts";
 
@@ -32,7 +32,10 @@ export function checkBranch(given: string): Checked<string> {
     given.isWellFormed() &&
     given.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"));
   if (isUsable) return { ok: true, value: given };
-  return { ok: false, reason: `gitBranch is ${quoted(given)}, which is not a name that a git branch can have.` };
+  return {
+    ok: false,
+    reason: `gitBranch is ${quoted(given)}, which is not a name that a git branch can have.`,
+  };
 }
 
 /** Checks a folder of the repository and normalizes it to `a/b`; the root is "". */
@@ -58,12 +61,20 @@ export function isCommit(given: string): boolean {
 
 /** The address of a repository, from a template that the configuration has checked. */
 export function sourceUrl(template: string, repository: Repository): SourceUrl {
-  const url = template.replaceAll("{owner}", () => repository.owner).replaceAll("{repo}", () => repository.repo);
+  const url = template
+    .replaceAll("{owner}", () => repository.owner)
+    .replaceAll("{repo}", () => repository.repo);
   const protocol = (/^(https?|ssh|file):/.exec(url)?.[1] ?? "https") as SourceUrl["protocol"];
   const below = foldersOf(template)
     .map((folder) => `/${folder}`)
     .join("");
-  return { url, protocol, host: hostOfTemplate(url), below, path: `${repository.owner}/${repository.repo}` };
+  return {
+    url,
+    protocol,
+    host: hostOfTemplate(url),
+    below,
+    path: `${repository.owner}/${repository.repo}`,
+  };
 }
 
 /** The address of a repository in any form that `readRepository` takes. */

@@ -1,5 +1,6 @@
-// Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in time and size,
-// without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
+// Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in
+// time and size, without `.git`, and without links that lead out of it. Called by
+// `deploy/build.ts`, stage `source`.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -67,7 +68,10 @@ export class GitSource implements Source {
     const [major = 0, minor = 0] = (version ?? "").split(".").map(Number);
     if (version === null) log.warn("git is not installed: no app can be deployed");
     else if (major < gitMin[0] || (major === gitMin[0] && minor < gitMin[1])) {
-      log.warn({ git: version }, `git is too old to fetch safely: ${gitMin.join(".")} or newer is needed`);
+      log.warn(
+        { git: version },
+        `git is too old to fetch safely: ${gitMin.join(".")} or newer is needed`,
+      );
     } else log.debug({ git: version }, "found git");
   }
 
@@ -76,7 +80,11 @@ export class GitSource implements Source {
     try {
       const { fetch, commit, branch, ...said } = await this.#fetchCommit(prepared);
       const subject = said.message.split("\n", 1)[0] ?? "";
-      request.log("source", "platform", `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`);
+      request.log(
+        "source",
+        "platform",
+        `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`,
+      );
       const { content, sharedPaths } = await this.#putFiles(fetch, commit);
       const { checkoutOf: appId } = request;
       if (appId !== null) await keepCheckout({ ...this.#options, gitDir: fetch.gitDir, appId });
@@ -98,7 +106,12 @@ export class GitSource implements Source {
     readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,
   ): Promise<void> {
     const names = await readdir(this.#options.sourcesDir).catch(() => []);
-    const kept = new Set<string>([knownHostsName, checkoutsName, asksName, ...(await readBuilding())]);
+    const kept = new Set<string>([
+      knownHostsName,
+      checkoutsName,
+      asksName,
+      ...(await readBuilding()),
+    ]);
     for (const name of names) {
       if (!kept.has(name)) await removeFolder(join(this.#options.sourcesDir, name));
     }
@@ -106,7 +119,9 @@ export class GitSource implements Source {
   }
 
   async #prepare(request: GitRequest): Promise<Fetch> {
-    const { url, canonical } = valueOf(repositoryAddress(request.settings.gitRepo ?? "", this.#options.hosts));
+    const { url, canonical } = valueOf(
+      repositoryAddress(request.settings.gitRepo ?? "", this.#options.hosts),
+    );
     const branch = valueOf(checkBranch(request.settings.gitBranch));
     const folder = valueOf(checkFolder(request.settings.gitPath));
     await this.remove(request.buildId);
@@ -128,8 +143,8 @@ export class GitSource implements Source {
   }
 
   /**
-   * Fetches the pinned commit, else what the branch's name means (`#meaningOf`), without its history. Returns `fetch` with the
-   * repository's default branch when that was used instead.
+   * Fetches the pinned commit, else what the branch's name means (`#meaningOf`), without its
+   * history. Returns `fetch` with the repository's default branch when that was used instead.
    */
   async #fetchCommit(fetch: Fetch): Promise<Fetched> {
     await this.#runs.run(fetch, ["init", "--quiet", "--template="]);
@@ -147,7 +162,10 @@ export class GitSource implements Source {
     return await this.#take({ ...fetch, branch: defaultBranch }, branchWanted(defaultBranch));
   }
 
-  /** Where there is no branch of the name: the tag of the name, else the commit that begins so; null: nothing. */
+  /**
+   * Where there is no branch of the name: the tag of the name, else the commit that begins so;
+   * null: nothing.
+   */
   async #meaningOf(fetch: Fetch): Promise<Wanted | null> {
     const { branch, repository, request, remote, isBranchGiven } = fetch;
     if (!isBranchGiven) return null;
@@ -155,7 +173,11 @@ export class GitSource implements Source {
     const tag = await findTag(run, remote.url.url, branch);
     if (tag !== null) {
       if (!isTagName(branch))
-        request.log("source", "platform", `${repository} has a tag ${branch}, and no branch of that name.`);
+        request.log(
+          "source",
+          "platform",
+          `${repository} has a tag ${branch}, and no branch of that name.`,
+        );
       return { ref: tag, said: `tag ${branch}`, pinned: null, branch };
     }
     return isCommitStart(branch) ? await this.#commitWanted(fetch, branch) : null;
@@ -170,7 +192,9 @@ export class GitSource implements Source {
       const apart = await this.#runs.apart(fetch, { name: "commits" });
       await this.#runs.run(apart, ["init", "--quiet", "--template="]);
       const run: RunGit = (args, { onOutput } = {}) =>
-        onOutput === undefined ? this.#runs.runMeasured(apart, args) : this.#runs.run(apart, args, { onOutput });
+        onOutput === undefined
+          ? this.#runs.runMeasured(apart, args)
+          : this.#runs.run(apart, args, { onOutput });
       found = await findCommit(run, { url: apart.remote.url.url, repository, digits });
       await removeFolder(apart.gitDir);
     }
@@ -204,7 +228,10 @@ export class GitSource implements Source {
     return { fetch, commit, author: commitText(author, "author"), message, branch };
   }
 
-  /** The branch that the repository itself names as its default, in place of a default of ours that it does not have. */
+  /**
+   * The branch that the repository itself names as its default, in place of a default of ours that
+   * it does not have.
+   */
   async #defaultBranch(fetch: Fetch): Promise<string | null> {
     const { request, repository, branch, remote, isBranchGiven } = fetch;
     if (isBranchGiven) return null;
@@ -224,10 +251,16 @@ export class GitSource implements Source {
     const lines = said.split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);
     if (request.commit === null && isBranchMissing(result)) {
-      const list = await this.#runs.run(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
-        isRemote: true,
-      });
-      const branches = list.output.split("\n").flatMap((line) => /\trefs\/heads\/(.+)$/.exec(line)?.[1] ?? []);
+      const list = await this.#runs.run(
+        fetch,
+        ["ls-remote", "--heads", "--end-of-options", remote.url.url],
+        {
+          isRemote: true,
+        },
+      );
+      const branches = list.output
+        .split("\n")
+        .flatMap((line) => /\trefs\/heads\/(.+)$/.exec(line)?.[1] ?? []);
       return explainMissingBranch({ repository, branch, branches });
     }
     return this.#runs.explain(fetch, result);
@@ -238,7 +271,8 @@ export class GitSource implements Source {
     const { request, appDir, repository, folder } = fetch;
     const runs = this.#runs;
     const listed = await runs.list(fetch, commit);
-    if (listed.files === 0) throw new BuildFailed(`The folder "${folder || "/"}" of ${repository} contains no files.`);
+    if (listed.files === 0)
+      throw new BuildFailed(`The folder "${folder || "/"}" of ${repository} contains no files.`);
     await runs.checkOut(fetch, commit);
     const { listing: linked, sharedPaths } = await this.#followLinks(fetch, commit, listed);
     const { gitSubmodules, gitLfs } = request.fetchesOf(appDir);
@@ -249,7 +283,13 @@ export class GitSource implements Source {
       : { listing: linked, repositories: [{ at: "", fetch }] };
     const checkTime = (): void => runs.checkTime(fetch);
     const hasAttributes = await hasAttributesAbove(runs, fetch, commit);
-    const found = { log: request.log, checkTime, isSubmodulesOn: gitSubmodules, isLfsOn: gitLfs, hasAttributes };
+    const found = {
+      log: request.log,
+      checkTime,
+      isSubmodulesOn: gitSubmodules,
+      isLfsOn: gitLfs,
+      hasAttributes,
+    };
     const pointers = await reportFindings(appDir, listing, found);
     if (gitLfs && pointers.length > 0) {
       requireRoom(fetch, { listing, pointers });
@@ -260,13 +300,19 @@ export class GitSource implements Source {
       }));
       const count = `${pointers.length} ${pointers.length === 1 ? "file" : "files"}`;
       request.log("source", "platform", `Fetching ${count} of Git LFS …`);
-      await runs.withinTime(fetch, (signal) => fetchLfs({ appDir, pointers, repositories: places, guard, signal }));
+      await runs.withinTime(fetch, (signal) =>
+        fetchLfs({ appDir, pointers, repositories: places, guard, signal }),
+      );
     }
     const more = [gitSubmodules ? " with submodules" : "", gitLfs ? " with LFS" : ""].join("");
     return { content: commit + more, sharedPaths };
   }
 
-  async #followLinks(fetch: Fetch, commit: string, listing: TreeListing): ReturnType<typeof followLinks> {
+  async #followLinks(
+    fetch: Fetch,
+    commit: string,
+    listing: TreeListing,
+  ): ReturnType<typeof followLinks> {
     const { folder, appDir, request } = fetch;
     if (folder === "" || listing.links.length === 0) return { listing, sharedPaths: [] };
     const { limits } = fetch;
@@ -278,7 +324,9 @@ export class GitSource implements Source {
       limits,
       log: request.log,
       git: (args, { onOutput } = {}) =>
-        onOutput === undefined ? this.#runs.runMeasured(fetch, args, false) : this.#runs.run(fetch, args, { onOutput }),
+        onOutput === undefined
+          ? this.#runs.runMeasured(fetch, args, false)
+          : this.#runs.run(fetch, args, { onOutput }),
     });
   }
 }

@@ -11,13 +11,25 @@ function listing(...paths: readonly string[]): Buffer {
 
 test("folders are found once, whatever the pieces in which the listing arrives", () => {
   const bytes = Buffer.concat([
-    listing("cerebrium.toml", "apps/ä b/slipway.toml", "apps/ä b/cerebrium.toml", "apps/not-slipway.toml"),
-    Buffer.from(`120000 blob ${id}\tlink/slipway.toml\x00040000 tree ${id}\tfolder/slipway.toml\x00`),
-    Buffer.concat([Buffer.from(`100644 blob ${id}\t`), Buffer.from([0xff]), Buffer.from("/slipway.toml\0")]),
+    listing(
+      "cerebrium.toml",
+      "apps/ä b/slipway.toml",
+      "apps/ä b/cerebrium.toml",
+      "apps/not-slipway.toml",
+    ),
+    Buffer.from(
+      `120000 blob ${id}\tlink/slipway.toml\x00040000 tree ${id}\tfolder/slipway.toml\x00`,
+    ),
+    Buffer.concat([
+      Buffer.from(`100644 blob ${id}\t`),
+      Buffer.from([0xff]),
+      Buffer.from("/slipway.toml\0"),
+    ]),
   ]);
   for (const size of [1, 7, bytes.length]) {
     const folders = new SettingsFolders();
-    for (let at = 0; at < bytes.length; at += size) assert.equal(folders.push(bytes.subarray(at, at + size)), true);
+    for (let at = 0; at < bytes.length; at += size)
+      assert.equal(folders.push(bytes.subarray(at, at + size)), true);
     assert.deepEqual(folders.result(), { folders: ["", "apps/ä b"], hasMore: false });
   }
 });

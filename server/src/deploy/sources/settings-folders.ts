@@ -1,5 +1,5 @@
-// Finds the folders of a repository that have a settings file, in the listing of its tree. Pure: bytes in, names out. It stops
-// early, since a folder can contain itself many times over.
+// Finds the folders of a repository that have a settings file, in the listing of its tree. Pure:
+// bytes in, names out. It stops early, since a folder can contain itself many times over.
 import { tomlNames } from "#deploy/app-files.ts";
 
 /** More folders than somebody chooses from are only said to be there. */
@@ -32,11 +32,14 @@ export class SettingsFolders {
     return { folders: [...this.#found], hasMore: this.#hasMore };
   }
 
-  /** `<mode> <type> <object>\t<path>`; a name that is not text has a mark in place of what is none. */
+  /**
+   * `<mode> <type> <object>\t<path>`; a name that is not text has a mark in place of what is none.
+   */
   #read(entry: string): void {
     const path = /^100\d{3} blob [0-9a-f]+\t(.+)$/s.exec(entry)?.[1] ?? "";
     const at = path.lastIndexOf("/");
-    const isSettings = tomlNames.some((name) => name === path.slice(at + 1)) && !path.includes("\ufffd");
+    const isSettings =
+      tomlNames.some((name) => name === path.slice(at + 1)) && !path.includes("\ufffd");
     const isFull = ++this.#entries > entriesMax || (isSettings && this.#found.size >= foldersMax);
     if (isFull) this.#hasMore = true;
     else if (isSettings) this.#found.add(path.slice(0, Math.max(at, 0)));

@@ -1,5 +1,5 @@
-// Unpacks the zip of a deployment into a separate folder: nothing outside of it, no links, bounded in number and size. Called by
-// `deploy/build.ts`, stage `source`.
+// Unpacks the zip of a deployment into a separate folder: nothing outside of it, no links, bounded
+// in number and size. Called by `deploy/build.ts`, stage `source`.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
@@ -17,7 +17,9 @@ export const filesMax = 200_000;
 const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;
 const partLengthMax = 255;
-/** Files of apps, also sparse ones, are packed to a tenth or so; of small uploads anything is fine. */
+/**
+ * Files of apps, also sparse ones, are packed to a tenth or so; of small uploads anything is fine.
+ */
 const ratioMax = 200;
 const modestBytes = 256_000_000;
 /** Old packers of Windows write backslashes between folders, which the library reads as slashes. */
@@ -28,7 +30,10 @@ const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as con
 type Limits = { readonly bytesMax: number; readonly foldersMax?: number };
 type Given = Limits & { readonly appDir: string; readonly signal: AbortSignal };
 
-/** Unpacks the zip at `zipPath` into `folder`, which is made new. Rejects with `BuildFailed` for what its sender can fix. */
+/**
+ * Unpacks the zip at `zipPath` into `folder`, which is made new. Rejects with `BuildFailed` for
+ * what its sender can fix.
+ */
 export async function unpack(
   { zipPath, folder, ...max }: Limits & { readonly zipPath: string; readonly folder: string },
   { log, signal }: Pick<SourceRequest, "log" | "signal">,
@@ -60,12 +65,26 @@ export async function unpack(
     `Unpacked ${files.size} uploaded ${files.size === 1 ? "file" : "files"}, ${sizeText(bytes)}.`,
   );
   const content = contentOf(files);
-  const nothing = { commit: null, message: null, author: null, branch: null, defaultBranch: null, sharedPaths: [] };
+  const nothing = {
+    commit: null,
+    message: null,
+    author: null,
+    branch: null,
+    defaultBranch: null,
+    sharedPaths: [],
+  };
   return { ...nothing, content, appDir };
 }
 
-/** Refuses what would take far more than it seems, before anything of it is written: parts of a zip may be in many of its files. */
-async function requireModest(zipPath: string, bytesMax: number, signal: AbortSignal): Promise<void> {
+/**
+ * Refuses what would take far more than it seems, before anything of it is written: parts of a zip
+ * may be in many of its files.
+ */
+async function requireModest(
+  zipPath: string,
+  bytesMax: number,
+  signal: AbortSignal,
+): Promise<void> {
   const { size } = await stat(zipPath);
   const modestMax = Math.max(modestBytes, size * ratioMax);
   let bytes = 0;
@@ -85,7 +104,9 @@ async function requireModest(zipPath: string, bytesMax: number, signal: AbortSig
 }
 
 function tooLarge(bytesMax: number): BuildFailed {
-  return new BuildFailed(`The unpacked upload is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`);
+  return new BuildFailed(
+    `The unpacked upload is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`,
+  );
 }
 
 class Unpacking {
@@ -107,7 +128,8 @@ class Unpacking {
     const mode = modeOf(entry, path);
     if (entry.fileName.endsWith("/")) return await this.#makeFolder(path);
     if (this.files.has(path)) throw new BuildFailed(`The upload holds ${quoted(path)} twice.`);
-    if (this.files.size >= filesMax) throw new BuildFailed(`The upload has more than ${filesMax} files.`);
+    if (this.files.size >= filesMax)
+      throw new BuildFailed(`The upload has more than ${filesMax} files.`);
     if (entry.isEncrypted()) throw new BuildFailed(`${quoted(path)} in the upload is encrypted.`);
     await this.#makeFolder(dirname(path));
     const digest = createHash("sha256");
@@ -119,7 +141,8 @@ class Unpacking {
       },
     });
     const content = await zip.openReadStreamPromise(entry);
-    // Nothing may come in between: until the pipeline has it, nobody takes an error of the file, which would end the platform.
+    // Nothing may come in between: until the pipeline has it, nobody takes an error of the file,
+    // which would end the platform.
     const file = createWriteStream(join(appDir, path), { flags: "wx", mode });
     await pipeline(content, count, file, { signal });
     this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);
@@ -130,7 +153,8 @@ class Unpacking {
     if (path === "." || this.#folders.has(path)) return;
     await this.#makeFolder(dirname(path));
     const { appDir, foldersMax = foldersMaxDefault } = this.#given;
-    if (this.#folders.size >= foldersMax) throw new BuildFailed(`The upload has more than ${foldersMax} folders.`);
+    if (this.#folders.size >= foldersMax)
+      throw new BuildFailed(`The upload has more than ${foldersMax} folders.`);
     await mkdir(join(appDir, path));
     this.#folders.add(path);
   }
@@ -141,15 +165,21 @@ function pathOf({ fileName }: Entry): string {
   const path = storedPath(fileName);
   if (path !== null && path !== "") return path;
   if (path === "" && fileName.endsWith("/")) return ".";
-  throw new BuildFailed(`The upload holds a file with a name that cannot be stored: ${quoted(fileName)}.`);
+  throw new BuildFailed(
+    `The upload holds a file with a name that cannot be stored: ${quoted(fileName)}.`,
+  );
 }
 
-/** The relative path that the name of a file in an archive means, "" for the folder itself; null: it must not be stored. */
+/**
+ * The relative path that the name of a file in an archive means, "" for the folder itself; null: it
+ * must not be stored.
+ */
 export function storedPath(name: string): string | null {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   const path = parts.join("/");
   const isFine = parts.every((part) => part !== ".." && Buffer.byteLength(part) <= partLengthMax);
-  const hasForm = path.length <= pathLengthMax && path.isWellFormed() && !/[\x00-\x1f\x7f\\]/.test(path);
+  const hasForm =
+    path.length <= pathLengthMax && path.isWellFormed() && !/[\x00-\x1f\x7f\\]/.test(path);
   return isFine && hasForm && !name.startsWith("/") ? path : null;
 }
 
@@ -158,7 +188,9 @@ function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string):
   const mode = versionMadeBy >> 8 === 3 ? externalFileAttributes >>> 16 : 0;
   const type = mode & fileTypeBits;
   if (type === fileTypes.link) {
-    throw new BuildFailed(`${quoted(path)} in the upload is a link, which uploads cannot hold: send the file itself.`);
+    throw new BuildFailed(
+      `${quoted(path)} in the upload is a link, which uploads cannot hold: send the file itself.`,
+    );
   }
   if (type !== 0 && type !== fileTypes.regular && type !== fileTypes.folder) {
     throw new BuildFailed(`${quoted(path)} in the upload is neither a file nor a folder.`);
@@ -174,16 +206,24 @@ function contentOf(files: ReadonlyMap<string, string>): string {
   return digest.digest("hex");
 }
 
-/** Errors of paths mean that the zip's names contradict each other; all others of the system are the platform's. */
+/**
+ * Errors of paths mean that the zip's names contradict each other; all others of the system are the
+ * platform's.
+ */
 function isOfSystem(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return /^E[A-Z]+$/.test(code) && !["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ"].includes(code);
+  return (
+    /^E[A-Z]+$/.test(code) &&
+    !["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ"].includes(code)
+  );
 }
 
 function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const isContradiction = error instanceof Error && "path" in error;
-  return (isContradiction ? "two of its names contradict each other" : text).slice(0, 300).replace(/\.$/, "");
+  return (isContradiction ? "two of its names contradict each other" : text)
+    .slice(0, 300)
+    .replace(/\.$/, "");
 }
 
 function quoted(path: string): string {

@@ -1,5 +1,5 @@
-// Decides which replicas and builds to end because of what they wrote to the disk: those over a limit and, when space
-// is short, those that grew most since there was enough. Pure.
+// Decides which replicas and builds to end because of what they wrote to the disk: those over a
+// limit and, when space is short, those that grew most since there was enough. Pure.
 import { sizeText } from "#lib/disk-full.ts";
 import type { DiskUsage } from "./disk-usage.ts";
 
@@ -13,7 +13,10 @@ export type DiskLimits = {
   readonly reserveFiles: number;
 };
 
-/** One or more folders that grow together: those of a replica or build, or the storage of a project, shared by its replicas. */
+/**
+ * One or more folders that grow together: those of a replica or build, or the storage of a project,
+ * shared by its replicas.
+ */
 export type Growing = {
   readonly kind: "replica" | "build" | "storage";
   /** Id of the replica, build or project. */
@@ -45,7 +48,10 @@ export const growthShare = 1 / 64;
 const growthBytesMin = 1_048_576;
 const growthFilesMin = 1000;
 
-/** `short`: less than the reserve. `critical`: so little that the platform stores nothing new for others. */
+/**
+ * `short`: less than the reserve. `critical`: so little that the platform stores nothing new for
+ * others.
+ */
 export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
   const share = Math.min(
     room.bytes / Math.max(1, limits.reserveBytes),
@@ -56,21 +62,30 @@ export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
 }
 
 /**
- * What to end now, with the reason for its owner. A writer that cannot be measured in time counts as filling the disk;
- * otherwise having many files would be the way to fill it.
+ * What to end now, with the reason for its owner. A writer that cannot be measured in time counts
+ * as filling the disk; otherwise having many files would be the way to fill it.
  */
-export function endings(growing: readonly Growing[], room: FreeSpace, limits: DiskLimits): readonly DiskEnding[] {
+export function endings(
+  growing: readonly Growing[],
+  room: FreeSpace,
+  limits: DiskLimits,
+): readonly DiskEnding[] {
   const measured = growing.filter((one): one is Measured => one.now !== null);
   const over = measured.flatMap((one) => {
     const reason = overLimit(one, limits);
     return reason === null ? [] : [endingOf(one, reason)];
   });
   if (over.length > 0 || diskState(room, limits) === "enough") return over;
-  const isOfFiles = room.files !== null && room.files < limits.reserveFiles && room.bytes >= limits.reserveBytes;
-  const slow = growing.filter(({ now }) => now === null).map((one) => endingOf(one, slowReason(one, room, isOfFiles)));
+  const isOfFiles =
+    room.files !== null && room.files < limits.reserveFiles && room.bytes >= limits.reserveBytes;
+  const slow = growing
+    .filter(({ now }) => now === null)
+    .map((one) => endingOf(one, slowReason(one, room, isOfFiles)));
   const growth = ({ now, before }: Measured): number =>
     isOfFiles ? now.files - before.files : now.bytes - before.bytes;
-  const [size, min] = isOfFiles ? [limits.reserveFiles, growthFilesMin] : [limits.reserveBytes, growthBytesMin];
+  const [size, min] = isOfFiles
+    ? [limits.reserveFiles, growthFilesMin]
+    : [limits.reserveBytes, growthBytesMin];
   const max = Math.max(...measured.map(growth), 0);
   if (max < Math.max(min, size * growthShare)) return slow;
   // Writers that fill it at a similar pace end together.
@@ -82,12 +97,16 @@ function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
   return { kind, id, now, reason };
 }
 
-/** A project over its limit may continue as long as its storage does not grow, so that its apps can delete the excess. */
+/**
+ * A project over its limit may continue as long as its storage does not grow, so that its apps can
+ * delete the excess.
+ */
 function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): string | null {
   const { replicaBytes } = limits;
   if (kind === "storage") {
     const storageBytes = storageLimit(limits, id);
-    if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
+    if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin))
+      return null;
     return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes?.has(id) === true ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
   }
   // Folders that a build shares with others already had content.
@@ -110,7 +129,9 @@ function nearlyFull(room: FreeSpace, isOfFiles: boolean): string {
 }
 
 function grownReason({ kind, now, before }: Measured, room: FreeSpace, isOfFiles: boolean): string {
-  const grown = isOfFiles ? `${now.files - before.files} files` : sizeText(now.bytes - before.bytes);
+  const grown = isOfFiles
+    ? `${now.files - before.files} files`
+    : sizeText(now.bytes - before.bytes);
   const advice = "make it write less, or ask the operator for a larger disk";
   const start = nearlyFull(room, isOfFiles);
   if (kind === "storage")
@@ -120,6 +141,8 @@ function grownReason({ kind, now, before }: Measured, room: FreeSpace, isOfFiles
 }
 
 function slowReason({ kind }: Growing, room: FreeSpace, isOfFiles: boolean): string {
-  const what = { storage: "the project's storage", build: "this build", replica: "this replica" }[kind];
+  const what = { storage: "the project's storage", build: "this build", replica: "this replica" }[
+    kind
+  ];
   return `${nearlyFull(room, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
 }

@@ -1,6 +1,6 @@
-// A file that only occupies space. When the disk is full, the platform deletes it, so that the database and its own
-// files can still grow, and recreates it once there is enough space. No other way reserves space on every file system:
-// an app can take all free space in one step.
+// A file that only occupies space. When the disk is full, the platform deletes it, so that the
+// database and its own files can still grow, and recreates it once there is enough space. No other
+// way reserves space on every file system: an app can take all free space in one step.
 import { execFile } from "node:child_process";
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -29,7 +29,9 @@ export class DiskReserve {
   async make(bytes: number): Promise<void> {
     const options = { timeout: makeTimeoutMs };
     const isMade = await new Promise<boolean>((resolve) => {
-      execFile("fallocate", ["--length", String(bytes), this.#file], options, (error) => resolve(error === null));
+      execFile("fallocate", ["--length", String(bytes), this.#file], options, (error) =>
+        resolve(error === null),
+      );
     });
     if (!isMade) this.release();
   }

@@ -16,7 +16,8 @@ test("each folder is measured, one that is not there is left out", async (t) => 
   const full = join(dir, "full");
   const empty = join(dir, "empty");
   for (const folder of [full, empty]) mkdirSync(folder);
-  for (let number = 0; number < 3; number++) writeFileSync(join(full, `file-${number}`), Buffer.alloc(100_000));
+  for (let number = 0; number < 3; number++)
+    writeFileSync(join(full, `file-${number}`), Buffer.alloc(100_000));
   const found = await measure([full, join(dir, "gone"), empty], { isUserOwned: false, signal });
   assert.deepEqual([...found.keys()], [full, empty]);
   assert.equal(found.get(full)?.files, 4);

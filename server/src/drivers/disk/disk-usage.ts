@@ -1,5 +1,6 @@
-// Measures the disk usage of folders with `du`: outside this process, on any file system, with correct counts of holes
-// and links. Deleted files that are still open use space too; `find` sees them among the open files of processes.
+// Measures the disk usage of folders with `du`: outside this process, on any file system, with
+// correct counts of holes and links. Deleted files that are still open use space too; `find` sees
+// them among the open files of processes.
 import { toolsEnvironment } from "#drivers/short-command.ts";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
@@ -17,7 +18,10 @@ export type DiskSpace = {
 
 export type DiskUsage = { readonly bytes: number; readonly files: number };
 
-/** Timeout for one folder, or the open files of one process: an app with millions of files does not block measuring others. */
+/**
+ * Timeout for one folder, or the open files of one process: an app with millions of files does not
+ * block measuring others.
+ */
 export const measureTimeoutMs = 20_000;
 
 /** Total and free space of the file system that holds the folder. */
@@ -28,7 +32,10 @@ export async function diskSpace(folder: string): Promise<DiskSpace> {
 }
 
 export type MeasureOptions = {
-  /** As in `Sandbox`: an ordinary user needs its own namespace to measure folders that apps have closed to it. */
+  /**
+   * As in `Sandbox`: an ordinary user needs its own namespace to measure folders that apps have
+   * closed to it.
+   */
   readonly isUserOwned: boolean;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
@@ -38,7 +45,10 @@ export type MeasureOptions = {
 
 type Watched = Omit<MeasureOptions, "isUserOwned">;
 
-/** Size and number of files of each folder; null when counting takes longer than `measureTimeoutMs`. Omits missing folders. */
+/**
+ * Size and number of files of each folder; null when counting takes longer than `measureTimeoutMs`.
+ * Omits missing folders.
+ */
 export async function measure(
   folders: readonly string[],
   { isUserOwned, ...watched }: MeasureOptions,
@@ -58,7 +68,10 @@ export async function measure(
   );
 }
 
-/** The output of `du` for each folder; null for those that time out. Each timeout causes a retry with the remaining folders. */
+/**
+ * The output of `du` for each folder; null for those that time out. Each timeout causes a retry
+ * with the remaining folders.
+ */
 async function sizes(
   du: readonly string[],
   folders: readonly string[],
@@ -82,14 +95,20 @@ async function sizes(
 }
 
 /**
- * Bytes of deleted files on the file system of `folder` that the process or its descendants hold open or, visible only
- * to root, mapped; null when the search takes longer than `measureTimeoutMs`.
+ * Bytes of deleted files on the file system of `folder` that the process or its descendants hold
+ * open or, visible only to root, mapped; null when the search takes longer than `measureTimeoutMs`.
  */
-export async function deletedBytes(pid: number, folder: string, signal: AbortSignal): Promise<number | null> {
+export async function deletedBytes(
+  pid: number,
+  folder: string,
+  signal: AbortSignal,
+): Promise<number | null> {
   // A thread may have its own descriptors.
   const folders = withDescendants(pid).flatMap((one) => [
     `/proc/${one}/map_files`,
-    ...unlessExited(() => readdirSync(`/proc/${one}/task`)).map((thread) => `/proc/${one}/task/${thread}/fd`),
+    ...unlessExited(() => readdirSync(`/proc/${one}/task`)).map(
+      (thread) => `/proc/${one}/task/${thread}/fd`,
+    ),
   ]);
   // In a container all files are on its own overlay.
   const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
@@ -104,8 +123,8 @@ export async function deletedBytes(pid: number, folder: string, signal: AbortSig
 }
 
 /**
- * Reads lines of a program that may complain about some folders: files come and go while it runs. Kills it (`aborted`)
- * when the next line takes too long.
+ * Reads lines of a program that may complain about some folders: files come and go while it runs.
+ * Kills it (`aborted`) when the next line takes too long.
  */
 async function runShort(
   [file = "", ...args]: readonly string[],

@@ -1,6 +1,6 @@
-// Watches the disk of the data folder. Checks free space continuously; measures what replicas, builds and projects use
-// periodically, and at once when free space drops quickly. Ends writers that are over a limit or fill the disk,
-// maintains the reserve, and says which new work may start.
+// Watches the disk of the data folder. Checks free space continuously; measures what replicas,
+// builds and projects use periodically, and at once when free space drops quickly. Ends writers
+// that are over a limit or fill the disk, maintains the reserve, and says which new work may start.
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import { sizeText } from "#lib/disk-full.ts";
@@ -27,7 +27,9 @@ export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   /** One folder per project. */
   readonly storageDir: string;
   /** Null: no limit; for the reserve: derived from the size of the disk. */
-  readonly limits: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
+  readonly limits: Readonly<
+    Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>
+  >;
   readonly reserve: DiskReserve;
   /** As in `Sandbox`. */
   readonly isUserOwned: boolean;
@@ -42,13 +44,16 @@ const measureEveryMs = 10_000;
 /** When only the reserve matters. */
 const measureSeldomMs = 300_000;
 /**
- * Shares of the reserve: a larger drop since the last measurement triggers one at once; `nearShare` says how close to
- * the reserve that applies.
+ * Shares of the reserve: a larger drop since the last measurement triggers one at once; `nearShare`
+ * says how close to the reserve that applies.
  */
 const quickShare = 1 / 8;
 const nearShare = 3;
 const filesShare = 0.05;
-/** Recreate the file only with this much more than the reserve free, to avoid creating and deleting it in turns. */
+/**
+ * Recreate the file only with this much more than the reserve free, to avoid creating and deleting
+ * it in turns.
+ */
 const enoughShare = 1.25;
 const nothing: DiskUsage = { bytes: 0, files: 0 };
 
@@ -81,7 +86,13 @@ export class DiskWatch {
   constructor(options: DiskWatchOptions) {
     this.#options = options;
     const { clock, log } = options;
-    this.#loop = new Loop({ name: "disk", intervalMs: lookEveryMs, clock, log, turn: () => this.#turn() });
+    this.#loop = new Loop({
+      name: "disk",
+      intervalMs: lookEveryMs,
+      clock,
+      log,
+      turn: () => this.#turn(),
+    });
   }
 
   /** Resolves when the state of the disk is known. */
@@ -99,8 +110,8 @@ export class DiskWatch {
   }
 
   /**
-   * Returns a function that removes the writer. `isEmpty`: it has written nothing yet; otherwise its current usage is
-   * measured first.
+   * Returns a function that removes the writer. `isEmpty`: it has written nothing yet; otherwise
+   * its current usage is measured first.
    */
   add(writer: DiskWriter, isEmpty: boolean): () => void {
     this.#writers.set(writer.id, writer);
@@ -119,14 +130,19 @@ export class DiskWatch {
     };
   }
 
-  /** Free space on the disk including the reserve's file, and how much of it belongs to the platform. */
+  /**
+   * Free space on the disk including the reserve's file, and how much of it belongs to the
+   * platform.
+   */
   get room(): { readonly bytes: number; readonly reserveBytes: number } {
     return { bytes: this.#room.bytes, reserveBytes: this.#limits?.reserveBytes ?? 0 };
   }
 
   /** Why nothing of a project may start now, as a sentence; null when it may. */
   startRefusal(projectId: ProjectId): string | null {
-    return this.#state === "critical" ? this.#shortText("nothing is started") : (this.#blocked.get(projectId) ?? null);
+    return this.#state === "critical"
+      ? this.#shortText("nothing is started")
+      : (this.#blocked.get(projectId) ?? null);
   }
 
   /** Why no build may start now. */
@@ -155,7 +171,10 @@ export class DiskWatch {
 
   #shortText(what: string): string {
     const { bytes, files } = this.#room;
-    const left = files !== null && files < (this.#limits?.reserveFiles ?? 0) ? `${files} files` : sizeText(bytes);
+    const left =
+      files !== null && files < (this.#limits?.reserveFiles ?? 0)
+        ? `${files} files`
+        : sizeText(bytes);
     return `The platform's disk is nearly full (room for ${left}), so ${what} until its operator has freed up space.`;
   }
 
@@ -163,7 +182,8 @@ export class DiskWatch {
     const disk = await diskSpace(this.#options.dataDir);
     const limits = this.#limitsOf(disk);
     this.#look(disk, limits);
-    if (this.#measuring === undefined && this.#isMeasureDue(limits)) this.#measuring = this.#act(limits);
+    if (this.#measuring === undefined && this.#isMeasureDue(limits))
+      this.#measuring = this.#act(limits);
     await this.#keepReserve(disk, limits);
     if (this.#state === "enough" && !this.#hasFallen(limits, quickShare)) return;
     this.#cancelSoon?.();
@@ -184,30 +204,48 @@ export class DiskWatch {
 
   #look(disk: DiskSpace, limits: rules.DiskLimits): void {
     const before = this.#state;
-    this.#room = { bytes: disk.freeBytes + this.#options.reserve.heldBytes(), files: disk.freeFiles };
+    this.#room = {
+      bytes: disk.freeBytes + this.#options.reserve.heldBytes(),
+      files: disk.freeFiles,
+    };
     this.#state = rules.diskState(this.#room, limits);
     if (this.#state === "enough") this.#blocked.clear();
     if (before === this.#state) return;
     this.#isNew = true;
-    const said = { room: sizeText(this.#room.bytes), files: this.#room.files, reserve: sizeText(limits.reserveBytes) };
+    const said = {
+      room: sizeText(this.#room.bytes),
+      files: this.#room.files,
+      reserve: sizeText(limits.reserveBytes),
+    };
     if (this.#state === "enough") this.#options.log.info(said, "there is enough disk space again");
-    else this.#options.log.error({ ...said, state: this.#state }, "the disk is nearly full: free up space");
+    else
+      this.#options.log.error(
+        { ...said, state: this.#state },
+        "the disk is nearly full: free up space",
+      );
   }
 
   /** True when free space dropped since the last measurement. */
   #hasFallen({ reserveBytes, reserveFiles }: rules.DiskLimits, share: number): boolean {
     const { bytes, files } = this.#room;
     const before = this.#roomAtMeasure;
-    return before.bytes - bytes > reserveBytes * share || (before.files ?? 0) - (files ?? 0) > reserveFiles * share;
+    return (
+      before.bytes - bytes > reserveBytes * share ||
+      (before.files ?? 0) - (files ?? 0) > reserveFiles * share
+    );
   }
 
   #isMeasureDue(limits: rules.DiskLimits): boolean {
     if (this.#writers.size + this.#recent.size === 0) return false;
     const sinceMs = this.#options.clock.monotonicMs() - this.#measuredAtMs;
-    const isLimited = limits.replicaBytes !== null || limits.storageBytes !== null || this.#ownStorageBytes.size > 0;
+    const isLimited =
+      limits.replicaBytes !== null ||
+      limits.storageBytes !== null ||
+      this.#ownStorageBytes.size > 0;
     const isNear = this.#room.bytes < limits.reserveBytes * nearShare;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
-    if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share))) return sinceMs >= this.#measureMs;
+    if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share)))
+      return sinceMs >= this.#measureMs;
     const everyMs = isLimited || isNear ? measureEveryMs : measureSeldomMs;
     return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
   }
@@ -218,7 +256,9 @@ export class DiskWatch {
       const growing = await this.#measure();
       if (this.#closing.signal.aborted) return;
       this.#remember(growing, limits);
-      const ended = rules.endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
+      const ended = rules
+        .endings(growing, this.#room, limits)
+        .flatMap((ending) => this.#end(ending));
       this.#isSettled = ended.length === 0;
     } catch (error) {
       this.#options.log.error({ err: error }, "what was written to the disk could not be measured");
@@ -232,21 +272,32 @@ export class DiskWatch {
     const { clock, storageDir, isUserOwned } = this.#options;
     const beganAtMs = clock.monotonicMs();
     this.#isNew = false;
-    const writers = [...this.#writers.values()].map((writer) => ({ writer, folders: writer.folders() }));
-    const projects = [...new Set([...this.#recent, ...writers.map(({ writer }) => writer.projectId)])];
+    const writers = [...this.#writers.values()].map((writer) => ({
+      writer,
+      folders: writer.folders(),
+    }));
+    const projects = [
+      ...new Set([...this.#recent, ...writers.map(({ writer }) => writer.projectId)]),
+    ];
     if (this.#state === "enough") this.#recent.clear();
-    const storages = new Map(projects.map((projectId) => [projectId, storageFolders(storageDir, projectId)]));
-    const folders = [...new Set([...[...storages.values()].flat(), ...writers.flatMap((one) => one.folders)])];
+    const storages = new Map(
+      projects.map((projectId) => [projectId, storageFolders(storageDir, projectId)]),
+    );
+    const folders = [
+      ...new Set([...[...storages.values()].flat(), ...writers.flatMap((one) => one.folders)]),
+    ];
     const usage = await measure(folders, { isUserOwned, signal: this.#closing.signal });
     const growing: rules.Growing[] = [];
     const add = (kind: rules.Growing["kind"], id: string, now: DiskUsage | null): void => {
-      if (now === null) this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
+      if (now === null)
+        this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
       growing.push({ kind, id, now, before: this.#before.get(id) ?? now ?? nothing });
     };
     const sizesOf = (measured: readonly string[]): (DiskUsage | null)[] =>
       measured.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
     for (const [id, measured] of storages) {
-      if (measured.some((folder) => usage.has(folder))) add("storage", id, sumOf(sizesOf(measured)));
+      if (measured.some((folder) => usage.has(folder)))
+        add("storage", id, sumOf(sizesOf(measured)));
     }
     for (const { writer, folders } of writers) {
       const sizes = sizesOf(folders);
@@ -260,7 +311,8 @@ export class DiskWatch {
 
   async #deleted({ pid }: DiskWriter): Promise<DiskUsage | null> {
     const first = process.platform === "linux" ? pid() : null;
-    const bytes = first === null ? 0 : await deletedBytes(first, this.#options.dataDir, this.#closing.signal);
+    const bytes =
+      first === null ? 0 : await deletedBytes(first, this.#options.dataDir, this.#closing.signal);
     return bytes === null ? null : { bytes, files: 0 };
   }
 
@@ -269,9 +321,14 @@ export class DiskWatch {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
     // The next replica may run as long as it does not increase that.
     else if (kind === "storage" && now !== null) this.#before.set(id, now);
-    const writers = [...this.#writers.values()].filter((one) => (kind === "storage" ? one.projectId : one.id) === id);
+    const writers = [...this.#writers.values()].filter(
+      (one) => (kind === "storage" ? one.projectId : one.id) === id,
+    );
     for (const writer of writers) {
-      this.#options.log.warn({ kind, id: writer.id, reason }, "ended for what was written to the disk");
+      this.#options.log.warn(
+        { kind, id: writer.id, reason },
+        "ended for what was written to the disk",
+      );
       writer.end(reason);
     }
     return writers;
@@ -293,12 +350,14 @@ export class DiskWatch {
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
     // Otherwise an app that fills the disk would take that space too.
-    const isCalm = this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, rules.growthShare));
+    const isCalm =
+      this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, rules.growthShare));
     if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
       reserve.release();
       log.error("the disk is full: the file that keeps room for the platform was deleted");
     }
-    if (heldBytes === 0 && freeBytes > reserveBytes * enoughShare) await reserve.make(Math.round(reserveBytes / 2));
+    if (heldBytes === 0 && freeBytes > reserveBytes * enoughShare)
+      await reserve.make(Math.round(reserveBytes / 2));
   }
 }
 

@@ -5,7 +5,10 @@ import { DiskWatch, type DiskWatchOptions } from "./disk-watch.ts";
 
 export type DiskConfig = {
   readonly dataDir: string;
-  /** Limits for writes to the disk, and the space to keep free, in bytes; null: no limit, or derived from the disk's size. */
+  /**
+   * Limits for writes to the disk, and the space to keep free, in bytes; null: no limit, or derived
+   * from the disk's size.
+   */
   readonly disk: DiskWatchOptions["limits"];
   readonly paths: { readonly storageDir: string };
 };

@@ -1,6 +1,6 @@
-// One private network in the engine for each app, so that no app reaches another, and for each value of its setting
-// egressCidrs: the machine's rules tell apps apart by the interface. It stays for a while after its last replica, since the
-// next one starts faster then.
+// One private network in the engine for each app, so that no app reaches another, and for each
+// value of its setting egressCidrs: the machine's rules tell apps apart by the interface. It stays
+// for a while after its last replica, since the next one starts faster then.
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { NetworkInspectInfo } from "dockerode";
@@ -27,7 +27,9 @@ export const bridges = { prefix: "slb", range: subnetsRange };
 
 type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
 
-/** Tries to find a range of addresses that no other network of the engine has; nearly all are free. */
+/**
+ * Tries to find a range of addresses that no other network of the engine has; nearly all are free.
+ */
 const triesMax = 30;
 const idleMs = 600_000;
 /** The option of a network that names its interface. */
@@ -63,11 +65,14 @@ export class AppNetworks {
       // Each time: somebody may have removed it.
       const made = await this.#interfaceOf(name);
       const bridge = made ?? this.#bridgeOf(owner);
-      if (firewall !== null && owner.egressCidrs !== null) await limitEgress(firewall, bridge, owner.egressCidrs);
+      if (firewall !== null && owner.egressCidrs !== null)
+        await limitEgress(firewall, bridge, owner.egressCidrs);
       if (made === undefined) await this.#create(owner);
-      // Calls to the platform arrive at its loopback address. Without the right to write this they are not possible. The engine
-      // makes the interface anew when the machine has restarted.
-      await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(() => undefined);
+      // Calls to the platform arrive at its loopback address. Without the right to write this they
+      // are not possible. The engine makes the interface anew when the machine has restarted.
+      await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(
+        () => undefined,
+      );
     });
     return name;
   }
@@ -148,7 +153,9 @@ export class AppNetworks {
         Labels: {
           [labels.instance]: instanceId,
           [labels.app]: owner.appId,
-          ...(owner.egressCidrs === null ? {} : { [labels.egress]: JSON.stringify(owner.egressCidrs) }),
+          ...(owner.egressCidrs === null
+            ? {}
+            : { [labels.egress]: JSON.stringify(owner.egressCidrs) }),
         },
       });
     for (let tries = 1; ; tries++) {
@@ -158,7 +165,8 @@ export class AppNetworks {
       } catch (error) {
         if (engineStatus(error) === 409) break;
         // The range of addresses is taken.
-        if (!(error instanceof Error && error.message.includes("overlap")) || tries === triesMax) throw error;
+        if (!(error instanceof Error && error.message.includes("overlap")) || tries === triesMax)
+          throw error;
       }
     }
   }
@@ -170,6 +178,8 @@ function hashOf(text: string): string {
 
 /** The interface of the network in which the engine runs builds; null: it has none. */
 export async function defaultBridge({ calls }: Pick<Engine, "calls">): Promise<string | null> {
-  const network = (await unlessStatus([404], calls.getNetwork("bridge").inspect())) as NetworkInspectInfo | undefined;
+  const network = (await unlessStatus([404], calls.getNetwork("bridge").inspect())) as
+    | NetworkInspectInfo
+    | undefined;
   return network === undefined ? null : (network.Options?.[bridgeOption] ?? "docker0");
 }

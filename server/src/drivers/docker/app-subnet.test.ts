@@ -8,7 +8,9 @@ const everywhere = route("0.0.0.0", "0.0.0.0");
 
 /** A line of /proc/net/route. */
 function route(to: string, mask: string): string {
-  return ["eth0", hexOf(to), "00000000", "0001", "0", "0", "0", hexOf(mask), "0", "0", "0"].join("\t");
+  return ["eth0", hexOf(to), "00000000", "0001", "0", "0", "0", hexOf(mask), "0", "0", "0"].join(
+    "\t",
+  );
 }
 
 function hexOf(address: string): string {
@@ -30,8 +32,13 @@ test("an app's network is one to which no route of the machine leads", () => {
 });
 
 test("a route to one address takes its network", () => {
-  const hosts = Array.from({ length: 2048 }, (_, index) => `10.${216 + (index >> 8)}.${index & 0xff}.9`);
-  const all = hosts.filter((host) => host !== "10.223.255.9").map((host) => route(host, "255.255.255.255"));
+  const hosts = Array.from(
+    { length: 2048 },
+    (_, index) => `10.${216 + (index >> 8)}.${index & 0xff}.9`,
+  );
+  const all = hosts
+    .filter((host) => host !== "10.223.255.9")
+    .map((host) => route(host, "255.255.255.255"));
   assert.equal(chooseSubnet(routesOf(everywhere, ...all)), "10.223.255.0/24");
 });
 

@@ -1,5 +1,6 @@
-// The addresses of an app's network: one that nothing else on the machine has, or its replicas could not be reached. The engine
-// knows its own networks only, and not those of another engine, of a virtual machine or of a VPN. Pure.
+// The addresses of an app's network: one that nothing else on the machine has, or its replicas
+// could not be reached. The engine knows its own networks only, and not those of another engine, of
+// a virtual machine or of a VPN. Pure.
 import { randomInt } from "node:crypto";
 
 /** Networks of 256 addresses lie in it, one for each app with replicas. */
@@ -15,8 +16,8 @@ const bitsInRange = (count - 1) * size;
 type Route = { readonly to: number; readonly mask: number };
 
 /**
- * A random network (CIDR) to which no route of the machine leads; any if there is no such one. `routes`: the text of
- * /proc/net/route.
+ * A random network (CIDR) to which no route of the machine leads; any if there is no such one.
+ * `routes`: the text of /proc/net/route.
  */
 export function chooseSubnet(routes: string): string {
   const taken = routesIn(routes);

@@ -21,12 +21,27 @@ export type DockerArtifact = {
 
 /** Parses an artifact from the database. Fails when another driver made it. */
 export function dockerArtifact(artifact: Artifact): DockerArtifact {
-  const { kind, image, reference = null, user, pythonVersion = null, takesRootPath, exposedPort } = artifact;
+  const {
+    kind,
+    image,
+    reference = null,
+    user,
+    pythonVersion = null,
+    takesRootPath,
+    exposedPort,
+  } = artifact;
   assert(kind === "docker", `an artifact of kind ${kind} cannot be run by the Docker driver`);
-  assert(typeof image === "string" && image !== "", "an artifact of the Docker driver names its image");
+  assert(
+    typeof image === "string" && image !== "",
+    "an artifact of the Docker driver names its image",
+  );
   assert(typeof user === "number", "an artifact of the Docker driver names its user");
-  const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === "string";
-  assert(isTextOrNull(reference) && isTextOrNull(pythonVersion), "reference and pythonVersion are text, or null");
+  const isTextOrNull = (value: unknown): value is string | null =>
+    value === null || typeof value === "string";
+  assert(
+    isTextOrNull(reference) && isTextOrNull(pythonVersion),
+    "reference and pythonVersion are text, or null",
+  );
   return {
     kind,
     image,

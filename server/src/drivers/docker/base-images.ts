@@ -1,5 +1,6 @@
-// Asks the registry whether a project may use the images that its build names by digest: BuildKit does not ask again for what the
-// engine holds, so a project would get what another one has pulled with its credentials.
+// Asks the registry whether a project may use the images that its build names by digest: BuildKit
+// does not ask again for what the engine holds, so a project would get what another one has pulled
+// with its credentials.
 import type { IncomingMessage } from "node:http";
 import type Docker from "dockerode";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -23,7 +24,10 @@ const digestsMax = 20;
 const answerWaitMs = 30_000;
 const answerCharactersMax = 10_000;
 
-/** Throws `BuildFailed` for the first of these images, named by digest, that the registry does not give the app. */
+/**
+ * Throws `BuildFailed` for the first of these images, named by digest, that the registry does not
+ * give the app.
+ */
 export async function checkDigests(
   { calls }: Pick<Engine, "calls">,
   images: readonly string[],
@@ -38,8 +42,13 @@ export async function checkDigests(
   for (const name of names) {
     signal.throwIfAborted();
     if (await isLoaded(calls, name)) continue;
-    const reason = await whyNotGiven(calls, { name, authconfig: authOf(name, auths, usual), signal });
-    if (reason !== null) throw new BuildFailed(explainPull(name, reason, Object.keys(auths).length > 0));
+    const reason = await whyNotGiven(calls, {
+      name,
+      authconfig: authOf(name, auths, usual),
+      signal,
+    });
+    if (reason !== null)
+      throw new BuildFailed(explainPull(name, reason, Object.keys(auths).length > 0));
   }
 }
 
@@ -53,8 +62,9 @@ async function isLoaded(calls: Docker, name: string): Promise<boolean> {
 const nameForm = /^(?!.*\.\.)[\w.:/@-]+$/;
 
 /**
- * Throws `BuildFailed` for the first image that is neither in the engine nor at a registry that builds may pull from; `more`: see
- * `mayPull`. Returns whether the build may look up an image, by the name that BuildKit has for it.
+ * Throws `BuildFailed` for the first image that is neither in the engine nor at a registry that
+ * builds may pull from; `more`: see `mayPull`. Returns whether the build may look up an image, by
+ * the name that BuildKit has for it.
  */
 export async function checkRegistries(
   { calls }: Pick<Engine, "calls">,
@@ -72,10 +82,17 @@ export async function checkRegistries(
   return (image) => mayPull(image, more) || loaded.some((name) => isOf(image, name));
 }
 
-/** What the registry says against it; null: the app may have the image. The registry's answer can have any size. */
+/**
+ * What the registry says against it; null: the app may have the image. The registry's answer can
+ * have any size.
+ */
 async function whyNotGiven(
   { modem }: Docker,
-  { name, authconfig, signal }: { readonly name: string; readonly authconfig: unknown; readonly signal: AbortSignal },
+  {
+    name,
+    authconfig,
+    signal,
+  }: { readonly name: string; readonly authconfig: unknown; readonly signal: AbortSignal },
 ): Promise<string | null> {
   const late = AbortSignal.timeout(answerWaitMs);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();

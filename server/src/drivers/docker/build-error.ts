@@ -18,9 +18,10 @@ type BuildSetting = {
 };
 
 /**
- * `hasAuth`: the app has credentials for registries. `baseImage`: as its settings name it; null with its own Dockerfile.
- * `memoryBytes`: what a step may use; null: anything. `headLines`: those that the builder has put before the app's own Dockerfile.
- * `hasHereDocument`: that one has some, and names no reader of Dockerfiles.
+ * `hasAuth`: the app has credentials for registries. `baseImage`: as its settings name it; null
+ * with its own Dockerfile. `memoryBytes`: what a step may use; null: anything. `headLines`: those
+ * that the builder has put before the app's own Dockerfile. `hasHereDocument`: that one has some,
+ * and names no reader of Dockerfiles.
  */
 export function explainBuildFailure(failure: BuildFailure, given: BuildSetting): string {
   const explained = explain(failure, given);
@@ -43,7 +44,8 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
     return "The disk of the Docker engine is full; the operator has to free up space.";
   }
   if (image !== null) return explainPull(baseImage ?? image, reason, hasAuth);
-  if (failure.engineReason !== null) return explainEngine(failure.engineReason, { step, title, output });
+  if (failure.engineReason !== null)
+    return explainEngine(failure.engineReason, { step, title, output });
   const end = failure.exitCode === null ? `failed (${shown(reason)})` : endOf(failure.exitCode);
   if (step?.kind === "packages") return explainInstallFailure(output, end, toApt);
   if (step?.kind === "apt") return explainApt(output, end);
@@ -55,7 +57,9 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
   }
   const [, parsing] = /dockerfile parse error:?(?: on)? (.*)/i.exec(reason) ?? [];
   if (parsing !== undefined) {
-    const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) => String(Number(line) - headLines));
+    const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) =>
+      String(Number(line) - headLines),
+    );
     const isLikely = given.hasHereDocument && /unknown instruction/i.test(parsing);
     return `The Dockerfile cannot be read: ${shown(own)}. ${isLikely ? hereDocument : "Fix it"} and ${buildAgain}.`;
   }
@@ -71,8 +75,12 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
 }
 
 /** The engine could not run a step at all. `reason` is its own. */
-function explainEngine(reason: string, given: Pick<BuildFailure, "step" | "title" | "output">): string {
-  const [, program] = /exec: "([^"]{1,200})": (?:stat|executable)/.exec(`${reason}\n${given.output}`) ?? [];
+function explainEngine(
+  reason: string,
+  given: Pick<BuildFailure, "step" | "title" | "output">,
+): string {
+  const [, program] =
+    /exec: "([^"]{1,200})": (?:stat|executable)/.exec(`${reason}\n${given.output}`) ?? [];
   if (program !== undefined) {
     return `The base image has no ${program}, which the steps of a build need: choose another one (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
   }
@@ -100,8 +108,11 @@ export function explainPull(image: string, reason: string, hasAuth: boolean): st
 function explainApt(output: string, end: string): string {
   const where = "below dependencies.apt";
   const [, missing] =
-    /Unable to locate package (\S+)|Package '?(\S+?)'? has no installation candidate/.exec(output) ?? [];
-  if (missing !== undefined) return `There is no package ${missing} for this base image: check its name ${where}.`;
+    /Unable to locate package (\S+)|Package '?(\S+?)'? has no installation candidate/.exec(
+      output,
+    ) ?? [];
+  if (missing !== undefined)
+    return `There is no package ${missing} for this base image: check its name ${where}.`;
   const [, version, name] = /Version '([^']*)' for '([^']*)' was not found/.exec(output) ?? [];
   if (version !== undefined)
     return `There is no version ${version} of ${name} for this base image: check it ${where}, or leave the version out.`;

@@ -1,5 +1,6 @@
-// Fills the folder of one build of an image: what the builder reads (the context and the Dockerfile), and what only the client
-// reads (credentials, variables). The folder is the platform's alone and is removed after the build.
+// Fills the folder of one build of an image: what the builder reads (the context and the
+// Dockerfile), and what only the client reads (credentials, variables). The folder is the
+// platform's alone and is removed after the build.
 import { existsSync } from "node:fs";
 import { mkdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
@@ -59,8 +60,11 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
     const list = [own, ignoreFile].find((name) => existsSync(join(sourceDir, name)));
     await writeFile(file, dockerfile);
     // As it was read, whatever its encoding.
-    if (list !== undefined) await writeFile(`${file}${ignoreFile}`, await readInside(sourceDir, list));
-    const variables = Object.entries(plan.environment).map(([name, value]) => `--build-arg=${name}=${value}`);
+    if (list !== undefined)
+      await writeFile(`${file}${ignoreFile}`, await readInside(sourceDir, list));
+    const variables = Object.entries(plan.environment).map(
+      ([name, value]) => `--build-arg=${name}=${value}`,
+    );
     // With their values from the client's environment: they are in no layer.
     const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
     variables.push(...proxies.map((name) => `--build-arg=${name}`));
@@ -73,7 +77,12 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   await writeFile(file, text);
   // All files of the app belong to it; its own list is for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
-  return { parameters: [...secrets, `--file=${file}`, context], steps, dockerfile: null, notes: [] };
+  return {
+    parameters: [...secrets, `--file=${file}`, context],
+    steps,
+    dockerfile: null,
+    notes: [],
+  };
 }
 
 /** The packages of the settings, and the files that an app's own Dockerfile finds them in. */
@@ -85,19 +94,27 @@ export function packageLists(plan: BuildPlan) {
   ] as const;
 }
 
-/** Packages that only the settings list, in the files that clients make of them for an upload: a Dockerfile may copy those. */
+/**
+ * Packages that only the settings list, in the files that clients make of them for an upload: a
+ * Dockerfile may copy those.
+ */
 async function writeLists({ plan, sourceDir }: Given): Promise<void> {
   for (const { file, lines } of packageLists(plan)) {
     if (lines.length === 0) continue;
     // What is there counts, also a link that leads nowhere.
-    await writeFile(join(sourceDir, file), `${lines.join("\n")}\n`, { flag: "wx" }).catch((error: unknown) => {
-      if (errorCode(error) !== "EEXIST") throw error;
-    });
+    await writeFile(join(sourceDir, file), `${lines.join("\n")}\n`, { flag: "wx" }).catch(
+      (error: unknown) => {
+        if (errorCode(error) !== "EEXIST") throw error;
+      },
+    );
   }
 }
 
 /** Copies the app's files, keeping links, and what the build needs beside them. */
-async function fillContext({ plan, sourceDir, runtimeDir, signal }: Given, context: string): Promise<void> {
+async function fillContext(
+  { plan, sourceDir, runtimeDir, signal }: Given,
+  context: string,
+): Promise<void> {
   const code = join(context, contextPaths.code);
   await mkdir(context);
   await runToEnd("cp", ["-RP", sourceDir, code], { signal });
@@ -136,14 +153,17 @@ async function readInside(sourceDir: string, path: string): Promise<string> {
 async function writeSecrets({ secrets, dir }: Given): Promise<string[]> {
   const folder = join(dir, "secrets");
   await mkdir(folder, { mode: 0o700 });
-  for (const [name, value] of secrets) await writeFile(join(folder, name), value.reveal(), { mode: 0o600 });
+  for (const [name, value] of secrets)
+    await writeFile(join(folder, name), value.reveal(), { mode: 0o600 });
   return [...secrets.keys()].map((name) => `--secret=id=${name},src=${join(folder, name)}`);
 }
 
 /** Mounts of secrets in an app's own Dockerfile that will be empty. */
 function unknownSecrets(dockerfile: string, { secretNames }: BuildPlan): string[] {
   const mounts = dockerfile.matchAll(/--mount=([^\s]*type=secret[^\s]*)/g);
-  const ids = mounts.map(([, mount = ""]) => /(?:^|,)id=([A-Za-z_][A-Za-z0-9_]*)(?:,|$)/.exec(mount)?.[1]);
+  const ids = mounts.map(
+    ([, mount = ""]) => /(?:^|,)id=([A-Za-z_][A-Za-z0-9_]*)(?:,|$)/.exec(mount)?.[1],
+  );
   const unknown = [...new Set(ids)].filter((id) => id !== undefined && !secretNames.includes(id));
   return unknown.map(
     (id) =>
@@ -155,8 +175,13 @@ function unknownSecrets(dockerfile: string, { secretNames }: BuildPlan): string[
 async function writeVariables({ plan, dir, toolEnvironment }: Given): Promise<string[]> {
   const certificates = await certificatesOf(toolEnvironment);
   const path = `/run/secrets/${buildSecrets.certificates}`;
-  const trusted = certificates === null ? [] : certificateVariables.map((name) => [name, path] as const);
-  const variables = [...Object.entries(forSteps(toolEnvironment)), ...trusted, ...Object.entries(plan.environment)];
+  const trusted =
+    certificates === null ? [] : certificateVariables.map((name) => [name, path] as const);
+  const variables = [
+    ...Object.entries(forSteps(toolEnvironment)),
+    ...trusted,
+    ...Object.entries(plan.environment),
+  ];
   const lines = variables
     .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
     .map(([name, value]) => `export ${name}=${shellQuoted(value)}\n`);
@@ -169,11 +194,21 @@ async function writeVariables({ plan, dir, toolEnvironment }: Given): Promise<st
   ];
 }
 
-const certificateVariables = ["SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"];
+const certificateVariables = [
+  "SSL_CERT_FILE",
+  "PIP_CERT",
+  "REQUESTS_CA_BUNDLE",
+  "CURL_CA_BUNDLE",
+  "GIT_SSL_CAINFO",
+];
 
 /** The file of trusted certificates that the operator has named; null: those of the image count. */
-async function certificatesOf(environment: Readonly<Record<string, string>>): Promise<string | null> {
-  const named = certificateVariables.map((name) => environment[name]).find((value) => value !== undefined);
+async function certificatesOf(
+  environment: Readonly<Record<string, string>>,
+): Promise<string | null> {
+  const named = certificateVariables
+    .map((name) => environment[name])
+    .find((value) => value !== undefined);
   if (named === undefined) return null;
   const found = await stat(named).catch(() => null);
   return found?.isFile() === true && found.size <= secretBytesMax ? named : null;

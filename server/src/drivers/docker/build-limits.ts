@@ -1,5 +1,6 @@
-// Limits what the steps of image builds use. The engine's builder takes no limits, so they are set on the cgroup of each step as
-// soon as it runs, and the folder that it writes to is noted. Needs root, and an engine on this machine.
+// Limits what the steps of image builds use. The engine's builder takes no limits, so they are set
+// on the cgroup of each step as soon as it runs, and the folder that it writes to is noted. Needs
+// root, and an engine on this machine.
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { BuildPlan } from "#drivers/builder.ts";
@@ -17,10 +18,14 @@ export type StepLimits = {
 };
 
 /**
- * A host name in all steps of one project's builds, or of one app's where they get secrets: apps may have other values for the same
- * names, and the builder compares only the names. No step can have the mark of another project or app.
+ * A host name in all steps of one project's builds, or of one app's where they get secrets: apps
+ * may have other values for the same names, and the builder compares only the names. No step can
+ * have the mark of another project or app.
  */
-export function stepMark(names: KeyedNames, { appId, secretNames }: Pick<BuildPlan, "appId" | "secretNames">): string {
+export function stepMark(
+  names: KeyedNames,
+  { appId, secretNames }: Pick<BuildPlan, "appId" | "secretNames">,
+): string {
   return `${names("step", secretNames.length > 0 ? appId : projectIdOf(appId))}.build.slipway.internal`;
 }
 
@@ -45,7 +50,8 @@ export class BuildSteps {
 
   /** Limits those that have begun. A step can use more until it has been seen. */
   look(): void {
-    const isNew = (id: string): boolean => !this.#limited.has(id) && isMarked(this.#folder, id, this.#mark);
+    const isNew = (id: string): boolean =>
+      !this.#limited.has(id) && isMarked(this.#folder, id, this.#mark);
     const steps = runningSteps(this.#folder).filter(isNew);
     if (steps.length === 0) return;
     const mounts = readText("/proc/self/mountinfo");
@@ -58,7 +64,10 @@ export class BuildSteps {
     }
   }
 
-  /** Empty while it does not run yet. Only for the first one are the processes of the machine looked through. */
+  /**
+   * Empty while it does not run yet. Only for the first one are the processes of the machine looked
+   * through.
+   */
   #groupOf(id: string): Cgroup {
     const group = this.#parents.map((one) => ({ ...one, folder: join(one.folder, id) }));
     if (group.length > 0) return group.every(({ folder }) => existsSync(folder)) ? group : [];

@@ -1,4 +1,5 @@
-// Readies the network in which the engine runs the steps of builds, before each build: its rules are there, and steps are apart.
+// Readies the network in which the engine runs the steps of builds, before each build: its rules
+// are there, and steps are apart.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
@@ -13,8 +14,14 @@ export type BuildNetwork = {
   readonly segment: BuildSegment | null;
 };
 
-/** Returns what is to be called when the build has ended. Throws `BuildFailed` when rules cannot be set. */
-export async function enterBuildNetwork({ firewall, segment }: BuildNetwork): Promise<() => Promise<void>> {
+/**
+ * Returns what is to be called when the build has ended. Throws `BuildFailed` when rules cannot be
+ * set.
+ */
+export async function enterBuildNetwork({
+  firewall,
+  segment,
+}: BuildNetwork): Promise<() => Promise<void>> {
   try {
     if (firewall !== null) await keepFirewall(firewall);
     return (await segment?.enter()) ?? (() => Promise.resolve());

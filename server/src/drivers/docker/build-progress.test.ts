@@ -7,7 +7,11 @@ import { BuildProgress } from "./build-progress.ts";
 import { hasHereDocument } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
 
-const packages: ImageStep = { kind: "packages", stage: "dependencies", title: "Python packages, with pip" };
+const packages: ImageStep = {
+  kind: "packages",
+  stage: "dependencies",
+  title: "Python packages, with pip",
+};
 const command = { list: "shell_commands", number: 2, line: "make" };
 const after: ImageStep = { kind: "command", stage: "commands", title: "$ make", command };
 const apt: ImageStep = { kind: "apt", stage: "dependencies", title: "apt: x" };
@@ -38,7 +42,15 @@ function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
     headLines: 1,
     hasHereDocument: output.includes("unknown instruction: ECHO"),
   });
-  return { lines, fetched, clock, runs: () => runs, facts: progress.facts, why, isBroken: progress.isConnectionBroken };
+  return {
+    lines,
+    fetched,
+    clock,
+    runs: () => runs,
+    facts: progress.facts,
+    why,
+    isBroken: progress.isConnectionBroken,
+  };
 }
 
 test("each line of output has the step that it is of", () => {
@@ -190,7 +202,11 @@ ERROR: failed to build: failed to solve: process "/bin/sh -c # Build 01\\nset -e
     "#2 DONE 0.0s\nERROR: failed to build: failed to solve: failed to load LLB: network.host is not allowed",
     /^A step of the Dockerfile asks for --network=host, which no build gets here: leave it out, and/,
   ],
-  ["something unknown", "#5 exporting to image\n#5 ERROR: it broke", /^The image could not be built: it broke\. See/],
+  [
+    "something unknown",
+    "#5 exporting to image\n#5 ERROR: it broke",
+    /^The image could not be built: it broke\. See/,
+  ],
 ];
 
 test("a here-document that an old engine takes for instructions is named with the line that makes it read", () => {
@@ -201,7 +217,10 @@ test("a here-document that an old engine takes for instructions is named with th
   );
   for (const dockerfile of ["FROM x\nRUN <<EOF\necho\nEOF\n", "FROM x\ncopy <<-'END' /a\nx\nEND\n"])
     assert.equal(hasHereDocument(dockerfile), true, dockerfile);
-  for (const dockerfile of ["# syntax=docker/dockerfile:1\nRUN <<EOF\necho\nEOF\n", "FROM x\nRUN echo a << 3\n"])
+  for (const dockerfile of [
+    "# syntax=docker/dockerfile:1\nRUN <<EOF\necho\nEOF\n",
+    "FROM x\nRUN echo a << 3\n",
+  ])
     assert.equal(hasHereDocument(dockerfile), false, dockerfile);
 });
 
@@ -229,13 +248,21 @@ test("a connection that broke is told from a step that failed with the same word
   assert.equal(read(base).isBroken, true);
   assert.equal(read("#5 [packages 1/1] RUN x\n#5 1.0 half\nunexpected EOF").isBroken, true);
   for (const before of ["", "ERROR: ", "ERROR: failed to build: "]) {
-    assert.equal(read(`${before}Cannot connect to the Docker daemon at unix:///x. Is it running?`).isBroken, true);
+    assert.equal(
+      read(`${before}Cannot connect to the Docker daemon at unix:///x. Is it running?`).isBroken,
+      true,
+    );
     assert.equal(read(`${before}unexpected EOF`).isBroken, true);
   }
-  assert.equal(read("#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: exit code: 1").isBroken, false);
-  const step = "#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: process did not complete: exit code: 1\n";
   assert.equal(
-    read(`${step}------\nunexpected EOF\n------\nexecutor failed running [x]: exit code: 1`).isBroken,
+    read("#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: exit code: 1").isBroken,
+    false,
+  );
+  const step =
+    "#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: process did not complete: exit code: 1\n";
+  assert.equal(
+    read(`${step}------\nunexpected EOF\n------\nexecutor failed running [x]: exit code: 1`)
+      .isBroken,
     false,
   );
 });
@@ -260,6 +287,8 @@ test("what an app's own commands print is no fact and no other step", () => {
   );
   assert.equal(facts.size, 0);
   assert.deepEqual(fetched, []);
-  const own = read(`#5 [packages 1/1] RUN true\n#5 0.1 slipway-fact: other=9\n#5 0.2 slipway-fact: takesRootPath=true`);
+  const own = read(
+    `#5 [packages 1/1] RUN true\n#5 0.1 slipway-fact: other=9\n#5 0.2 slipway-fact: takesRootPath=true`,
+  );
   assert.deepEqual([...own.facts], [["takesRootPath", "true"]]);
 });

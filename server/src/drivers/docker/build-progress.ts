@@ -1,5 +1,6 @@
-// Turns what a build prints (docker build --progress=plain) into lines of the build's log with their step, and keeps what is
-// needed to explain a failure. Knows the output of BuildKit 0.8 and later.
+// Turns what a build prints (docker build --progress=plain) into lines of the build's log with
+// their step, and keeps what is needed to explain a failure. Knows the output of BuildKit 0.8 and
+// later.
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { fetchesAddress } from "./dockerfile-check.ts";
@@ -31,7 +32,10 @@ export type BuildFailure = {
   readonly output: string;
   /** What the builder says about it. */
   readonly reason: string;
-  /** Why the engine could not run the step, or could not end it as usual; null: the step ran, or was none. */
+  /**
+   * Why the engine could not run the step, or could not end it as usual; null: the step ran, or was
+   * none.
+   */
   readonly engineReason: string | null;
   /** What a script of the builder has said for the app's owner. */
   readonly problem: string | null;
@@ -41,7 +45,10 @@ export type ProgressOptions = {
   /** The steps of the Dockerfile that the builder wrote; empty for one of the app's own. */
   readonly steps: ReadonlyMap<string, ImageStep>;
   readonly log: BuildLog;
-  /** Filled with what scripts find out; of an earlier try of the same build, whose steps are not run again. */
+  /**
+   * Filled with what scripts find out; of an earlier try of the same build, whose steps are not run
+   * again.
+   */
   readonly facts?: Map<string, string>;
   /** Called once, when packages or commands run, whether or not they print anything. */
   readonly onRun?: (() => void) | null;
@@ -91,10 +98,15 @@ export class BuildProgress {
   line(text: string): void {
     const [, id, rest = ""] = /^#(\d+) (.*)$/s.exec(text) ?? [];
     if (id === undefined) {
-      // After a failure the builder repeats the step's output between rulers, and then says why. Commands may have several lines.
+      // After a failure the builder repeats the step's output between rulers, and then says why.
+      // Commands may have several lines.
       this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
       this.#engineReason = causeOf(text) ?? this.#engineReason;
-      if (/^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(text))
+      if (
+        /^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(
+          text,
+        )
+      )
         this.#reason = text;
       if (text.trim() !== "") this.#lastWord = text;
       return;
@@ -105,8 +117,8 @@ export class BuildProgress {
   }
 
   /**
-   * True: the connection between the client and the engine's builder broke, as when the engine is killed, or because of an error in
-   * their transport, which another try rarely meets.
+   * True: the connection between the client and the engine's builder broke, as when the engine is
+   * killed, or because of an error in their transport, which another try rarely meets.
    */
   get isConnectionBroken(): boolean {
     return this.#exitCode === null && saysBroken(this.#reason);
@@ -128,15 +140,18 @@ export class BuildProgress {
   }
 
   #open(id: string, name: string): void {
-    const [, own, stageName = "", number = "", text = ""] = /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
+    const [, own, stageName = "", number = "", text = ""] =
+      /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
     const step = this.#options.steps.get(stageName) ?? null;
     const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
-    const from = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1];
+    const from =
+      /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1];
     const image = from?.slice(0, titleCharactersMax) ?? null;
     const source = from ?? /^FROM (\S+)/.exec(name)?.[1];
     if (source !== undefined && /[./:]/.test(source)) this.#options.onImage?.(source);
-    const title = step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
+    const title =
+      step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
     if (step === null && fetchesAddress(name)) this.#options.onFetch?.(name);
     const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];
     if (asked !== undefined) this.#options.onDigest?.(asked);
@@ -154,7 +169,8 @@ export class BuildProgress {
   #read(vertex: Vertex, text: string): void {
     const [, time, output = ""] = /^(\d+\.\d+)(?: (.*))?$/s.exec(text) ?? [];
     // A progress bar: what it showed last.
-    if (time !== undefined) return this.#output(vertex, output.replace(/\r+$/, "").split("\r").at(-1) ?? "");
+    if (time !== undefined)
+      return this.#output(vertex, output.replace(/\r+$/, "").split("\r").at(-1) ?? "");
     if (text === "CACHED") vertex.cancelRun?.();
     if (text === "CACHED" && !this.#cached.has(vertex.title) && this.#shown.has(vertex.title)) {
       this.#cached.add(vertex.title);
@@ -171,7 +187,8 @@ export class BuildProgress {
     if (text.startsWith(factMark)) {
       const [name = "", value = ""] = text.slice(factMark.length).split("=");
       // Commands of the app can print the same.
-      if (vertex.step !== null && factNames.has(name)) this.facts.set(name, value.slice(0, factCharactersMax));
+      if (vertex.step !== null && factNames.has(name))
+        this.facts.set(name, value.slice(0, factCharactersMax));
       return;
     }
     if (text.startsWith(problemMark)) {
@@ -179,7 +196,11 @@ export class BuildProgress {
       return;
     }
     if (text.startsWith(warningMark)) {
-      return this.#options.log(vertex.stage, "platform", `Warning: ${text.slice(warningMark.length)}`);
+      return this.#options.log(
+        vertex.stage,
+        "platform",
+        `Warning: ${text.slice(warningMark.length)}`,
+      );
     }
     if (isMetered(vertex.stage)) this.#run();
     vertex.output = `${vertex.output}${text}\n`.slice(-outputCharactersMax);
@@ -193,11 +214,13 @@ export class BuildProgress {
 }
 
 /**
- * What follows the text of a step's command: in a line of its own, as commands with several lines are repeated, or behind the quoted
- * command. Null: the line ends no command, or its exit code follows.
+ * What follows the text of a step's command: in a line of its own, as commands with several lines
+ * are repeated, or behind the quoted command. Null: the line ends no command, or its exit code
+ * follows.
  */
 function causeOf(line: string): string | null {
-  const [, old, quoted] = /^(?:.*[^\]])?\]: (\S.*)$|^.*" did not complete successfully: (\S.*)$/s.exec(line) ?? [];
+  const [, old, quoted] =
+    /^(?:.*[^\]])?\]: (\S.*)$|^.*" did not complete successfully: (\S.*)$/s.exec(line) ?? [];
   const cause = old ?? quoted ?? null;
   return cause === null || /^exit code: \d+$/.test(cause) ? null : cause;
 }

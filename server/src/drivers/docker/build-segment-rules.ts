@@ -1,5 +1,5 @@
-// The machine's rules for the network in which the engine runs the steps of builds: frames go between a step and the machine
-// only, and nobody sends or receives in a step's name. Pure.
+// The machine's rules for the network in which the engine runs the steps of builds: frames go
+// between a step and the machine only, and nobody sends or receives in a step's name. Pure.
 
 /** What is connected to the network's bridge, at a port of its own. */
 export type Port = {
@@ -14,7 +14,10 @@ export type Port = {
 /** What the rules depend on. */
 export type SegmentFacts = {
   readonly table: string;
-  /** Ranges (CIDR, IPv4) of the network. What speaks in it at a port that is in neither list is not heard. */
+  /**
+   * Ranges (CIDR, IPv4) of the network. What speaks in it at a port that is in neither list is not
+   * heard.
+   */
   readonly ranges: readonly string[];
   readonly steps: readonly Port[];
   /** The interfaces of containers of others: between these, all is as without rules. */
@@ -22,14 +25,16 @@ export type SegmentFacts = {
 };
 
 /**
- * Rules that are not renewed for so long have no effect any more: a platform that was killed does not cut off what others start on
- * the network later.
+ * Rules that are not renewed for so long have no effect any more: a platform that was killed does
+ * not cut off what others start on the network later.
  */
 export const renewedWithinSeconds = 60;
 
 /** Replaces earlier rules of the table atomically. */
 export function segmentRules({ table, ranges, steps, others }: SegmentFacts): string {
-  const bound = steps.flatMap(({ name, mac, addresses }) => addresses.map((one) => `"${name}" . ${mac} . ${one}`));
+  const bound = steps.flatMap(({ name, mac, addresses }) =>
+    addresses.map((one) => `"${name}" . ${mac} . ${one}`),
+  );
   return `${[
     `add table bridge ${table}`,
     `delete table bridge ${table}`,

@@ -1,6 +1,7 @@
-// Keeps the steps of builds apart on the network in which the engine runs them, its default bridge. BuildKit can use no other, and
-// gives steps raw sockets: one could say that it is the gateway, and read what its neighbours send. While builds run, the
-// builder has each step bound to its port, card and address, and closed to its neighbours. Needs root and nft.
+// Keeps the steps of builds apart on the network in which the engine runs them, its default bridge.
+// BuildKit can use no other, and gives steps raw sockets: one could say that it is the gateway, and
+// read what its neighbours send. While builds run, the builder has each step bound to its port,
+// card and address, and closed to its neighbours. Needs root and nft.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isIPv4 } from "node:net";
@@ -22,12 +23,18 @@ export type BuildSegmentOptions = {
   readonly log: Log;
 };
 
-/** A new port is not heard until it has been looked at, and a step's first packet comes some 20 ms after its port. */
+/**
+ * A new port is not heard until it has been looked at, and a step's first packet comes some 20 ms
+ * after its port.
+ */
 const lookEveryMs = 20;
 const macForm = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;
 /** Network namespaces are looked at in groups. */
 const atOnceMax = 8;
-/** An engine that has much to do makes a step's network and then needs a while until the step has it. */
+/**
+ * An engine that has much to do makes a step's network and then needs a while until the step has
+ * it.
+ */
 const strangeAfterMs = 30_000;
 const strangePort =
   "what is at this port of the engine's default bridge is in no network namespace that the platform sees: it is not heard until no image is being built";
@@ -59,7 +66,10 @@ export class BuildSegment {
     this.#options = options;
   }
 
-  /** Steps that begin from now on are kept apart, until the function that it returns is called. Rejects when they cannot be. */
+  /**
+   * Steps that begin from now on are kept apart, until the function that it returns is called.
+   * Rejects when they cannot be.
+   */
   async enter(): Promise<() => Promise<void>> {
     this.#builds++;
     try {
@@ -94,7 +104,13 @@ export class BuildSegment {
     this.#namespaces = new Set(namespaces());
     await this.#renew();
     const turn = (): Promise<void> => this.#look();
-    this.#loop = new Loop({ name: "network of image builds", intervalMs: lookEveryMs, turn, clock, log });
+    this.#loop = new Loop({
+      name: "network of image builds",
+      intervalMs: lookEveryMs,
+      turn,
+      clock,
+      log,
+    });
     this.#loop.start();
   }
 
@@ -143,9 +159,11 @@ export class BuildSegment {
     // The newest first: those of other networks are not looked at again and again.
     while (unseen.length > 0 && indexes.size > 0) {
       const paths = unseen.splice(-atOnceMax);
-      const ends = await Promise.all(paths.map(async (path) => ({ path, cards: await cardsIn(path) })));
-      // A port is on the bridge before its card has an address: what has come since is found now, as its namespace is not looked
-      // at again.
+      const ends = await Promise.all(
+        paths.map(async (path) => ({ path, cards: await cardsIn(path) })),
+      );
+      // A port is on the bridge before its card has an address: what has come since is found now,
+      // as its namespace is not looked at again.
       for (const name of this.#ports()) if (!this.#isKnown(name)) indexes.set(indexOf(name), name);
       for (const { path, cards } of ends) {
         // A card and its addresses come a moment after the namespace.
@@ -179,13 +197,17 @@ export class BuildSegment {
   }
 }
 
-/** Why steps cannot be kept apart here; null: they can. Removes rules that an earlier process of the platform has left. */
+/**
+ * Why steps cannot be kept apart here; null: they can. Removes rules that an earlier process of the
+ * platform has left.
+ */
 export async function segmentObstacle(
   options: Pick<BuildSegmentOptions, "engine" | "installation">,
 ): Promise<string | null> {
   if (!isInstalled("nsenter")) return "there is no nsenter";
   const bridge = await defaultBridge(options.engine);
-  if (bridge !== null && !existsSync(portsOf(bridge))) return `the engine's bridge ${bridge} is not on this machine`;
+  if (bridge !== null && !existsSync(portsOf(bridge)))
+    return `the engine's bridge ${bridge} is not on this machine`;
   const facts = { ranges: ["127.0.0.1/32"], others: ["lo"] };
   const steps = [{ name: "lo", mac: "02:00:00:00:00:01", addresses: ["127.0.0.1"] }];
   const rules = segmentRules({ table: tableOf(options), ...facts, steps });
@@ -209,12 +231,19 @@ async function networkOf(
   const bridge = await defaultBridge(engine);
   if (bridge === null) return null;
   const { IPAM } = (await engine.calls.getNetwork("bridge").inspect()) as NetworkInspectInfo;
-  const ranges = (IPAM?.Config ?? []).flatMap(({ Subnet = "" }) => (Subnet.includes(":") ? [] : [Subnet]));
+  const ranges = (IPAM?.Config ?? []).flatMap(({ Subnet = "" }) =>
+    Subnet.includes(":") ? [] : [Subnet],
+  );
   return { bridge, ranges };
 }
 
-/** Addresses of containers on the default bridge. What else is there has a name of BuildKit's in place of a container's id. */
-async function addressesOfContainers({ calls }: Pick<Engine, "calls">): Promise<ReadonlySet<string>> {
+/**
+ * Addresses of containers on the default bridge. What else is there has a name of BuildKit's in
+ * place of a container's id.
+ */
+async function addressesOfContainers({
+  calls,
+}: Pick<Engine, "calls">): Promise<ReadonlySet<string>> {
   const { Containers = {} } = (await calls.getNetwork("bridge").inspect()) as NetworkInspectInfo;
   const found = Object.entries(Containers).filter(([id]) => /^[0-9a-f]{64}$/.test(id));
   return new Set(found.map(([, { IPv4Address }]) => IPv4Address.replace(/\/.*/, "")));
@@ -243,8 +272,9 @@ type Card = {
 };
 
 /**
- * The cards in a namespace that have an address. `ip` asks the kernel for cards first, then for addresses, and the engine gives a
- * card its MAC and then its address, perhaps between the two: what is true is what is read once there is an address.
+ * The cards in a namespace that have an address. `ip` asks the kernel for cards first, then for
+ * addresses, and the engine gives a card its MAC and then its address, perhaps between the two:
+ * what is true is what is read once there is an address.
  */
 async function cardsIn(path: string): Promise<readonly Card[]> {
   const cards = await readCards(path);
@@ -253,7 +283,9 @@ async function cardsIn(path: string): Promise<readonly Card[]> {
 
 async function readCards(path: string): Promise<readonly Card[]> {
   const lines: string[] = [];
-  const failure = await runMachineTool(["nsenter", `--net=${path}`, "ip", "-json", "address"], { lines });
+  const failure = await runMachineTool(["nsenter", `--net=${path}`, "ip", "-json", "address"], {
+    lines,
+  });
   // It is not there yet, or not any more.
   if (failure !== null) return [];
   const links = JSON.parse(lines.join("")) as Link[];
@@ -261,5 +293,7 @@ async function readCards(path: string): Promise<readonly Card[]> {
     const addresses = given.flatMap(({ local = "" }) => (isIPv4(local) ? [local] : []));
     return { index, mac, addresses };
   });
-  return cards.filter(({ index, mac, addresses }) => index > 0 && macForm.test(mac) && addresses.length > 0);
+  return cards.filter(
+    ({ index, mac, addresses }) => index > 0 && macForm.test(mac) && addresses.length > 0,
+  );
 }

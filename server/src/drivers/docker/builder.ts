@@ -1,11 +1,18 @@
-// The Docker driver's builder: turns an app into an image, with BuildKit through the docker command line. The engine keeps the
-// image; credentials for registries live in a folder of the build, and nowhere else.
+// The Docker driver's builder: turns an app into an image, with BuildKit through the docker command
+// line. The engine keeps the image; credentials for registries live in a folder of the build, and
+// nowhere else.
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { maskOf } from "#drivers/build-secrets.ts";
-import { BuildFailed, type BuildContext, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
+import {
+  BuildFailed,
+  type BuildContext,
+  type Builder,
+  type BuildPlan,
+  type UsedArtifacts,
+} from "#drivers/builder.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
@@ -80,7 +87,10 @@ export class DockerBuilder implements Builder {
     const refusal = this.#options.disk?.buildRefusal() ?? null;
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const { engine, clock, buildTimeoutMs } = this.#options;
-    const ofAll = { endsAtMs: clock.monotonicMs() + buildTimeoutMs, facts: new Map<string, string>() };
+    const ofAll = {
+      endsAtMs: clock.monotonicMs() + buildTimeoutMs,
+      facts: new Map<string, string>(),
+    };
     return await retryBuild({ ...context, engine, clock }, () => this.#try(plan, context, ofAll));
   }
 
@@ -103,9 +113,16 @@ export class DockerBuilder implements Builder {
     }
   }
 
-  /** Keeps the build within its limits, and ends it for what it writes to the disk, or when hardly any room is left. */
+  /**
+   * Keeps the build within its limits, and ends it for what it writes to the disk, or when hardly
+   * any room is left.
+   */
   async #whileWatched<Result>(
-    { plan, dir, end }: { readonly plan: BuildPlan; readonly dir: string; readonly end: (reason: unknown) => void },
+    {
+      plan,
+      dir,
+      end,
+    }: { readonly plan: BuildPlan; readonly dir: string; readonly end: (reason: unknown) => void },
     act: () => Promise<Result>,
   ): Promise<Result> {
     const { names, limits, disk, clock, log } = this.#options;
@@ -118,7 +135,13 @@ export class DockerBuilder implements Builder {
       if (refusal !== null) end(new BuildFailed(`${refusal} Then ${buildAgain}.`));
       return Promise.resolve();
     };
-    const loop = new Loop({ name: "steps of an image build", intervalMs: lookEveryMs, turn, clock, log });
+    const loop = new Loop({
+      name: "steps of an image build",
+      intervalMs: lookEveryMs,
+      turn,
+      clock,
+      log,
+    });
     const writer: DiskWriter = {
       kind: "build",
       id: plan.buildId,
@@ -137,7 +160,10 @@ export class DockerBuilder implements Builder {
     }
   }
 
-  async isThere(artifact: Artifact, { signal }: { readonly signal: AbortSignal }): Promise<boolean> {
+  async isThere(
+    artifact: Artifact,
+    { signal }: { readonly signal: AbortSignal },
+  ): Promise<boolean> {
     const { engine, registry, log } = this.#options;
     return await hasImage({ engine, registry, artifact: dockerArtifact(artifact), signal, log });
   }
@@ -151,16 +177,23 @@ export class DockerBuilder implements Builder {
     const images = await this.#ownImages();
     const folders = await readdir(this.#options.buildsDir).catch(() => []);
     const { artifacts, building } = await readUsed();
-    const kept = new Set(artifacts.flatMap((one) => (one.kind === "docker" ? [dockerArtifact(one).image] : [])));
+    const kept = new Set(
+      artifacts.flatMap((one) => (one.kind === "docker" ? [dockerArtifact(one).image] : [])),
+    );
     const builds = new Set<string>(building);
-    await this.#removeImages(images.filter(({ id, build }) => !kept.has(id) && !builds.has(build)).map(({ id }) => id));
+    await this.#removeImages(
+      images.filter(({ id, build }) => !kept.has(id) && !builds.has(build)).map(({ id }) => id),
+    );
     for (const name of folders.filter((one) => !builds.has(one))) await this.#removeLeft(name);
     const { bytesMax, hoursMax } = this.#options.cache;
     await this.#docker("builder", "prune", "--force", `--filter=until=${hoursMax}h`);
     await this.#docker("builder", "prune", "--force", `--keep-storage=${bytesMax}`);
   }
 
-  /** Removes the folder of a build that was killed with the platform. Others are of the process driver. */
+  /**
+   * Removes the folder of a build that was killed with the platform. Others are of the process
+   * driver.
+   */
   async #removeLeft(name: string): Promise<void> {
     const dir = join(this.#options.buildsDir, name);
     if (existsSync(join(dir, clientFolder))) await removeFolder(dir);
@@ -178,19 +211,40 @@ export class DockerBuilder implements Builder {
     const projectId = projectIdOf(plan.appId);
     const user = userOf(projectId);
     const { secrets } = context;
-    const prepared = await prepareBuild({ plan, secrets, dir, sourceDir, runtimeDir, user, toolEnvironment, signal });
-    if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan, prepared.dockerfile));
+    const prepared = await prepareBuild({
+      plan,
+      secrets,
+      dir,
+      sourceDir,
+      runtimeDir,
+      user,
+      toolEnvironment,
+      signal,
+    });
+    if (prepared.dockerfile !== null)
+      log("plan", "platform", dockerfileNote(plan, prepared.dockerfile));
     for (const note of prepared.notes) log("plan", "platform", note);
     const images = prepared.dockerfile === null ? [plan.baseImage] : imagesOf(prepared.dockerfile);
-    const sources = prepared.dockerfile === null ? images : imagesIn(prepared.dockerfile, plan.environment);
-    const mayLookUp = await checkRegistries(this.#options.engine, sources, this.#options.moreRegistries);
+    const sources =
+      prepared.dockerfile === null ? images : imagesIn(prepared.dockerfile, plan.environment);
+    const mayLookUp = await checkRegistries(
+      this.#options.engine,
+      sources,
+      this.#options.moreRegistries,
+    );
     const auth = await context.registryAuth();
     const auths = auth === null ? {} : registryAuths(auth, images, await this.#usualRegistry());
     await this.#writeConfig(dir, auths);
     // Others are in commands, not of the build.
-    const named = digestsIn(prepared.dockerfile ?? plan.baseImage).filter((name) => mayLookUp(name));
+    const named = digestsIn(prepared.dockerfile ?? plan.baseImage).filter((name) =>
+      mayLookUp(name),
+    );
     if (named.length > 0)
-      await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
+      await checkDigests(this.#options.engine, named, {
+        auths,
+        usual: await this.#usualRegistry(),
+        signal,
+      });
     const progress = new BuildProgress({
       steps: prepared.steps,
       log,
@@ -202,7 +256,8 @@ export class DockerBuilder implements Builder {
         if (!mayLookUp(image)) end(registryRefused(image));
       },
       onDigest: (image) => {
-        if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@"))))) end(digestNotPlain(image));
+        if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@")))))
+          end(digestNotPlain(image));
       },
     });
     const tag = `slipway-build:${names("image", plan.buildId)}`;
@@ -214,7 +269,8 @@ export class DockerBuilder implements Builder {
       `--label=${labels.app}=${plan.appId}`,
       `--label=${labels.build}=${plan.buildId}`,
       ...(plan.startsClean ? ["--no-cache"] : []),
-      // Both keep projects apart: cache mounts by their namespace, results of steps by the host name, which is part of what is run.
+      // Both keep projects apart: cache mounts by their namespace, results of steps by the host
+      // name, which is part of what is run.
       `--build-arg=BUILDKIT_CACHE_MOUNT_NS=${names("cache", projectId)}`,
       `--add-host=${stepMark(names, plan)}:127.0.0.1`,
       ...prepared.parameters,
@@ -222,9 +278,21 @@ export class DockerBuilder implements Builder {
     let image = tag;
     try {
       const dockerfile = prepared.dockerfile ?? "";
-      const running = { plan, dir, context, progress, hasAuth: auth !== null, dockerfile, endsAtMs };
+      const running = {
+        plan,
+        dir,
+        context,
+        progress,
+        hasAuth: auth !== null,
+        dockerfile,
+        endsAtMs,
+      };
       image = await this.#run(client, running, parameters);
-      const exposedPort = await checkImage((...parameters) => this.#docker(...parameters), { plan, image, log });
+      const exposedPort = await checkImage((...parameters) => this.#docker(...parameters), {
+        plan,
+        image,
+        log,
+      });
       const reference = await this.#push({ plan, image, dir, endsAtMs, log, signal });
       const pythonVersion = progress.facts.get("pythonVersion") ?? null;
       const takesRootPath = progress.facts.get("takesRootPath") === "true";
@@ -232,14 +300,21 @@ export class DockerBuilder implements Builder {
     } catch (error) {
       // It may have been finished just before it was ended.
       await this.#removeImages([image]).catch((reason: unknown) => {
-        this.#options.log.warn({ err: reason, buildId: plan.buildId }, "the image of a failed build is removed later");
+        this.#options.log.warn(
+          { err: reason, buildId: plan.buildId },
+          "the image of a failed build is removed later",
+        );
       });
       throw error;
     }
   }
 
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */
-  async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
+  async #run(
+    client: FoundClient,
+    given: RunningBuild,
+    parameters: readonly string[],
+  ): Promise<string> {
     const { plan, dir, context, progress, hasAuth, dockerfile, endsAtMs } = given;
     const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
     const mask = maskOf(context.secrets);
@@ -247,7 +322,11 @@ export class DockerBuilder implements Builder {
     const end = await runCommand({
       command: [client.program, ...client.build, ...parameters],
       cwd: dir,
-      environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
+      environment: {
+        ...Object.fromEntries(proxies),
+        ...this.#environment(dir),
+        DOCKER_BUILDKIT: "1",
+      },
       signal: context.signal,
       timeoutMs: this.#leftMs(endsAtMs),
       onLine: (_stream, text) => progress.line(mask(text)),
@@ -259,11 +338,20 @@ export class DockerBuilder implements Builder {
         `The image was not built within ${Math.round(buildTimeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). Make its steps shorter, or ask the operator for more time; then ${buildAgain}.`,
       );
     }
-    if (end.kind === "exited" && end.exitCode === 0) return (await readFile(join(dir, "image"), "utf8")).trim();
+    if (end.kind === "exited" && end.exitCode === 0)
+      return (await readFile(join(dir, "image"), "utf8")).trim();
     const baseImage = plan.dockerfilePath === null ? plan.baseImage : null;
     const memoryBytes = limits?.limits.memoryBytes ?? null;
-    const ofDockerfile = { headLines: headLinesOf(dockerfile), hasHereDocument: hasHereDocument(dockerfile) };
-    const reason = explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, ...ofDockerfile });
+    const ofDockerfile = {
+      headLines: headLinesOf(dockerfile),
+      hasHereDocument: hasHereDocument(dockerfile),
+    };
+    const reason = explainBuildFailure(progress.failure(), {
+      hasAuth,
+      baseImage,
+      memoryBytes,
+      ...ofDockerfile,
+    });
     throw progress.isConnectionBroken ? new ConnectionBroke(reason) : new BuildFailed(reason);
   }
 
@@ -273,14 +361,18 @@ export class DockerBuilder implements Builder {
 
   /** The name with digest at the operator's registry; null without one. */
   async #push(
-    given: { plan: BuildPlan; image: string; dir: string; endsAtMs: number } & Pick<BuildContext, "log" | "signal">,
+    given: { plan: BuildPlan; image: string; dir: string; endsAtMs: number } & Pick<
+      BuildContext,
+      "log" | "signal"
+    >,
   ): Promise<string | null> {
     const { registry } = this.#options;
     if (registry === null) return null;
     const { plan, image, dir, endsAtMs, log, signal } = given;
     const folder = join(dir, "push");
     await mkdir(folder, { mode: 0o700 });
-    const auths = registry.auth && registryAuths(registry.auth, [registry.name], await this.#usualRegistry());
+    const auths =
+      registry.auth && registryAuths(registry.auth, [registry.name], await this.#usualRegistry());
     await this.#writeConfig(folder, auths ?? {});
     const name = `${registry.name}:${this.#options.names("image", plan.buildId)}`;
     log("code", "platform", `Pushing to ${registry.name}`);
@@ -288,18 +380,21 @@ export class DockerBuilder implements Builder {
     const { program } = await this.#client();
     const environment = this.#environment(folder);
     const timeoutMs = this.#leftMs(endsAtMs);
-    const output = await runClient(program, ["push", name], { environment, signal, timeoutMs }).catch(
-      (error: unknown) => {
-        signal.throwIfAborted();
-        const reason = error instanceof Error ? (error.message.split("\n").at(-1) ?? "") : "";
-        throw new BuildFailed(
-          `The image could not be pushed to ${registry.name} (${reason}). The operator has to check that registry and its credentials; then ${buildAgain}.`,
-          { cause: error },
-        );
-      },
-    );
+    const output = await runClient(program, ["push", name], {
+      environment,
+      signal,
+      timeoutMs,
+    }).catch((error: unknown) => {
+      signal.throwIfAborted();
+      const reason = error instanceof Error ? (error.message.split("\n").at(-1) ?? "") : "";
+      throw new BuildFailed(
+        `The image could not be pushed to ${registry.name} (${reason}). The operator has to check that registry and its credentials; then ${buildAgain}.`,
+        { cause: error },
+      );
+    });
     const digest = /digest: (sha256:[0-9a-f]{64})/.exec(output)?.[1];
-    if (digest === undefined) throw new BuildFailed(`${registry.name} does not say the digest of the pushed image.`);
+    if (digest === undefined)
+      throw new BuildFailed(`${registry.name} does not say the digest of the pushed image.`);
     log("code", "platform", `Pushed as ${registry.name}@${digest}`);
     return `${registry.name}@${digest}`;
   }
@@ -312,7 +407,10 @@ export class DockerBuilder implements Builder {
     );
   }
 
-  /** The client finds the engine, its plugins and its configuration, and nothing of the operator's own. */
+  /**
+   * The client finds the engine, its plugins and its configuration, and nothing of the operator's
+   * own.
+   */
   #environment(folder: string): Record<string, string> {
     const { toolEnvironment, engineEnvironment } = this.#options;
     const own = { HOME: folder, DOCKER_CONFIG: join(folder, clientFolder) };
@@ -322,12 +420,16 @@ export class DockerBuilder implements Builder {
   async #writeConfig(folder: string, auths: RegistryAuths): Promise<void> {
     const config = { auths, cliPluginsExtraDirs: pluginFolders };
     await mkdir(join(folder, clientFolder), { recursive: true, mode: 0o700 });
-    await writeFile(join(folder, clientFolder, "config.json"), JSON.stringify(config), { mode: 0o600 });
+    await writeFile(join(folder, clientFolder, "config.json"), JSON.stringify(config), {
+      mode: 0o600,
+    });
   }
 
   async #docker(...parameters: readonly string[]): Promise<string> {
     const { program } = await this.#client();
-    return await runClient(program, parameters, { environment: this.#environment(this.#options.buildsDir) });
+    return await runClient(program, parameters, {
+      environment: this.#environment(this.#options.buildsDir),
+    });
   }
 
   /** The registry of image names that name none, as the engine says. */
@@ -338,7 +440,9 @@ export class DockerBuilder implements Builder {
   async #ownImages(): Promise<{ readonly id: string; readonly build: string }[]> {
     const filter = `--filter=label=${labels.instance}=${this.#options.instanceId}`;
     const ids = new Set(
-      (await this.#docker("image", "ls", "--quiet", "--no-trunc", filter)).split("\n").filter(Boolean),
+      (await this.#docker("image", "ls", "--quiet", "--no-trunc", filter))
+        .split("\n")
+        .filter(Boolean),
     );
     if (ids.size === 0) return [];
     const form = `--format={{.Id}} {{index .Config.Labels "${labels.build}"}}`;
@@ -369,10 +473,18 @@ type RunningBuild = {
   readonly endsAtMs: number;
 };
 
-/** What of the settings does not count beside the app's own Dockerfile, which may copy the lists of packages. */
+/**
+ * What of the settings does not count beside the app's own Dockerfile, which may copy the lists of
+ * packages.
+ */
 function dockerfileNote(plan: BuildPlan, dockerfile: string): string {
-  const unread = packageLists(plan).filter(({ file, lines }) => lines.length > 0 && !dockerfile.includes(file));
-  const commands = { pre_build_commands: plan.preBuildCommands, shell_commands: plan.shellCommands };
+  const unread = packageLists(plan).filter(
+    ({ file, lines }) => lines.length > 0 && !dockerfile.includes(file),
+  );
+  const commands = {
+    pre_build_commands: plan.preBuildCommands,
+    shell_commands: plan.shellCommands,
+  };
   const unrun = Object.entries(commands).filter(([, lines]) => lines.length > 0);
   const ignored = [...unread.map(({ setting }) => setting), ...unrun.map(([name]) => name)];
   const note = ignored.length === 0 ? "" : ` Not used with a Dockerfile: ${ignored.join(", ")}.`;

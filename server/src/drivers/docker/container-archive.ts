@@ -5,9 +5,15 @@ import type Docker from "dockerode";
 import { extract } from "tar-stream";
 
 /** `path`: as the container's command sees it. Null when it is no plain file there. */
-export async function beginOfFile(container: Docker.Container, path: string, bytesMax: number): Promise<Buffer | null> {
+export async function beginOfFile(
+  container: Docker.Container,
+  path: string,
+  bytesMax: number,
+): Promise<Buffer | null> {
   const { Config } = await container.inspect();
-  const archive = (await container.getArchive({ path: posix.resolve("/", Config.WorkingDir, path) })) as Readable;
+  const archive = (await container.getArchive({
+    path: posix.resolve("/", Config.WorkingDir, path),
+  })) as Readable;
   const entries = archive.pipe(extract());
   // What is read is enough; the end of the rest is nobody's error.
   for (const stream of [archive, entries]) stream.on("error", () => undefined);

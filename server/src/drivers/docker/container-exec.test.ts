@@ -1,4 +1,5 @@
-// Commands in containers of an engine that does what a real one does seldom, or never when a test waits for it.
+// Commands in containers of an engine that does what a real one does seldom, or never when a test
+// waits for it.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Duplex, Readable } from "node:stream";
@@ -10,14 +11,22 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { execInContainer } from "./container-exec.ts";
 import type { Engine } from "./engine.ts";
 
-/** What the engine answers to the start of the command that a test gives; others, the platform's own, end at once. */
+/**
+ * What the engine answers to the start of the command that a test gives; others, the platform's
+ * own, end at once.
+ */
 type Start = (asked: { readonly abortSignal: AbortSignal }) => Promise<Duplex>;
 
 function engineThat(start: Start): Engine {
   const info = { Running: false, ExitCode: 0 };
-  const none = { id: "own", start: () => Promise.resolve(Readable.from([])), inspect: () => Promise.resolve(info) };
+  const none = {
+    id: "own",
+    start: () => Promise.resolve(Readable.from([])),
+    inspect: () => Promise.resolve(info),
+  };
   const asked = { id: "asked", start, inspect: () => Promise.resolve(info) };
-  const create = ({ AttachStdin = false }): Promise<object> => Promise.resolve(AttachStdin ? asked : none);
+  const create = ({ AttachStdin = false }): Promise<object> =>
+    Promise.resolve(AttachStdin ? asked : none);
   const calls = { getContainer: () => ({ exec: create }), getExec: () => asked };
   return { calls, streams: calls } as unknown as Engine;
 }
@@ -34,7 +43,11 @@ function frameOf(stream: 1 | 2, bytes: Buffer): Buffer {
 
 /** A connection that stays open until one of its sides ends it. */
 function connection(): Duplex {
-  return new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), allowHalfOpen: false });
+  return new Duplex({
+    read: () => undefined,
+    write: (_chunk, _encoding, done) => done(),
+    allowHalfOpen: false,
+  });
 }
 
 test("a command that has ended ends, also when the engine leaves its connection open", async () => {
@@ -62,7 +75,10 @@ test("an engine that does not start a command is not waited for without end", as
   const started = execInContainer({ ...container, clock, engine: engineThat(start) }, given);
   const refused = assert.rejects(started, (error) => {
     assert.ok(error instanceof ExecRefused);
-    assert.equal(error.message, "The container engine did not start the command within 60 s; try again.");
+    assert.equal(
+      error.message,
+      "The container engine did not start the command within 60 s; try again.",
+    );
     return true;
   });
   await clock.advance(61_000);
@@ -72,9 +88,13 @@ test("an engine that does not start a command is not waited for without end", as
 test("what is read late is complete, and nothing ends before it", async () => {
   const clock = new VirtualClock();
   const socket = connection();
-  const exec = await execInContainer({ ...container, clock, engine: engineThat(() => Promise.resolve(socket)) }, given);
+  const exec = await execInContainer(
+    { ...container, clock, engine: engineThat(() => Promise.resolve(socket)) },
+    given,
+  );
   const line = "x".repeat(9_999) + "\n";
-  for (let count = 0; count < 100; count++) socket.push(frameOf(count % 10 === 9 ? 2 : 1, Buffer.from(line)));
+  for (let count = 0; count < 100; count++)
+    socket.push(frameOf(count % 10 === 9 ? 2 : 1, Buffer.from(line)));
   socket.push(null);
   await clock.advance(60_000);
   const outputs = await Promise.all([text(exec.stdout), text(exec.stderr)]);

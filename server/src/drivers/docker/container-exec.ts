@@ -1,5 +1,6 @@
-// Runs a command in a container through the engine: with the container's variables, user, folder and limits. The engine ends no
-// command when its client leaves, so what it started is found by a variable and killed, with the shell of the image.
+// Runs a command in a container through the engine: with the container's variables, user, folder
+// and limits. The engine ends no command when its client leaves, so what it started is found by a
+// variable and killed, with the shell of the image.
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import type { Socket } from "node:net";
@@ -26,18 +27,31 @@ const goneStatuses = [404, 409];
 const killWaitMs = 10_000;
 /** An engine under load takes seconds; one that hangs never answers. */
 const startWaitMs = 60_000;
-/** The engine keeps a connection open for what a command leaves in the background, and tells its end only when asked. */
+/**
+ * The engine keeps a connection open for what a command leaves in the background, and tells its end
+ * only when asked.
+ */
 const lookEveryMs = 500;
-/** The looks at a command that has ended after which nothing more is expected of a connection that stays open. */
+/**
+ * The looks at a command that has ended after which nothing more is expected of a connection that
+ * stays open.
+ */
 const quietLooksMax = 20;
 /** The first size takes effect once the process runs, which the engine does not tell. */
 const sizeTriesMax = 20;
 const sizeAgainMs = 50;
-/** What the engine writes instead of output for a program that is not there; its exit code is 126 then. */
-const notFound = /^OCI runtime exec failed: .*(?:executable file not found|no such file or directory)/;
+/**
+ * What the engine writes instead of output for a program that is not there; its exit code is 126
+ * then.
+ */
+const notFound =
+  /^OCI runtime exec failed: .*(?:executable file not found|no such file or directory)/;
 
 /** Starts the command. Rejects with `ExecRefused`. */
-export async function execInContainer(scope: ContainerExecScope, given: ExecCommand): Promise<RunningExec> {
+export async function execInContainer(
+  scope: ContainerExecScope,
+  given: ExecCommand,
+): Promise<RunningExec> {
   const { engine, containerId, replicaId } = scope;
   const { command, terminal } = given;
   const marker = `${replicaId}.${randomBytes(8).toString("hex")}`;
@@ -56,9 +70,15 @@ export async function execInContainer(scope: ContainerExecScope, given: ExecComm
     const exec = await engine.calls.getContainer(containerId).exec(options);
     const start = { hijack: true, stdin: true, Tty: hasTerminal, abortSignal: late.signal };
     const socket = (await engine.streams.getExec(exec.id).start(start)) as unknown as Socket;
-    return new ContainerExec(scope, { exec: engine.calls.getExec(exec.id), socket, marker, terminal });
+    return new ContainerExec(scope, {
+      exec: engine.calls.getExec(exec.id),
+      socket,
+      marker,
+      terminal,
+    });
   } catch (error) {
-    if (goneStatuses.includes(engineStatus(error) ?? 0)) throw new ExecRefused(replicaNotRunning, { cause: error });
+    if (goneStatuses.includes(engineStatus(error) ?? 0))
+      throw new ExecRefused(replicaNotRunning, { cause: error });
     if (!late.signal.aborted) throw error;
     // It may have been started all the same.
     await endMarked(scope, marker);
@@ -70,7 +90,10 @@ export async function execInContainer(scope: ContainerExecScope, given: ExecComm
 
 const startIsLate = `The container engine did not start the command within ${startWaitMs / 1000} s; try again.`;
 
-/** Kills what commands have left in a container of which an earlier process of the platform was the client. */
+/**
+ * Kills what commands have left in a container of which an earlier process of the platform was the
+ * client.
+ */
 export async function endExecsLeftIn(scope: ContainerExecScope): Promise<void> {
   await endMarked(scope, `${scope.replicaId}.`);
 }
@@ -123,7 +146,8 @@ class ContainerExec implements RunningExec {
     const { exec, terminal } = this.#started;
     this.#hasNewSize = true;
     // It may have ended meanwhile.
-    if (terminal !== null && !this.#isOver) exec.resize({ w: columns, h: rows }).catch(() => undefined);
+    if (terminal !== null && !this.#isOver)
+      exec.resize({ w: columns, h: rows }).catch(() => undefined);
   }
 
   #setSize({ columns, rows }: TerminalSize, triesLeft: number): void {
@@ -146,7 +170,10 @@ class ContainerExec implements RunningExec {
     });
   }
 
-  /** A connection may stay open although nothing is left that could write to it. What nobody reads yet is waited for. */
+  /**
+   * A connection may stay open although nothing is left that could write to it. What nobody reads
+   * yet is waited for.
+   */
   async #endConnection(): Promise<void> {
     const { socket, marker } = this.#started;
     await endMarked(this.#scope, marker);
@@ -158,7 +185,8 @@ class ContainerExec implements RunningExec {
   end(reason: string): void {
     if (this.#reason !== null) return;
     this.#reason = reason;
-    // First: an engine whose output nobody takes runs nothing else in the container, so neither what kills it.
+    // First: an engine whose output nobody takes runs nothing else in the container, so neither
+    // what kills it.
     this.#started.socket.destroy();
     this.stdout.destroy();
     this.stderr.destroy();
@@ -184,7 +212,10 @@ function textOf(chunk: Buffer): string {
   return chunk.subarray((chunk[0] ?? 0) < 3 ? headBytes : 0).toString("latin1");
 }
 
-/** Takes apart both outputs, which share a connection and end with it; what is not read holds the rest up. */
+/**
+ * Takes apart both outputs, which share a connection and end with it; what is not read holds the
+ * rest up.
+ */
 class Outputs extends Writable {
   readonly #outputs: Readonly<Record<"stdout" | "stderr", PassThrough>>;
   readonly #frames = new LogFrames({ hasTimes: false });
@@ -194,7 +225,11 @@ class Outputs extends Writable {
     this.#outputs = outputs;
   }
 
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+  override _write(
+    chunk: Buffer,
+    _encoding: BufferEncoding,
+    done: (error?: Error | null) => void,
+  ): void {
     void this.#take(chunk).finally(() => done());
   }
 
@@ -224,15 +259,24 @@ async function untilTaken(output: PassThrough): Promise<void> {
   }
 }
 
-/** Kills all processes whose variable begins so. An image without a shell, or with one that does not do it, keeps what it has. */
-async function endMarked({ engine, containerId, clock }: ContainerExecScope, marker: string): Promise<void> {
+/**
+ * Kills all processes whose variable begins so. An image without a shell, or with one that does not
+ * do it, keeps what it has.
+ */
+async function endMarked(
+  { engine, containerId, clock }: ContainerExecScope,
+  marker: string,
+): Promise<void> {
   const late = new AbortController();
   const command = ["sh", "-c", script, "sh", `${execVariable}=${marker}`];
   const run = runInside(engine, containerId, command, late.signal);
   await withDeadline(clock, killWaitMs, run).catch(() => late.abort());
 }
 
-/** Twice nothing: a process shows no variables during exec. What forks faster than it dies ends with the replica. */
+/**
+ * Twice nothing: a process shows no variables during exec. What forks faster than it dies ends with
+ * the replica.
+ */
 const script = `
 none=0
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

@@ -1,4 +1,5 @@
-// What the platform keeps of a container beside the engine: how far its log was delivered, and whether its exit was reported.
+// What the platform keeps of a container beside the engine: how far its log was delivered, and
+// whether its exit was reported.
 import { rmSync } from "node:fs";
 import type { ExitSummary } from "#drivers/exit-reason.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";

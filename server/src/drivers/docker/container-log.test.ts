@@ -18,13 +18,21 @@ type Stream = EngineMessage["stream"];
 
 type Step =
   /** `lines` of one stream, `apartUs` apart. */
-  | { readonly kind: "print"; readonly stream: Stream; readonly lines: number; readonly apartUs: number }
+  | {
+      readonly kind: "print";
+      readonly stream: Stream;
+      readonly lines: number;
+      readonly apartUs: number;
+    }
   /** A line of several parts, of which the last follows with what the stream prints next. */
   | { readonly kind: "long"; readonly stream: Stream }
   /** A line that is in the log only after what the other stream prints in three seconds. */
   | { readonly kind: "stray"; readonly stream: Stream }
   | { readonly kind: "wait"; readonly ms: number }
-  /** The engine deletes its oldest messages, or ends and begins anew; the platform is stopped or killed. */
+  /**
+   * The engine deletes its oldest messages, or ends and begins anew; the platform is stopped or
+   * killed.
+   */
   | { readonly kind: "delete" | "break" | "stop" | "kill" };
 
 const million = 1_000_000n;
@@ -37,12 +45,23 @@ const printing = fc.record({
   lines: fc.constantFrom(1, 300, 3_000, 6_000),
   apartUs: fc.constantFrom(1, 40, 900),
 });
-const waiting = fc.record({ kind: fc.constant("wait" as const), ms: fc.constantFrom(1, 300, 2_500, 6_000) });
+const waiting = fc.record({
+  kind: fc.constant("wait" as const),
+  ms: fc.constantFrom(1, 300, 2_500, 6_000),
+});
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: printing },
   { weight: 5, arbitrary: waiting },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("long" as const, "stray" as const), stream }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("break" as const, "stop" as const, "kill" as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constantFrom("long" as const, "stray" as const), stream }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constantFrom("break" as const, "stop" as const, "kill" as const),
+    }),
+  },
 );
 const deleting: fc.Arbitrary<Step> = fc.constant({ kind: "delete" });
 
@@ -99,7 +118,11 @@ class Stage {
     else await this.restart(one.kind === "kill");
   }
 
-  async print(given: { readonly stream: Stream; readonly lines: number; readonly apartUs: number }): Promise<void> {
+  async print(given: {
+    readonly stream: Stream;
+    readonly lines: number;
+    readonly apartUs: number;
+  }): Promise<void> {
     const { stream, lines, apartUs } = given;
     this.#finish(stream);
     const messages = Array.from({ length: lines }, () => {
@@ -114,7 +137,8 @@ class Stage {
     await this.#until(this.#reader.close());
     if (kept !== null) {
       writeFileSync(this.#path, kept);
-      for (const { text } of this.stored.slice(storedAtKeep)) this.#repeated.add(Number.parseInt(text));
+      for (const { text } of this.stored.slice(storedAtKeep))
+        this.#repeated.add(Number.parseInt(text));
     }
     this.#reader = this.#read();
   }
@@ -132,10 +156,14 @@ class Stage {
   check(): void {
     const lines = this.stored.filter(({ text }) => text !== droppedText(null));
     const times = new Map<number, number>();
-    for (const { text } of lines) times.set(Number.parseInt(text), (times.get(Number.parseInt(text)) ?? 0) + 1);
+    for (const { text } of lines)
+      times.set(Number.parseInt(text), (times.get(Number.parseInt(text)) ?? 0) + 1);
     for (let number = 0; number < this.#printed; number++) {
       const count = times.get(number) ?? 0;
-      assert.ok(count > 0 || this.#deleted.has(number), `line ${number} of ${this.#printed} is missing`);
+      assert.ok(
+        count > 0 || this.#deleted.has(number),
+        `line ${number} of ${this.#printed} is missing`,
+      );
       assert.ok(count < 2 || this.#repeated.has(number), `line ${number} is there ${count} times`);
     }
     for (const name of ["stdout", "stderr"] as const) {
@@ -145,11 +173,19 @@ class Stage {
         .map(({ text }) => Number.parseInt(text))
         .filter((number) => !this.#repeated.has(number));
       const wrong = numbers.findIndex((number, index) => number < (numbers[index - 1] ?? 0));
-      assert.equal(wrong, -1, `${name} in order: ${numbers.slice(Math.max(0, wrong - 3), wrong + 3).join(" ")}`);
+      assert.equal(
+        wrong,
+        -1,
+        `${name} in order: ${numbers.slice(Math.max(0, wrong - 3), wrong + 3).join(" ")}`,
+      );
     }
     // The beginning of one may be deleted.
-    const long = lines.filter(({ text }) => text.includes("x") && (this.#deleted.size === 0 || /^\d/.test(text)));
-    const cut = long.find(({ text }) => !/^\d+ x+y$/.test(text) && !this.#deleted.has(Number.parseInt(text)));
+    const long = lines.filter(
+      ({ text }) => text.includes("x") && (this.#deleted.size === 0 || /^\d/.test(text)),
+    );
+    const cut = long.find(
+      ({ text }) => !/^\d+ x+y$/.test(text) && !this.#deleted.has(Number.parseInt(text)),
+    );
     assert.equal(cut?.text.slice(0, 20), undefined, "a line is cut");
   }
 
@@ -238,12 +274,16 @@ const given = fc.record({
 async function holds(t: TestContext, steps: fc.Arbitrary<Step>): Promise<void> {
   const folder = temporaryFolder(t, "container-log");
   let count = 0;
-  const property = fc.asyncProperty(given, fc.array(steps, { maxLength: 16 }), async (options, all) => {
-    const stage = new Stage(join(folder, String(count++)), options);
-    for (const one of all) await stage.take(one);
-    await stage.end();
-    stage.check();
-  });
+  const property = fc.asyncProperty(
+    given,
+    fc.array(steps, { maxLength: 16 }),
+    async (options, all) => {
+      const stage = new Stage(join(folder, String(count++)), options);
+      for (const one of all) await stage.take(one);
+      await stage.end();
+      stage.check();
+    },
+  );
   await fc.assert(property, { numRuns: 40 });
 }
 
@@ -283,7 +323,10 @@ test("messages that come one by one while lines are stored are stored together",
 });
 
 test("more that is printed than was asked for while the newest output is looked for is delivered", async (t) => {
-  const stage = new Stage(join(temporaryFolder(t, "container-log"), "file"), { ...slow, answerMs: 400 });
+  const stage = new Stage(join(temporaryFolder(t, "container-log"), "file"), {
+    ...slow,
+    answerMs: 400,
+  });
   const more: Step = { kind: "print", stream: "stdout", lines: 25_000, apartUs: 1 };
   for (const one of [flood, seconds(3)]) await stage.take(one);
   for (let count = 0; count < 8; count++) {
@@ -306,7 +349,14 @@ test("a long line that has not ended when newer output comes first stays whole",
 test("a message that the engine logs after later ones of the other stream is delivered after a stop", async (t) => {
   const stray: Step = { kind: "stray", stream: "stdout" };
   const later: Step = { kind: "print", stream: "stderr", lines: 2, apartUs: 1 };
-  const stage = await stageAfter(t, [stray, later, seconds(1), { kind: "stop" }, seconds(4), { kind: "stop" }]);
+  const stage = await stageAfter(t, [
+    stray,
+    later,
+    seconds(1),
+    { kind: "stop" },
+    seconds(4),
+    { kind: "stop" },
+  ]);
   assert.equal(stage.stored.length, 3);
   stage.check();
   await stage.end();

@@ -22,7 +22,13 @@ export type ContainerLogOptions = OutputOptions & {
   readonly file: ContainerFile;
 };
 
-const following: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };
+const following: RetryPolicy = {
+  firstMs: 100,
+  factor: 2,
+  msMax: 10_000,
+  jitter: 0.2,
+  triesMax: untilStop,
+};
 /** Before the log of a container that may still run is read on. */
 const pauseMs = 1000;
 /** So many messages are read in order before the newest may come first. */
@@ -79,7 +85,9 @@ export class ContainerLog {
   follow(): void {
     const { clock, onFault } = this.#options;
     const { signal } = this.#stop;
-    this.#flow ??= retry({ ...following, clock, signal, onFailure: onFault }, () => this.#readAll());
+    this.#flow ??= retry({ ...following, clock, signal, onFailure: onFault }, () =>
+      this.#readAll(),
+    );
   }
 
   /** The container has exited: what it has printed is all, and is read without waiting for more. */
@@ -90,7 +98,10 @@ export class ContainerLog {
     this.#unfinished.detach();
   }
 
-  /** The container has exited: delivers the rest, with an unfinished last line. False: closed before. */
+  /**
+   * The container has exited: delivers the rest, with an unfinished last line. False: closed
+   * before.
+   */
   async end(): Promise<boolean> {
     this.containerGone();
     this.follow();
@@ -102,7 +113,9 @@ export class ContainerLog {
   /** The last lines of standard error. */
   async lastErrorLines(): Promise<readonly ErrorLine[]> {
     const { engine, containerId } = this.#options;
-    const bytes = await engine.calls.getContainer(containerId).logs({ stderr: true, tail: 20, timestamps: true });
+    const bytes = await engine.calls
+      .getContainer(containerId)
+      .logs({ stderr: true, tail: 20, timestamps: true });
     const cursor = new LogCursor(logBegin, this.#options);
     const { lines, next } = cursor.take(new LogFrames({ hasTimes: true }).take(bytes));
     cursor.moveTo(next);
@@ -227,7 +240,10 @@ export class ContainerLog {
     });
   }
 
-  /** One batch after the other. False when closed before the lines were stored: they will be read again. */
+  /**
+   * One batch after the other. False when closed before the lines were stored: they will be read
+   * again.
+   */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     const { signal } = this.#stop;
     if (lines.length === 0) return !signal.aborted;

@@ -1,4 +1,5 @@
-// What the engine is asked to create for a replica: limits, mounts, environment and what the app may not do. Pure.
+// What the engine is asked to create for a replica: limits, mounts, environment and what the app
+// may not do. Pure.
 import type { ContainerCreateOptions } from "dockerode";
 import { appEnvironment, cardsAmong, type AppPaths } from "#drivers/app-environment.ts";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
@@ -29,7 +30,10 @@ export const labels = {
 } as const;
 
 /** The facts of a replica that its labels keep, for a later process of the platform. */
-export type ContainerRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId" | "projectId" | "memoryGb"> & {
+export type ContainerRecord = Pick<
+  ReplicaSpec,
+  "replicaId" | "appId" | "releaseId" | "projectId" | "memoryGb"
+> & {
   readonly port: number;
   readonly program: string;
   readonly hasFrames: boolean;
@@ -51,24 +55,36 @@ export type ContainerContext = {
   readonly nameServers: readonly string[] | null;
   /** Open files per process. */
   readonly filesMax: number;
-  /** The container's port is published on the loopback address, since the container has no address that can be reached. */
+  /**
+   * The container's port is published on the loopback address, since the container has no address
+   * that can be reached.
+   */
   readonly isPublished: boolean;
 };
 
-/** The port in the container when neither the settings nor the Dockerfile name one, and of all cortex apps. */
+/**
+ * The port in the container when neither the settings nor the Dockerfile name one, and of all
+ * cortex apps.
+ */
 const anyPort = 8000;
 const tasksMax = 4096;
 /** Two files of this size per container; the oldest lines go first. */
 const logFileSize = "32m";
 
 /** The port at which the app listens in its container; `exposed`: that of its Dockerfile. */
-function portOf({ runtime, port }: Pick<ReplicaSpec, "runtime" | "port">, exposed: number | null): number {
+function portOf(
+  { runtime, port }: Pick<ReplicaSpec, "runtime" | "port">,
+  exposed: number | null,
+): number {
   if (runtime === "cortex") return anyPort;
   return port === 0 ? (exposed ?? anyPort) : port;
 }
 
 /** Reveals the secrets of the app: pass the result only to the engine. */
-export function containerSpec(spec: ReplicaSpec, context: ContainerContext): ContainerCreateOptions {
+export function containerSpec(
+  spec: ReplicaSpec,
+  context: ContainerContext,
+): ContainerCreateOptions {
   const { image, user, takesRootPath, exposedPort } = dockerArtifact(spec.artifact);
   const port = portOf(spec, exposedPort);
   const memoryBytes = Math.round(spec.memoryGb * 1e9);
@@ -81,7 +97,8 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
       ([name, value]) => `${name}=${value}`,
     ),
     Labels: labelsOf(spec, context, port),
-    // The engine would run a check of the image as often as the image says. The platform makes its own.
+    // The engine would run a check of the image as often as the image says. The platform makes its
+    // own.
     Healthcheck: { Test: ["NONE"] },
     ...(hasEntrypoint ? { Entrypoint: [...spec.entrypoint], Cmd: [] } : {}),
     ...(context.isPublished ? { ExposedPorts: { [`${port}/tcp`]: {} } } : {}),
@@ -89,7 +106,9 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
       Init: true,
       ...(context.runtime === undefined ? {} : { Runtime: context.runtime }),
       NetworkMode: context.network,
-      ...(context.isPublished ? { PortBindings: { [`${port}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "" }] } } : {}),
+      ...(context.isPublished
+        ? { PortBindings: { [`${port}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "" }] } }
+        : {}),
       Dns: dnsOf(context),
       ExtraHosts: [`${hostName}:${hostAddress}`],
       Mounts: context.storage.map(({ from, at }) => ({ Type: "bind", Source: from, Target: at })),
@@ -113,7 +132,10 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
   };
 }
 
-/** Without any, the engine would ask the machine's own for the app, past the firewall; at this address nothing answers. */
+/**
+ * Without any, the engine would ask the machine's own for the app, past the firewall; at this
+ * address nothing answers.
+ */
 function dnsOf({ nameServers }: ContainerContext): string[] {
   return nameServers?.length === 0 ? ["127.0.0.1"] : [...(nameServers ?? [])];
 }
@@ -121,7 +143,9 @@ function dnsOf({ nameServers }: ContainerContext): string[] {
 /** The cards of the replica, through NVIDIA's container toolkit. */
 function deviceRequests({ gpus }: PoolClaim) {
   const ids = cardsAmong(gpus);
-  return ids.length === 0 ? {} : { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ids, Capabilities: [["gpu"]] }] };
+  return ids.length === 0
+    ? {}
+    : { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ids, Capabilities: [["gpu"]] }] };
 }
 
 /** Unique on an engine that several installations share. */
@@ -131,7 +155,11 @@ export function containerName(instanceId: string, replicaId: ReplicaId): string 
 
 function environmentOf(
   spec: ReplicaSpec,
-  { port, takesRootPath, gpus }: Pick<AppPaths, "takesRootPath" | "gpus"> & { readonly port: number },
+  {
+    port,
+    takesRootPath,
+    gpus,
+  }: Pick<AppPaths, "takesRootPath" | "gpus"> & { readonly port: number },
 ): Record<string, string> {
   const places = {
     homeDir: "/home/app",
@@ -144,11 +172,19 @@ function environmentOf(
     gpus,
   };
   const at = { port, socket: null, host: "0.0.0.0", readyFd: null };
-  // NVIDIA's OCI runtime gives a container the cards that this names, whatever else is asked for: an image or an app could name all.
-  return { ...appEnvironment(spec, places, at), NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void" };
+  // NVIDIA's OCI runtime gives a container the cards that this names, whatever else is asked for:
+  // an image or an app could name all.
+  return {
+    ...appEnvironment(spec, places, at),
+    NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void",
+  };
 }
 
-function labelsOf(spec: ReplicaSpec, { instanceId, claim }: ContainerContext, port: number): Record<string, string> {
+function labelsOf(
+  spec: ReplicaSpec,
+  { instanceId, claim }: ContainerContext,
+  port: number,
+): Record<string, string> {
   return {
     [labels.instance]: instanceId,
     [labels.app]: spec.appId,

@@ -1,5 +1,6 @@
-// One replica in the engine. `look` asks the engine for its state and emits new events; the driver calls it after each event of
-// the engine, and regularly while it is being stopped. It does not matter which process of the platform created the container.
+// One replica in the engine. `look` asks the engine for its state and emits new events; the driver
+// calls it after each event of the engine, and regularly while it is being stopped. It does not
+// matter which process of the platform created the container.
 import { constants } from "node:os";
 import type Docker from "dockerode";
 import type { ContainerInspectInfo } from "dockerode";
@@ -29,7 +30,9 @@ export type ContainerOptions = {
   readonly clock: Clock;
   readonly disk: DiskWatch | undefined;
   readonly file: ContainerFile;
-  /** Created by this process of the platform, which tells that it started; otherwise `list` does. */
+  /**
+   * Created by this process of the platform, which tells that it started; otherwise `list` does.
+   */
   readonly isNew: boolean;
   /** Called once, when it is gone. */
   readonly onEnded: () => void;
@@ -51,7 +54,10 @@ const stopped =
   "The replica's container was stopped from outside the platform: with its engine, or by somebody who may use that.";
 const restarted = "The replica's container was restarted from outside the platform.";
 const goneStatuses = [404, 409];
-/** How much later than a container's end the engine may tell that it has sent a signal, or end itself. */
+/**
+ * How much later than a container's end the engine may tell that it has sent a signal, or end
+ * itself.
+ */
 const tellingMs = 500;
 
 /** One container. */
@@ -78,7 +84,12 @@ export class Container {
     this.#ended = options.file.ended;
     const { record, sink } = options;
     const { replicaId, hasFrames } = record;
-    this.#log = new ContainerLog({ ...options, replicaId, hasFrames, lines: (lines) => sink.lines(lines) });
+    this.#log = new ContainerLog({
+      ...options,
+      replicaId,
+      hasFrames,
+      lines: (lines) => sink.lines(lines),
+    });
   }
 
   get record(): ContainerRecord {
@@ -107,9 +118,20 @@ export class Container {
     const { replicaId, appId, releaseId } = this.record;
     const state = this.#ended === null ? "running" : "exited";
     const isTimed = state === "running" && this.#startedAtMs !== null;
-    const time = isTimed ? { ranMs: Math.max(0, this.#options.clock.now() - (this.#startedAtMs ?? 0)) } : {};
+    const time = isTimed
+      ? { ranMs: Math.max(0, this.#options.clock.now() - (this.#startedAtMs ?? 0)) }
+      : {};
     const reason = this.#ended?.reason ?? null;
-    return { replicaId, instanceId, appId, releaseId, state, ...time, address: this.#address, reason };
+    return {
+      replicaId,
+      instanceId,
+      appId,
+      releaseId,
+      state,
+      ...time,
+      address: this.#address,
+      reason,
+    };
   }
 
   /** Asks the engine now. Turns never overlap; any number of calls during one cause one more. */
@@ -133,10 +155,14 @@ export class Container {
     const { replicaId } = this.record;
     const execs = info.ExecIDs ?? [];
     // The start of the platform does not wait for programs of an image.
-    if (execs.length > 0) void endExecsLeftIn({ engine, clock, containerId: this.containerId, replicaId });
+    if (execs.length > 0)
+      void endExecsLeftIn({ engine, clock, containerId: this.containerId, replicaId });
   }
 
-  /** From now on its unfinished lines are seen: all, when it has not started. An engine that fails fails what follows as well. */
+  /**
+   * From now on its unfinished lines are seen: all, when it has not started. An engine that fails
+   * fails what follows as well.
+   */
   async attach(): Promise<void> {
     await this.#log.attach().catch(() => undefined);
   }
@@ -171,8 +197,15 @@ export class Container {
 
   /** See `Driver`. A server on the loopback address of its container gets no calls. */
   async whyUnreached(): Promise<string | null> {
-    const tables = await runInside(this.#options.engine, this.containerId, ["cat", "/proc/net/tcp", "/proc/net/tcp6"]);
-    return listensElsewhere(listeningSockets(tables.output), { port: this.record.port, needsAll: true });
+    const tables = await runInside(this.#options.engine, this.containerId, [
+      "cat",
+      "/proc/net/tcp",
+      "/proc/net/tcp6",
+    ]);
+    return listensElsewhere(listeningSockets(tables.output), {
+      port: this.record.port,
+      needsAll: true,
+    });
   }
 
   /** Removes the container and what was kept of it. */
@@ -226,10 +259,19 @@ export class Container {
     this.#watchDisk(info);
     if (!isNew || this.#address === null) return;
     const { replicaId } = record;
-    sink.event({ kind: "started", replicaId, at: this.#startedAtMs, address: this.#address, hint: null });
+    sink.event({
+      kind: "started",
+      replicaId,
+      at: this.#startedAtMs,
+      address: this.#address,
+      hint: null,
+    });
   }
 
-  /** The folders that it writes to, where the engine stores images as overlays that this process may read. */
+  /**
+   * The folders that it writes to, where the engine stores images as overlays that this process may
+   * read.
+   */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, record, isNew } = this.#options;
     const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
@@ -272,7 +314,8 @@ export class Container {
     // Calls that broke off wait for the reason.
     const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
     // The runtime's own lines about a failed start follow the traceback.
-    const lastErrorLine = lines.findLast(({ text }) => text.trim() !== "" && !text.startsWith("|| ")) ?? null;
+    const lastErrorLine =
+      lines.findLast(({ text }) => text.trim() !== "" && !text.startsWith("|| ")) ?? null;
     const command = {
       exitCode: state.ExitCode,
       program,
@@ -293,7 +336,12 @@ export class Container {
     });
     const at = Date.parse(state.FinishedAt) || null;
     // What tells who sent the signal may come after the end.
-    if (this.#asked === "not" && this.#endReason === null && isSignal(state) && !this.#isExternal(at)) {
+    if (
+      this.#asked === "not" &&
+      this.#endReason === null &&
+      isSignal(state) &&
+      !this.#isExternal(at)
+    ) {
       await this.#options.clock.sleep(tellingMs);
     }
     if (this.#isClosed) return;
@@ -328,10 +376,16 @@ export class Container {
 
 /** It may have been ended by the engine, and not by the kernel for lack of memory. */
 function isSignal({ ExitCode, OOMKilled }: State): boolean {
-  return !OOMKilled && (ExitCode === 128 + constants.signals.SIGTERM || ExitCode === 128 + constants.signals.SIGKILL);
+  return (
+    !OOMKilled &&
+    (ExitCode === 128 + constants.signals.SIGTERM || ExitCode === 128 + constants.signals.SIGKILL)
+  );
 }
 
-function addressOf({ NetworkSettings }: ContainerInspectInfo, { record, engine }: ContainerOptions): Address | null {
+function addressOf(
+  { NetworkSettings }: ContainerInspectInfo,
+  { record, engine }: ContainerOptions,
+): Address | null {
   const { port } = record;
   const [network] = Object.values(NetworkSettings.Networks);
   if (engine.facts.hasReachableContainers) {

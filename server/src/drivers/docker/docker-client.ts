@@ -1,5 +1,6 @@
-// Finds a docker command line on this machine that can build with BuildKit, and runs it. The client sees nothing of the
-// operator's own configuration: credentials are only those that a call is given.
+// Finds a docker command line on this machine that can build with BuildKit, and runs it. The client
+// sees nothing of the operator's own configuration: credentials are only those that a call is
+// given.
 import { access, constants } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -27,8 +28,12 @@ const commandWaitMs = 300_000;
 export const pluginFolders: readonly string[] = [join(homedir(), ".docker/cli-plugins")];
 
 /** The first client of the PATH that can build; clients without BuildKit are passed over. */
-export async function findClient(environment: Readonly<Record<string, string>>): Promise<FoundClient | NoClient> {
-  const folders = new Set((environment["PATH"] ?? "").split(":").filter((folder) => folder.startsWith("/")));
+export async function findClient(
+  environment: Readonly<Record<string, string>>,
+): Promise<FoundClient | NoClient> {
+  const folders = new Set(
+    (environment["PATH"] ?? "").split(":").filter((folder) => folder.startsWith("/")),
+  );
   const useless: string[] = [];
   for (const folder of folders) {
     const program = join(folder, "docker");
@@ -40,39 +45,60 @@ export async function findClient(environment: Readonly<Record<string, string>>):
     if ((await ask([program, "buildx", "version"], environment)) !== null) {
       return { ok: true, program, build: ["buildx", "build"] };
     }
-    const version = /version (\d+)\./.exec((await ask([program, "--version"], environment)) ?? "")?.[1];
-    if (version !== undefined && Number(version) < pluginVersionMin) return { ok: true, program, build: ["build"] };
+    const version = /version (\d+)\./.exec(
+      (await ask([program, "--version"], environment)) ?? "",
+    )?.[1];
+    if (version !== undefined && Number(version) < pluginVersionMin)
+      return { ok: true, program, build: ["build"] };
     useless.push(program);
   }
-  if (useless.length === 0) return { ok: false, reason: "there is no docker command line in the PATH" };
-  return { ok: false, reason: `${useless.join(" and ")} cannot build images without its plugin buildx` };
+  if (useless.length === 0)
+    return { ok: false, reason: "there is no docker command line in the PATH" };
+  return {
+    ok: false,
+    reason: `${useless.join(" and ")} cannot build images without its plugin buildx`,
+  };
 }
 
 async function ask(
   command: [string, ...string[]],
   environment: Readonly<Record<string, string>>,
 ): Promise<string | null> {
-  const { end, output } = await collect({ command, cwd: "/", environment, timeoutMs: askWaitMs, signal: never });
+  const { end, output } = await collect({
+    command,
+    cwd: "/",
+    environment,
+    timeoutMs: askWaitMs,
+    signal: never,
+  });
   return end.kind === "exited" && end.exitCode === 0 ? output : null;
 }
 
 const never = new AbortController().signal;
 
-/** Runs a command of the client to its end; rejects with an error that holds the end of its output when it fails. */
+/**
+ * Runs a command of the client to its end; rejects with an error that holds the end of its output
+ * when it fails.
+ */
 export async function runClient(
   program: string,
   parameters: readonly string[],
-  options: Pick<CommandOptions, "environment"> & Partial<Pick<CommandOptions, "signal" | "timeoutMs">>,
+  options: Pick<CommandOptions, "environment"> &
+    Partial<Pick<CommandOptions, "signal" | "timeoutMs">>,
 ): Promise<string> {
   const { environment, signal = never, timeoutMs = commandWaitMs } = options;
   const command = [program, ...parameters] as const;
   const { end, output, all } = await collect({ command, cwd: "/", environment, timeoutMs, signal });
   signal.throwIfAborted();
   if (end.kind === "exited" && end.exitCode === 0) return output;
-  throw new Error(`docker ${parameters[0]} ${parameters[1] ?? ""}: ${all.trim().slice(-500) || end.kind}`);
+  throw new Error(
+    `docker ${parameters[0]} ${parameters[1] ?? ""}: ${all.trim().slice(-500) || end.kind}`,
+  );
 }
 
-async function collect(options: CommandOptions): Promise<{ end: CommandEnd; output: string; all: string }> {
+async function collect(
+  options: CommandOptions,
+): Promise<{ end: CommandEnd; output: string; all: string }> {
   const lines: string[] = [];
   const all: string[] = [];
   const onLine: CommandOptions["onLine"] = (stream, text) => {

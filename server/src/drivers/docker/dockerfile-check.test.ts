@@ -24,33 +24,66 @@ const ways = [
 const refusals = [
   ...ways.map((text) => ({ what: /ADD is possible with plain names/, text })),
   { what: /ADD is possible with plain names/, text: "FROM a\nADD http://127.0.0.1:5432/ /got" },
-  { what: /ADD is possible with plain names/, text: "FROM a\nadd --chown=1:1 https://example.com/a.tar.gz /got" },
-  { what: /ADD is possible with plain names/, text: 'FROM a\nADD ["a", "http://10.0.0.1/", "/got"]' },
+  {
+    what: /ADD is possible with plain names/,
+    text: "FROM a\nadd --chown=1:1 https://example.com/a.tar.gz /got",
+  },
+  {
+    what: /ADD is possible with plain names/,
+    text: 'FROM a\nADD ["a", "http://10.0.0.1/", "/got"]',
+  },
   { what: /ADD is possible with plain names/, text: "FROM a\nA\\\nDD http://10.0.0.1/ /got" },
-  { what: /ADD is possible with plain names/, text: "FROM a\nADD \\\n# why\n\n  http://10.0.0.1/ /got" },
-  { what: /ADD is possible with plain names/, text: "# escape=`\nFROM a\nADD `\nhttp://10.0.0.1/ /got" },
-  { what: /ADD is possible with plain names/, text: "FROM a\nARG from=http://10.0.0.1/\nADD $from /got" },
+  {
+    what: /ADD is possible with plain names/,
+    text: "FROM a\nADD \\\n# why\n\n  http://10.0.0.1/ /got",
+  },
+  {
+    what: /ADD is possible with plain names/,
+    text: "# escape=`\nFROM a\nADD `\nhttp://10.0.0.1/ /got",
+  },
+  {
+    what: /ADD is possible with plain names/,
+    text: "FROM a\nARG from=http://10.0.0.1/\nADD $from /got",
+  },
   { what: /ADD is possible with plain names/, text: "FROM a\nADD git@example.com:a/b.git /got" },
   { what: /ADD is possible with plain names/, text: "FROM a\nONBUILD ADD http://10.0.0.1/ /got" },
   { what: /ADD is possible with plain names/, text: "FROM a\r\nADD http://10.0.0.1/ /got\r\n" },
   { what: /another reader/, text: "# syntax=attackers/frontend:1\nFROM a" },
   { what: /another reader/, text: "\uFEFF#syntax = docker/dockerfile.evil.example/x\nFROM a" },
   { what: /another reader/, text: "# syntax=docker/dockerfile:1.0.0\nFROM a" },
-  { what: /another reader/, text: "# syntax=docker/dockerfile:1\n# syntax=attackers/frontend\nFROM a" },
-  { what: /another reader/, text: "# escape=syntax=docker/dockerfile:1\n# syntax=attackers/frontend:1\nFROM a" },
-  { what: /another reader/, text: "# escape=`\n#  SYNTAX=evil.example/docker/dockerfile:1\nFROM a" },
+  {
+    what: /another reader/,
+    text: "# syntax=docker/dockerfile:1\n# syntax=attackers/frontend\nFROM a",
+  },
+  {
+    what: /another reader/,
+    text: "# escape=syntax=docker/dockerfile:1\n# syntax=attackers/frontend:1\nFROM a",
+  },
+  {
+    what: /another reader/,
+    text: "# escape=`\n#  SYNTAX=evil.example/docker/dockerfile:1\nFROM a",
+  },
   {
     what: /ADD is possible with plain names/,
     text: `FROM a\nADD \\\n${"# x\n".repeat(150)}http://10.0.0.1/ /got`,
   },
-  { what: /ADD is possible with plain names/, text: `FROM a\nADD \\\n${"x \\\n".repeat(150)}http://10.0.0.1/ /got` },
+  {
+    what: /ADD is possible with plain names/,
+    text: `FROM a\nADD \\\n${"x \\\n".repeat(150)}http://10.0.0.1/ /got`,
+  },
   {
     what: /can grow to \d+ characters when its variables are put in/,
     text: `FROM a\nARG A0="xxxxxxxxxx"\n${[1, 2, 3, 4, 5, 6, 7].map((n) => `ARG A${n}="${`$A${n - 1}`.repeat(10)}"`).join("\n")}`,
   },
-  { what: /can grow to/, text: `FROM a\nENV A ${"x".repeat(20_000)}\n${"LABEL b=$A\n".repeat(2000)}` },
+  {
+    what: /can grow to/,
+    text: `FROM a\nENV A ${"x".repeat(20_000)}\n${"LABEL b=$A\n".repeat(2000)}`,
+  },
   { what: /can grow to/, text: `FROM a\nENV A=${"x".repeat(50_000)}\n${"RUN x\n".repeat(2000)}` },
-  { what: /can grow to/, text: `FROM a\nENV A=${"x".repeat(1000)}\nENV B=\${A//x/$A$A$A$A}\nENV C=\${B//x/$A}` },
+  {
+    what: /can grow to/,
+    text: `FROM a\nENV A=${"x".repeat(1000)}\nENV B=\${A//x/$A$A$A$A}\nENV C=\${B//x/$A}`,
+  },
   { what: /has 100,?001 characters/, text: "#".repeat(100_001) },
 ];
 
@@ -82,7 +115,8 @@ for (const text of allowed) {
 test("the head says which reader and which sign of continuation there are, and nothing after it counts", () => {
   const remark = "# The Dockerfile of the app follows.\n";
   const heads = {
-    "# Syntax = docker/dockerfile:1.4\n# escape=`\nFROM a": "# syntax=docker/dockerfile:1.4\n# escape=`\n",
+    "# Syntax = docker/dockerfile:1.4\n# escape=`\nFROM a":
+      "# syntax=docker/dockerfile:1.4\n# escape=`\n",
     "FROM a": "",
     "# usual\n# syntax=attackers/frontend\nFROM a": "",
     '{"syntax": "attackers/frontend"}': "",
@@ -123,7 +157,11 @@ test("a build's step that fetches an address is known by its title", () => {
   ]) {
     assert.ok(fetchesAddress(title), title);
   }
-  for (const title of ["[2/3] ADD a /b", "[1/3] FROM docker.io/library/debian", "[internal] load build context"]) {
+  for (const title of [
+    "[2/3] ADD a /b",
+    "[1/3] FROM docker.io/library/debian",
+    "[internal] load build context",
+  ]) {
     assert.ok(!fetchesAddress(title), title);
   }
 });

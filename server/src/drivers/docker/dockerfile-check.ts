@@ -1,5 +1,5 @@
-// Refuses what an app's own Dockerfile must not ask for: what BuildKit does itself, outside the steps that have rules and limits.
-// Pure.
+// Refuses what an app's own Dockerfile must not ask for: what BuildKit does itself, outside the
+// steps that have rules and limits. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { grownCharacters } from "./dockerfile-growth.ts";
@@ -21,7 +21,8 @@ const flagsForm = new RegExp(`^(?:--[^\\s\\u0085]*${blank}+)*`);
 const unusual = /:\/\/|[$\\`'"]|@[^,]*:|github\.com\//i;
 
 /**
- * The Dockerfile to build: with a head in which nothing is left to how it is read. Throws `BuildFailed` that names what is refused.
+ * The Dockerfile to build: with a head in which nothing is left to how it is read. Throws
+ * `BuildFailed` that names what is refused.
  */
 export function checkDockerfile(text: string, path: string): string {
   if (text.length > charactersMax) {
@@ -42,7 +43,9 @@ export function checkDockerfile(text: string, path: string): string {
       `${path} can grow to ${grown > 1e15 ? "over 1e15" : grown} characters when its variables are put in. At most ${grownMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
     );
   }
-  const remote = lines.keys().map((index) => instructionsAt(lines, index).find((one) => isUnusualAdd(one)));
+  const remote = lines
+    .keys()
+    .map((index) => instructionsAt(lines, index).find((one) => isUnusualAdd(one)));
   const found = remote.find((one) => one !== undefined);
   if (found !== undefined) throw addressFetched(`${path}: ${found.trim()}`);
   const head = [
@@ -58,9 +61,14 @@ export function headLinesOf(dockerfile: string): number {
   return dockerfile.split("\n", 3).indexOf(remark) + 1;
 }
 
-/** Whether it has here-documents and leaves it to the engine how they are read; older ones take them for instructions. */
+/**
+ * Whether it has here-documents and leaves it to the engine how they are read; older ones take them
+ * for instructions.
+ */
 export function hasHereDocument(dockerfile: string): boolean {
-  return !dockerfile.startsWith("# syntax=") && /^\s*(?:RUN|COPY)\s.*<<-?["']?\w/im.test(dockerfile);
+  return (
+    !dockerfile.startsWith("# syntax=") && /^\s*(?:RUN|COPY)\s.*<<-?["']?\w/im.test(dockerfile)
+  );
 }
 
 /** The failure of a build in which the engine would fetch an address. */
@@ -70,28 +78,42 @@ export function addressFetched(step: string): BuildFailed {
   );
 }
 
-/** True for a step of a build whose title says that it fetches an address, as of an instruction ONBUILD of the base image. */
+/**
+ * True for a step of a build whose title says that it fetches an address, as of an instruction
+ * ONBUILD of the base image.
+ */
 export function fetchesAddress(title: string): boolean {
-  return /^(?:https?|git|ssh):\/\/|^[^\s/]+@[^\s/]+:/i.test(title) || isUnusualAdd(title.replace(/^\[[^\]]*\] /, ""));
+  return (
+    /^(?:https?|git|ssh):\/\/|^[^\s/]+@[^\s/]+:/i.test(title) ||
+    isUnusualAdd(title.replace(/^\[[^\]]*\] /, ""))
+  );
 }
 
 /** What the first lines ask for. */
-function directivesOf(lines: readonly string[]): { readonly syntax?: string; readonly escape?: string } {
+function directivesOf(lines: readonly string[]): {
+  readonly syntax?: string;
+  readonly escape?: string;
+} {
   const found = new Map<string, string>();
   for (const line of lines) {
-    const [, name, value = ""] = /^#\s*([a-z][a-z0-9]*)\s*=\s*(\S.*)$/i.exec(line.slice(0, 1000)) ?? [];
+    const [, name, value = ""] =
+      /^#\s*([a-z][a-z0-9]*)\s*=\s*(\S.*)$/i.exec(line.slice(0, 1000)) ?? [];
     if (name === undefined) break;
     found.set(name.toLowerCase(), value.trim());
   }
   return Object.fromEntries(found);
 }
 
-/** What may begin in this line: alone, and joined with the next lines by each sign of continuation. */
+/**
+ * What may begin in this line: alone, and joined with the next lines by each sign of continuation.
+ */
 function instructionsAt(lines: readonly string[], index: number): string[] {
   const first = lines[index] ?? "";
   // ADD and ONBUILD may be cut themselves.
   if (!/^[\s\u0085]*[ao]/i.test(first)) return [];
-  return [first, ...["\\", "`"].map((sign) => joinedFrom(lines, index, sign))].map((one) => withoutSigns(one));
+  return [first, ...["\\", "`"].map((sign) => joinedFrom(lines, index, sign))].map((one) =>
+    withoutSigns(one),
+  );
 }
 
 function joinedFrom(lines: readonly string[], index: number, sign: string): string {

@@ -1,5 +1,6 @@
-// How much an app's own Dockerfile can grow when its variables are put in. BuildKit does that in the engine's own process, without
-// a limit: ten lines that each name the one before ten times would take its memory, and with it all containers. Pure.
+// How much an app's own Dockerfile can grow when its variables are put in. BuildKit does that in
+// the engine's own process, without a limit: ten lines that each name the one before ten times
+// would take its memory, and with it all containers. Pure.
 
 /**
  * The assumed length of a variable that the Dockerfile does not define: it comes from the build's
@@ -10,7 +11,10 @@ const reference = /\$\{?(\w+)/g;
 /** `${name/pattern/replacement}` can put the replacement in once for each character. */
 const replacing = /\$\{\w+\//;
 
-/** The most characters that all instructions can have at once, with the variables that each step carries; `escape`: the sign that joins lines. */
+/**
+ * The most characters that all instructions can have at once, with the variables that each step
+ * carries; `escape`: the sign that joins lines.
+ */
 export function grownCharacters(lines: readonly string[], escape: string): number {
   const sizes = new Map<string, number>();
   let carried = 0;
@@ -25,7 +29,10 @@ export function grownCharacters(lines: readonly string[], escape: string): numbe
     const size = grown(line, sizes);
     total += size;
     if (!/^(?:ARG|ENV)$/i.test(instruction)) continue;
-    const pairs = pairsIn(rest, escape).map(({ name, value }) => ({ name, size: grown(value, sizes) }));
+    const pairs = pairsIn(rest, escape).map(({ name, value }) => ({
+      name,
+      size: grown(value, sizes),
+    }));
     // What is not understood counts for each.
     const others = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
     for (const pair of pairs) {
@@ -39,13 +46,18 @@ export function grownCharacters(lines: readonly string[], escape: string): numbe
 }
 
 function grown(text: string, sizes: ReadonlyMap<string, number>): number {
-  const named = [...text.matchAll(reference)].map(([, name = ""]) => sizes.get(name) ?? unknownCharacters);
+  const named = [...text.matchAll(reference)].map(
+    ([, name = ""]) => sizes.get(name) ?? unknownCharacters,
+  );
   const plain = named.reduce((sum, size) => sum + size, text.length);
   return replacing.test(text) ? plain * plain : plain;
 }
 
 /** `name=value` any number of times, or the older `name value`. */
-function pairsIn(text: string, escape: string): { readonly name: string; readonly value: string }[] {
+function pairsIn(
+  text: string,
+  escape: string,
+): { readonly name: string; readonly value: string }[] {
   const sign = escape === "`" ? "`" : "\\\\";
   const word = `"(?:${sign}.|[^"${sign}])*"|'[^']*'|${sign}.|[^\\s"'${sign}]`;
   const pairs = [...text.matchAll(new RegExp(`(?<=^|\\s)(\\w+)=((?:${word})*)`, "gs"))];

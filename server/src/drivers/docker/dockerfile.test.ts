@@ -10,7 +10,10 @@ const options = { user: 65_532, needsCode: false };
 const appId = appIdOf(newProjectId(), "app");
 
 function write(plan: Partial<BuildPlan>, more: Partial<typeof options> = {}) {
-  return writeDockerfile(buildPlan({ appId, pythonVersion: "3.11", ...plan }), { ...options, ...more });
+  return writeDockerfile(buildPlan({ appId, pythonVersion: "3.11", ...plan }), {
+    ...options,
+    ...more,
+  });
 }
 
 function stagesOf(text: string): string[] {
@@ -19,7 +22,8 @@ function stagesOf(text: string): string[] {
 
 /** The script of the last RUN of a stage. */
 function scriptOf(text: string, stage: string): string {
-  const instructions = text.split(/^FROM .* AS /m).find((part) => part.startsWith(`${stage}\n`)) ?? "";
+  const instructions =
+    text.split(/^FROM .* AS /m).find((part) => part.startsWith(`${stage}\n`)) ?? "";
   const words = /^RUN (?:--mount=\S+ )*(\[.*)$/m.exec(instructions)?.[1] ?? "[]";
   return (JSON.parse(words) as string[])[2] ?? "";
 }
@@ -48,9 +52,21 @@ test("steps follow each other from what seldom changes to what often does", () =
 });
 
 test("Python comes from conda where the app has conda's packages", () => {
-  const { text } = write({ condaPackages: ["numpy==1.26"], preBuildCommands: ["a"], requirements: ["six"] });
-  assert.deepEqual(stagesOf(text).slice(1, 5), ["base before-1", "before-1 conda", "conda python", "python packages"]);
-  assert.match(scriptOf(text, "conda"), /create -y -q -p \S+ -c conda-forge -- 'python=3\.11' 'numpy==1\.26'/);
+  const { text } = write({
+    condaPackages: ["numpy==1.26"],
+    preBuildCommands: ["a"],
+    requirements: ["six"],
+  });
+  assert.deepEqual(stagesOf(text).slice(1, 5), [
+    "base before-1",
+    "before-1 conda",
+    "conda python",
+    "python packages",
+  ]);
+  assert.match(
+    scriptOf(text, "conda"),
+    /create -y -q -p \S+ -c conda-forge -- 'python=3\.11' 'numpy==1\.26'/,
+  );
 });
 
 test("a command reaches the shell as it was written, whatever is in it", () => {
@@ -63,7 +79,10 @@ test("a command reaches the shell as it was written, whatever is in it", () => {
 
 test("packages of apt have apt's sign for versions", () => {
   const { text } = write({ aptPackages: ["ffmpeg==7:5.1", "curl=7.88", "-o=evil"] });
-  assert.match(scriptOf(text, "apt"), /install -y --no-install-recommends -- 'ffmpeg=7:5\.1' 'curl=7\.88' '-o=evil'\n/);
+  assert.match(
+    scriptOf(text, "apt"),
+    /install -y --no-install-recommends -- 'ffmpeg=7:5\.1' 'curl=7\.88' '-o=evil'\n/,
+  );
 });
 
 test("a change of the code does not touch the packages, unless they are among the code", () => {
@@ -84,7 +103,11 @@ test("the image runs the runtime, or the app's own server, as the user", () => {
 });
 
 test("neither the variables of the build nor its number are in the image", () => {
-  const plan = buildPlan({ appId, pythonVersion: "3.11", environment: { APP_NAME: "shown-nowhere" } });
+  const plan = buildPlan({
+    appId,
+    pythonVersion: "3.11",
+    environment: { APP_NAME: "shown-nowhere" },
+  });
   const { text } = writeDockerfile(plan, options);
   assert.ok(!text.includes("shown-nowhere"));
   assert.ok(!/^(?:ARG|LABEL)/m.test(text));

@@ -1,5 +1,6 @@
-// Writes the Dockerfile of an app from its build plan. Each step is a stage of its own, so that the output of a build names it,
-// and what changes often comes last, so that a change of the code alone leaves all else in the cache. Pure.
+// Writes the Dockerfile of an app from its build plan. Each step is a stage of its own, so that the
+// output of a build names it, and what changes often comes last, so that a change of the code alone
+// leaves all else in the cache. Pure.
 import { namesForPackages } from "#drivers/build-secrets.ts";
 import type { BuildPlan, BuildStage } from "#drivers/builder.ts";
 import * as scripts from "./image-scripts.ts";
@@ -16,10 +17,17 @@ export type ImageStep = {
 };
 
 /** A Dockerfile, and its steps by the names of their stages. */
-export type WrittenDockerfile = { readonly text: string; readonly steps: ReadonlyMap<string, ImageStep> };
+export type WrittenDockerfile = {
+  readonly text: string;
+  readonly steps: ReadonlyMap<string, ImageStep>;
+};
 
 /** Where the build context has the app's files, the runtime and the list of packages. */
-export const contextPaths = { code: "code", runtime: "runtime", requirements: "requirements.txt" } as const;
+export const contextPaths = {
+  code: "code",
+  runtime: "runtime",
+  requirements: "requirements.txt",
+} as const;
 const projectFolder = "/run/slipway/project";
 
 type Options = {
@@ -36,7 +44,13 @@ type Stage = ImageStep & { readonly name: string; readonly lines: readonly strin
 export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDockerfile {
   const { entrypoint, runtime, shellCommands } = plan;
   const image: Stage[] = [
-    { name: "base", kind: "base", stage: "prepare", title: `Base image ${plan.baseImage}`, lines: [] },
+    {
+      name: "base",
+      kind: "base",
+      stage: "prepare",
+      title: `Base image ${plan.baseImage}`,
+      lines: [],
+    },
     ...packageStages(plan, options),
   ];
   const packages = image.at(-1)?.name ?? "base";
@@ -44,10 +58,22 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
   const copied = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${scripts.imagePaths.code}/`;
   const code: Stage[] = [
     { name: "code", kind: "code", stage: "code", title: "The app's files", lines: [copied] },
-    ...commandStages("shell_commands", shellCommands, { ...options, secretNames: plan.secretNames }),
+    ...commandStages("shell_commands", shellCommands, {
+      ...options,
+      secretNames: plan.secretNames,
+    }),
   ];
-  const compiled = [`COPY ${contextPaths.runtime}/ ${scripts.imagePaths.runtime}/`, run(scripts.runtimeScript)];
-  const served: Stage = { name: "runtime", kind: "runtime", stage: "code", title: "The runtime", lines: compiled };
+  const compiled = [
+    `COPY ${contextPaths.runtime}/ ${scripts.imagePaths.runtime}/`,
+    run(scripts.runtimeScript),
+  ];
+  const served: Stage = {
+    name: "runtime",
+    kind: "runtime",
+    stage: "code",
+    title: "The runtime",
+    lines: compiled,
+  };
   const start = isCortex
     ? [`${scripts.imagePaths.environment}/bin/python`, `${scripts.imagePaths.runtime}/start.py`]
     : entrypoint;
@@ -57,7 +83,9 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     stage: "code",
     title: "Compiled files",
     lines: [
-      ...(isCortex ? [`COPY --from=runtime ${scripts.imagePaths.runtime} ${scripts.imagePaths.runtime}`] : []),
+      ...(isCortex
+        ? [`COPY --from=runtime ${scripts.imagePaths.runtime} ${scripts.imagePaths.runtime}`]
+        : []),
       run(scripts.finishScript(plan, options.user)),
       "ENTRYPOINT []",
       `CMD ${JSON.stringify(start)}`,
@@ -77,14 +105,20 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     ...chained([last], code.at(-1)?.name ?? "code"),
   ];
   const named = [...image, ...code, ...(isCortex ? [served] : []), last];
-  return { text: `${texts.join("\n")}\n`, steps: new Map(named.map((stage) => [stage.name, stage])) };
+  return {
+    text: `${texts.join("\n")}\n`,
+    steps: new Map(named.map((stage) => [stage.name, stage])),
+  };
 }
 
 function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const { preBuildCommands, aptPackages, condaPackages, requirements, project } = plan;
   const isOfConda = condaPackages.length > 0;
   const dependencies = { stage: "dependencies" } as const;
-  const before = commandStages("pre_build_commands", preBuildCommands, { ...options, secretNames: plan.secretNames });
+  const before = commandStages("pre_build_commands", preBuildCommands, {
+    ...options,
+    secretNames: plan.secretNames,
+  });
   const apt: Stage = {
     name: "apt",
     kind: "apt",
@@ -133,7 +167,8 @@ function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
 function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const file = `/run/slipway/${contextPaths.requirements}`;
   const { project } = plan;
-  const files = project === null ? [] : ["pyproject.toml", ...(project.isLocked ? ["uv.lock"] : [])];
+  const files =
+    project === null ? [] : ["pyproject.toml", ...(project.isLocked ? ["uv.lock"] : [])];
   const secrets = namesForPackages(plan.secretNames, plan.requirements);
   const mounts = [
     `type=cache,id=slipway-downloads,target=${scripts.downloadsPath},sharing=locked`,
@@ -143,7 +178,9 @@ function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
     ...(needsCode ? [] : files).map(
       (name) => `type=bind,source=${contextPaths.code}/${name},target=${projectFolder}/${name}`,
     ),
-    ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`] : []),
+    ...(needsCode
+      ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`]
+      : []),
   ];
   const folder = needsCode ? scripts.imagePaths.code : projectFolder;
   return run(scripts.packagesScript(plan, { file, folder, secrets }), mounts);
@@ -164,7 +201,10 @@ function commandStages(
   }));
 }
 
-/** Package lists are in no layer. Each project has its own, and its own downloads: the builder gives it a namespace. */
+/**
+ * Package lists are in no layer. Each project has its own, and its own downloads: the builder gives
+ * it a namespace.
+ */
 const listsMounts = [
   "type=cache,id=slipway-lists,target=/var/lib/apt/lists,sharing=locked",
   "type=cache,id=slipway-archives,target=/var/cache/apt,sharing=locked",
@@ -172,7 +212,11 @@ const listsMounts = [
 
 function chained(stages: readonly Stage[], first: string): string[] {
   const names = [first, ...stages.map(({ name }) => name)];
-  return stages.flatMap(({ name, lines }, index) => ["", `FROM ${names[index]} AS ${name}`, ...lines]);
+  return stages.flatMap(({ name, lines }, index) => [
+    "",
+    `FROM ${names[index]} AS ${name}`,
+    ...lines,
+  ]);
 }
 
 const secretMounts = Object.values(scripts.buildSecrets).map(secretMount);
@@ -181,7 +225,10 @@ function secretMount(id: string): string {
   return `type=secret,id=${id}`;
 }
 
-/** In the form that is neither expanded nor continued on the next line, and has no sign of a here-document. */
+/**
+ * In the form that is neither expanded nor continued on the next line, and has no sign of a
+ * here-document.
+ */
 function run(script: string, mounts: readonly string[] = []): string {
   const words = JSON.stringify(["/bin/sh", "-c", script]).replaceAll("<", String.raw`\u003c`);
   return `RUN ${[...secretMounts, ...mounts].map((mount) => `--mount=${mount} `).join("")}${words}`;

@@ -1,5 +1,5 @@
-// Runs replicas as containers of a Docker engine on this machine. They outlive the platform: their labels keep what a later process
-// of the platform has to know.
+// Runs replicas as containers of a Docker engine on this machine. They outlive the platform: their
+// labels keep what a later process of the platform has to know.
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { ContainerInfo } from "dockerode";
@@ -55,12 +55,21 @@ export type DockerDriverOptions = ReplicaDriverOptions & {
   readonly clock: Clock;
 };
 
-/** How often containers that are being stopped are looked at; the others are looked at after events of the engine. */
+/**
+ * How often containers that are being stopped are looked at; the others are looked at after events
+ * of the engine.
+ */
 const lookEveryMs = 1000;
 /** How often all containers are compared with the engine's list, in case an event was lost. */
 const compareEveryMs = 30_000;
 const rulesEveryMs = 10_000;
-const watching: RetryPolicy = { firstMs: 200, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
+const watching: RetryPolicy = {
+  firstMs: 200,
+  factor: 2,
+  msMax: 5_000,
+  jitter: 0.2,
+  triesMax: untilStop,
+};
 
 /** The Docker driver. `driver.ts` documents the methods. */
 export class DockerDriver extends ReplicaDriver<Container> implements Driver {
@@ -94,7 +103,8 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
         options.firewall === null
           ? {
               canLimit: false,
-              reason: "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
+              reason:
+                "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
             }
           : { canLimit: true, allowed: options.firewall.allowed },
       storagePaths: true,
@@ -109,7 +119,11 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     this.#loops = [
       loop("docker driver", lookEveryMs, () => this.#lookAtStopping()),
       loop("Docker engine", lookEveryPingMs, () => this.#outage.look()),
-      loop("list of containers", compareEveryMs, async () => void (this.#outage.now ?? (await this.#compare()))),
+      loop(
+        "list of containers",
+        compareEveryMs,
+        async () => void (this.#outage.now ?? (await this.#compare())),
+      ),
       loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),
     ];
   }
@@ -123,10 +137,15 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     await this.#adopt();
     const onFailure = (error: unknown): void => {
       if (this.#outage.now === null)
-        log.warn({ reason: (error as Error).message }, "the events of the Docker engine were interrupted");
+        log.warn(
+          { reason: (error as Error).message },
+          "the events of the Docker engine were interrupted",
+        );
       void this.#outage.look();
     };
-    this.#watch = retry({ ...watching, clock, signal: this.#closing.signal, onFailure }, () => this.#watchEvents());
+    this.#watch = retry({ ...watching, clock, signal: this.#closing.signal, onFailure }, () =>
+      this.#watchEvents(),
+    );
     for (const loop of this.#loops) loop.start();
   }
 
@@ -135,7 +154,9 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   }
 
   async usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    const ids = new Map(this.running.map(({ record, containerId }) => [record.replicaId, containerId]));
+    const ids = new Map(
+      this.running.map(({ record, containerId }) => [record.replicaId, containerId]),
+    );
     return this.placement.withGpuUse(await measureContainers(this.#options.engine, ids));
   }
 
@@ -158,7 +179,11 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     });
   }
 
-  protected async startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void> {
+  protected async startReplica(
+    spec: ReplicaSpec,
+    claim: PoolClaim,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (spec.artifact.kind !== "docker") {
       throw new StartRefused(
         `The release was built by the ${spec.artifact.kind} driver and cannot run in a container: ${buildAgain}.`,
@@ -173,7 +198,11 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       const missing = whyNoRuntime(this.#runtimes, spec.containerRuntime);
       if (missing !== null) throw new StartRefused(missing);
       const artifact = dockerArtifact(spec.artifact);
-      const containerId = await withImage(() => this.#create(spec, claim), { ...this.#options, artifact, signal });
+      const containerId = await withImage(() => this.#create(spec, claim), {
+        ...this.#options,
+        artifact,
+        signal,
+      });
       const calls = engine.calls.getContainer(containerId);
       const record = recordInLabels((await calls.inspect()).Config.Labels);
       assert(record !== null, "a container of the platform has its labels");
@@ -200,9 +229,15 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     await container.look();
   }
 
-  protected async execIn({ containerId, record }: Container, command: ExecCommand): Promise<RunningExec> {
+  protected async execIn(
+    { containerId, record }: Container,
+    command: ExecCommand,
+  ): Promise<RunningExec> {
     const { engine, clock } = this.#options;
-    return await execInContainer({ engine, clock, containerId, replicaId: record.replicaId }, command);
+    return await execInContainer(
+      { engine, clock, containerId, replicaId: record.replicaId },
+      command,
+    );
   }
 
   async #create(spec: ReplicaSpec, claim: PoolClaim): Promise<string> {
@@ -236,9 +271,14 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
 
   async #remove(containerId: string): Promise<void> {
     const container = this.#options.engine.calls.getContainer(containerId);
-    await unlessStatus([404, 409], container.remove({ force: true, v: true })).catch((error: unknown) => {
-      this.#options.log.warn({ err: error, containerId }, "a container that was not started could not be removed");
-    });
+    await unlessStatus([404, 409], container.remove({ force: true, v: true })).catch(
+      (error: unknown) => {
+        this.#options.log.warn(
+          { err: error, containerId },
+          "a container that was not started could not be removed",
+        );
+      },
+    );
   }
 
   #containerOf(containerId: string, record: ContainerRecord, isNew: boolean): Container {
@@ -258,12 +298,16 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       file: new ContainerFile(join(containersDir, replicaId)),
       onFault: (error) => {
         // The loss of the events tells that the engine is down, once and not for each look.
-        if (!isUnreachable(error)) log.error({ err: error, replicaId }, "could not look at a container");
+        if (!isUnreachable(error))
+          log.error({ err: error, replicaId }, "could not look at a container");
       },
     });
   }
 
-  /** Takes over containers of an earlier process of the platform, and removes those that it never started. */
+  /**
+   * Takes over containers of an earlier process of the platform, and removes those that it never
+   * started.
+   */
   async #adopt(): Promise<void> {
     for (const { Id, Labels, State } of await this.#listed()) {
       const record = recordInLabels(Labels);
@@ -273,7 +317,8 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     }
     const { containersDir } = this.#options;
     for (const name of await readdir(containersDir)) {
-      if (!this.replicas.has(name as ReplicaId)) await rm(join(containersDir, name), { force: true });
+      if (!this.replicas.has(name as ReplicaId))
+        await rm(join(containersDir, name), { force: true });
     }
     for (const { record } of this.running) this.placement.keep(record.replicaId, record.claim);
     await Promise.all(this.running.map((container) => container.takeIn()));
@@ -305,10 +350,15 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   }
 
   async #lookAtStopping(): Promise<void> {
-    await Promise.all([...this.replicas.values()].filter((one) => one.isStopping).map((one) => one.look()));
+    await Promise.all(
+      [...this.replicas.values()].filter((one) => one.isStopping).map((one) => one.look()),
+    );
   }
 
-  /** Looks at containers that run as far as the platform knows and not for the engine; removes what nobody uses. */
+  /**
+   * Looks at containers that run as far as the platform knows and not for the engine; removes what
+   * nobody uses.
+   */
   async #compare(): Promise<void> {
     await this.#lookForRuntimes();
     const all = await this.#listed();
@@ -323,7 +373,10 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     await this.#networks.removeIdle(new Set(used));
   }
 
-  /** Containers of starts whose outcome the engine could not say, because it was restarted for example. */
+  /**
+   * Containers of starts whose outcome the engine could not say, because it was restarted for
+   * example.
+   */
   async #removeUnknown(listed: readonly ContainerInfo[]): Promise<void> {
     const unknown = listed.filter(({ Labels }) => {
       const replicaId = Labels[labels.replica] as ReplicaId;

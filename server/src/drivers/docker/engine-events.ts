@@ -22,9 +22,15 @@ type Given = Pick<DriverParts, "clock" | "instanceId"> & {
 const beforeSeconds = 10;
 
 /** Resolves when the signal is aborted; rejects when the engine ends its events. */
-export async function followEvents({ streams }: Pick<Engine, "streams">, given: Given): Promise<void> {
+export async function followEvents(
+  { streams }: Pick<Engine, "streams">,
+  given: Given,
+): Promise<void> {
   const { instanceId, clock, signal, onEvent, onFollowed, onBegin } = given;
-  const filters = { event: ["die", "destroy", "kill"], label: [`${labels.instance}=${instanceId}`] };
+  const filters = {
+    event: ["die", "destroy", "kill"],
+    label: [`${labels.instance}=${instanceId}`],
+  };
   // With what the engine has just done to those that are about to end.
   const since = Math.floor(clock.now() / 1000) - beforeSeconds;
   const events = (await streams.getEvents({ filters, since })) as unknown as Readable;

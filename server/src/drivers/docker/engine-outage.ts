@@ -1,11 +1,13 @@
-// Whether the Docker engine answers: asks it at an interval, and at once when somebody has got no answer.
+// Whether the Docker engine answers: asks it at an interval, and at once when somebody has got no
+// answer.
 import type { Outage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Engine } from "./engine.ts";
 
 /** For the owner of an app. */
-export const engineIsDown = "The Docker engine does not answer. The operator has to start it, or to restart it.";
+export const engineIsDown =
+  "The Docker engine does not answer. The operator has to start it, or to restart it.";
 
 /** How often `look` is to be called. */
 export const lookEveryPingMs = 2_000;
@@ -43,7 +45,8 @@ export class EngineOutage {
       this.#outage = null;
       log.info({ seconds }, "the Docker engine answers again");
     } else if (error !== null && this.#outage === null) {
-      // A platform that stood still for a while may have missed the answer: the next look tells, before anybody is refused.
+      // A platform that stood still for a while may have missed the answer: the next look tells,
+      // before anybody is refused.
       this.#outage = { sinceMs: clock.monotonicMs(), reason: engineIsDown };
       log.warn(
         { reason: (error as Error).message },

@@ -18,13 +18,19 @@ export type EngineFacts = {
   readonly version: string;
   readonly cores: number;
   readonly memoryBytes: number;
-  /** Open files that a process in a container may have: the engine can allow no more than it may have itself. */
+  /**
+   * Open files that a process in a container may have: the engine can allow no more than it may
+   * have itself.
+   */
   readonly filesMax: number;
   /** Where it keeps images, containers and running builds. */
   readonly dataRoot: string;
   /** OCI runtimes that it had when it was connected. */
   readonly runtimes: readonly string[];
-  /** False: in a virtual machine, or started by another user, so that containers are reached only through published ports. */
+  /**
+   * False: in a virtual machine, or started by another user, so that containers are reached only
+   * through published ports.
+   */
   readonly hasReachableContainers: boolean;
 };
 
@@ -36,7 +42,9 @@ const filesMost = 65_536;
 export async function connectEngine(socketPath: string, waitMs = callWaitMs): Promise<Engine> {
   const calls = new Docker({ socketPath, timeout: waitMs });
   const info = (await calls.info()) as EngineInfo;
-  const isRootless = (info.SecurityOptions ?? []).some((option) => option.startsWith("name=rootless"));
+  const isRootless = (info.SecurityOptions ?? []).some((option) =>
+    option.startsWith("name=rootless"),
+  );
   const isDesktop = process.platform !== "linux" || info.OperatingSystem === "Docker Desktop";
   return {
     calls,
@@ -59,7 +67,10 @@ export function pingsAt(socketPath: string): Docker {
   return new Docker({ socketPath, timeout: pingWaitMs });
 }
 
-/** The OCI runtimes that the engine has now, for example `runc`. Its operator may add and remove some while it runs. */
+/**
+ * The OCI runtimes that the engine has now, for example `runc`. Its operator may add and remove
+ * some while it runs.
+ */
 export async function runtimesOf({ calls }: Pick<Engine, "calls">): Promise<readonly string[]> {
   return runtimesIn((await calls.info()) as EngineInfo);
 }
@@ -101,7 +112,10 @@ export function isUnreachable(error: unknown): boolean {
   return syscall === "connect" || brokenCodes.has(code);
 }
 
-/** Ignores the engine's refusals with one of these statuses, such as 404 when something is already gone. */
+/**
+ * Ignores the engine's refusals with one of these statuses, such as 404 when something is already
+ * gone.
+ */
 export async function unlessStatus<Answer>(
   statuses: readonly number[],
   call: Promise<Answer>,

@@ -1,4 +1,5 @@
-// Looks at an image that was built, before anything starts it: what nothing can start, or what would harm others, is refused.
+// Looks at an image that was built, before anything starts it: what nothing can start, or what
+// would harm others, is refused.
 import { posix } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
@@ -21,12 +22,16 @@ type ImageConfig = {
 };
 
 /**
- * Tells the image's size, and returns the only port that an app's own Dockerfile exposes, if so. `docker`: runs a command of
- * the client.
+ * Tells the image's size, and returns the only port that an app's own Dockerfile exposes, if so.
+ * `docker`: runs a command of the client.
  */
 export async function checkImage(
   docker: (...parameters: readonly string[]) => Promise<string>,
-  { plan, image, log }: { readonly plan: BuildPlan; readonly image: string; readonly log: BuildLog },
+  {
+    plan,
+    image,
+    log,
+  }: { readonly plan: BuildPlan; readonly image: string; readonly log: BuildLog },
 ): Promise<number | null> {
   const answer = await docker("image", "inspect", `--format=${form}`, image);
   const [, size, length, text = ""] = /^(\d+) (\d+) ?(.*)$/s.exec(answer) ?? [];
@@ -36,7 +41,8 @@ export async function checkImage(
     );
   }
   const config = JSON.parse(text) as ImageConfig;
-  const isEmpty = (list: readonly string[] | null = null): boolean => list === null || list.length === 0;
+  const isEmpty = (list: readonly string[] | null = null): boolean =>
+    list === null || list.length === 0;
   if (isEmpty(config.Cmd) && isEmpty(config.Entrypoint) && plan.entrypoint.length === 0) {
     throw new BuildFailed(
       `The Dockerfile ${plan.dockerfilePath} has neither CMD nor ENTRYPOINT, and the app has no entrypoint: add one of them, and ${buildAgain}.`,
@@ -60,10 +66,14 @@ export async function checkImage(
 
 function checkVolumes(volumes: readonly string[]): void {
   const folders = volumes.map((one) => posix.join("/", one, "/"));
-  const nested = folders.find((one) => folders.some((other) => other !== one && one.startsWith(other)));
+  const nested = folders.find((one) =>
+    folders.some((other) => other !== one && one.startsWith(other)),
+  );
   if (nested === undefined && folders.length <= volumesMax) return;
   const what =
-    nested === undefined ? `names ${folders.length} volumes` : `names the volume ${nested} within another one`;
+    nested === undefined
+      ? `names ${folders.length} volumes`
+      : `names the volume ${nested} within another one`;
   throw new BuildFailed(
     `The image ${what.slice(0, 300)} (VOLUME, also of its base image). At most ${volumesMax} are possible, none within another: the engine copies the files in each for every replica. Remove some, and ${buildAgain}.`,
   );

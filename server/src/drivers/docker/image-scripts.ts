@@ -1,5 +1,6 @@
-// The shell scripts of the steps of a Dockerfile, which run as root in the image. A script says why it cannot do its work in a
-// line that begins with `problemMark`, and what it found out in lines with `factMark`. Pure.
+// The shell scripts of the steps of a Dockerfile, which run as root in the image. A script says why
+// it cannot do its work in a line that begins with `problemMark`, and what it found out in lines
+// with `factMark`. Pure.
 import type { BuildPlan } from "#drivers/builder.ts";
 import { noUv, projectCommand } from "#drivers/project-command.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
@@ -21,8 +22,13 @@ export const imagePaths = {
   conda: "/opt/conda-packages",
 } as const;
 
-/** Where steps find the variables of the build and the machine's certificates; both are in no layer. */
-export const buildSecrets = { variables: "slipway-variables", certificates: "slipway-certificates" } as const;
+/**
+ * Where steps find the variables of the build and the machine's certificates; both are in no layer.
+ */
+export const buildSecrets = {
+  variables: "slipway-variables",
+  certificates: "slipway-certificates",
+} as const;
 
 /** Where steps keep downloads of the project; it is in no layer. */
 export const downloadsPath = "/var/cache/slipway";
@@ -41,11 +47,16 @@ apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 /** Lines that set secrets as variables, to the byte; each is mounted as a file of its name. */
 export function secretLines(names: readonly string[]): string {
   const file = (name: string): string => `/run/secrets/${name}`;
-  const lines = names.map((name) => `${name}=$(cat ${file(name)}; echo .) && export ${name}="\${${name}%.}"\n`);
+  const lines = names.map(
+    (name) => `${name}=$(cat ${file(name)}; echo .) && export ${name}="\${${name}%.}"\n`,
+  );
   return lines.join("");
 }
 
-/** Gives what a step has made for the app to its user. A later step would store changed files a second time. */
+/**
+ * Gives what a step has made for the app to its user. A later step would store changed files a
+ * second time.
+ */
 function givenTo(user: number): string {
   return `find ${imagePaths.code} ${imagePaths.home} ! -user ${user} -exec chown -h ${user}:${user} {} +\n`;
 }
@@ -130,16 +141,21 @@ $conda create -y -q -p ${imagePaths.conda} -c conda-forge -- ${names.join(" ")}
 }
 
 /**
- * The app's Python packages. `file`: the list of them, `folder`: where the files of its project are. With secrets nothing is kept of
- * what indexes answer: the request may be kept beside it.
+ * The app's Python packages. `file`: the list of them, `folder`: where the files of its project
+ * are. With secrets nothing is kept of what indexes answer: the request may be kept beside it.
  */
 export function packagesScript(
   { useUv, project, requirements }: BuildPlan,
-  { file, folder, secrets }: { readonly file: string; readonly folder: string; readonly secrets: readonly string[] },
+  {
+    file,
+    folder,
+    secrets,
+  }: { readonly file: string; readonly folder: string; readonly secrets: readonly string[] },
 ): string {
   const hasSecrets = secrets.length > 0;
   const start = `${prelude}${secretLines(secrets)}${hasSecrets ? "export PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1\n" : ""}`;
-  const cache = (variable: string, name: string): string => (hasSecrets ? "" : `${variable}=${downloadsPath}/${name} `);
+  const cache = (variable: string, name: string): string =>
+    hasSecrets ? "" : `${variable}=${downloadsPath}/${name} `;
   const pip = `${cache("PIP_CACHE_DIR", "pip")}${python} -m pip install --no-input --progress-bar off`;
   if (!useUv && project === null) return `${start}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
   const options = "--no-progress --compile-bytecode --link-mode copy";
@@ -168,7 +184,10 @@ ${givenTo(user)}`;
 /** Compiles the runtime for the app's Python. */
 export const runtimeScript = `${prelude}${python} -I -m compileall -q ${imagePaths.runtime}\n`;
 
-/** Compiles the app's files, which speeds up the first start, and finds out the facts. It names the build, so that it always runs. */
+/**
+ * Compiles the app's files, which speeds up the first start, and finds out the facts. It names the
+ * build, so that it always runs.
+ */
 export function finishScript({ buildId, runtime }: BuildPlan, user: number): string {
   return `# Build ${buildId}
 ${prelude}${python} -I -m compileall -q ${imagePaths.code} >/dev/null || true

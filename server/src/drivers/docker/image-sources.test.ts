@@ -15,11 +15,17 @@ test("the registry of an image's name is the one that the engine would ask", () 
     "evil.example/a@sha256:0": "evil.example",
     "debian:1/a": "debian:1",
   };
-  for (const [image, registry] of Object.entries(cases)) assert.equal(registryIn(image), registry, image);
+  for (const [image, registry] of Object.entries(cases))
+    assert.equal(registryIn(image), registry, image);
 });
 
 test("builds pull from usual public registries and those that the operator has added, and no others", () => {
-  for (const image of ["debian", "ghcr.io/a/b", "us-docker.pkg.dev/a/b", "1.dkr.ecr.eu-west-1.amazonaws.com/a"])
+  for (const image of [
+    "debian",
+    "ghcr.io/a/b",
+    "us-docker.pkg.dev/a/b",
+    "1.dkr.ecr.eu-west-1.amazonaws.com/a",
+  ])
     assert.ok(mayPull(image, []), image);
   for (const image of [
     "127.0.0.1:5000/a",
@@ -41,7 +47,8 @@ test("builds pull from usual public registries and those that the operator has a
 
 test("each image that a Dockerfile can name is found, its own stages are not", () => {
   const found = (text: string, given = {}): string[] => imagesIn(text, given).toSorted();
-  const own = "FROM debian AS base\nFROM base\nCOPY --from=base /a /a\nCOPY --from=0 /a /a\nFROM scratch\n";
+  const own =
+    "FROM debian AS base\nFROM base\nCOPY --from=base /a /a\nCOPY --from=0 /a /a\nFROM scratch\n";
   assert.deepEqual(found(own), ["debian"]);
   const evil = [
     "FROM evil.example/a",
@@ -59,9 +66,14 @@ test("each image that a Dockerfile can name is found, its own stages are not", (
     "RUN --mount=type=bind,fr\\om=evil.example/a ls",
   ];
   for (const text of evil) assert.ok(found(text).includes("evil.example/a"), text);
-  assert.deepEqual(found("ARG A=debian\nFROM $A", { A: "evil.example/a" }), ["debian", "evil.example/a"]);
+  assert.deepEqual(found("ARG A=debian\nFROM $A", { A: "evil.example/a" }), [
+    "debian",
+    "evil.example/a",
+  ]);
   assert.ok(found("FROM localhos${A}t/a").includes("localhost/a"));
-  assert.deepEqual(found("FROM debian\nRUN curl --from=evil.example/a 'https://a/?from=b.c/d'"), ["debian"]);
+  assert.deepEqual(found("FROM debian\nRUN curl --from=evil.example/a 'https://a/?from=b.c/d'"), [
+    "debian",
+  ]);
   assert.deepEqual(found("ARG V=3.12\nFROM python:${V}-slim"), ["python:3.12-slim"]);
 });
 

@@ -1,11 +1,12 @@
-// Decides from which registries builds may pull. The engine follows what a registry answers (where to get a token, where a layer
-// is) to any address of its machine, so whoever can name a registry of their own would have it fetch those. Pure.
+// Decides from which registries builds may pull. The engine follows what a registry answers (where
+// to get a token, where a layer is) to any address of its machine, so whoever can name a registry
+// of their own would have it fetch those. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 
 /**
- * Public registries at which people have accounts, but say neither where tokens are nor where layers are. A star stands for one
- * part of a name.
+ * Public registries at which people have accounts, but say neither where tokens are nor where
+ * layers are. A star stands for one part of a name.
  */
 export const usualRegistries: readonly string[] = [
   "docker.io",
@@ -39,14 +40,20 @@ const pathMax = 5;
 /** The registry in an image's name, with its port. */
 export function registryIn(image: string): string {
   const [first = "", ...rest] = image.split("/");
-  const isRegistry = rest.length > 0 && (/[.:]/.test(first) || first === "localhost" || /[A-Z]/.test(first));
+  const isRegistry =
+    rest.length > 0 && (/[.:]/.test(first) || first === "localhost" || /[A-Z]/.test(first));
   return isRegistry ? first.toLowerCase() : "docker.io";
 }
 
-/** Whether builds may pull from the image's registry; `more`: those that the operator has added, `*` for all. */
+/**
+ * Whether builds may pull from the image's registry; `more`: those that the operator has added, `*`
+ * for all.
+ */
 export function mayPull(image: string, more: readonly string[]): boolean {
   const registry = registryIn(image);
-  return [...usualRegistries, ...more].some((form) => form === "*" || isOfForm(registry, form.toLowerCase()));
+  return [...usualRegistries, ...more].some(
+    (form) => form === "*" || isOfForm(registry, form.toLowerCase()),
+  );
 }
 
 function isOfForm(registry: string, form: string): boolean {
@@ -66,20 +73,25 @@ export function registryRefused(image: string): BuildFailed {
 }
 
 /**
- * All images that a Dockerfile may name (FROM, COPY --from, RUN --mount=from), its own stages left out. What BuildKit would not read
- * as an instruction may be among them. `given`: the build's arguments. Throws `BuildFailed` for a name that cannot be told.
+ * All images that a Dockerfile may name (FROM, COPY --from, RUN --mount=from), its own stages left
+ * out. What BuildKit would not read as an instruction may be among them. `given`: the build's
+ * arguments. Throws `BuildFailed` for a name that cannot be told.
  */
 export function imagesIn(dockerfile: string, given: Readonly<Record<string, string>>): string[] {
   const lines = dockerfile.split(/\r?\n/);
   const read = lines.flatMap((_line, index) => instructionsAt(lines, index));
   const variables = variablesIn(read, given);
-  const stages = new Set(read.flatMap((text) => /^FROM\s.*\sAS\s+(\S+)\s*$/is.exec(text)?.[1]?.toLowerCase() ?? []));
+  const stages = new Set(
+    read.flatMap((text) => /^FROM\s.*\sAS\s+(\S+)\s*$/is.exec(text)?.[1]?.toLowerCase() ?? []),
+  );
   const names = new Set<string>();
   for (const word of read.flatMap((text) => namesIn(text))) {
     for (const name of expanded(word, variables)) names.add(name);
     if (names.size > namesMax) throw cannotTell(word);
   }
-  return [...names].filter((name) => !stages.has(name.toLowerCase()) && !/^(?:\d+|scratch|)$/.test(name));
+  return [...names].filter(
+    (name) => !stages.has(name.toLowerCase()) && !/^(?:\d+|scratch|)$/.test(name),
+  );
 }
 
 function cannotTell(word: string): BuildFailed {
@@ -88,13 +100,19 @@ function cannotTell(word: string): BuildFailed {
   );
 }
 
-const instructionForm = /^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*(?=(?:FROM|COPY|ADD|RUN|ARG)[\s\u0085])/i;
+const instructionForm =
+  /^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*(?=(?:FROM|COPY|ADD|RUN|ARG)[\s\u0085])/i;
 
-/** What begins in this line: joined with the next ones by each sign of continuation, since either may be set. */
+/**
+ * What begins in this line: joined with the next ones by each sign of continuation, since either
+ * may be set.
+ */
 function instructionsAt(lines: readonly string[], index: number): string[] {
   if (!/^[\s\u0085]*[ofcra]/i.test(lines[index] ?? "")) return [];
   const joined = ["\\", "`"].map((sign) => joinedFrom(lines, index, sign));
-  const found = joined.filter((text) => instructionForm.test(text)).map((text) => text.replace(instructionForm, ""));
+  const found = joined
+    .filter((text) => instructionForm.test(text))
+    .map((text) => text.replace(instructionForm, ""));
   return [...new Set(found)];
 }
 
@@ -121,7 +139,10 @@ function namesIn(text: string): string[] {
   for (let flag = flagForm.exec(rest)?.[0]; flag !== undefined; flag = flagForm.exec(rest)?.[0]) {
     // Of COPY a flag of its own, of RUN a field of its flag.
     const plain = flag.replace(/[\\"']/g, "").replace(/^--/, "");
-    if (!isFrom) names.push(...[...plain.matchAll(/(?<=^|[=,\s])from=([^\s,]*)/gi)].map(([, name = ""]) => name));
+    if (!isFrom)
+      names.push(
+        ...[...plain.matchAll(/(?<=^|[=,\s])from=([^\s,]*)/gi)].map(([, name = ""]) => name),
+      );
     rest = rest.slice(flag.length).trimStart();
   }
   const composed = names.find((name) => name.includes("$"));
@@ -135,7 +156,9 @@ type Variables = ReadonlyMap<string, ReadonlySet<string>>;
 function variablesIn(read: readonly string[], given: Readonly<Record<string, string>>): Variables {
   const found = new Map(Object.entries(given).map(([name, value]) => [name, new Set([value])]));
   for (const text of read.filter((one) => /^ARG/i.test(one))) {
-    for (const [, name = "", value = ""] of text.matchAll(/(?<=\s)(\w+)=("[^"]*"|'[^']*'|[^\s"']*)/g)) {
+    for (const [, name = "", value = ""] of text.matchAll(
+      /(?<=\s)(\w+)=("[^"]*"|'[^']*'|[^\s"']*)/g,
+    )) {
       const values = found.get(name) ?? new Set<string>();
       found.set(name, values.add(value));
     }
@@ -154,10 +177,15 @@ function expanded(word: string, variables: Variables, depth = 0): string[] {
     return [plain];
   }
   const [whole, short, long, otherwise] = match;
-  const values = [...(variables.get(short ?? long ?? "") ?? []), ...(otherwise === undefined ? [] : [otherwise])];
+  const values = [
+    ...(variables.get(short ?? long ?? "") ?? []),
+    ...(otherwise === undefined ? [] : [otherwise]),
+  ];
   if (depth > pathMax) throw cannotTell(word);
   // Those that only BuildKit knows, such as TARGETARCH, are plain words, and others empty.
-  const all = (values.length === 0 ? ["", "x"] : values).map((value) => word.replace(whole, () => value));
+  const all = (values.length === 0 ? ["", "x"] : values).map((value) =>
+    word.replace(whole, () => value),
+  );
   if (all.length > namesMax) throw cannotTell(word);
   const found = all.flatMap((one) => expanded(one, variables, depth + 1));
   if (found.length > namesMax) throw cannotTell(word);

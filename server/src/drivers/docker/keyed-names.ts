@@ -1,11 +1,15 @@
-// Names in the engine that no app can know or work out: whoever knows the name of an image or of a cache mount can use it in a build,
-// and instance ids and ids of projects and builds are no secrets.
+// Names in the engine that no app can know or work out: whoever knows the name of an image or of a
+// cache mount can use it in a build, and instance ids and ids of projects and builds are no
+// secrets.
 import { createHmac, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 
-/** Makes names of 32 hexadecimal digits. `use` keeps names for one purpose from being names for another. */
+/**
+ * Makes names of 32 hexadecimal digits. `use` keeps names for one purpose from being names for
+ * another.
+ */
 export type KeyedNames = (use: "image" | "step" | "cache" | "interface", id: string) => string;
 
 /** Names made with this key. */
@@ -13,10 +17,15 @@ export function keyedNames(key: Buffer): KeyedNames {
   return (use, id) => createHmac("sha256", key).update(`${use} ${id}`).digest("hex").slice(0, 32);
 }
 
-/** Names made with the key in this file, which is created once. Without it later, caches are filled anew. */
+/**
+ * Names made with the key in this file, which is created once. Without it later, caches are filled
+ * anew.
+ */
 export function openKeyedNames(file: string): KeyedNames {
   if (!existsSync(file)) writeFileSafely(file, `${randomBytes(32).toString("hex")}\n`);
   const text = readFileSync(file, "utf8").trim();
   if (/^[0-9a-f]{64}$/.test(text)) return keyedNames(Buffer.from(text, "hex"));
-  throw new CannotStart(`${file} does not hold 64 hexadecimal digits. Remove it; the platform makes a new one.`);
+  throw new CannotStart(
+    `${file} does not hold 64 hexadecimal digits. Remove it; the platform makes a new one.`,
+  );
 }

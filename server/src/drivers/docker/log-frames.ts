@@ -1,10 +1,14 @@
-// Takes apart the engine's stream of a container's output. Pure.
-// Format: https://docs.docker.com/reference/api/engine/ (attach, "Stream format"); in a log, each message with its time in front.
+// Takes apart the engine's stream of a container's output. Pure. Format:
+// https://docs.docker.com/reference/api/engine/ (attach, "Stream format"); in a log, each message
+// with its time in front.
 
 /** One write of the container, at most a line or 16 KiB of one. */
 export type LogMessage = {
   readonly stream: "stdout" | "stderr";
-  /** As the engine writes it: UTC with nine decimals, so that the order of times is that of the texts. Empty without times. */
+  /**
+   * As the engine writes it: UTC with nine decimals, so that the order of times is that of the
+   * texts. Empty without times.
+   */
   readonly time: string;
   readonly bytes: Buffer;
 };
@@ -28,7 +32,9 @@ export class LogFrames {
     while (bytes.length >= headBytes) {
       const end = headBytes + bytes.readUInt32BE(4);
       if (bytes.length < end) break;
-      messages.push(this.#messageOf(bytes[0] === 2 ? "stderr" : "stdout", bytes.subarray(headBytes, end)));
+      messages.push(
+        this.#messageOf(bytes[0] === 2 ? "stderr" : "stdout", bytes.subarray(headBytes, end)),
+      );
       bytes = bytes.subarray(end);
     }
     this.#rest = bytes;

@@ -47,11 +47,14 @@ export class LogRequest {
       this.#buffer.destroy();
     };
     // 404 and 409: it was removed.
-    unlessStatus([404, 409], answerTo({ ...options, signal: this.#closed.signal }, query)).then((answer) => {
-      if (answer === undefined) this.#buffer.end();
-      else if (this.#closed.signal.aborted) answer.on("error", () => undefined).destroy();
-      else pipeline(answer, this.#buffer, (error) => error && fail(error));
-    }, fail);
+    unlessStatus([404, 409], answerTo({ ...options, signal: this.#closed.signal }, query)).then(
+      (answer) => {
+        if (answer === undefined) this.#buffer.end();
+        else if (this.#closed.signal.aborted) answer.on("error", () => undefined).destroy();
+        else pipeline(answer, this.#buffer, (error) => error && fail(error));
+      },
+      fail,
+    );
   }
 
   /** There is nothing more to take. */
@@ -95,7 +98,9 @@ export class ChangeSignal {
   }
 }
 
-/** Not dockerode's own call, which keeps an answer in memory until it is whole unless it follows. */
+/**
+ * Not dockerode's own call, which keeps an answer in memory until it is whole unless it follows.
+ */
 function answerTo(
   given: { readonly engine: Engine; readonly containerId: string; readonly signal: AbortSignal },
   query: LogQuery,

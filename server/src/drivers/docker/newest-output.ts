@@ -8,7 +8,9 @@ type Time = Pick<LogMessage, "stream" | "time">;
 
 /** So many of the newest messages come first. */
 const newestMax = 500;
-/** So many before them tell how far both streams are: messages stray from their order by far less. */
+/**
+ * So many before them tell how far both streams are: messages stray from their order by far less.
+ */
 const beforeMax = 2_000;
 /** The newest messages, and those that are printed until they are asked for. */
 export const newestTail = 20_000;
@@ -17,15 +19,18 @@ const answerWaitMs = 10_000;
 const millisecondsLength = "2026-01-01T00:00:00.000".length;
 
 /**
- * The times of the newest messages and of some before them; fewer when the engine does not answer in
- * time.
+ * The times of the newest messages and of some before them; fewer when the engine does not answer
+ * in time.
  */
 export async function newestTimes(
   options: Omit<LogRequestOptions, "onChange"> & { readonly clock: Clock },
 ): Promise<readonly Time[]> {
   const changes = new ChangeSignal();
   const onChange = (): void => changes.tell();
-  const request = new LogRequest({ ...options, onChange }, { follow: false, tail: beforeMax + newestMax });
+  const request = new LogRequest(
+    { ...options, onChange },
+    { follow: false, tail: beforeMax + newestMax },
+  );
   const cancel = options.clock.after(answerWaitMs, () => request.close());
   const times: Time[] = [];
   try {

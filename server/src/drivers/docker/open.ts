@@ -2,7 +2,12 @@
 import { realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import { isInstalled, letAppsCall, machineNameServers, type Reachable } from "#drivers/app-firewall-machine.ts";
+import {
+  isInstalled,
+  letAppsCall,
+  machineNameServers,
+  type Reachable,
+} from "#drivers/app-firewall-machine.ts";
 import { hostName, installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
@@ -41,7 +46,11 @@ export type DockerDriverConfig = DiskConfig &
     };
     readonly toolEnvironment: Readonly<Record<string, string>>;
     readonly buildTimeoutSeconds: number;
-    readonly paths: { readonly storageDir: string; readonly buildsDir: string; readonly containersDir: string };
+    readonly paths: {
+      readonly storageDir: string;
+      readonly buildsDir: string;
+      readonly containersDir: string;
+    };
   };
 
 const socketForm = /^unix:\/\/(\/.+)$/;
@@ -58,11 +67,17 @@ export async function openDockerDriver(
   const installation = installationOf(await realpath(config.dataDir));
   const firewall = await openFirewall(config, { engine, installation });
   if (firewall !== null && !config.docker.areBuildsClosed)
-    log.warn("builds of images can reach the services of this machine: SLIPWAY_DOCKER_BUILD_NETWORK is open");
+    log.warn(
+      "builds of images can reach the services of this machine: SLIPWAY_DOCKER_BUILD_NETWORK is open",
+    );
   if (firewall === null) {
     const why =
-      config.appNetwork.mode === "shared" ? "SLIPWAY_APP_NETWORK is shared" : "firewall rules need root and nft";
-    log.warn(`apps can reach the services of this machine, and not the platform at ${hostName}: ${why}`);
+      config.appNetwork.mode === "shared"
+        ? "SLIPWAY_APP_NETWORK is shared"
+        : "firewall rules need root and nft";
+    log.warn(
+      `apps can reach the services of this machine, and not the platform at ${hostName}: ${why}`,
+    );
   }
   const disk = await openDisk(config, false, { log, lifecycle, clock });
   const { storageDir, buildsDir, containersDir } = config.paths;
@@ -93,7 +108,8 @@ export async function openDockerDriver(
     registry: docker.registry,
     moreRegistries: docker.moreRegistries,
     engineEnvironment: { DOCKER_HOST: docker.host },
-    userOf: (projectId) => (process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0)),
+    userOf: (projectId) =>
+      process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0),
     buildTimeoutMs: buildTimeoutSeconds * 1000,
     firewall: firewall?.buildBridge ? firewall : null,
     segment: await openSegment(config, { engine, installation, clock, log }),
@@ -111,15 +127,25 @@ export async function openDockerDriver(
         `the engine lacks the runtime that SLIPWAY_RUNTIME_${field.toUpperCase()} names: apps with containerRuntime ${field} are refused until it has it`,
       );
   }
-  log.info({ engine: engine.facts.version }, "apps run in containers, each app in a network of its own");
-  const userOf = (projectId: ProjectId): number | null => (process.getuid?.() === 0 ? projectUser(projectId) : null);
+  log.info(
+    { engine: engine.facts.version },
+    "apps run in containers, each app in a network of its own",
+  );
+  const userOf = (projectId: ProjectId): number | null =>
+    process.getuid?.() === 0 ? projectUser(projectId) : null;
   const files = new StorageFiles({ storageDir, userOf, isUserOwned: false });
-  return { driver, builder, disk, files, onListening: (port) => letAppsCall(firewall, { config, port, log }) };
+  return {
+    driver,
+    builder,
+    disk,
+    files,
+    onListening: (port) => letAppsCall(firewall, { config, port, log }),
+  };
 }
 
 /**
- * Why an installation does not begin with this driver where nobody has chosen one, in a part of a sentence; null: it does.
- * `baseImage`: of apps that name none.
+ * Why an installation does not begin with this driver where nobody has chosen one, in a part of a
+ * sentence; null: it does. `baseImage`: of apps that name none.
  */
 export async function dockerObstacle(
   config: DockerDriverConfig,
@@ -127,7 +153,8 @@ export async function dockerObstacle(
 ): Promise<string | null> {
   const { docker, toolEnvironment, paths, appNetwork } = config;
   const socketPath = socketForm.exec(docker.host)?.[1];
-  if (socketPath === undefined) return `${docker.host} (SLIPWAY_DOCKER_HOST) is not a socket of this machine`;
+  if (socketPath === undefined)
+    return `${docker.host} (SLIPWAY_DOCKER_HOST) is not a socket of this machine`;
   const engine = await connectEngine(socketPath, askWaitMs).catch(codeOf);
   if (typeof engine === "string") return `no Docker engine answers at ${socketPath} (${engine})`;
   const client = await findClient({ PATH: toolEnvironment["PATH"] ?? "", HOME: paths.buildsDir });
@@ -190,7 +217,9 @@ async function openSegment(
   if (reason === null) return new BuildSegment(options);
   const what = `builds of different projects could read each other's unencrypted traffic (${reason})`;
   if (docker.areBuildsClosed) {
-    throw new CannotStart(`SLIPWAY_DOCKER_BUILD_NETWORK is closed, but ${what}. Fix that, or set it to open.`);
+    throw new CannotStart(
+      `SLIPWAY_DOCKER_BUILD_NETWORK is closed, but ${what}. Fix that, or set it to open.`,
+    );
   }
   options.log.warn(what);
   return null;
@@ -214,7 +243,16 @@ async function openFirewall(
     );
   }
   if (mode === "shared" || !canSet) return null;
-  const nameServers = appNetwork.nameServers.length > 0 ? appNetwork.nameServers : await machineNameServers();
+  const nameServers =
+    appNetwork.nameServers.length > 0 ? appNetwork.nameServers : await machineNameServers();
   const buildBridge = docker.areBuildsClosed ? await defaultBridge(engine) : null;
-  return { installation, links: bridges, allowed, nameServers, egress: new Map(), buildBridge, platform: null };
+  return {
+    installation,
+    links: bridges,
+    allowed,
+    nameServers,
+    egress: new Map(),
+    buildBridge,
+    platform: null,
+  };
 }

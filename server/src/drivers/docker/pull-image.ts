@@ -1,4 +1,5 @@
-// Gets an image of a build back from the operator's registry, when somebody has removed it from the engine.
+// Gets an image of a build back from the operator's registry, when somebody has removed it from the
+// engine.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { StartRefused } from "#drivers/driver.ts";
 import { finished } from "node:stream/promises";
@@ -23,7 +24,10 @@ type Given = {
   readonly log: Log;
 };
 
-/** Like `create`, which makes a container, but first pulls the image when the engine has lost it and the registry has it. */
+/**
+ * Like `create`, which makes a container, but first pulls the image when the engine has lost it and
+ * the registry has it.
+ */
 export async function withImage(create: () => Promise<string>, given: Given): Promise<string> {
   const { reference } = given.artifact;
   try {
@@ -36,7 +40,10 @@ export async function withImage(create: () => Promise<string>, given: Given): Pr
   }
 }
 
-/** True when the engine has the image, or has it again from the registry; also while it does not answer: starts wait for it. */
+/**
+ * True when the engine has the image, or has it again from the registry; also while it does not
+ * answer: starts wait for it.
+ */
 export async function hasImage(given: Given): Promise<boolean> {
   const { engine, artifact, log } = given;
   try {
@@ -53,7 +60,10 @@ export async function hasImage(given: Given): Promise<boolean> {
   } catch (error) {
     given.signal.throwIfAborted();
     if (isUnreachable(error)) return true;
-    log.warn({ err: error, image: artifact.reference }, "an image is neither in the engine nor in the registry");
+    log.warn(
+      { err: error, image: artifact.reference },
+      "an image is neither in the engine nor in the registry",
+    );
     return false;
   }
 }
@@ -62,20 +72,31 @@ async function pull(reference: string, given: Given): Promise<void> {
   given.log.warn({ image: reference }, "an image is no longer in the engine and is pulled");
   await pullFrom(reference, given).catch((error: unknown) => {
     if (isUnreachable(error) || given.signal.aborted) throw error;
-    const why = "is no longer on this machine, and could not be pulled from the platform's registry";
-    throw new StartRefused(`The image of the build ${why}: ${buildAgain}.`, { kind: "image", cause: error });
+    const why =
+      "is no longer on this machine, and could not be pulled from the platform's registry";
+    throw new StartRefused(`The image of the build ${why}: ${buildAgain}.`, {
+      kind: "image",
+      cause: error,
+    });
   });
 }
 
 async function pullFrom(reference: string, { engine, registry, signal }: Given): Promise<void> {
-  const { IndexServerAddress: usual } = (await engine.calls.info()) as { readonly IndexServerAddress: string };
-  const auths = registry === null || registry.auth === null ? {} : registryAuths(registry.auth, [registry.name], usual);
-  const output = (await engine.streams.pull(reference, { authconfig: authOf(reference, auths, usual) })) as Readable;
+  const { IndexServerAddress: usual } = (await engine.calls.info()) as {
+    readonly IndexServerAddress: string;
+  };
+  const auths =
+    registry === null || registry.auth === null
+      ? {}
+      : registryAuths(registry.auth, [registry.name], usual);
+  const output = (await engine.streams.pull(reference, {
+    authconfig: authOf(reference, auths, usual),
+  })) as Readable;
   let end = "";
   output.on("data", (part: Buffer) => (end = `${end}${part.toString()}`.slice(-2_000)));
-  await finished(output, { signal: AbortSignal.any([signal, AbortSignal.timeout(pullWaitMs)]) }).finally(() =>
-    output.destroy(),
-  );
+  await finished(output, {
+    signal: AbortSignal.any([signal, AbortSignal.timeout(pullWaitMs)]),
+  }).finally(() => output.destroy());
   const [, reason] = /"error":"((?:[^"\\]|\\.)*)"/.exec(end) ?? [];
   if (reason !== undefined) throw new Error(`${reference} was not pulled: ${reason}`);
 }

@@ -9,7 +9,9 @@ const auth = Buffer.from("reader:a:b").toString("base64");
 const read = (text: string, ...images: string[]) => registryAuths(new Secret(text), images, usual);
 
 test("a name and a password count for the registry of the base image", () => {
-  assert.deepEqual(read("reader:a:b", "own.example:5000/team/base:1"), { "own.example:5000": { auth } });
+  assert.deepEqual(read("reader:a:b", "own.example:5000/team/base:1"), {
+    "own.example:5000": { auth },
+  });
   assert.deepEqual(read("reader:a:b", "localhost/base"), { localhost: { auth } });
 });
 
@@ -22,7 +24,9 @@ test("a name and a password never reach a second registry", () => {
 });
 
 test("an image without a registry is of the engine's own one", () => {
-  assert.deepEqual(read("reader:a:b", "debian:1", "team/base", "registry.example/x"), { [usual]: { auth } });
+  assert.deepEqual(read("reader:a:b", "debian:1", "team/base", "registry.example/x"), {
+    [usual]: { auth },
+  });
 });
 
 test("Docker's configuration counts as it is, without the programs that it names", () => {
@@ -32,7 +36,9 @@ test("Docker's configuration counts as it is, without the programs that it names
     credsStore: "evil",
     credHelpers: { "own.example": "evil" },
   };
-  assert.deepEqual(read(JSON.stringify(config)), { "own.example": { auth: "x", identitytoken: "y" } });
+  assert.deepEqual(read(JSON.stringify(config)), {
+    "own.example": { auth: "x", identitytoken: "y" },
+  });
   assert.deepEqual(read(JSON.stringify({ "own.example": { username: "a", password: "b" } })), {
     "own.example": { username: "a", password: "b" },
   });
@@ -43,13 +49,15 @@ for (const text of ["sesame", "{sesame", "sesame sesame:x", '{"auths": null}']) 
     assert.throws(
       () => read(text, "a"),
       (error) =>
-        String(error).startsWith("BuildFailed: dockerAuth is not shown here") && !String(error).includes("sesame"),
+        String(error).startsWith("BuildFailed: dockerAuth is not shown here") &&
+        !String(error).includes("sesame"),
     );
   });
 }
 
 test("a Dockerfile's images are those after FROM", () => {
-  const text = "FROM --platform=x own.example/a:1 AS b\nFROM b\nfrom  c@sha256:1\n# FROM d\nARG E\nFROM $E\n";
+  const text =
+    "FROM --platform=x own.example/a:1 AS b\nFROM b\nfrom  c@sha256:1\n# FROM d\nARG E\nFROM $E\n";
   assert.deepEqual(imagesOf(text), ["own.example/a:1", "c@sha256:1"]);
 });
 
@@ -75,7 +83,11 @@ test("long lines are read in moments", () => {
 
 test("the engine gets the name and the password for the image's registry alone", () => {
   const own = read("reader:a:b", "own.example/a");
-  assert.deepEqual(authOf("own.example/x@sha256:1", own, usual), { auth, username: "reader", password: "a:b" });
+  assert.deepEqual(authOf("own.example/x@sha256:1", own, usual), {
+    auth,
+    username: "reader",
+    password: "a:b",
+  });
   assert.equal(authOf("other.example/x@sha256:1", own, usual), undefined);
   const token = { "https://index.registry.example/v1/": { identitytoken: "t" } };
   assert.deepEqual(authOf("team/x@sha256:1", token, usual), { identitytoken: "t" });

@@ -1,5 +1,6 @@
-// Reads an app's credentials for registries, in the two forms of the field dockerAuth, into the configuration of the docker
-// client. Only names, passwords and tokens are taken over: the client would run programs that a configuration names. Pure.
+// Reads an app's credentials for registries, in the two forms of the field dockerAuth, into the
+// configuration of the docker client. Only names, passwords and tokens are taken over: the client
+// would run programs that a configuration names. Pure.
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -10,12 +11,18 @@ const fields = ["auth", "username", "password", "identitytoken", "registrytoken"
 const forms = `either Docker's config.json ({"auths": {"<registry>": {"auth": "<base64 of name:password>"}}}) or name:password`;
 
 /**
- * `name:password` counts for the registry that `images` name; when none does, for the engine's own one, `usual`. Throws `BuildFailed` without showing the credentials.
+ * `name:password` counts for the registry that `images` name; when none does, for the engine's own
+ * one, `usual`. Throws `BuildFailed` without showing the credentials.
  */
-export function registryAuths(secret: Secret, images: readonly string[], usual: string): RegistryAuths {
+export function registryAuths(
+  secret: Secret,
+  images: readonly string[],
+  usual: string,
+): RegistryAuths {
   const text = secret.reveal().trim();
   if (!text.startsWith("{")) {
-    if (!/^[^:\s]+:[^\n]+$/.test(text)) throw new BuildFailed(`dockerAuth is not shown here, but must be ${forms}.`);
+    if (!/^[^:\s]+:[^\n]+$/.test(text))
+      throw new BuildFailed(`dockerAuth is not shown here, but must be ${forms}.`);
     const registries = [...new Set(images.map((image) => registryOf(image, usual)))];
     const named = registries.filter((registry) => registry !== usual);
     if (named.length > 1) {
@@ -33,7 +40,9 @@ export function registryAuths(secret: Secret, images: readonly string[], usual: 
 export function imagesOf(dockerfile: string): string[] {
   const form = /^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*([^\s$]+)(?:[ \t]+AS[ \t]+(\S+))?\s*$/i;
   const lines = dockerfile.split("\n").map((line) => form.exec(line));
-  const found = lines.flatMap((match) => (match === null ? [] : [{ image: match[1] ?? "", stage: match[2] }]));
+  const found = lines.flatMap((match) =>
+    match === null ? [] : [{ image: match[1] ?? "", stage: match[2] }],
+  );
   const stages = new Set(found.map(({ stage }) => stage));
   return found.flatMap(({ image }) => (stages.has(image) ? [] : [image]));
 }
@@ -49,7 +58,10 @@ export function digestsIn(text: string): string[] {
   });
 }
 
-/** The credentials for the image's registry in the form of the engine's interface; undefined: there are none. */
+/**
+ * The credentials for the image's registry in the form of the engine's interface; undefined: there
+ * are none.
+ */
 export function authOf(
   image: string,
   auths: RegistryAuths,
@@ -59,7 +71,9 @@ export function authOf(
   const registry = hostOf(registryOf(image, usual));
   const [, entry] = Object.entries(auths).find(([name]) => hostOf(name) === registry) ?? [];
   if (entry?.["auth"] === undefined) return entry;
-  const [username = "", ...password] = Buffer.from(entry["auth"], "base64").toString("utf8").split(":");
+  const [username = "", ...password] = Buffer.from(entry["auth"], "base64")
+    .toString("utf8")
+    .split(":");
   return { ...entry, username, password: password.join(":") };
 }
 
@@ -82,6 +96,8 @@ function entriesOf(text: string): [string, unknown][] {
 
 function picked(entry: unknown): Record<string, string> {
   if (typeof entry !== "object" || entry === null) return {};
-  const pairs = Object.entries(entry).filter(([name, value]) => fields.includes(name) && typeof value === "string");
+  const pairs = Object.entries(entry).filter(
+    ([name, value]) => fields.includes(name) && typeof value === "string",
+  );
   return Object.fromEntries(pairs) as Record<string, string>;
 }

@@ -1,4 +1,5 @@
-// Builds an image again when the engine, or the connection to it, broke off meanwhile, and waits for an engine that does not answer.
+// Builds an image again when the engine, or the connection to it, broke off meanwhile, and waits
+// for an engine that does not answer.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildContext } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -29,8 +30,14 @@ type RetryBuild = Pick<BuildContext, "log" | "signal" | "onAgain"> & {
   readonly clock: Clock;
 };
 
-/** Rejects with the reason of the last try, with `BuildFailed` when the engine stays away, or with the reason of `signal`. */
-export async function retryBuild<Result>(options: RetryBuild, build: () => Promise<Result>): Promise<Result> {
+/**
+ * Rejects with the reason of the last try, with `BuildFailed` when the engine stays away, or with
+ * the reason of `signal`.
+ */
+export async function retryBuild<Result>(
+  options: RetryBuild,
+  build: () => Promise<Result>,
+): Promise<Result> {
   const { engine, log, signal, onAgain } = options;
   for (let tries = 1; ; tries++) {
     await waitForEngine(options);
@@ -61,9 +68,18 @@ async function waitForEngine({ engine, log, signal, clock }: RetryBuild): Promis
   const cancel = clock.after(engineWaitMs, () => late.abort(new Error("the engine stays away")));
   const noteSilence = (_error: unknown, tries: number): void => {
     if (tries > 1) return;
-    log("prepare", "platform", "The Docker engine does not answer. The build goes on as soon as it does.");
+    log(
+      "prepare",
+      "platform",
+      "The Docker engine does not answer. The build goes on as soon as it does.",
+    );
   };
-  const until = { ...pauses, triesMax: untilStop, clock, signal: AbortSignal.any([signal, late.signal]) };
+  const until = {
+    ...pauses,
+    triesMax: untilStop,
+    clock,
+    signal: AbortSignal.any([signal, late.signal]),
+  };
   const answer = await retry({ ...until, onFailure: noteSilence }, async () => {
     await engine.pings.ping();
     return true;

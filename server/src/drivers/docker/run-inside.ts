@@ -1,4 +1,5 @@
-// Runs a command in a container with a program of its image: as the app's user, within its limits and with its rights.
+// Runs a command in a container with a program of its image: as the app's user, within its limits
+// and with its rights.
 import { addAbortSignal, type Readable } from "node:stream";
 import type { Engine } from "./engine.ts";
 import { LogFrames } from "./log-frames.ts";
@@ -7,8 +8,8 @@ import { LogFrames } from "./log-frames.ts";
 const outputBytesMax = 256 * 1024;
 
 /**
- * The exit code, null when it is unknown, and the beginning of what it printed. Rejects when the engine starts no such command, and
- * when `signal` is aborted: it may never end.
+ * The exit code, null when it is unknown, and the beginning of what it printed. Rejects when the
+ * engine starts no such command, and when `signal` is aborted: it may never end.
  */
 export async function runInside(
   { streams }: Pick<Engine, "streams">,

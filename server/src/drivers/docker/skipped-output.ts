@@ -107,7 +107,8 @@ export class SkippedOutput {
   #begin(): Reading | null {
     const { isLogged, clock, onChange } = this.#options;
     this.#cancelWait?.();
-    const isAll = (part: Part): boolean => part.waitsFor === null || isLogged(part.waitsFor, part.to);
+    const isAll = (part: Part): boolean =>
+      part.waitsFor === null || isLogged(part.waitsFor, part.to);
     const ready = this.#parts.filter(isAll);
     const part = ready.findLast((one) => this.#waitMs(one) <= 0);
     if (part === undefined) {
@@ -119,7 +120,11 @@ export class SkippedOutput {
     // The rest of a long line may be much later in the log.
     const isToEnd = part.waitsFor !== null;
     const until = isToEnd ? {} : { until: engineTime(Date.parse(part.to) + strayMs) };
-    const request = new LogRequest(this.#options, { follow: false, ...until, ...part.cursor.since });
+    const request = new LogRequest(this.#options, {
+      follow: false,
+      ...until,
+      ...part.cursor.since,
+    });
     const whole = streams.filter((stream) => isToEnd && isLogged(stream, part.to));
     return { part, request, whole };
   }

@@ -10,9 +10,11 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   const text = error instanceof Error ? error.message : String(error);
   const program = spec.entrypoint[0] ?? "the image's start command";
   const options = { cause: error };
-  if (isUnreachable(error)) return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
+  if (isUnreachable(error))
+    return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
   if (engineStatus(error) === null) {
-    const prepared = "The container could not be prepared. The platform's log has the reason for the operator.";
+    const prepared =
+      "The container could not be prepared. The platform's log has the reason for the operator.";
     return new StartRefused(prepared, { ...options, kind: "no_capacity" });
   }
   if (/no such image/i.test(text))
@@ -37,13 +39,19 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
       options,
     );
   if (/no command specified/i.test(text))
-    return new StartRefused("The image has no start command: set entrypoint, or CMD in the Dockerfile.", options);
+    return new StartRefused(
+      "The image has no start command: set entrypoint, or CMD in the Dockerfile.",
+      options,
+    );
   // While it starts or ends, for example.
   if ((engineStatus(error) ?? 0) >= 500 && !text.includes("OCI runtime"))
-    return new StartRefused("The Docker engine has a problem of its own; the platform's log says which.", {
-      ...options,
-      kind: "no_capacity",
-    });
+    return new StartRefused(
+      "The Docker engine has a problem of its own; the platform's log says which.",
+      {
+        ...options,
+        kind: "no_capacity",
+      },
+    );
   return new StartRefused(
     "The Docker engine refused to start the replica; the platform's log has the reason.",
     options,

@@ -23,7 +23,10 @@ const streams: readonly Stream[] = ["stdout", "stderr"];
 const newline = 0x0a;
 /** How soon after output the unfinished lines are looked at. */
 const lookAfterMs = 50;
-/** More is not read until then, some 10 MB/s: an app that floods waits for the platform, and not the platform for it. */
+/**
+ * More is not read until then, some 10 MB/s: an app that floods waits for the platform, and not the
+ * platform for it.
+ */
 const readBytesMax = 500_000;
 /** The engine attaches at once, unless it hangs. */
 const attachWaitMs = 10_000;
@@ -91,7 +94,9 @@ export class UnfinishedOutput {
   async #attach(): Promise<void> {
     const { engine, containerId, clock } = this.#options;
     const late = new AbortController();
-    const cancel = clock.after(attachWaitMs, () => late.abort(new Error("the engine did not attach in time")));
+    const cancel = clock.after(attachWaitMs, () =>
+      late.abort(new Error("the engine did not attach in time")),
+    );
     const asked = { stream: true, stdout: true, stderr: true, abortSignal: late.signal } as const;
     const attached = (await engine.streams
       .getContainer(containerId)

@@ -12,7 +12,10 @@ export async function measureContainers<Key>(
   await Promise.all(
     [...containers].map(async ([key, containerId]) => {
       const asked = { stream: false, "one-shot": true } as const;
-      const stats = await unlessStatus([404, 409], engine.calls.getContainer(containerId).stats(asked));
+      const stats = await unlessStatus(
+        [404, 409],
+        engine.calls.getContainer(containerId).stats(asked),
+      );
       // A container that has just exited has none.
       if (stats?.memory_stats.usage !== undefined) usage.set(key, usageIn(stats));
     }),

@@ -19,7 +19,9 @@ const pools: fc.Arbitrary<readonly Pool[]> = fc
       cores: fc.integer({ min: 1, max: 16 }),
       memoryGb: fc.integer({ min: 1, max: 64 }),
       overcommit: fc.constantFrom(1, 1, 3),
-      cards: fc.array(fc.record({ compute: fc.constantFrom(...types), isUsable: fc.boolean() }), { maxLength: 4 }),
+      cards: fc.array(fc.record({ compute: fc.constantFrom(...types), isUsable: fc.boolean() }), {
+        maxLength: 4,
+      }),
     }),
     { minLength: 1, maxLength: 4 },
   )
@@ -80,7 +82,10 @@ function l4(count: number): Pool["gpus"] {
 }
 
 /** Starts and ends drawn replicas; the claims of those that exist then. */
-function play(given: readonly Pool[], events: readonly { readonly wish: PoolWish; readonly ends: number }[]) {
+function play(
+  given: readonly Pool[],
+  events: readonly { readonly wish: PoolWish; readonly ends: number }[],
+) {
   const placement = new Placement(given);
   events.forEach(({ wish: [request], ends }, at) => {
     if (request !== undefined) placement.hold(`replica-${at}` as ReplicaId, request);
@@ -100,11 +105,18 @@ describe("packing", () => {
         const claims = [...play(given, drawn).claims.values()];
         for (const pool of given) {
           const own = claims.filter((claim) => claim.pool === pool.name);
-          const sum = (of: (claim: PoolClaim) => number): number => own.reduce((all, claim) => all + of(claim), 0);
+          const sum = (of: (claim: PoolClaim) => number): number =>
+            own.reduce((all, claim) => all + of(claim), 0);
           const capped = (amount: number, max: number): number =>
             pool.overcommit > 1 ? Math.min(amount, max) : amount;
-          assert.ok(sum(({ cpuCores }) => capped(cpuCores, pool.cores)) <= pool.cores * pool.overcommit + 1e-9);
-          assert.ok(sum(({ memoryGb }) => capped(memoryGb, pool.memoryGb)) <= pool.memoryGb * pool.overcommit + 1e-9);
+          assert.ok(
+            sum(({ cpuCores }) => capped(cpuCores, pool.cores)) <=
+              pool.cores * pool.overcommit + 1e-9,
+          );
+          assert.ok(
+            sum(({ memoryGb }) => capped(memoryGb, pool.memoryGb)) <=
+              pool.memoryGb * pool.overcommit + 1e-9,
+          );
           const usable = pool.gpus.filter(({ isUsable }) => isUsable).map(({ id }) => id);
           assert.ok(own.every(({ gpus }) => gpus.every((id) => usable.includes(id))));
         }
@@ -127,7 +139,9 @@ describe("packing", () => {
         const request = wanted[chosen];
         assert.ok(pool !== undefined && request !== undefined && couldFit(pool, request));
         assert.equal(claim.gpus.length, request.gpuCount);
-        assert.ok(request.provider === null || pool.provider === null || pool.provider === request.provider);
+        assert.ok(
+          request.provider === null || pool.provider === null || pool.provider === request.provider,
+        );
         assert.ok(["global", null, pool.region].includes(request.region) || pool.region === null);
         assert.ok(request.tier === "interruptible" || pool.tier === "protected");
       }),
@@ -168,7 +182,11 @@ test("a replica that waits for a GPU holds up neither those without one nor othe
     ...machine,
     gpus: [...l4(2), { id: "h", compute: "HOPPER_H100", memoryGb: 80, isUsable: true }],
   };
-  const gpu = (count: number, compute = "ADA_L4"): PoolRequest => ({ ...cpu, compute, gpuCount: count });
+  const gpu = (count: number, compute = "ADA_L4"): PoolRequest => ({
+    ...cpu,
+    compute,
+    gpuCount: count,
+  });
   const free = freeOf([pool], [{ ...cpu, compute: "ADA_L4", pool: "machine", gpus: ["l4-0"] }]);
   const ahead: PoolWish[] = [[gpu(2)]];
   assert.equal(choosePool(free, [gpu(1)], ahead), null);
@@ -186,7 +204,8 @@ test("a replica goes where it is least in the way: without GPU, to reclaimable m
   };
   const spot: Pool = { ...machine, name: "spot", tier: "interruptible", gpus: [] };
   const gpu = { ...cpu, compute: "ADA_L4", gpuCount: 1 };
-  const poolOf = (given: readonly Pool[], request: PoolRequest) => choosePool(freeOf(given, []), [request])?.pool;
+  const poolOf = (given: readonly Pool[], request: PoolRequest) =>
+    choosePool(freeOf(given, []), [request])?.pool;
   assert.equal(poolOf([withCards, machine], cpu), "machine");
   assert.equal(poolOf([machine, spot], cpu), "spot");
   assert.equal(poolOf([spot, machine], { ...cpu, tier: "protected" }), "machine");
@@ -197,7 +216,8 @@ test("a replica goes where it is least in the way: without GPU, to reclaimable m
 test("where cores are shared, an app that asks for more than there are counts as all of them", () => {
   const placement = new Placement([{ ...machine, cores: 2, overcommit: 100 }]);
   const request = { ...cpu, cpuCores: 48 };
-  for (let count = 0; count < 100; count++) assert.ok(placement.hold(`replica-${count}` as ReplicaId, request));
+  for (let count = 0; count < 100; count++)
+    assert.ok(placement.hold(`replica-${count}` as ReplicaId, request));
   assert.equal(placement.capacity(request), "later");
   assert.equal(placement.capacity({ ...cpu, cpuCores: 201 }), "never");
 });
@@ -208,9 +228,16 @@ test("a card that is lost is not given out and does not make an app impossible; 
   let freed = 0;
   placement.onFree(() => freed++);
   assert.deepEqual(placement.hold("first" as ReplicaId, gpu)?.gpus, ["l4-0"]);
-  assert.deepEqual(placement.hold("first" as ReplicaId, gpu)?.gpus, ["l4-0"], "asking again changes nothing");
+  assert.deepEqual(
+    placement.hold("first" as ReplicaId, gpu)?.gpus,
+    ["l4-0"],
+    "asking again changes nothing",
+  );
   placement.setPools([{ ...machine, gpus: l4(2).map((card) => ({ ...card, isUsable: false })) }]);
-  assert.deepEqual([placement.capacity(gpu), placement.capacity({ ...gpu, gpuCount: 3 })], ["later", "never"]);
+  assert.deepEqual(
+    [placement.capacity(gpu), placement.capacity({ ...gpu, gpuCount: 3 })],
+    ["later", "never"],
+  );
   placement.setPools([{ ...machine, gpus: l4(2) }]);
   assert.deepEqual(placement.hold("second" as ReplicaId, gpu)?.gpus, ["l4-1"]);
   assert.equal(placement.capacity(gpu), "later");

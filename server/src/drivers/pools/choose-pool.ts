@@ -1,8 +1,11 @@
-// Packs replicas into pools: which pool and which GPUs a replica gets, in view of what others have and of those that have
-// waited longer. Pure: what is free is derived from the claims of all replicas each time.
+// Packs replicas into pools: which pool and which GPUs a replica gets, in view of what others have
+// and of those that have waited longer. Pure: what is free is derived from the claims of all
+// replicas each time.
 import { anyRegion, type PoolClaim, type Pool, type PoolRequest } from "./pool.ts";
 
-/** What is free in a pool. Cores and memory in thousandths; negative after a pool was made smaller. */
+/**
+ * What is free in a pool. Cores and memory in thousandths; negative after a pool was made smaller.
+ */
 export type FreePool = {
   readonly pool: Pool;
   readonly cores: number;
@@ -11,7 +14,9 @@ export type FreePool = {
   readonly gpus: readonly string[];
 };
 
-/** The requests of one replica, in its order of priority: one for each compute type that it can use. */
+/**
+ * The requests of one replica, in its order of priority: one for each compute type that it can use.
+ */
 export type PoolWish = readonly PoolRequest[];
 
 /** `cores`, `memory`, or a compute type. */
@@ -20,7 +25,10 @@ type Dimension = string;
 /** Whole thousandths add up exactly. */
 const unit = 1000;
 
-/** What the claims leave of each pool. A GPU that any claim names is not free, whatever its pool is now. */
+/**
+ * What the claims leave of each pool. A GPU that any claim names is not free, whatever its pool is
+ * now.
+ */
 export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): FreePool[] {
   const used = new Map<string, { cores: number; memory: number }>();
   const taken = new Set<string>();
@@ -42,8 +50,9 @@ export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): Fre
 }
 
 /**
- * The claim for a replica: of the first request for which there is a pool with enough. `ahead`: those that come first,
- * whether they fit now or wait; what they lack of a pool is not given to others. Null: it must wait, or fits nowhere.
+ * The claim for a replica: of the first request for which there is a pool with enough. `ahead`:
+ * those that come first, whether they fit now or wait; what they lack of a pool is not given to
+ * others. Null: it must wait, or fits nowhere.
  */
 export function choosePool(
   free: readonly FreePool[],
@@ -71,9 +80,13 @@ export function couldFit(pool: Pool, request: PoolRequest): boolean {
 }
 
 /** True when location and tier of the pool suit the replica. */
-export function isAllowed(pool: Pool, { provider, region, tier }: Omit<PoolRequest, "compute">): boolean {
+export function isAllowed(
+  pool: Pool,
+  { provider, region, tier }: Omit<PoolRequest, "compute">,
+): boolean {
   const isThere = provider === null || pool.provider === null || pool.provider === provider;
-  const isRegion = region === null || region === anyRegion || pool.region === null || pool.region === region;
+  const isRegion =
+    region === null || region === anyRegion || pool.region === null || pool.region === region;
   return isThere && isRegion && (tier !== "protected" || pool.tier === "protected");
 }
 
@@ -103,7 +116,11 @@ export function without(free: readonly FreePool[], claim: PoolClaim): FreePool[]
   });
 }
 
-function firstFit(free: readonly FreePool[], wish: PoolWish, shut: ReadonlyMap<string, ReadonlySet<Dimension>>) {
+function firstFit(
+  free: readonly FreePool[],
+  wish: PoolWish,
+  shut: ReadonlyMap<string, ReadonlySet<Dimension>>,
+) {
   for (const request of wish) {
     const fitting = free.filter(
       (one) =>
@@ -118,8 +135,9 @@ function firstFit(free: readonly FreePool[], wish: PoolWish, shut: ReadonlyMap<s
 }
 
 /**
- * How much a choice would spoil for others; sorting keeps the order of the pools otherwise. Replicas without GPUs leave
- * pools with GPUs alone, interruptible ones those that protected ones can use; GPUs come from where the fewest are left.
+ * How much a choice would spoil for others; sorting keeps the order of the pools otherwise.
+ * Replicas without GPUs leave pools with GPUs alone, interruptible ones those that protected ones
+ * can use; GPUs come from where the fewest are left.
  */
 function waste({ pool, gpus }: FreePool, { compute, tier }: PoolRequest): number {
   const tierWaste = tier !== "protected" && pool.tier === "protected" ? 1 : 0;
@@ -127,7 +145,11 @@ function waste({ pool, gpus }: FreePool, { compute, tier }: PoolRequest): number
   return tierWaste * 1_000_000 + (compute === "CPU" ? pool.gpus.length : ofType);
 }
 
-function shutFor(wish: PoolWish, free: readonly FreePool[], shut: Map<string, Set<Dimension>>): void {
+function shutFor(
+  wish: PoolWish,
+  free: readonly FreePool[],
+  shut: Map<string, Set<Dimension>>,
+): void {
   for (const request of wish) {
     for (const one of free.filter(({ pool }) => couldFit(pool, request))) {
       const closed = shut.getOrInsertComputed(one.pool.name, () => new Set());
@@ -150,7 +172,10 @@ function uses({ compute, gpuCount }: PoolRequest): Dimension[] {
   return ["cores", "memory", ...(gpuCount > 0 ? [compute] : [])];
 }
 
-function claimOf(one: FreePool, { provider: _provider, region: _region, gpuCount, ...rest }: PoolRequest): PoolClaim {
+function claimOf(
+  one: FreePool,
+  { provider: _provider, region: _region, gpuCount, ...rest }: PoolRequest,
+): PoolClaim {
   return { ...rest, pool: one.pool.name, gpus: freeGpus(one, rest.compute).slice(0, gpuCount) };
 }
 
@@ -159,8 +184,14 @@ export function freeGpus({ pool, gpus }: FreePool, compute: string): string[] {
   return gpusOf(pool, compute).flatMap(({ id }) => (gpus.includes(id) ? [id] : []));
 }
 
-/** What counts of a replica, in thousandths: where cores are shared anyway, nobody counts for more than all of them. */
-export function shareInPool(pool: Pool, { cpuCores, memoryGb }: Pick<PoolClaim, "cpuCores" | "memoryGb">) {
+/**
+ * What counts of a replica, in thousandths: where cores are shared anyway, nobody counts for more
+ * than all of them.
+ */
+export function shareInPool(
+  pool: Pool,
+  { cpuCores, memoryGb }: Pick<PoolClaim, "cpuCores" | "memoryGb">,
+) {
   const isShared = pool.overcommit > 1;
   return {
     cores: unitsOf(isShared ? Math.min(cpuCores, pool.cores) : cpuCores),

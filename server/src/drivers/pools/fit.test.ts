@@ -35,8 +35,10 @@ test("who asks for an app corrects the request; an owner changes the app, which 
   const shared = { canLimit: false, reason: "networks are shared" } as const;
   const refusals = [
     (advised?: "creator" | "owner") => whyNever([pool()], gpu, advised),
-    (advised?: "creator" | "owner") => whyNever([pool({ cards: 1 })], { ...gpu, gpuCount: 2 }, advised),
-    (advised?: "creator" | "owner") => whyNever([pool({ cards: 1 })], { ...gpu, region: "us-1" }, advised),
+    (advised?: "creator" | "owner") =>
+      whyNever([pool({ cards: 1 })], { ...gpu, gpuCount: 2 }, advised),
+    (advised?: "creator" | "owner") =>
+      whyNever([pool({ cards: 1 })], { ...gpu, region: "us-1" }, advised),
     (advised?: "creator" | "owner") => whyNoRuntime(runtimes, "v2", advised),
     (advised?: "creator" | "owner") => egressRefusal(shared, [], advised),
   ];
@@ -51,15 +53,25 @@ test("who asks for an app corrects the request; an owner changes the app, which 
 
 test("a refusal names each size once, the largest first, and how many others there are", () => {
   const tooLarge = { ...gpu, gpuCount: 16 };
-  const atMost = (pools: readonly Pool[], wish: Parameters<typeof whyNever>[1] = tooLarge): string | undefined =>
-    /at most (.*) in one place/.exec(whyNever(pools, wish) ?? "")?.[1];
+  const atMost = (
+    pools: readonly Pool[],
+    wish: Parameters<typeof whyNever>[1] = tooLarge,
+  ): string | undefined => /at most (.*) in one place/.exec(whyNever(pools, wish) ?? "")?.[1];
   const racks = Array.from({ length: 20 }, (_, index) => pool({ name: `rack-${index}`, cards: 1 }));
   assert.equal(atMost(racks), "1 GPU, 8 cores and 16 GB");
   const larger = pool({ name: "large", cards: 4, cores: 16 });
-  assert.equal(atMost([...racks, larger, pool({ name: "other", cards: 4, cores: 16 })]), "4 GPUs, 16 cores and 16 GB");
+  assert.equal(
+    atMost([...racks, larger, pool({ name: "other", cards: 4, cores: 16 })]),
+    "4 GPUs, 16 cores and 16 GB",
+  );
   const roomy = pool({ name: "roomy", cards: 1, memoryGb: 512 });
-  assert.equal(atMost([roomy, ...racks, larger]), "4 GPUs, 16 cores and 16 GB, or 1 GPU, 8 cores and 512 GB");
-  const mixed = [1, 2, 3, 4, 5].map((cards) => pool({ name: `mixed-${cards}`, cards, cores: 64 / cards }));
+  assert.equal(
+    atMost([roomy, ...racks, larger]),
+    "4 GPUs, 16 cores and 16 GB, or 1 GPU, 8 cores and 512 GB",
+  );
+  const mixed = [1, 2, 3, 4, 5].map((cards) =>
+    pool({ name: `mixed-${cards}`, cards, cores: 64 / cards }),
+  );
   assert.equal(
     atMost([...racks, ...mixed]),
     "5 GPUs, 12.8 cores and 16 GB, or 4 GPUs, 16 cores and 16 GB, or 3 GPUs, 21.333 cores and 16 GB, or 2 other sizes",
@@ -73,10 +85,15 @@ test("a refusal names each size once, the largest first, and how many others the
 
 test("a refusal is of what was asked, where the rest is not known yet", () => {
   const pools = [pool({ cards: 1, cores: 2, memoryGb: 4 })];
-  const most = "but the platform has at most 1 GPU, 2 cores and 4 GB in one place. Request less: cpu, memory, gpuCount";
-  assert.ok(whyNever(pools, { memory: 10 })?.startsWith(`A replica of the app needs 10 GB, ${most}`));
+  const most =
+    "but the platform has at most 1 GPU, 2 cores and 4 GB in one place. Request less: cpu, memory, gpuCount";
   assert.ok(
-    whyNever(pools, { memory: 10, cpu: 1 })?.startsWith(`A replica of the app needs 1 cores and 10 GB, ${most}`),
+    whyNever(pools, { memory: 10 })?.startsWith(`A replica of the app needs 10 GB, ${most}`),
+  );
+  assert.ok(
+    whyNever(pools, { memory: 10, cpu: 1 })?.startsWith(
+      `A replica of the app needs 1 cores and 10 GB, ${most}`,
+    ),
   );
   assert.match(
     whyNever(pools, { region: "us-1" }) ?? "",

@@ -1,4 +1,5 @@
-// Says why an app fits into no pool, and what would fit; and what it asks for that no pool can give it alone. Pure.
+// Says why an app fits into no pool, and what would fit; and what it asks for that no pool can give
+// it alone. Pure.
 import { howToChange, missingCompute, type Advised } from "@slipway/contract/advice.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { computeOf, couldFit, gpusOf, isAllowed, offers, type PoolWish } from "./choose-pool.ts";
@@ -18,7 +19,9 @@ export type PartialWish = {
   readonly computeTier?: string | undefined;
 };
 
-/** The wish of a replica with these settings. `present`: the types to try where none is known yet. */
+/**
+ * The wish of a replica with these settings. `present`: the types to try where none is known yet.
+ */
 export function wishOf(settings: PartialWish, present: readonly string[] = []): PoolWish {
   const { compute = present, cpu = 0, memory = 0, provider = null, region = null } = settings;
   return compute.map((type) => ({
@@ -32,12 +35,20 @@ export function wishOf(settings: PartialWish, present: readonly string[] = []): 
   }));
 }
 
-/** Why no pool could ever have such a replica, in a sentence that says what would fit; null: one could. */
-export function whyNever(pools: readonly Pool[], settings: PartialWish, advised: Advised = "owner"): string | null {
+/**
+ * Why no pool could ever have such a replica, in a sentence that says what would fit; null: one
+ * could.
+ */
+export function whyNever(
+  pools: readonly Pool[],
+  settings: PartialWish,
+  advised: Advised = "owner",
+): string | null {
   const present = computeOf(pools);
   const wish = wishOf(settings, present);
   const [first] = wish;
-  if (first === undefined || wish.some((request) => pools.some((pool) => couldFit(pool, request)))) return null;
+  if (first === undefined || wish.some((request) => pools.some((pool) => couldFit(pool, request))))
+    return null;
   const types = wish.map(({ compute }) => compute);
   const withType = pools.filter((pool) => types.some((type) => offers(pool, type)));
   if (withType.length === 0) return missingCompute(types, present, advised);
@@ -46,7 +57,9 @@ export function whyNever(pools: readonly Pool[], settings: PartialWish, advised:
   const known = settings.compute === undefined ? [] : types;
   if (allowed.length === 0) return whyNotThere(withType, { ...first, types: known, advised });
   const asked = [
-    ...(isGpu && first.gpuCount > 0 ? [`${first.gpuCount} GPU${first.gpuCount === 1 ? "" : "s"}`] : []),
+    ...(isGpu && first.gpuCount > 0
+      ? [`${first.gpuCount} GPU${first.gpuCount === 1 ? "" : "s"}`]
+      : []),
     ...(settings.cpu === undefined ? [] : [`${rounded(settings.cpu)} cores`]),
     ...(settings.memory === undefined ? [] : [`${rounded(settings.memory)} GB`]),
   ].join(", ");
@@ -56,7 +69,11 @@ export function whyNever(pools: readonly Pool[], settings: PartialWish, advised:
 }
 
 /** The most cores and GB that a replica can ask for and have there, whatever is in use. */
-export function replicaMaxOf({ cores, memoryGb, overcommit }: Pool): Pick<Pool, "cores" | "memoryGb"> {
+export function replicaMaxOf({
+  cores,
+  memoryGb,
+  overcommit,
+}: Pool): Pick<Pool, "cores" | "memoryGb"> {
   return {
     cores: rounded(Math.min(cores * overcommit, appFields.cpu.max)),
     memoryGb: rounded(Math.min(memoryGb * overcommit, appFields.memory.max)),
@@ -65,13 +82,17 @@ export function replicaMaxOf({ cores, memoryGb, overcommit }: Pool): Pick<Pool, 
 
 /** What the app asks for that is only shared here, in sentences for the build log. */
 export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): string[] {
-  const fitting = pools.filter((pool) => wishOf(settings).some((request) => couldFit(pool, request)));
+  const fitting = pools.filter((pool) =>
+    wishOf(settings).some((request) => couldFit(pool, request)),
+  );
   if (fitting.length === 0) return [];
   const cores = Math.max(...fitting.map((pool) => pool.cores));
   const memoryGb = Math.max(...fitting.map((pool) => pool.memoryGb));
   const { cpu = 0, memory = 0 } = settings;
   return [
-    ...(cpu > cores ? [`cpu is ${cpu}, but apps have only ${cores} cores here, which they share.`] : []),
+    ...(cpu > cores
+      ? [`cpu is ${cpu}, but apps have only ${cores} cores here, which they share.`]
+      : []),
     ...(memory > memoryGb
       ? [
           `memory is ${memory} GB, but apps have only ${memoryGb} GB here, which they share; a replica that needs more is ended.`,
@@ -81,7 +102,11 @@ export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): s
 }
 
 /** What of a request limits the pools that it may run in, in words. */
-export function limitNames({ provider, region, tier }: Pick<PoolRequest, "provider" | "region" | "tier">): string[] {
+export function limitNames({
+  provider,
+  region,
+  tier,
+}: Pick<PoolRequest, "provider" | "region" | "tier">): string[] {
   return [
     ...(provider === null ? [] : [`provider ${provider}`]),
     ...(region === null ? [] : [`region ${region}`]),
@@ -98,14 +123,22 @@ function whyNotThere(
 ): string {
   const { types, provider, region, tier, advised } = wanted;
   const where = limitNames({ provider, region, tier });
-  const there = pools.map((pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`);
-  const asked = types.length === 0 ? where.join(", ") : `compute ${types.join(" or ")} with ${where.join(", ")}`;
+  const there = pools.map(
+    (pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`,
+  );
+  const asked =
+    types.length === 0
+      ? where.join(", ")
+      : `compute ${types.join(" or ")} with ${where.join(", ")}`;
   return `The app requests ${asked}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
 
-/** What one replica can have at most, by pool: none of these is larger than another in everything. `types` null: no GPUs. */
+/**
+ * What one replica can have at most, by pool: none of these is larger than another in everything.
+ * `types` null: no GPUs.
+ */
 function largestOf(pools: readonly Pool[], types: readonly string[] | null): string {
   const sizes = pools.map((pool): Size => {
     const cards = (types ?? []).map((type) => gpusOf(pool, type).length);
@@ -115,7 +148,10 @@ function largestOf(pools: readonly Pool[], types: readonly string[] | null): str
   const distinct = [...new Map(sizes.map((size) => [sizeText(size), size])).values()];
   const largest = distinct
     .filter((size) => !distinct.some((other) => other !== size && isWithin(size, other)))
-    .toSorted((one, other) => gpusIn(other) - gpusIn(one) || other.cores - one.cores || other.memoryGb - one.memoryGb);
+    .toSorted(
+      (one, other) =>
+        gpusIn(other) - gpusIn(one) || other.cores - one.cores || other.memoryGb - one.memoryGb,
+    );
   const others = largest.length - sizesShown;
   const texts = largest.slice(0, sizesShown).map(sizeText);
   if (others > 0) texts.push(`${others} other size${others === 1 ? "" : "s"}`);
@@ -123,7 +159,9 @@ function largestOf(pools: readonly Pool[], types: readonly string[] | null): str
 }
 
 function isWithin(size: Size, other: Size): boolean {
-  return size.cores <= other.cores && size.memoryGb <= other.memoryGb && gpusIn(size) <= gpusIn(other);
+  return (
+    size.cores <= other.cores && size.memoryGb <= other.memoryGb && gpusIn(size) <= gpusIn(other)
+  );
 }
 
 function gpusIn({ gpus }: Size): number {

@@ -1,5 +1,6 @@
-// Finds the GPUs of this machine with nvidia-smi, at the start and then periodically, and measures their use. A card that stops
-// answering is kept in mind as unusable, and used again when it is back.
+// Finds the GPUs of this machine with nvidia-smi, at the start and then periodically, and measures
+// their use. A card that stops answering is kept in mind as unusable, and used again when it is
+// back.
 import { access, constants } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
@@ -62,8 +63,11 @@ export class GpuWatch {
       onLine: (_stream, text) => lines.length < linesMax && lines.push(text),
     });
     if (end.kind === "aborted") return;
-    const reason = end.kind === "not_started" ? end.reason : `nvidia-smi did not answer (${end.kind})`;
-    this.#note(end.kind === "exited" ? readCards(lines, end.exitCode) : { kind: "failed", reason, lost: [] });
+    const reason =
+      end.kind === "not_started" ? end.reason : `nvidia-smi did not answer (${end.kind})`;
+    this.#note(
+      end.kind === "exited" ? readCards(lines, end.exitCode) : { kind: "failed", reason, lost: [] },
+    );
   }
 
   async #find(): Promise<string | null> {
@@ -81,13 +85,16 @@ export class GpuWatch {
   #note(seen: SeenCards): void {
     const cards = seen.kind === "seen" ? seen.cards : [];
     if (seen.kind === "seen") {
-      this.#use = new Map(cards.flatMap(({ id, use }) => (use === null ? [] : [[id, use] as const])));
+      this.#use = new Map(
+        cards.flatMap(({ id, use }) => (use === null ? [] : [[id, use] as const])),
+      );
     } else this.#say(seen.reason, "GPUs cannot be looked at; what is known of them stays");
     for (const card of cards) {
       const { id, name, compute } = card;
       if (!this.#cards.has(id)) {
         this.#parts.log.info({ id, name, compute }, "a GPU was found");
-        if (compute === null) this.#say(name, "this GPU is of no compute type, so that no app can ask for it");
+        if (compute === null)
+          this.#say(name, "this GPU is of no compute type, so that no app can ask for it");
       }
       this.#cards.set(id, card);
     }

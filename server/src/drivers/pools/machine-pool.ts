@@ -11,14 +11,19 @@ export type Machine = {
   readonly isSimulating: boolean;
 };
 
-/** The part of the machine that is for apps; the rest is for the platform, its database and the system. */
+/**
+ * The part of the machine that is for apps; the rest is for the platform, its database and the
+ * system.
+ */
 export const appsShare = 0.9;
 /** As many as a replica can ask for. */
 const simulatedGpus = 16;
 
 /** The machine as one pool, of every provider and region. */
 export function machinePool({ cores, memoryBytes, overcommit, gpus, isSimulating }: Machine): Pool {
-  const missing = isSimulating ? computeTypes.filter((type) => type !== "CPU" && !has(gpus, type)) : [];
+  const missing = isSimulating
+    ? computeTypes.filter((type) => type !== "CPU" && !has(gpus, type))
+    : [];
   return {
     name: "machine",
     provider: null,
@@ -28,14 +33,21 @@ export function machinePool({ cores, memoryBytes, overcommit, gpus, isSimulating
     overcommit,
     cores: roundedDown(cores * appsShare),
     memoryGb: roundedDown((memoryBytes / 1e9) * appsShare),
-    gpus: [...gpus, ...missing.flatMap((compute) => simulated("machine", { compute, count: simulatedGpus }))],
+    gpus: [
+      ...gpus,
+      ...missing.flatMap((compute) => simulated("machine", { compute, count: simulatedGpus })),
+    ],
   };
 }
 
 /** Accelerators of a pool that exist only in name: apps that have one run on the CPU. */
 export function simulated(
   pool: string,
-  { compute, count, memoryGb = 0 }: { readonly compute: string; readonly count: number; readonly memoryGb?: number },
+  {
+    compute,
+    count,
+    memoryGb = 0,
+  }: { readonly compute: string; readonly count: number; readonly memoryGb?: number },
 ): Gpu[] {
   return Array.from({ length: count }, (_, index) => ({
     id: `${pool}/${compute}/${index}`,

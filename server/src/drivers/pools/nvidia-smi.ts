@@ -1,4 +1,5 @@
-// Reads what nvidia-smi prints about the cards of this machine, in the formats of its versions so far. Pure.
+// Reads what nvidia-smi prints about the cards of this machine, in the formats of its versions so
+// far. Pure.
 import type { ComputeType } from "@slipway/contract/app-choices.ts";
 import type { GpuUse } from "./pool.ts";
 
@@ -23,7 +24,10 @@ export type SeenCards =
 const fields = ["uuid", "name", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu"];
 
 /** The arguments of the question that `readCards` reads the answer of. */
-export const cardArguments = [`--query-gpu=${fields.join(",")}`, "--format=csv,noheader,nounits"] as const;
+export const cardArguments = [
+  `--query-gpu=${fields.join(",")}`,
+  "--format=csv,noheader,nounits",
+] as const;
 
 /** No card, or no driver that could find any. */
 const noCards =
@@ -32,16 +36,23 @@ const lostCard = /Unable to determine the device handle for GPU ?([0-9A-Fa-f:.]+
 const cardId = /^GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const shownLengthMax = 200;
 
-/** What the program printed, and how it ended. A row that lacks a card's memory is of a card that does not answer. */
+/**
+ * What the program printed, and how it ended. A row that lacks a card's memory is of a card that
+ * does not answer.
+ */
 export function readCards(lines: readonly string[], exitCode: number): SeenCards {
-  const rows = lines.map((line) => line.split(",").map((part) => part.trim())).filter(([id = ""]) => cardId.test(id));
+  const rows = lines
+    .map((line) => line.split(",").map((part) => part.trim()))
+    .filter(([id = ""]) => cardId.test(id));
   const read = rows.map((row) => readRow(row));
   const cards = read.filter((card) => card.memoryGb > 0);
   const broken = read.filter((card) => card.memoryGb === 0).map(({ busId }) => busId);
   const named = lines.flatMap((line) => lostCard.exec(line)?.[1] ?? []).map(plainBusId);
   const lost = [...broken, ...named];
-  if (rows.length > 0 || (named.length === 0 && noCards.test(lines.join("\n")))) return { kind: "seen", cards, lost };
-  if (exitCode === 0 && lines.every((line) => line.trim() === "")) return { kind: "seen", cards, lost };
+  if (rows.length > 0 || (named.length === 0 && noCards.test(lines.join("\n"))))
+    return { kind: "seen", cards, lost };
+  if (exitCode === 0 && lines.every((line) => line.trim() === ""))
+    return { kind: "seen", cards, lost };
   const said = lines.find((line) => line.trim() !== "") ?? `it exited with code ${exitCode}`;
   return { kind: "failed", reason: said.trim().slice(0, shownLengthMax), lost };
 }
@@ -65,7 +76,10 @@ function readRow([
     memoryGb: Math.round(totalMib * 1.048576) / 1000,
     compute: typeOf(name, totalMib),
     // Utilization is [N/A] in MIG mode.
-    use: usedMib === null ? null : { memoryBytes: usedMib * 1_048_576, utilization: (percent ?? 0) / 100 },
+    use:
+      usedMib === null
+        ? null
+        : { memoryBytes: usedMib * 1_048_576, utilization: (percent ?? 0) / 100 },
   };
 }
 

@@ -1,4 +1,5 @@
-// Opens the pools of the platform: those of the operator's file, or else the machine itself, with the GPUs that are found.
+// Opens the pools of the platform: those of the operator's file, or else the machine itself, with
+// the GPUs that are found.
 import { isDeepStrictEqual } from "node:util";
 import { availableParallelism, totalmem } from "node:os";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
@@ -27,12 +28,20 @@ export type PoolSettings = {
 
 type PlacementParts = { readonly log: Log; readonly clock: Clock; readonly lifecycle: Lifecycle };
 
-/** Resolves when GPUs have been looked for; they are looked at until the platform ends. Throws `CannotStart` for an invalid file. */
-export async function openPlacement(settings: PoolSettings, parts: PlacementParts): Promise<Placement> {
+/**
+ * Resolves when GPUs have been looked for; they are looked at until the platform ends. Throws
+ * `CannotStart` for an invalid file.
+ */
+export async function openPlacement(
+  settings: PoolSettings,
+  parts: PlacementParts,
+): Promise<Placement> {
   const { log, clock, lifecycle } = parts;
   const { poolsFile, simulateCompute, providers } = settings;
   if (simulateCompute) {
-    log.warn("SLIPWAY_SIMULATE_COMPUTE is on: apps that ask for a GPU or another accelerator run on the CPU");
+    log.warn(
+      "SLIPWAY_SIMULATE_COMPUTE is on: apps that ask for a GPU or another accelerator run on the CPU",
+    );
   }
   const listed =
     poolsFile === null
@@ -40,7 +49,9 @@ export async function openPlacement(settings: PoolSettings, parts: PlacementPart
       : readOperatorFile("SLIPWAY_POOLS_FILE", poolsFile, (text) => readPoolFile(text, providers));
   const watch = new GpuWatch({ toolEnvironment: settings.toolEnvironment, clock, log });
   const poolsNow = (): Pool[] =>
-    listed === null ? [thisMachine(settings, watch.gpus)] : listedPools(listed, settings, watch.gpus);
+    listed === null
+      ? [thisMachine(settings, watch.gpus)]
+      : listedPools(listed, settings, watch.gpus);
   const placement = new Placement([]);
   const look = async (signal: AbortSignal): Promise<void> => {
     await watch.look(signal);
@@ -53,9 +64,14 @@ export async function openPlacement(settings: PoolSettings, parts: PlacementPart
     const missing = gpus.filter(({ isUsable }) => !isUsable);
     const compute = [...new Set(missing.map((gpu) => gpu.compute))];
     if (missing.length > 0)
-      log.warn({ pool, compute, missing: missing.length }, "GPUs of this pool were not found here: apps wait for them");
+      log.warn(
+        { pool, compute, missing: missing.length },
+        "GPUs of this pool were not found here: apps wait for them",
+      );
   }
-  new Loop({ name: "GPUs", intervalMs: lookEveryGpuMs, turn: look, clock, log }).startWithin(lifecycle);
+  new Loop({ name: "GPUs", intervalMs: lookEveryGpuMs, turn: look, clock, log }).startWithin(
+    lifecycle,
+  );
   return placement;
 }
 
@@ -67,9 +83,18 @@ function thisMachine({ overcommit, simulateCompute }: PoolSettings, gpus: readon
   return machinePool({ cores, memoryBytes, overcommit, gpus, isSimulating: simulateCompute });
 }
 
-/** The pools of the file with the cards that are there; one that is not found counts for what could be, and is not given out. */
-function listedPools(listed: readonly ListedPool[], settings: PoolSettings, found: readonly Gpu[]): Pool[] {
-  const left = new Map(computeTypes.map((type) => [type as string, found.filter(({ compute }) => compute === type)]));
+/**
+ * The pools of the file with the cards that are there; one that is not found counts for what could
+ * be, and is not given out.
+ */
+function listedPools(
+  listed: readonly ListedPool[],
+  settings: PoolSettings,
+  found: readonly Gpu[],
+): Pool[] {
+  const left = new Map(
+    computeTypes.map((type) => [type as string, found.filter(({ compute }) => compute === type)]),
+  );
   return listed.map((pool) => ({
     ...pool,
     gpus: pool.gpus.flatMap((wanted) => {

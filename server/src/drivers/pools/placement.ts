@@ -1,12 +1,20 @@
-// What the replicas of this platform have of its pools. One object, shared by the driver, which keeps it equal to what runs,
-// and the scheduler, which asks it before it starts anything. Nothing is counted: what is free follows from the claims.
+// What the replicas of this platform have of its pools. One object, shared by the driver, which
+// keeps it equal to what runs, and the scheduler, which asks it before it starts anything. Nothing
+// is counted: what is free follows from the claims.
 import type { ReplicaId } from "#lib/ids.ts";
-import { choosePool, computeOf, couldFit, freeOf, type FreePool, type PoolWish } from "./choose-pool.ts";
+import {
+  choosePool,
+  computeOf,
+  couldFit,
+  freeOf,
+  type FreePool,
+  type PoolWish,
+} from "./choose-pool.ts";
 import type { PoolClaim, GpuUse, Pool, PoolRequest } from "./pool.ts";
 
 /**
- * A driver calls `keep` for each replica that it adopts, `hold` when it starts one, and `release` when one has exited, was
- * refused or is unknown when it is to be stopped.
+ * A driver calls `keep` for each replica that it adopts, `hold` when it starts one, and `release`
+ * when one has exited, was refused or is unknown when it is to be stopped.
  */
 export class Placement {
   readonly #claims = new Map<ReplicaId, PoolClaim>();
@@ -47,7 +55,11 @@ export class Placement {
   }
 
   /** The replica's claim: the one that it has, or a new one. Null: nothing is free for it. */
-  hold(replicaId: ReplicaId, request: PoolRequest, ahead: readonly PoolWish[] = []): PoolClaim | null {
+  hold(
+    replicaId: ReplicaId,
+    request: PoolRequest,
+    ahead: readonly PoolWish[] = [],
+  ): PoolClaim | null {
     const held = this.#claims.get(replicaId);
     if (held !== undefined) return held;
     const claim = choosePool(this.free, [request], ahead);
@@ -55,7 +67,10 @@ export class Placement {
     return claim;
   }
 
-  /** Records the claim of a replica that exists. Undefined: it was started by a version without pools, and counts for nothing. */
+  /**
+   * Records the claim of a replica that exists. Undefined: it was started by a version without
+   * pools, and counts for nothing.
+   */
   keep(replicaId: ReplicaId, claim: PoolClaim | undefined): void {
     if (claim === undefined) return;
     this.#claims.set(replicaId, claim);
@@ -88,7 +103,9 @@ export class Placement {
 
   /** Undefined when it has none, or none was measured. */
   #gpuUseOf(replicaId: ReplicaId): GpuUse | undefined {
-    const measured = (this.#claims.get(replicaId)?.gpus ?? []).flatMap((id) => this.#gpuUse.get(id) ?? []);
+    const measured = (this.#claims.get(replicaId)?.gpus ?? []).flatMap(
+      (id) => this.#gpuUse.get(id) ?? [],
+    );
     if (measured.length === 0) return undefined;
     return {
       utilization: measured.reduce((sum, one) => sum + one.utilization, 0) / measured.length,

@@ -1,4 +1,5 @@
-// What a file of pools may say, and how everything else is refused; and the pool of a machine without one.
+// What a file of pools may say, and how everything else is refused; and the pool of a machine
+// without one.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { OperatorFileRefused } from "#lib/operator-file.ts";
@@ -61,10 +62,19 @@ describe("what is wrong is refused with its field, what stands there and what ma
     ["pools = 3", "pools is 3, but must be a list of [[pools]]."],
     ["[[pool]]", "pool is unknown; did you mean pools?"],
     ["[[pools]]\ncores = 1", "pools[0].name is missing, but must be 1 to 63 letters"],
-    [pool.replace("cores = 1", "cores = 0"), "pools[0].cores is 0, but must be a number from 0.25 to 100000."],
+    [
+      pool.replace("cores = 1", "cores = 0"),
+      "pools[0].cores is 0, but must be a number from 0.25 to 100000.",
+    ],
     [`${pool}provider = "gcp"`, 'pools[0].provider is "gcp", but must be one of aws, local.'],
-    [`${pool}region = "global"`, 'pools[0].region is "global", but must be left out for every region.'],
-    [`${pool}tier = "cheap"`, 'pools[0].tier is "cheap", but must be one of protected, interruptible.'],
+    [
+      `${pool}region = "global"`,
+      'pools[0].region is "global", but must be left out for every region.',
+    ],
+    [
+      `${pool}tier = "cheap"`,
+      'pools[0].tier is "cheap", but must be one of protected, interruptible.',
+    ],
     [`${pool}cpu_apps = 1`, "pools[0].cpu_apps is 1, but must be true or false."],
     [`${pool}overcommit = 0.5`, "pools[0].overcommit is 0.5, but must be a number from 1 to 1000."],
     [`${pool}gpu = 1`, "pools[0].gpu is unknown; did you mean gpus?"],
@@ -73,19 +83,26 @@ describe("what is wrong is refused with its field, what stands there and what ma
       `${pool}[[pools.gpus]]\ncompute = "CPU"\ncount = 1`,
       'pools[0].gpus[0].compute is "CPU", but must be one of ADA_L4,',
     ],
-    [`${pool}[[pools.gpus]]\ncompute = "ADA_L4"\ncount = 0`, "pools[0].gpus[0].count is 0, but must be a whole number"],
+    [
+      `${pool}[[pools.gpus]]\ncompute = "ADA_L4"\ncount = 0`,
+      "pools[0].gpus[0].count is 0, but must be a whole number",
+    ],
     [
       `${pool}price = 0.5`,
       "pools[0].price is unknown: prices are not of a pool, but of its compute types, provider and region, in the file that SLIPWAY_PRICES_FILE names",
     ],
-    [`${pool}[[pools.gpus]]\ncompute = "ADA_L4"\nprice = 1`, "pools[0].gpus[0].price is unknown: prices are not"],
+    [
+      `${pool}[[pools.gpus]]\ncompute = "ADA_L4"\nprice = 1`,
+      "pools[0].gpus[0].price is unknown: prices are not",
+    ],
     [`${pool}${pool}`, 'pools[1].name is "a", but must be a name that no other pool has.'],
   ];
   for (const [text, message] of refusals) {
     test(JSON.stringify(text), () => {
       assert.throws(
         () => readPoolFile(text, providers),
-        (error: unknown) => error instanceof OperatorFileRefused && error.message.startsWith(message),
+        (error: unknown) =>
+          error instanceof OperatorFileRefused && error.message.startsWith(message),
       );
     });
   }
@@ -95,7 +112,12 @@ describe("an app that fits nowhere learns what would fit", () => {
   const pools = readPoolFile(file, providers).map((pool) => ({
     ...pool,
     gpus: pool.gpus.flatMap(({ compute, count, memoryGb }) =>
-      Array.from({ length: count }, (_, index) => ({ id: String(index), compute, memoryGb, isUsable: true })),
+      Array.from({ length: count }, (_, index) => ({
+        id: String(index),
+        compute,
+        memoryGb,
+        isUsable: true,
+      })),
     ),
   }));
   const gpu = { compute: ["ADA_L4"], gpuCount: 2, cpu: 4, memory: 16 };

@@ -1,11 +1,15 @@
-// Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
-// misread pool must not silently have no effect. Pure.
+// Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses any error with the field, the value
+// and what is allowed: a misread pool must not silently have no effect. Pure.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
 import * as file from "#lib/operator-file.ts";
 import { anyRegion, type Pool } from "./pool.ts";
 
 /** GPUs of one type, as the file lists them. */
-export type ListedGpus = { readonly compute: string; readonly count: number; readonly memoryGb: number };
+export type ListedGpus = {
+  readonly compute: string;
+  readonly count: number;
+  readonly memoryGb: number;
+};
 
 /** A pool as the file has it: which cards its GPUs are is found out on the machine. */
 export type ListedPool = Omit<Pool, "gpus"> & { readonly gpus: readonly ListedGpus[] };
@@ -15,7 +19,17 @@ const namesAllowed = "1 to 63 letters, digits, dashes and underscores";
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 const tiers = ["protected", "interruptible"] as const;
 const gpuTypes = computeTypes.filter((type) => type !== "CPU");
-const poolFields = ["name", "provider", "region", "tier", "cpu_apps", "cores", "memory_gb", "overcommit", "gpus"];
+const poolFields = [
+  "name",
+  "provider",
+  "region",
+  "tier",
+  "cpu_apps",
+  "cores",
+  "memory_gb",
+  "overcommit",
+  "gpus",
+];
 const gpuFields = ["compute", "count", "memory_gb"];
 
 /** The pools in `text`; `providers`: the platform's. Throws `OperatorFileRefused`. */
@@ -23,7 +37,8 @@ export function readPoolFile(text: string, providers: readonly string[]): Listed
   const root = file.parseFile(text);
   file.refuseUnknown(root, ["pools"], (key) => key);
   const tables = listOf("pools", root["pools"], poolsMax);
-  if (tables.length === 0) throw file.operatorFileRefused("pools", undefined, "a list of [[pools]]");
+  if (tables.length === 0)
+    throw file.operatorFileRefused("pools", undefined, "a list of [[pools]]");
   const pools = tables.map((table, index) => readPool(`pools[${index}]`, table, providers));
   const names = pools.map(({ name }) => name);
   file.refuseTwice(names, (index) => `pools[${index}].name`, "a name that no other pool has");
@@ -38,18 +53,27 @@ function readPool(path: string, table: file.Table, providers: readonly string[])
     readGpus(`${path}.gpus[${index}]`, one),
   );
   const types = gpus.map(({ compute }) => compute);
-  file.refuseTwice(types, (index) => `${path}.gpus[${index}].compute`, "a type that is listed only once");
+  file.refuseTwice(
+    types,
+    (index) => `${path}.gpus[${index}].compute`,
+    "a type that is listed only once",
+  );
   const region = table["region"] === undefined ? null : readName(...at("region"));
-  if (region === anyRegion) throw file.operatorFileRefused(`${path}.region`, region, "left out for every region");
+  if (region === anyRegion)
+    throw file.operatorFileRefused(`${path}.region`, region, "left out for every region");
   return {
     name: readName(...at("name")),
-    provider: table["provider"] === undefined ? null : file.readChoice(...at("provider"), providers),
+    provider:
+      table["provider"] === undefined ? null : file.readChoice(...at("provider"), providers),
     region,
     tier: table["tier"] === undefined ? "protected" : file.readChoice(...at("tier"), tiers),
     takesCpu: readBoolean(...at("cpu_apps")),
     cores: file.readNumber(...at("cores"), { min: 0.25, max: 100_000 }),
     memoryGb: file.readNumber(...at("memory_gb"), { min: 0.05, max: 10_000_000 }),
-    overcommit: table["overcommit"] === undefined ? 1 : file.readNumber(...at("overcommit"), { min: 1, max: 1000 }),
+    overcommit:
+      table["overcommit"] === undefined
+        ? 1
+        : file.readNumber(...at("overcommit"), { min: 1, max: 1000 }),
     gpus,
   };
 }
@@ -62,7 +86,10 @@ function readGpus(path: string, table: file.Table): ListedGpus {
     // The order decides which of two errors is told.
     count: file.readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
     compute: file.readChoice(`${path}.compute`, compute, gpuTypes),
-    memoryGb: memoryGb === undefined ? 0 : file.readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
+    memoryGb:
+      memoryGb === undefined
+        ? 0
+        : file.readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
   };
 }
 
@@ -88,6 +115,7 @@ function readBoolean(path: string, given: unknown): boolean {
 function listOf(path: string, given: unknown, lengthMax: number): file.Table[] {
   if (given === undefined) return [];
   if (!Array.isArray(given)) throw file.operatorFileRefused(path, given, `a list of [[${path}]]`);
-  if (given.length > lengthMax) throw file.operatorFileRefused(path, `${given.length} entries`, `at most ${lengthMax}`);
+  if (given.length > lengthMax)
+    throw file.operatorFileRefused(path, `${given.length} entries`, `at most ${lengthMax}`);
   return given.map((one, index) => file.tableOf(`${path}[${index}]`, one));
 }

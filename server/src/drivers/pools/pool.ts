@@ -1,4 +1,5 @@
-// What replicas can get from machines: pools, what a replica asks of one, and what one has of it. Data only.
+// What replicas can get from machines: pools, what a replica asks of one, and what one has of it.
+// Data only.
 
 /** A single GPU or other accelerator. */
 export type Gpu = {
@@ -18,7 +19,10 @@ export type Pool = {
   readonly provider: string | null;
   /** Null: it represents every region. */
   readonly region: string | null;
-  /** `interruptible`: its machines can disappear at any time, so that no protected replica runs there. */
+  /**
+   * `interruptible`: its machines can disappear at any time, so that no protected replica runs
+   * there.
+   */
   readonly tier: "protected" | "interruptible";
   /** Replicas without a GPU may run there. */
   readonly takesCpu: boolean;
@@ -41,14 +45,19 @@ export type PoolRequest = {
   readonly region: string | null;
 };
 
-/** What a replica has of a pool. Stored by the driver with the replica, so that the next process of the platform knows it. */
+/**
+ * What a replica has of a pool. Stored by the driver with the replica, so that the next process of
+ * the platform knows it.
+ */
 export type PoolClaim = Omit<PoolRequest, "provider" | "region" | "gpuCount"> & {
   readonly pool: string;
   /** The ids of its GPUs. */
   readonly gpus: readonly string[];
 };
 
-/** The measured use of GPUs: the mean of their utilization from 0 to 1, and their memory together. */
+/**
+ * The measured use of GPUs: the mean of their utilization from 0 to 1, and their memory together.
+ */
 export type GpuUse = { readonly utilization: number; readonly memoryBytes: number };
 
 /** The region that stands for all of them. */

@@ -16,7 +16,9 @@ const gpu: PoolRequest = {
 };
 const cpu: PoolRequest = { ...gpu, compute: "CPU", gpuCount: 0 };
 
-function pool(given: Partial<Pool> & { readonly cards?: number; readonly lost?: number } = {}): Pool {
+function pool(
+  given: Partial<Pool> & { readonly cards?: number; readonly lost?: number } = {},
+): Pool {
   const { cards = 0, lost = 0, ...rest } = given;
   const name = rest.name ?? "rack";
   const gpus = Array.from({ length: cards + lost }, (_, index) => ({
@@ -111,7 +113,10 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "cores and memory of several pools": {
     pools: [pool({ region: "eu-1" }), pool({ name: "other", region: "eu-1" })],
-    claims: [has({ cpuCores: 7, memoryGb: 30 }), has({ pool: "other", cpuCores: 6.5, memoryGb: 31 })],
+    claims: [
+      has({ cpuCores: 7, memoryGb: 30 }),
+      has({ pool: "other", cpuCores: 6.5, memoryGb: 31 }),
+    ],
     wish: [{ ...cpu, region: "eu-1" }],
     says: `A replica with region eu-1 needs 2 cores, of which only 1.5 are free, and 4 GB of memory, of which only 2 are free in one place; it starts when there is enough. One that needs less could start sooner: cpu, memory ${patch}.`,
   },
@@ -168,14 +173,19 @@ const cases: Readonly<Record<string, Case>> = {
     ahead: [[{ ...gpu, gpuCount: 2 }]],
     says: "What is free is for replicas that come first: protected ones, then those that have waited longer.",
   },
-  "a driver has a reason of its own": { pools: [pool({ cards: 1 })], wish: [gpu], says: inUse("ADA_L4") },
+  "a driver has a reason of its own": {
+    pools: [pool({ cards: 1 })],
+    wish: [gpu],
+    says: inUse("ADA_L4"),
+  },
 };
 
 describe("a waiting replica names what it lacks", () => {
   for (const [name, { pools, claims = [], wish, ahead = [], says }] of Object.entries(cases)) {
     test(name, () => {
       const free = freeOf(pools, claims);
-      if (!name.startsWith("a driver")) assert.equal(choosePool(free, wish, ahead), null, "it has to wait");
+      if (!name.startsWith("a driver"))
+        assert.equal(choosePool(free, wish, ahead), null, "it has to wait");
       assert.equal(whyWaiting(free, wish, ahead), says);
     });
   }

@@ -1,4 +1,5 @@
-// Says what a replica lacks that waits although a pool could have it, and what its owner can do about that. Pure.
+// Says what a replica lacks that waits although a pool could have it, and what its owner can do
+// about that. Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import {
   choosePool,
@@ -19,7 +20,11 @@ import { anyRegion, type PoolRequest } from "./pool.ts";
 type Lack = "lost" | "gpus" | "cores" | "memory";
 
 /** A pool that could have the replica if it were empty, and what it lacks for that. */
-type Candidate = { readonly free: FreePool; readonly request: PoolRequest; readonly lacks: readonly Lack[] };
+type Candidate = {
+  readonly free: FreePool;
+  readonly request: PoolRequest;
+  readonly lacks: readonly Lack[];
+};
 
 /** Candidates that lack the same. */
 type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Candidate[] };
@@ -30,10 +35,14 @@ const placesMax = 3;
 const unit = 1000;
 
 /**
- * The reason, in sentences for the owner of an app with this wish, for which `choosePool` finds nothing now. `ahead`: those
- * that come first.
+ * The reason, in sentences for the owner of an app with this wish, for which `choosePool` finds
+ * nothing now. `ahead`: those that come first.
  */
-export function whyWaiting(free: readonly FreePool[], wish: PoolWish, ahead: readonly PoolWish[]): string {
+export function whyWaiting(
+  free: readonly FreePool[],
+  wish: PoolWish,
+  ahead: readonly PoolWish[],
+): string {
   const candidates = wish.flatMap((request) =>
     free
       .filter(({ pool }) => couldFit(pool, request))
@@ -58,7 +67,10 @@ function lacksOf(one: FreePool, request: PoolRequest): Lack[] {
   });
 }
 
-/** What is nearest to having enough comes first; cards that do not answer come last, since nobody knows until when. */
+/**
+ * What is nearest to having enough comes first; cards that do not answer come last, since nobody
+ * knows until when.
+ */
 function groupsOf(candidates: readonly Candidate[]): Group[] {
   const groups = Map.groupBy(candidates, ({ lacks }) => lacks.join());
   const distance = ({ lacks }: Group): number => lacks.length + (lacks.includes("lost") ? 10 : 0);
@@ -78,7 +90,10 @@ function reasonOf(
   if (lack === undefined) return `What is free${there} is for replicas that come first: ${order}.`;
   // Other pools with such cards are too small in something else.
   const isAll = !wish.some((request) =>
-    free.some(({ pool }) => isAllowed(pool, request) && offers(pool, request.compute) && !couldFit(pool, request)),
+    free.some(
+      ({ pool }) =>
+        isAllowed(pool, request) && offers(pool, request.compute) && !couldFit(pool, request),
+    ),
   );
   if (isAll && more.length === 0 && countOf(group, lack) === 0) {
     const isSomeLost = group.candidates.some((one) => {
@@ -86,18 +101,24 @@ function reasonOf(
       return usableOf(one.free, compute) < gpusOf(one.free.pool, compute).length;
     });
     if (lack === "gpus") return allInUse(types, `${isSomeLost ? " that answers" : ""}${there}`);
-    if (lack === "lost") return `None of the platform's ${types}${there} answers; a replica starts when one does.`;
+    if (lack === "lost")
+      return `None of the platform's ${types}${there} answers; a replica starts when one does.`;
   }
-  const isEverywhere = free.every(({ pool }) => group.candidates.some((one) => one.free.pool === pool));
+  const isEverywhere = free.every(({ pool }) =>
+    group.candidates.some((one) => one.free.pool === pool),
+  );
   let place = " in a place that suits it";
   if (isEverywhere) place = free.length > 1 ? " in one place" : "";
   return `A replica${there} needs ${needsOf(group, place)}; it starts when there is enough.`;
 }
 
 function reasonByPlace(groups: readonly Group[]): string {
-  const pools = new Set(groups.flatMap(({ candidates }) => candidates.map(({ free }) => free.pool)));
+  const pools = new Set(
+    groups.flatMap(({ candidates }) => candidates.map(({ free }) => free.pool)),
+  );
   const clauses = groups.slice(0, placesMax).map((group) => {
-    const clause = group.lacks.length === 0 ? `others come first (${order})` : `it needs ${needsOf(group, "")}`;
+    const clause =
+      group.lacks.length === 0 ? `others come first (${order})` : `it needs ${needsOf(group, "")}`;
     return pools.size === 1 ? clause : `at ${namesOf(group)} ${clause}`;
   });
   return `A replica waits: ${clauses.join(pools.size === 1 ? "; or " : "; ")}. It starts when one place has enough.`;
@@ -127,7 +148,8 @@ function needsOf(group: Group, place: string): string {
 function neededOf({ candidates }: Group, lack: Lack): readonly [amount: number, what: string] {
   const shares = candidates.map(({ free, request }) => shareInPool(free.pool, request));
   if (lack === "cores") return [Math.min(...shares.map(({ cores }) => cores)) / unit, "cores"];
-  if (lack === "memory") return [Math.min(...shares.map(({ memory }) => memory)) / unit, "GB of memory"];
+  if (lack === "memory")
+    return [Math.min(...shares.map(({ memory }) => memory)) / unit, "GB of memory"];
   const requests = candidates.map(({ request }) => request);
   return [Math.min(...requests.map(({ gpuCount }) => gpuCount)), typesOf(requests)];
 }
@@ -142,17 +164,27 @@ function countOf({ candidates }: Group, lack: Lack | undefined): number {
   return Math.max(0, ...counts);
 }
 
-/** What would let a replica start, as far as its owner or the operator can bring it about; null: only time does. */
+/**
+ * What would let a replica start, as far as its owner or the operator can bring it about; null:
+ * only time does.
+ */
 function adviceFor(
   nearest: Group,
-  given: { readonly free: readonly FreePool[]; readonly wish: PoolWish; readonly ahead: readonly PoolWish[] },
+  given: {
+    readonly free: readonly FreePool[];
+    readonly wish: PoolWish;
+    readonly ahead: readonly PoolWish[];
+  },
 ): string | null {
   const { free, wish, ahead } = given;
   const without = unneeded(wish).find((one) => choosePool(free, one.wish, ahead) !== null);
-  if (without !== undefined) return `Without ${without.names} one could start now (${changeField}).`;
+  if (without !== undefined)
+    return `Without ${without.names} one could start now (${changeField}).`;
   if (nearest.lacks.includes("lost"))
     return `The operator has to check the cards of the machine; other types can be listed in compute (${changeField}).`;
-  const fields = nearest.lacks.filter((lack) => countOf(nearest, lack) > 0).map((lack) => fieldOf[lack]);
+  const fields = nearest.lacks
+    .filter((lack) => countOf(nearest, lack) > 0)
+    .map((lack) => fieldOf[lack]);
   if (fields.length === 0 || fields.length < nearest.lacks.length) return null;
   return `One that needs less could start sooner: ${fields.join(", ")} (${changeField}).`;
 }
@@ -165,14 +197,20 @@ function unneeded(wish: PoolWish): { readonly names: string; readonly wish: Pool
   if (first === undefined) return [];
   const { tier, provider, region } = first;
   const limits = [
-    ...(tier === "protected" ? [{ name: "computeTier protected", change: { tier: "interruptible" } }] : []),
+    ...(tier === "protected"
+      ? [{ name: "computeTier protected", change: { tier: "interruptible" } }]
+      : []),
     ...(provider === null ? [] : [{ name: `provider ${provider}`, change: { provider: null } }]),
-    ...(region === null || region === anyRegion ? [] : [{ name: `region ${region}`, change: { region: null } }]),
+    ...(region === null || region === anyRegion
+      ? []
+      : [{ name: `region ${region}`, change: { region: null } }]),
   ];
   const sets = [...limits.map((limit) => [limit]), ...(limits.length > 1 ? [limits] : [])];
   return sets.map((set) => ({
     names: set.map(({ name }) => name).join(" and "),
-    wish: wish.map((request) => set.reduce<PoolRequest>((one, { change }) => ({ ...one, ...change }), request)),
+    wish: wish.map((request) =>
+      set.reduce<PoolRequest>((one, { change }) => ({ ...one, ...change }), request),
+    ),
   }));
 }
 
@@ -195,7 +233,9 @@ function whereOf(wish: PoolWish, free: readonly FreePool[]): string {
 function namesOf({ candidates }: Group): string {
   const names = [...new Set(candidates.map(({ free }) => free.pool.name))];
   const others = names.length - placesMax;
-  return others <= 0 ? names.join(" and ") : `${names.slice(0, placesMax).join(", ")} and ${others} more`;
+  return others <= 0
+    ? names.join(" and ")
+    : `${names.slice(0, placesMax).join(", ")} and ${others} more`;
 }
 
 function typesOf(requests: readonly PoolRequest[]): string {

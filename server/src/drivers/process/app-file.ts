@@ -1,12 +1,15 @@
-// Reads the beginning of a file of an app whose replica has exited, as the app named it. Follows no link out of the app's folders
-// and waits for no pipe.
+// Reads the beginning of a file of an app whose replica has exited, as the app named it. Follows no
+// link out of the app's folders and waits for no pipe.
 import { constants } from "node:fs";
 import { open, realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { codeAlias } from "./sandbox-view.ts";
 import { isBelow } from "./system-mounts.ts";
 
-/** `folders`: those with the app's files, the one that hides the others first. Null when none has it as a plain file. */
+/**
+ * `folders`: those with the app's files, the one that hides the others first. Null when none has it
+ * as a plain file.
+ */
 export async function beginOfAppFile(
   folders: readonly string[],
   path: string,
@@ -23,7 +26,10 @@ export async function beginOfAppFile(
 async function beginIn(folder: string, path: string, bytesMax: number): Promise<Buffer | null> {
   const real = await realpath(resolve(folder, path));
   if (!isBelow(real, await realpath(folder))) return null;
-  await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  await using file = await open(
+    real,
+    constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW,
+  );
   if (!(await file.stat()).isFile()) return null;
   const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(bytesMax), position: 0 });
   return buffer.subarray(0, bytesRead);

@@ -5,7 +5,10 @@ import { assert } from "#lib/assert.ts";
 /** A built app on this machine. All paths are absolute. */
 export type ProcessArtifact = {
   readonly kind: "process";
-  /** The app's files, and the working directory of its replicas. Contains `app`, a link to itself unless the app has one. */
+  /**
+   * The app's files, and the working directory of its replicas. Contains `app`, a link to itself
+   * unless the app has one.
+   */
   readonly appDir: string;
   /** The interpreter of `venvDir`, never a shim. */
   readonly python: string;
@@ -21,8 +24,22 @@ export type ProcessArtifact = {
 export function processArtifact(artifact: Artifact): ProcessArtifact {
   const { kind, appDir, python, venvDir, pythonVersion, takesRootPath } = artifact;
   assert(kind === "process", `an artifact of kind ${kind} cannot be run by the process driver`);
-  const isPath = (value: unknown): value is string => typeof value === "string" && value.startsWith("/");
-  assert(isPath(appDir) && isPath(python) && isPath(venvDir), "an artifact of the process driver holds absolute paths");
-  assert(typeof pythonVersion === "string", "an artifact of the process driver names its Python version");
-  return { kind: "process", appDir, python, venvDir, pythonVersion, takesRootPath: takesRootPath === true };
+  const isPath = (value: unknown): value is string =>
+    typeof value === "string" && value.startsWith("/");
+  assert(
+    isPath(appDir) && isPath(python) && isPath(venvDir),
+    "an artifact of the process driver holds absolute paths",
+  );
+  assert(
+    typeof pythonVersion === "string",
+    "an artifact of the process driver names its Python version",
+  );
+  return {
+    kind: "process",
+    appDir,
+    python,
+    venvDir,
+    pythonVersion,
+    takesRootPath: takesRootPath === true,
+  };
 }

@@ -1,6 +1,7 @@
-// Folders that several builds share, each under a key: virtual environments, and the tools that fill them. The cache
-// creates a folder at a unique path and then publishes it atomically with a small file. A kill half-way, or two
-// builders at once, leaves at worst an unreferenced folder, which `collect` removes.
+// Folders that several builds share, each under a key: virtual environments, and the tools that
+// fill them. The cache creates a folder at a unique path and then publishes it atomically with a
+// small file. A kill half-way, or two builders at once, leaves at worst an unreferenced folder,
+// which `collect` removes.
 import { addAbortListener } from "node:events";
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
@@ -14,7 +15,10 @@ type Pointer = { readonly folder: string; readonly madeAt: number };
 export class BuildCache {
   readonly #dir: string;
   readonly #clock: Clock;
-  /** Creations in progress in this process, by key: a second build waits instead of repeating the work. */
+  /**
+   * Creations in progress in this process, by key: a second build waits instead of repeating the
+   * work.
+   */
   readonly #making = new Map<string, Promise<unknown>>();
   /** Folders that are being filled. */
   readonly #unfinished = new Set<string>();
@@ -29,8 +33,8 @@ export class BuildCache {
   }
 
   /**
-   * Returns the folder of a key; `make` fills a new one when there is none, or it is older than `ageMsMax`. Rejects
-   * when `make` does or `signal` is aborted.
+   * Returns the folder of a key; `make` fills a new one when there is none, or it is older than
+   * `ageMsMax`. Rejects when `make` does or `signal` is aborted.
    */
   async get(given: {
     readonly key: string;
@@ -55,7 +59,10 @@ export class BuildCache {
     }
   }
 
-  /** Removes unused folders (see `isUsed`) except the `keptMax` most recently used, and folders without a key. */
+  /**
+   * Removes unused folders (see `isUsed`) except the `keptMax` most recently used, and folders
+   * without a key.
+   */
   async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
     this.#found.clear();
     const names = await readdir(this.#dir).catch(() => []);
@@ -64,7 +71,8 @@ export class BuildCache {
       const file = join(this.#dir, name);
       const pointer = await readPointer(file);
       const stats = await stat(file).catch(() => null);
-      if (pointer !== null && stats !== null) pointers.push({ file, folder: pointer.folder, usedAt: stats.mtimeMs });
+      if (pointer !== null && stats !== null)
+        pointers.push({ file, folder: pointer.folder, usedAt: stats.mtimeMs });
     }
     pointers.sort((a, b) => b.usedAt - a.usedAt);
     const kept = new Set<string>();

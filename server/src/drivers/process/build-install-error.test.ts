@@ -41,7 +41,10 @@ const cases: [string, RegExp][] = [
     "ERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible",
     /versions conflict/,
   ],
-  ["ERROR: Failed building wheel for llvmlite", /^llvmlite has no prebuilt package.* the output above/],
+  [
+    "ERROR: Failed building wheel for llvmlite",
+    /^llvmlite has no prebuilt package.* the output above/,
+  ],
   [
     "src/_portaudiomodule.c:29:10: fatal error: portaudio.h: No such file or directory\ncompilation terminated.\nerror: command '/usr/bin/gcc' failed with exit code 1\nERROR: Failed building wheel for pyaudio",
     /system header portaudio\.h is missing: ask the operator to install the Debian package portaudio19-dev/,
@@ -50,13 +53,22 @@ const cases: [string, RegExp][] = [
     "x.c:1:10: fatal error: 'openssl/ssl.h' file not found\nerror: command 'clang' failed with exit code 1",
     /openssl\/ssl\.h is missing: .* libssl-dev/,
   ],
-  ["fatal error: rare/thing.hpp: No such file or directory", /rare\/thing\.hpp is missing: .* package with it/],
-  ["Error: pg_config executable not found.\nERROR: Failed to build psycopg2", /pg_config is missing: .* libpq-dev/],
+  [
+    "fatal error: rare/thing.hpp: No such file or directory",
+    /rare\/thing\.hpp is missing: .* package with it/,
+  ],
+  [
+    "Error: pg_config executable not found.\nERROR: Failed to build psycopg2",
+    /pg_config is missing: .* libpq-dev/,
+  ],
   [
     "/usr/bin/ld: cannot find -lfoo: No such file or directory\nFailed building wheel for x",
     /system library libfoo is/,
   ],
-  ["error: command 'gcc' failed: No such file or directory\nFailed building wheel for x", /gcc is .*build-essential/],
+  [
+    "error: command 'gcc' failed: No such file or directory\nFailed building wheel for x",
+    /gcc is .*build-essential/,
+  ],
   [
     "      error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'\n      [end of output]\n  ERROR: Failed building wheel for psutil",
     /x86_64-linux-gnu-gcc is missing: .* Debian package build-essential/,
@@ -65,7 +77,10 @@ const cases: [string, RegExp][] = [
     "error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'\nFailed to build x",
     /g\+\+ is .*build-essential/,
   ],
-  ["sh: 1: make: not found\n  ERROR: Failed building wheel for x", /make is missing: .*build-essential/],
+  [
+    "sh: 1: make: not found\n  ERROR: Failed building wheel for x",
+    /make is missing: .*build-essential/,
+  ],
   [
     '    raise Exception("you need a C compiler to build uWSGI")\nException: you need a C compiler to build uWSGI\nerror: legacy-install-failure',
     /a compiler is missing: .* build-essential/,
@@ -78,7 +93,10 @@ const cases: [string, RegExp][] = [
     "Exception: no such thing\nerror: legacy-install-failure\n\n× Encountered error while trying to install package.",
     /It says: Exception: no such thing\. See/,
   ],
-  ["error: can't find Rust compiler\nFailed building wheel for x", /rustc is missing: .* package rustc/],
+  [
+    "error: can't find Rust compiler\nFailed building wheel for x",
+    /rustc is missing: .* package rustc/,
+  ],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
   [
     "nothing known",
@@ -115,5 +133,6 @@ test("with a driver that builds images, the compiler goes below the app's apt pa
 test("a compiler that ran is not asked for", () => {
   const ran = cases.filter(([output]) => output.includes("failed with exit code 1"));
   assert.ok(ran.length > 1);
-  for (const [output] of ran) assert.doesNotMatch(explainInstallFailure(output, "ended"), /compiler|build-essential/);
+  for (const [output] of ran)
+    assert.doesNotMatch(explainInstallFailure(output, "ended"), /compiler|build-essential/);
 });

@@ -3,7 +3,10 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { failingLine } from "#lib/failing-line.ts";
 import { namesIn, systemPackage, type SystemAdvice } from "#drivers/error-advice.ts";
 
-type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray, advice: SystemAdvice) => string };
+type Rule = {
+  readonly form: RegExp;
+  readonly sentence: (match: RegExpExecArray, advice: SystemAdvice) => string;
+};
 
 /** As much of the reason as fits into a sentence. */
 const lineCharactersMax = 300;
@@ -11,7 +14,10 @@ const where = "under dependencies.pip, or in requirements.txt or pyproject.toml"
 const credentials =
   'Set them as secrets, name these below [slipway.build] (secrets = ["PIP_TOKEN"]) and as ${PIP_TOKEN} in the index\'s address';
 
-/** Debian packages of headers that Python packages are compiled with, by the header's path or its folder. */
+/**
+ * Debian packages of headers that Python packages are compiled with, by the header's path or its
+ * folder.
+ */
 const packagesOf = namesIn(`
   alsa/=libasound2-dev bzlib.h=libbz2-dev cairo.h=libcairo2-dev curl/=libcurl4-openssl-dev ffi.h=libffi-dev
   gdal.h=libgdal-dev geos_c.h=libgeos-dev hdf5.h=libhdf5-dev jpeglib.h=libjpeg-dev lber.h=libldap2-dev
@@ -55,7 +61,8 @@ const rules: readonly Rule[] = [
       `The package index cannot be reached from the build machine. If it is on a private network or on this machine, the operator has to allow its address (SLIPWAY_APP_NETWORK_ALLOW). When it can be reached, ${buildAgain}.`,
   },
   {
-    // Printed where other indexes than PyPI are asked; pip counts one that refuses as one without the package.
+    // Printed where other indexes than PyPI are asked; pip counts one that refuses as one without
+    // the package.
     form: /Looking in indexes: [^]*No matching distribution found for ([^\s(]+)/i,
     sentence: ([, name]) =>
       `There is no ${name} that works with this Python, or one of the package indexes (see above) refuses the credentials, of which pip says nothing: check its name and version ${where}, the pythonVersion, and the secrets in the index's address.`,
@@ -93,7 +100,10 @@ const rules: readonly Rule[] = [
         packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, "")),
       ),
   },
-  { form: /pg_config executable not found/i, sentence: (_, advice) => lacking(advice, "pg_config", "libpq-dev") },
+  {
+    form: /pg_config executable not found/i,
+    sentence: (_, advice) => lacking(advice, "pg_config", "libpq-dev"),
+  },
   {
     form: /(?:cannot find -l|library not found for -l)([\w+.-]+)/,
     sentence: ([, name = ""], advice) => lacking(advice, `the system library lib${name}`),
@@ -102,7 +112,9 @@ const rules: readonly Rule[] = [
     // What mysqlclient says, also where pkg-config itself is missing.
     form: /Can not find valid pkg-config name/i,
     sentence: (_, advice) => {
-      const wanted = advice("the Debian packages default-libmysqlclient-dev, pkg-config and build-essential");
+      const wanted = advice(
+        "the Debian packages default-libmysqlclient-dev, pkg-config and build-essential",
+      );
       return `A package has to be compiled here, and the client library of MySQL is missing: ${wanted}`;
     },
   },
@@ -120,7 +132,8 @@ const rules: readonly Rule[] = [
   },
   {
     form: /Invalid requirement:? ?([^\n]{0,100})/i,
-    sentence: ([, line]) => `pip does not understand the requirement ${line?.trim()}: fix it ${where}.`,
+    sentence: ([, line]) =>
+      `pip does not understand the requirement ${line?.trim()}: fix it ${where}.`,
   },
   {
     form: /No space left on device/i,
@@ -128,12 +141,20 @@ const rules: readonly Rule[] = [
   },
   {
     form: /does not exist|Cannot find command 'git'|No such file/i,
-    sentence: () => `A requirement names something that does not exist (see above): fix it ${where}.`,
+    sentence: () =>
+      `A requirement names something that does not exist (see above): fix it ${where}.`,
   },
 ];
 
-/** Returns one or two sentences; `end` says how the installer exited, `advice` who installs system packages. */
-export function explainInstallFailure(output: string, end: string, advice: SystemAdvice = systemPackage): string {
+/**
+ * Returns one or two sentences; `end` says how the installer exited, `advice` who installs system
+ * packages.
+ */
+export function explainInstallFailure(
+  output: string,
+  end: string,
+  advice: SystemAdvice = systemPackage,
+): string {
   for (const { form, sentence } of rules) {
     const match = form.exec(output);
     if (match !== null) return sentence(match, advice);

@@ -1,5 +1,5 @@
-// Virtual environments for apps. Builds of one project with the same Python and the same packages share one. An app
-// whose build runs commands gets its own, since commands may install into it.
+// Virtual environments for apps. Builds of one project with the same Python and the same packages
+// share one. An app whose build runs commands gets its own, since commands may install into it.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -16,7 +16,9 @@ import { explainInstallFailure } from "./build-install-error.ts";
 import type { Python } from "./python-choice.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 
-/** Resolves packages without an exact version again after a day, so that "latest" does not go stale. */
+/**
+ * Resolves packages without an exact version again after a day, so that "latest" does not go stale.
+ */
 const openVersionsAgeMsMax = 24 * 3600 * 1000;
 const environmentsKeptMax = 20;
 const toolsKeptMax = 10;
@@ -45,15 +47,24 @@ export class BuildPackages {
 
   constructor(options: { readonly dir: string; readonly clock: Clock }) {
     this.#dir = options.dir;
-    this.#environments = new BuildCache({ dir: join(options.dir, "environments"), clock: options.clock });
-    this.#toolEnvironments = new BuildCache({ dir: join(options.dir, "tools"), clock: options.clock });
+    this.#environments = new BuildCache({
+      dir: join(options.dir, "environments"),
+      clock: options.clock,
+    });
+    this.#toolEnvironments = new BuildCache({
+      dir: join(options.dir, "tools"),
+      clock: options.clock,
+    });
   }
 
   /**
-   * Returns an environment with all requirements. `beforeInstall` runs when the app's own environment exists and is
-   * still empty. Rejects with `BuildFailed`.
+   * Returns an environment with all requirements. `beforeInstall` runs when the app's own
+   * environment exists and is still empty. Rejects with `BuildFailed`.
    */
-  async environment(request: EnvironmentRequest, beforeInstall: () => Promise<void>): Promise<string> {
+  async environment(
+    request: EnvironmentRequest,
+    beforeInstall: () => Promise<void>,
+  ): Promise<string> {
     const { plan, tools, ownDir } = request;
     const hasCommands = plan.preBuildCommands.length + plan.shellCommands.length > 0;
     const hasPackages = plan.requirements.length > 0 || plan.project !== null;
@@ -93,8 +104,15 @@ export class BuildPackages {
     await this.#toolEnvironments.collect(() => false, toolsKeptMax);
   }
 
-  /** Creating an empty environment takes 50 ms; installing pip takes seconds, so pip is copied from a cached environment. */
-  async #create({ python, tools }: EnvironmentRequest, folder: string, needsPip: boolean): Promise<void> {
+  /**
+   * Creating an empty environment takes 50 ms; installing pip takes seconds, so pip is copied from
+   * a cached environment.
+   */
+  async #create(
+    { python, tools }: EnvironmentRequest,
+    folder: string,
+    needsPip: boolean,
+  ): Promise<void> {
     await mkdir(join(folder, ".."), { recursive: true });
     await createEmpty(python, tools, folder);
     if (!needsPip) return;
@@ -102,7 +120,10 @@ export class BuildPackages {
     await copySeed({ python, tools, seed, folder });
   }
 
-  /** A cached environment with the default packages of this Python: pip, and before Python 3.12 setuptools. */
+  /**
+   * A cached environment with the default packages of this Python: pip, and before Python 3.12
+   * setuptools.
+   */
   async #seed(python: Python, tools: BuildTools): Promise<string> {
     if (!python.hasPip) {
       throw new BuildFailed(
@@ -123,7 +144,11 @@ export class BuildPackages {
     if (plan.requirements.length === 0 && plan.project === null) return;
     const uv = plan.useUv || plan.project !== null ? await this.#findUv(request) : null;
     if (plan.project !== null && uv === null) throw new BuildFailed(noUv);
-    tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
+    tools.log(
+      "dependencies",
+      "platform",
+      uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED",
+    );
     if (plan.project !== null && uv !== null) {
       const command = projectCommand(plan.project, { uv, python: join(venvDir, "bin/python") });
       await this.#runInstaller({ request, venvDir, uv }, command);
@@ -133,7 +158,10 @@ export class BuildPackages {
     // Commands of the app may have put a link there: do not write through it.
     await removeFolder(file);
     await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
-    await this.#runInstaller({ request, venvDir, uv }, installCommand(join(venvDir, "bin/python"), uv, file));
+    await this.#runInstaller(
+      { request, venvDir, uv },
+      installCommand(join(venvDir, "bin/python"), uv, file),
+    );
     await rm(file, { force: true });
   }
 
@@ -142,7 +170,11 @@ export class BuildPackages {
       request,
       venvDir,
       uv,
-    }: { readonly request: EnvironmentRequest; readonly venvDir: string; readonly uv: string | null },
+    }: {
+      readonly request: EnvironmentRequest;
+      readonly venvDir: string;
+      readonly uv: string | null;
+    },
     command: [string, ...string[]],
   ): Promise<void> {
     const { plan, tools, appDir, python, secrets } = request;
@@ -169,17 +201,31 @@ export class BuildPackages {
       },
       // Compiling a package runs its code.
       confinedTo: {
-        readOnly: [...pythonFolders(python), ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : []), ...readOnly],
+        readOnly: [
+          ...pythonFolders(python),
+          ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : []),
+          ...readOnly,
+        ],
         writable: [venvDir, downloads, ...writable],
       },
     });
     if (!result.isOk)
-      throw new BuildFailed(explainInstallFailure(result.output, exitText(result.end, tools.timeoutMs)));
+      throw new BuildFailed(
+        explainInstallFailure(result.output, exitText(result.end, tools.timeoutMs)),
+      );
   }
 
-  /** Returns the installed uv, else one installed into a cached environment; null when uv is not available. */
+  /**
+   * Returns the installed uv, else one installed into a cached environment; null when uv is not
+   * available.
+   */
   async #findUv({ python, tools }: EnvironmentRequest): Promise<string | null> {
-    const installed = await runTool(tools, { command: ["uv", "--version"], cwd: "/", stage: "prepare", isQuiet: true });
+    const installed = await runTool(tools, {
+      command: ["uv", "--version"],
+      cwd: "/",
+      stage: "prepare",
+      isQuiet: true,
+    });
     if (installed.isOk) return "uv";
     try {
       const { folder } = await this.#toolEnvironments.get({
@@ -190,7 +236,14 @@ export class BuildPackages {
           await createEmpty(python, tools, made);
           await copySeed({ python, tools, seed: await this.#seed(python, tools), folder: made });
           const options = ["--no-input", "--quiet", "--only-binary", ":all:"];
-          const command = [join(made, "bin/python"), "-m", "pip", "install", ...options, "uv"] as const;
+          const command = [
+            join(made, "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            ...options,
+            "uv",
+          ] as const;
           const result = await runTool(tools, { command, cwd: "/", stage: "prepare" });
           if (!result.isOk) throw new BuildFailed("uv could not be installed");
         },
@@ -221,7 +274,10 @@ function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
     : openVersionsAgeMsMax;
 }
 
-/** True when a line refers to files in the app's folder: the same line means something else in another app. */
+/**
+ * True when a line refers to files in the app's folder: the same line means something else in
+ * another app.
+ */
 export function namesLocalFiles(line: string): boolean {
   return (
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
@@ -235,29 +291,40 @@ export function pythonFolders(python: Python): string[] {
   return [join(python.path, "../..")];
 }
 
-/** By default uv trusts its own certificates; pip and git trust the machine's, which matters behind a corporate proxy. */
-function machineCertificates(environment: Readonly<Record<string, string>>): Record<string, string> {
+/**
+ * By default uv trusts its own certificates; pip and git trust the machine's, which matters behind
+ * a corporate proxy.
+ */
+function machineCertificates(
+  environment: Readonly<Record<string, string>>,
+): Record<string, string> {
   // Older versions use the second name.
   const names = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
   const isSaid = names.some((name) => environment[name] !== undefined);
-  return isSaid || !existsSync(certificatesFile) ? {} : Object.fromEntries(names.map((name) => [name, "true"]));
+  return isSaid || !existsSync(certificatesFile)
+    ? {}
+    : Object.fromEntries(names.map((name) => [name, "true"]));
 }
 
 function installCommand(python: string, uv: string | null, file: string): [string, ...string[]] {
-  if (uv === null) return [python, "-m", "pip", "install", "--no-input", "--progress-bar", "off", "-r", file];
+  if (uv === null)
+    return [python, "-m", "pip", "install", "--no-input", "--progress-bar", "off", "-r", file];
   const options = ["--no-progress", "--compile-bytecode", "--link-mode", "copy"];
   return [uv, "pip", "install", ...options, "--python", python, "-r", file];
 }
 
-/** An index that asks for credentials may answer with what its caches must not keep, or the request itself is kept beside the answer. */
+/**
+ * An index that asks for credentials may answer with what its caches must not keep, or the request
+ * itself is kept beside the answer.
+ */
 function cacheVariables(downloads: string, hasSecrets: boolean): Record<string, string> {
   if (hasSecrets) return { PIP_NO_CACHE_DIR: "1", UV_NO_CACHE: "1" };
   return { PIP_CACHE_DIR: join(downloads, "pip"), UV_CACHE_DIR: join(downloads, "uv") };
 }
 
 /**
- * Includes the project: apps never run what another project's builds installed. With secrets also the app, which may have other
- * values for the same names; the values themselves are in no key.
+ * Includes the project: apps never run what another project's builds installed. With secrets also
+ * the app, which may have other values for the same names; the values themselves are in no key.
  */
 function environmentKey({ plan, python, tools, secrets }: EnvironmentRequest): string {
   const { requirements, project, useUv, appId } = plan;
@@ -284,12 +351,22 @@ async function prepare(tools: BuildTools, ...command: [string, ...string[]]): Pr
   if (!result.isOk) throw environmentFailed(result, tools);
 }
 
-/** Copies pip and setuptools with their compiled files, and pip's scripts with paths of the new environment. */
-async function copySeed(given: { python: Python; tools: BuildTools; seed: string; folder: string }): Promise<void> {
+/**
+ * Copies pip and setuptools with their compiled files, and pip's scripts with paths of the new
+ * environment.
+ */
+async function copySeed(given: {
+  python: Python;
+  tools: BuildTools;
+  seed: string;
+  folder: string;
+}): Promise<void> {
   const { python, tools, seed, folder } = given;
   const packages = join("lib", `python${python.version}`, "site-packages");
   await prepare(tools, "cp", "-R", `${join(seed, packages)}/.`, `${join(folder, packages)}/`);
-  for (const name of (await readdir(join(seed, "bin"))).filter((candidate) => candidate.startsWith("pip"))) {
+  for (const name of (await readdir(join(seed, "bin"))).filter((candidate) =>
+    candidate.startsWith("pip"),
+  )) {
     const script = await readFile(join(seed, "bin", name), "utf8");
     await writeFile(join(folder, "bin", name), script.replaceAll(seed, folder), { mode: 0o755 });
   }

@@ -1,6 +1,6 @@
-// Runs the tools of a build (venv, pip, uv, cp) and the commands of the app, with a small environment. Output streams
-// to the build's log. When the build ends, they are killed with all their descendants. Code from the app or its
-// packages runs in the sandbox, if there is one.
+// Runs the tools of a build (venv, pip, uv, cp) and the commands of the app, with a small
+// environment. Output streams to the build's log. When the build ends, they are killed with all
+// their descendants. Code from the app or its packages runs in the sandbox, if there is one.
 import { projectUser } from "#drivers/project-user.ts";
 import { existsSync } from "node:fs";
 import { chown, mkdir } from "node:fs/promises";
@@ -56,7 +56,11 @@ export type ToolRun = {
   readonly isQuiet?: boolean;
 };
 
-export type ToolResult = { readonly isOk: boolean; readonly end: CommandEnd; readonly output: string };
+export type ToolResult = {
+  readonly isOk: boolean;
+  readonly end: CommandEnd;
+  readonly output: string;
+};
 
 /** Enough of the last output to show the error. */
 const outputCharactersMax = 20_000;
@@ -73,7 +77,9 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
       // Where the platform keeps its data is for nobody else to know.
       const isShown = run.isQuiet !== true;
       const masked = tools.mask(line);
-      const text = isShown ? tools.hidden.reduce((shown, folder) => shown.replaceAll(folder, "…"), masked) : masked;
+      const text = isShown
+        ? tools.hidden.reduce((shown, folder) => shown.replaceAll(folder, "…"), masked)
+        : masked;
       output = `${output}${text}\n`.slice(-outputCharactersMax);
       if (isShown) tools.log(run.stage, stream, text);
     },
@@ -82,8 +88,15 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
   return { isOk: end.kind === "exited" && end.exitCode === 0, end, output };
 }
 
-/** Creates the folder if needed, and gives it with its contents to the user that confined programs run as. */
-export async function giveFolder(tools: BuildTools, folder: string, depth: "all" | "itself" = "all"): Promise<void> {
+/**
+ * Creates the folder if needed, and gives it with its contents to the user that confined programs
+ * run as.
+ */
+export async function giveFolder(
+  tools: BuildTools,
+  folder: string,
+  depth: "all" | "itself" = "all",
+): Promise<void> {
   await mkdir(folder, { recursive: true });
   if (tools.sandbox.kind === "none" || tools.sandbox.isUserOwned) return;
   const user = projectUser(tools.projectId);
@@ -113,14 +126,18 @@ type Spawned = {
   readonly environment: Readonly<Record<string, string>>;
 };
 
-function inCgroup({ cgroup }: BuildTools, { command: [file, ...args], environment }: Spawned): Spawned {
+function inCgroup(
+  { cgroup }: BuildTools,
+  { command: [file, ...args], environment }: Spawned,
+): Spawned {
   const entered = entering(cgroup, { file, args, environment });
   return { command: [entered.file, ...entered.args], environment };
 }
 
 function spawned(tools: BuildTools, run: ToolRun): Spawned {
   const environment = { ...tools.environment, ...run.environment };
-  if (run.confinedTo === undefined || tools.sandbox.kind === "none") return { command: run.command, environment };
+  if (run.confinedTo === undefined || tools.sandbox.kind === "none")
+    return { command: run.command, environment };
   const network = ownNetwork(tools.sandbox);
   writeEtc(tools.etcDir, tools.sandbox, { isBuild: true });
   const view = {
@@ -129,7 +146,8 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
     temporaryDir: join(tools.homeDir, "tmp"),
     readOnly: [...run.confinedTo.readOnly, ...namedFolders(tools)],
     writable: [...run.confinedTo.writable, tools.homeDir],
-    aliases: run.confinedTo.codeDir === undefined ? [] : [{ of: run.confinedTo.codeDir, at: codeAlias }],
+    aliases:
+      run.confinedTo.codeDir === undefined ? [] : [{ of: run.confinedTo.codeDir, at: codeAlias }],
     hidden: tools.hidden,
   };
   const { command, cwd } = run;
@@ -141,11 +159,21 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
   return { command: [confined.file, ...confined.args], environment: confined.environment };
 }
 
-/** Existing folders and files that the operator's variables for tools name (`PIP_FIND_LINKS`, `SSL_CERT_FILE`, …). */
+/**
+ * Existing folders and files that the operator's variables for tools name (`PIP_FIND_LINKS`,
+ * `SSL_CERT_FILE`, …).
+ */
 function namedFolders({ environment, hidden }: BuildTools): string[] {
-  const values = Object.entries(environment).filter(([name]) => /^(PIP|UV|SSL|REQUESTS|CURL|NIX)_/.test(name));
-  const paths = values.flatMap(([, value]) => value.split(/[\s:]+/)).map((path) => path.replace(/^file:\/\//, ""));
+  const values = Object.entries(environment).filter(([name]) =>
+    /^(PIP|UV|SSL|REQUESTS|CURL|NIX)_/.test(name),
+  );
+  const paths = values
+    .flatMap(([, value]) => value.split(/[\s:]+/))
+    .map((path) => path.replace(/^file:\/\//, ""));
   const isShown = (path: string): boolean =>
-    path.length > 1 && isAbsolute(path) && existsSync(path) && !hidden.some((folder) => isBelow(path, folder));
+    path.length > 1 &&
+    isAbsolute(path) &&
+    existsSync(path) &&
+    !hidden.some((folder) => isBelow(path, folder));
   return paths.filter((path, index) => isShown(path) && paths.indexOf(path) === index);
 }

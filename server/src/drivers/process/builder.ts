@@ -1,5 +1,6 @@
-// The process driver's builder: turns an app into a folder with its files, a Python of this machine and a virtual
-// environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
+// The process driver's builder: turns an app into a folder with its files, a Python of this machine
+// and a virtual environment. Stages: prepare (files, Python), commands before, packages, commands
+// after, compiled files.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
@@ -66,7 +67,10 @@ export class ProcessBuilder implements Builder {
 
   constructor(options: ProcessBuilderOptions) {
     this.#options = options;
-    this.#packages = new BuildPackages({ dir: join(options.buildsDir, "cache"), clock: options.clock });
+    this.#packages = new BuildPackages({
+      dir: join(options.buildsDir, "cache"),
+      clock: options.clock,
+    });
   }
 
   async build(plan: BuildPlan, context: BuildContext): Promise<Artifact> {
@@ -112,15 +116,22 @@ export class ProcessBuilder implements Builder {
     const names = await readdir(this.#options.buildsDir).catch(() => []);
     const handedOut = [...this.#handedOut.keys()];
     const used = await readUsed();
-    const artifacts = used.artifacts.filter(({ kind }) => kind === "process").map((one) => processArtifact(one));
+    const artifacts = used.artifacts
+      .filter(({ kind }) => kind === "process")
+      .map((one) => processArtifact(one));
     const building = new Set(used.building);
     for (const buildId of handedOut) if (!building.has(buildId)) this.#handedOut.delete(buildId);
-    const kept = new Set(["cache", ...building, ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? "")]);
+    const kept = new Set([
+      "cache",
+      ...building,
+      ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? ""),
+    ]);
     for (const name of names) {
       if (!kept.has(name)) await removeFolder(join(this.#options.buildsDir, name));
     }
     const folders = new Set(artifacts.map(({ venvDir }) => venvDir));
-    const isHandedOut = (folder: string): boolean => this.#handedOut.values().some((one) => one === folder);
+    const isHandedOut = (folder: string): boolean =>
+      this.#handedOut.values().some((one) => one === folder);
     await this.#packages.collect((folder) => folders.has(folder) || isHandedOut(folder));
   }
 
@@ -135,16 +146,29 @@ export class ProcessBuilder implements Builder {
     const onBegin = (): void => context.onEnvironment?.();
     const { secrets } = context;
     const given = { plan, python, tools, secrets, appDir, ownDir, onBegin };
-    const venvDir = await this.#packages.environment(given, () => runCommands("pre_build_commands", given));
+    const venvDir = await this.#packages.environment(given, () =>
+      runCommands("pre_build_commands", given),
+    );
     this.#handedOut.set(plan.buildId, venvDir);
     await runCommands("shell_commands", given);
     await this.#compile(given, venvDir === ownDir);
     const takesRootPath = await findRootPathUse({ plan, tools, appDir, venvDir });
     const interpreter = join(venvDir, "bin/python");
-    return { kind: "process", appDir, python: interpreter, venvDir, pythonVersion: python.version, takesRootPath };
+    return {
+      kind: "process",
+      appDir,
+      python: interpreter,
+      venvDir,
+      pythonVersion: python.version,
+      takesRootPath,
+    };
   }
 
-  async #buildAlone(plan: BuildPlan, context: BuildContext, buildDir: string): Promise<ProcessArtifact> {
+  async #buildAlone(
+    plan: BuildPlan,
+    context: BuildContext,
+    buildDir: string,
+  ): Promise<ProcessArtifact> {
     try {
       return await this.#build(plan, context, buildDir);
     } finally {
@@ -152,7 +176,10 @@ export class ProcessBuilder implements Builder {
     }
   }
 
-  /** Kills programs that commands left running, identified by their unique HOME. A sandbox leaves none. */
+  /**
+   * Kills programs that commands left running, identified by their unique HOME. A sandbox leaves
+   * none.
+   */
   async #endPrograms(buildDir: string, { log }: BuildContext): Promise<void> {
     const { sandbox, clock } = this.#options;
     if (sandbox.kind !== "none" || (await endMarked(`HOME=${homeOf(buildDir)}`, clock))) return;
@@ -171,17 +198,35 @@ export class ProcessBuilder implements Builder {
       kind: "build",
       id: plan.buildId,
       projectId,
-      folders: () => [join(buildsDir, plan.buildId), ...shared.flatMap((dir) => ownFolders(dir, projectId))],
+      folders: () => [
+        join(buildsDir, plan.buildId),
+        ...shared.flatMap((dir) => ownFolders(dir, projectId)),
+      ],
       pid: () => null,
       end: (reason) => ended.abort(new BuildFailed(reason)),
     };
   }
 
-  async #openTools(plan: BuildPlan, { log, signal, secrets }: BuildContext, buildDir: string): Promise<BuildTools> {
-    const { toolEnvironment, commandTimeoutMs, sandbox, hidden, cgroups = noCgroups } = this.#options;
+  async #openTools(
+    plan: BuildPlan,
+    { log, signal, secrets }: BuildContext,
+    buildDir: string,
+  ): Promise<BuildTools> {
+    const {
+      toolEnvironment,
+      commandTimeoutMs,
+      sandbox,
+      hidden,
+      cgroups = noCgroups,
+    } = this.#options;
     const homeDir = homeOf(buildDir);
     const stagingDir = join(buildDir, "staging");
-    const home = { HOME: homeDir, TMPDIR: join(homeDir, "tmp"), PYTHONNOUSERSITE: "1", LC_ALL: "C.UTF-8" };
+    const home = {
+      HOME: homeDir,
+      TMPDIR: join(homeDir, "tmp"),
+      PYTHONNOUSERSITE: "1",
+      LC_ALL: "C.UTF-8",
+    };
     const projectId = projectOf(plan);
     const tools: BuildTools = {
       log,
@@ -212,7 +257,8 @@ export class ProcessBuilder implements Builder {
     };
     let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
     // Look at other versions only when this one is missing or incomplete.
-    if (!choice.ok || choice.warning !== null) choice = choosePython({ ...needs, installed: await pythons.all() });
+    if (!choice.ok || choice.warning !== null)
+      choice = choosePython({ ...needs, installed: await pythons.all() });
     if (!choice.ok) throw new BuildFailed(choice.reason);
     if (choice.warning !== null) log("prepare", "platform", `Warning: ${choice.warning}`);
     log("prepare", "platform", `Python ${choice.python.version}.${choice.python.patch}`);
@@ -220,29 +266,47 @@ export class ProcessBuilder implements Builder {
   }
 
   /**
-   * Compiles what will be imported, to speed up the first start. A file that does not compile fails on import. Uses the
-   * Python below the environment, so that nothing runs here that the app's commands put into the environment.
+   * Compiles what will be imported, to speed up the first start. A file that does not compile fails
+   * on import. Uses the Python below the environment, so that nothing runs here that the app's
+   * commands put into the environment.
    */
   async #compile({ plan, python, tools, appDir }: CommandContext, isOwn: boolean): Promise<void> {
     const { runtimeDir } = this.#options;
     const bounded = { ...tools, timeoutMs: Math.min(compileTimeoutMs, tools.timeoutMs) };
-    const command = (folder: string): [string, ...string[]] => [python.path, "-I", "-m", "compileall", "-q", folder];
+    const command = (folder: string): [string, ...string[]] => [
+      python.path,
+      "-I",
+      "-m",
+      "compileall",
+      "-q",
+      folder,
+    ];
     await runTool(bounded, {
       command: command(appDir),
       cwd: appDir,
       stage: "code",
       isQuiet: true,
-      // Only in this case may the files contain links made by commands, and belong to the user of confined programs.
+      // Only in this case may the files contain links made by commands, and belong to the user of
+      // confined programs.
       ...(isOwn ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } } : {}),
     });
-    if (runtimeDir === null || plan.runtime !== "cortex" || this.#compiledFor.has(python.path)) return;
-    await runTool(bounded, { command: command(runtimeDir), cwd: "/", stage: "code", isQuiet: true });
+    if (runtimeDir === null || plan.runtime !== "cortex" || this.#compiledFor.has(python.path))
+      return;
+    await runTool(bounded, {
+      command: command(runtimeDir),
+      cwd: "/",
+      stage: "code",
+      isQuiet: true,
+    });
     this.#compiledFor.add(python.path);
   }
 }
 
 function projectOf({ appId }: BuildPlan): ProjectId {
-  return must(/^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0], "an app's id begins with its project's") as ProjectId;
+  return must(
+    /^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0],
+    "an app's id begins with its project's",
+  ) as ProjectId;
 }
 
 function groupName({ buildId }: BuildPlan): string {
@@ -259,8 +323,13 @@ function hasCommands(plan: BuildPlan): boolean {
 
 type CommandContext = Omit<EnvironmentRequest, "onBegin">;
 
-/** Runs each line with a shell in the app's folder, with the environment's `bin` first in the PATH. */
-async function runCommands(list: "pre_build_commands" | "shell_commands", given: CommandContext): Promise<void> {
+/**
+ * Runs each line with a shell in the app's folder, with the environment's `bin` first in the PATH.
+ */
+async function runCommands(
+  list: "pre_build_commands" | "shell_commands",
+  given: CommandContext,
+): Promise<void> {
   const { plan, python, tools, secrets, appDir, ownDir } = given;
   const lines = list === "pre_build_commands" ? plan.preBuildCommands : plan.shellCommands;
   if (lines.length === 0) return;
@@ -297,7 +366,11 @@ function shown(text: string): string {
 
 /** Copies the app's files, keeping links. */
 async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): Promise<void> {
-  const result = await runTool(tools, { command: ["cp", "-RP", sourceDir, appDir], cwd: "/", stage: "code" });
+  const result = await runTool(tools, {
+    command: ["cp", "-RP", sourceDir, appDir],
+    cwd: "/",
+    stage: "code",
+  });
   if (!result.isOk) {
     throw new BuildFailed(
       `The app's files could not be copied: the command ${exitText(result.end, tools.timeoutMs)}. The operator has to check the disk.`,

@@ -1,5 +1,6 @@
-// Finds, once at start, where the platform can create cgroups: for each controller in the unified hierarchy (version 2) or in its
-// own (version 1), beside or below the platform's cgroup. Tests each location by creating a cgroup and entering it.
+// Finds, once at start, where the platform can create cgroups: for each controller in the unified
+// hierarchy (version 2) or in its own (version 1), beside or below the platform's cgroup. Tests
+// each location by creating a cgroup and entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import * as groups from "./cgroup.ts";
@@ -30,13 +31,19 @@ type Hierarchy = {
 const wanted = ["memory", "cpu", "pids"] as const;
 
 /** `instanceId` labels the platform's own cgroups. */
-export function detectCgroups(instanceId: string, sources: CgroupSources | null = readSources()): Cgroups {
-  if (sources === null) return { places: [], missing: `there are no cgroups on ${process.platform}` };
+export function detectCgroups(
+  instanceId: string,
+  sources: CgroupSources | null = readSources(),
+): Cgroups {
+  if (sources === null)
+    return { places: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;
   const places: groups.CgroupParent[] = [];
   const problems: string[] = [];
   for (const hierarchy of hierarchies(sources)) {
-    const controllers = hierarchy.controllers.filter((one) => !places.some(({ controller }) => controller === one));
+    const controllers = hierarchy.controllers.filter(
+      (one) => !places.some(({ controller }) => controller === one),
+    );
     if (controllers.length === 0) continue;
     const found = firstParent({ ...hierarchy, controllers }, name, problems);
     places.push(...found);
@@ -47,7 +54,10 @@ export function detectCgroups(instanceId: string, sources: CgroupSources | null 
   return { places, missing: `${lacking.join(", ")}: ${why}` };
 }
 
-/** Removes cgroups that an earlier process of the platform left, except kept names and cgroups with running processes. */
+/**
+ * Removes cgroups that an earlier process of the platform left, except kept names and cgroups with
+ * running processes.
+ */
 export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => boolean): void {
   for (const place of places) {
     for (const name of groups.groupNames(place)) {
@@ -61,9 +71,15 @@ export function releaseCgroups({ places }: Cgroups): void {
   groups.removeGroup(places);
 }
 
-/** The cgroup that a process is in, whoever has made it: its folders end with `name`. Empty when it is in no such cgroup. */
+/**
+ * The cgroup that a process is in, whoever has made it: its folders end with `name`. Empty when it
+ * is in no such cgroup.
+ */
 export function groupOfProcess(pid: string, name: string): groups.Cgroup {
-  const sources = { mountinfo: readText("/proc/self/mountinfo"), own: readText(`/proc/${pid}/cgroup`) };
+  const sources = {
+    mountinfo: readText("/proc/self/mountinfo"),
+    own: readText(`/proc/${pid}/cgroup`),
+  };
   if (!sources.own.includes(name)) return [];
   const places = hierarchies(sources).flatMap(({ version, own, controllers }) =>
     controllers.map((controller) => ({ controller, version, folder: own })),
@@ -72,7 +88,10 @@ export function groupOfProcess(pid: string, name: string): groups.Cgroup {
 }
 
 function readSources(): CgroupSources | null {
-  const sources = { mountinfo: readText("/proc/self/mountinfo"), own: readText("/proc/self/cgroup") };
+  const sources = {
+    mountinfo: readText("/proc/self/mountinfo"),
+    own: readText("/proc/self/cgroup"),
+  };
   return sources.mountinfo === "" || sources.own === "" ? null : sources;
 }
 
@@ -86,25 +105,37 @@ function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
     if (type !== "cgroup" && type !== "cgroup2") continue;
     const version = type === "cgroup2" ? 2 : 1;
     const controllers = wanted.filter((one) =>
-      version === 2 ? controllersIn(join(mount, "cgroup.controllers")).includes(one) : options.split(",").includes(one),
+      version === 2
+        ? controllersIn(join(mount, "cgroup.controllers")).includes(one)
+        : options.split(",").includes(one),
     );
     const path = ownPath(own, version === 2 ? "" : (controllers[0] ?? ""));
     // In a container the mount shows only a part of the hierarchy.
     const below = root !== "/" && path.startsWith(root) ? path.slice(root.length) : path;
     const folder = existsSync(join(mount, below)) ? join(mount, below) : mount;
-    if (controllers.length > 0) found.push({ version, mount, own: folder.replace(/(?<=.)\/$/, ""), controllers });
+    if (controllers.length > 0)
+      found.push({ version, mount, own: folder.replace(/(?<=.)\/$/, ""), controllers });
   }
   return found.sort((a, b) => b.version - a.version);
 }
 
 /** Lines of /proc/self/cgroup: `4:memory:/path`, and `0::/path` for version 2. */
 function ownPath(own: string, controller: string): string {
-  const line = own.split("\n").find((candidate) => (candidate.split(":")[1] ?? "-").split(",").includes(controller));
+  const line = own
+    .split("\n")
+    .find((candidate) => (candidate.split(":")[1] ?? "-").split(",").includes(controller));
   return line?.split(":").slice(2).join(":") ?? "/";
 }
 
-/** Tries beside the platform's own cgroup first, where no process has to move; then below it; then at the top. */
-function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): readonly groups.CgroupParent[] {
+/**
+ * Tries beside the platform's own cgroup first, where no process has to move; then below it; then
+ * at the top.
+ */
+function firstParent(
+  hierarchy: Hierarchy,
+  name: string,
+  problems: string[],
+): readonly groups.CgroupParent[] {
   const { version, mount } = hierarchy;
   const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
   const beside = version === 2 && own !== mount ? [dirname(own)] : [];
@@ -117,7 +148,10 @@ function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): re
         enable(parent, hierarchy.controllers, join(own, leafName(name)));
         enable(folder, hierarchy.controllers, null);
       }
-      const here = version === 2 ? controllersIn(join(folder, "cgroup.subtree_control")) : hierarchy.controllers;
+      const here =
+        version === 2
+          ? controllersIn(join(folder, "cgroup.subtree_control"))
+          : hierarchy.controllers;
       const places = hierarchy.controllers
         .filter((one) => here.includes(one))
         .map((controller) => ({ controller, version, folder }));
@@ -127,7 +161,9 @@ function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): re
       }
       problems.push(`${parent} hands out none of these controllers`);
     } catch (error) {
-      problems.push(`${parent} cannot be used (${(error as NodeJS.ErrnoException).code ?? String(error)})`);
+      problems.push(
+        `${parent} cannot be used (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
+      );
     }
     if (isNew) removeFolder(folder);
   }
@@ -135,10 +171,15 @@ function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): re
 }
 
 /**
- * Delegates controllers to the cgroups below. The kernel refuses that for a cgroup with processes; if only the platform
- * uses it (a service with Delegate=yes, a container), its processes first move into a leaf.
+ * Delegates controllers to the cgroups below. The kernel refuses that for a cgroup with processes;
+ * if only the platform uses it (a service with Delegate=yes, a container), its processes first move
+ * into a leaf.
  */
-function enable(folder: string, controllers: readonly groups.Controller[], leaf: string | null): void {
+function enable(
+  folder: string,
+  controllers: readonly groups.Controller[],
+  leaf: string | null,
+): void {
   const file = join(folder, "cgroup.subtree_control");
   for (const controller of controllers) {
     if (controllersIn(file).includes(controller)) continue;
@@ -161,7 +202,9 @@ function leafName(name: string): string {
 
 function moveInto(leaf: string, folder: string): void {
   mkdirSync(leaf, { recursive: true });
-  for (const pid of readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n").filter(Boolean)) {
+  for (const pid of readFileSync(join(folder, "cgroup.procs"), "utf8")
+    .split("\n")
+    .filter(Boolean)) {
     try {
       writeFileSync(join(leaf, "cgroup.procs"), pid);
     } catch (error) {

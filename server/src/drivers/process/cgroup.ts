@@ -1,5 +1,6 @@
-// The cgroup of one replica or build. It is created with limits, and the first process enters it before any foreign
-// code runs. It reports the kernel's actions there, and is removed when it is empty.
+// The cgroup of one replica or build. It is created with limits, and the first process enters it
+// before any foreign code runs. It reports the kernel's actions there, and is removed when it is
+// empty.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -11,9 +12,16 @@ import { readText } from "./read-text.ts";
 export type Controller = "memory" | "cpu" | "pids";
 
 /** A folder of the cgroup file system and the controller used there. */
-export type CgroupParent = { readonly controller: Controller; readonly version: 1 | 2; readonly folder: string };
+export type CgroupParent = {
+  readonly controller: Controller;
+  readonly version: 1 | 2;
+  readonly folder: string;
+};
 
-/** One cgroup: its folder for each controller. Stored in the replica's record, since a later platform may run elsewhere. */
+/**
+ * One cgroup: its folder for each controller. Stored in the replica's record, since a later
+ * platform may run elsewhere.
+ */
 export type Cgroup = readonly CgroupParent[];
 
 export type CgroupLimits = {
@@ -28,7 +36,11 @@ export type CgroupLimits = {
  * The limits of one build, or of one step of an image build: pip needs a few GB for the largest
  * packages, compilers one process per core.
  */
-export const buildLimits: CgroupLimits = { memoryBytes: Math.round(totalmem() / 2), cpuCores: null, tasksMax: 4096 };
+export const buildLimits: CgroupLimits = {
+  memoryBytes: Math.round(totalmem() / 2),
+  cpuCores: null,
+  tasksMax: 4096,
+};
 
 /** The command to spawn. */
 type Command = {
@@ -51,8 +63,15 @@ export function groupAt(places: readonly CgroupParent[], name: string): Cgroup {
   return places.map((place) => ({ ...place, folder: join(place.folder, name) }));
 }
 
-/** Creates the cgroup below each parent. Throws when one cannot be created, and leaves nothing behind. */
-export function makeGroup(places: readonly CgroupParent[], name: string, limits: CgroupLimits): Cgroup {
+/**
+ * Creates the cgroup below each parent. Throws when one cannot be created, and leaves nothing
+ * behind.
+ */
+export function makeGroup(
+  places: readonly CgroupParent[],
+  name: string,
+  limits: CgroupLimits,
+): Cgroup {
   const group = groupAt(places, name);
   try {
     for (const { folder } of group) mkdirSync(folder, { recursive: true });
@@ -68,7 +87,8 @@ export function makeGroup(places: readonly CgroupParent[], name: string, limits:
 export function limitGroup(group: Cgroup, limits: CgroupLimits): void {
   for (const place of group) {
     for (const [file, value, isNeeded] of settingsOf(place, limits)) {
-      if (isNeeded || existsSync(join(place.folder, file))) writeFileSync(join(place.folder, file), value);
+      if (isNeeded || existsSync(join(place.folder, file)))
+        writeFileSync(join(place.folder, file), value);
     }
   }
 }
@@ -77,12 +97,16 @@ export function limitGroup(group: Cgroup, limits: CgroupLimits): void {
 type GroupSetting = readonly [file: string, value: string, isNeeded: boolean];
 
 /** Order matters: the limit for memory plus swap must never be below the memory limit. */
-function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits): readonly GroupSetting[] {
+function settingsOf(
+  { controller, version }: CgroupParent,
+  limits: CgroupLimits,
+): readonly GroupSetting[] {
   const { cpuCores, tasksMax } = limits;
   const memory = String(limits.memoryBytes);
   if (controller === "pids") return [["pids.max", String(tasksMax), true]];
   if (controller === "cpu") {
-    if (cpuCores === null) return [[version === 2 ? "cpu.weight" : "cpu.shares", lowWeight[version], true]];
+    if (cpuCores === null)
+      return [[version === 2 ? "cpu.weight" : "cpu.shares", lowWeight[version], true]];
     const micros = Math.max(1000, Math.round(cpuCores * periodMicros));
     if (version === 2) return [["cpu.max", `${micros} ${periodMicros}`, true]];
     return [
@@ -104,7 +128,10 @@ function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits)
   ];
 }
 
-/** The command that enters the cgroup, becomes the kernel's first choice to kill, and executes `command`. */
+/**
+ * The command that enters the cgroup, becomes the kernel's first choice to kill, and executes
+ * `command`.
+ */
 export function entering(group: Cgroup, { file, args, environment }: Command): Command {
   const script = `${enterLines(group)}exec ${niceWords(group)}"$@"`;
   return { file: "/bin/sh", args: ["-c", script, "sh", file, ...args], environment };
@@ -116,15 +143,22 @@ export function enterLines(group: Cgroup): string {
   return `${lines.join("")}{ echo ${oomScore} >/proc/self/oom_score_adj; } 2>/dev/null\n`;
 }
 
-/** A task that moves alone waits for nobody; version 2 has only the file that makes the kernel wait some 10 ms. */
+/**
+ * A task that moves alone waits for nobody; version 2 has only the file that makes the kernel wait
+ * some 10 ms.
+ */
 function filesOf(group: Cgroup): string[] {
-  const files = group.map(({ folder, version }) => join(folder, version === 1 ? "tasks" : "cgroup.procs"));
+  const files = group.map(({ folder, version }) =>
+    join(folder, version === 1 ? "tasks" : "cgroup.procs"),
+  );
   return [...new Set(files)];
 }
 
 /** Moves a process into the cgroup, but none of its children; does nothing when it has ended. */
 export async function enter(group: Cgroup, pid: number): Promise<void> {
-  const moved = await Promise.allSettled(filesOf(group).map((file) => writeFile(file, String(pid))));
+  const moved = await Promise.allSettled(
+    filesOf(group).map((file) => writeFile(file, String(pid))),
+  );
   const failed = moved.find(
     (one) => one.status === "rejected" && (one.reason as NodeJS.ErrnoException).code !== "ESRCH",
   );
@@ -137,14 +171,17 @@ export function niceWords(group: Cgroup): string {
 }
 
 /**
- * What ran out of memory: `own` when the kernel killed a process here at the limit; `machine` when the machine had no
- * memory left.
+ * What ran out of memory: `own` when the kernel killed a process here at the limit; `machine` when
+ * the machine had no memory left.
  */
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const place = group.find(({ controller }) => controller === "memory");
   if (place === undefined) return "no";
-  const text = readText(join(place.folder, place.version === 2 ? "memory.events" : "memory.oom_control"));
-  const count = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
+  const text = readText(
+    join(place.folder, place.version === 2 ? "memory.events" : "memory.oom_control"),
+  );
+  const count = (name: string): number =>
+    Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
   if (count("oom_kill") === 0) return "no";
   const bytes = (name: string): number => Number(readText(join(place.folder, name)));
   // Version 1 does not count hits of the limit; after a hit the peak usage is just below it.
@@ -173,7 +210,11 @@ export function groupNames({ folder }: CgroupParent): readonly string[] {
 
 /** Throws unless a process can enter a cgroup with limits below these parents. */
 export function enterable(places: readonly CgroupParent[]): void {
-  const group = makeGroup(places, "probe", { memoryBytes: 100_000_000, cpuCores: 1, tasksMax: 100 });
+  const group = makeGroup(places, "probe", {
+    memoryBytes: 100_000_000,
+    cpuCores: 1,
+    tasksMax: 100,
+  });
   try {
     const { file, args } = entering(group, { file: "true", args: [], environment: {} });
     execFileSync(file, args, { stdio: "ignore", timeout: 10_000 });

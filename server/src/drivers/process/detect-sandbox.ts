@@ -1,4 +1,5 @@
-// Detects once, at start, whether this machine can sandbox programs: runs one in a sandbox and checks what it can see.
+// Detects once, at start, whether this machine can sandbox programs: runs one in a sandbox and
+// checks what it can see.
 import { existsSync } from "node:fs";
 import { chown, lstat, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,10 +11,20 @@ import { commandFailure } from "#drivers/short-command.ts";
 import { readMounts, type SystemMount } from "./system-mounts.ts";
 
 /**
- * Every program needs these where they exist. Sandboxes hide homes, /opt, /var, /run, /srv, /mnt and the rest, and show
- * a part of /etc.
+ * Every program needs these where they exist. Sandboxes hide homes, /opt, /var, /run, /srv, /mnt
+ * and the rest, and show a part of /etc.
  */
-const systemFolderNames = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu"];
+const systemFolderNames = [
+  "/usr",
+  "/bin",
+  "/sbin",
+  "/lib",
+  "/lib32",
+  "/lib64",
+  "/libx32",
+  "/nix",
+  "/gnu",
+];
 /** An unprivileged user id, for the probe only. */
 const probeUser = 0x7fff0001;
 /** Upper bound on processes visible to the probe: its own few. A machine has more. */
@@ -22,9 +33,16 @@ const processesSeenMax = 6;
 /** The default network settings of apps. */
 const anyNetwork = { mode: "auto", allowed: [], nameServers: [] } as const;
 
-/** Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend on its file system. */
-export async function detectSandbox(folder: string, wish: Omit<NetworkWish, "folder"> = anyNetwork): Promise<Sandbox> {
-  if (process.platform !== "linux") return { kind: "none", reason: `there are no namespaces on ${process.platform}` };
+/**
+ * Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend
+ * on its file system.
+ */
+export async function detectSandbox(
+  folder: string,
+  wish: Omit<NetworkWish, "folder"> = anyNetwork,
+): Promise<Sandbox> {
+  if (process.platform !== "linux")
+    return { kind: "none", reason: `there are no namespaces on ${process.platform}` };
   const ground = {
     systemFolders: systemFolderNames.filter((name) => existsSync(name)),
     etcFolders: etcFolders(),
@@ -47,12 +65,16 @@ async function withNetwork(
   folder: string,
   wish: Omit<NetworkWish, "folder">,
 ): Promise<Namespaces> {
-  const attempt = (own: OwnNetwork): Promise<string | null> => probe({ ...sandbox, network: own }, folder);
+  const attempt = (own: OwnNetwork): Promise<string | null> =>
+    probe({ ...sandbox, network: own }, folder);
   const network = await detectNetwork({ folder: await realpath(folder), ...wish }, attempt);
   return { ...sandbox, network };
 }
 
-/** Skip mounts in folders that the platform's user cannot enter: its apps cannot enter them either, and they cannot be shown. */
+/**
+ * Skip mounts in folders that the platform's user cannot enter: its apps cannot enter them either,
+ * and they cannot be shown.
+ */
 async function reachableMounts(): Promise<readonly SystemMount[]> {
   const mounts = readMounts(await readFile("/proc/self/mountinfo", "utf8"));
   const isReachable = await Promise.all(
@@ -72,14 +94,22 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
   const dir = await mkdtemp(join(await realpath(folder), "sandbox-probe-"));
   try {
     const at = (name: string): string => join(dir, name);
-    for (const name of ["staging", "code", "upper", "work", "temporary", "etc"]) await mkdir(at(name));
+    for (const name of ["staging", "code", "upper", "work", "temporary", "etc"])
+      await mkdir(at(name));
     await writeFile(at("hidden"), "");
     const user = sandbox.isUserOwned ? null : probeUser;
     if (user !== null) for (const name of ["upper", "temporary"]) await chown(at(name), user, user);
     writeEtc(at("etc"), sandbox, { isBuild: false });
     const overlay = { lower: at("code"), upper: at("upper"), work: at("work") };
     const run = {
-      command: ["/bin/sh", "-c", probeScript, "sh", at("hidden"), sandbox.hasOverlays ? at("code") : "/tmp"],
+      command: [
+        "/bin/sh",
+        "-c",
+        probeScript,
+        "sh",
+        at("hidden"),
+        sandbox.hasOverlays ? at("code") : "/tmp",
+      ],
       cwd: "/tmp",
       environment: {},
       home: "/tmp",
@@ -94,10 +124,14 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
         hidden: [dir],
       },
     } as const;
-    const network = sandbox.network.kind === "own" ? connectNetwork(sandbox.network, true).setup : null;
+    const network =
+      sandbox.network.kind === "own" ? connectNetwork(sandbox.network, true).setup : null;
     const { file, args, environment } = sandboxed(sandbox, run, network);
     const lines: string[] = [];
-    const failure = await commandFailure({ command: [file, ...args], cwd: dir, environment }, lines);
+    const failure = await commandFailure(
+      { command: [file, ...args], cwd: dir, environment },
+      lines,
+    );
     return failure ?? (lines.at(-1) === "works" ? null : "the probe failed");
   } finally {
     // The kernel leaves a folder without permissions in the overlay's work folder.

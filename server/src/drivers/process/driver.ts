@@ -1,5 +1,5 @@
-// Runs replicas as processes of this machine. They outlive the platform: each has a folder with its full state, where
-// the next process of the platform finds it.
+// Runs replicas as processes of this machine. They outlive the platform: each has a folder with its
+// full state, where the next process of the platform finds it.
 import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
 import { addAbortListener } from "node:events";
 import { mkdir, readdir } from "node:fs/promises";
@@ -12,7 +12,12 @@ import {
   type ReplicaSpec,
   type ReplicaUsage,
 } from "#drivers/driver.ts";
-import { ExecRefused, replicaNotRunning, type ExecCommand, type RunningExec } from "#drivers/exec.ts";
+import {
+  ExecRefused,
+  replicaNotRunning,
+  type ExecCommand,
+  type RunningExec,
+} from "#drivers/exec.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -27,7 +32,13 @@ import { PortPool } from "./port-pool.ts";
 import { ShellPool } from "./shell-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
-import { giveUpStart, readPid, readRecord, replicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import {
+  giveUpStart,
+  readPid,
+  readRecord,
+  replicaPaths,
+  type ReplicaRecord,
+} from "./replica-files.ts";
 import { endLeftExecs, execInSandbox } from "./replica-exec.ts";
 import { loopback } from "./replica-listens.ts";
 import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
@@ -68,7 +79,11 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     const { clock, log } = options;
     this.#network = ownNetwork(options.sandbox);
     const { dataDir, sandbox } = options;
-    const base = { stagingDir: join(dataDir, "sandbox"), etcDir: join(dataDir, "etc"), hidden: [dataDir] };
+    const base = {
+      stagingDir: join(dataDir, "sandbox"),
+      etcDir: join(dataDir, "etc"),
+      hidden: [dataDir],
+    };
     this.#shells = new ShellPool({ sandbox, base, clock, log });
     this.capabilities = {
       dockerfile: false,
@@ -121,8 +136,12 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    const pids = new Map(this.running.flatMap(({ record, pid }) => (pid === null ? [] : [[record.replicaId, pid]])));
-    return Promise.resolve(this.placement.withGpuUse(usageOf(pids, { hasNetwork: this.#network !== null })));
+    const pids = new Map(
+      this.running.flatMap(({ record, pid }) => (pid === null ? [] : [[record.replicaId, pid]])),
+    );
+    return Promise.resolve(
+      this.placement.withGpuUse(usageOf(pids, { hasNetwork: this.#network !== null })),
+    );
   }
 
   async close(): Promise<void> {
@@ -156,8 +175,15 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     return replicaPaths(join(this.#options.replicasDir, replicaId));
   }
 
-  protected async startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void> {
-    assert(replicaIdForm.test(spec.replicaId), "a replica id has small letters, digits and hyphens");
+  protected async startReplica(
+    spec: ReplicaSpec,
+    claim: PoolClaim,
+    signal: AbortSignal,
+  ): Promise<void> {
+    assert(
+      replicaIdForm.test(spec.replicaId),
+      "a replica id has small letters, digits and hyphens",
+    );
     signal.throwIfAborted();
     const launched = await launch(spec, {
       ...this.#context(),
@@ -168,11 +194,15 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       signal,
     }).catch((error: unknown) => {
       if (signal.aborted || error instanceof StartRefused) throw error;
-      // The app's owner sees only the code of an error of the machine (a full disk, a copy that timed out).
+      // The app's owner sees only the code of an error of the machine (a full disk, a copy that
+      // timed out).
       const code = (error as NodeJS.ErrnoException).code ?? "unknown";
-      throw new StartRefused(`The replica's folder could not be created on the machine that runs it (${code}).`, {
-        cause: error,
-      });
+      throw new StartRefused(
+        `The replica's folder could not be created on the machine that runs it (${code}).`,
+        {
+          cause: error,
+        },
+      );
     });
     const replica = this.#replicaOf(launched);
     this.replicas.set(spec.replicaId, replica);
@@ -185,18 +215,29 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       await replica.deliver();
       this.replicas.delete(spec.replicaId);
       await replica.remove();
-      throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, { cause: error });
+      throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, {
+        cause: error,
+      });
     }
   }
 
-  protected async execIn({ record, pid }: ReplicaProcess, command: ExecCommand): Promise<RunningExec> {
+  protected async execIn(
+    { record, pid }: ReplicaProcess,
+    command: ExecCommand,
+  ): Promise<RunningExec> {
     const { sandbox, clock } = this.#options;
     const { replicaId, cgroup = [] } = record;
     if (pid === null) throw new ExecRefused(replicaNotRunning);
-    return await Promise.resolve(execInSandbox({ replicaId, pid, cgroup, sandbox, clock }, command));
+    return await Promise.resolve(
+      execInSandbox({ replicaId, pid, cgroup, sandbox, clock }, command),
+    );
   }
 
-  #replicaOf({ child, paths, record }: Omit<Launched, "child"> & { child: Launched["child"] | null }): ReplicaProcess {
+  #replicaOf({
+    child,
+    paths,
+    record,
+  }: Omit<Launched, "child"> & { child: Launched["child"] | null }): ReplicaProcess {
     const { clock, log } = this.#options;
     assert(this.#sink, "a driver is opened before it is used");
     let removeWriter: (() => void) | undefined;
@@ -211,13 +252,18 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
         this.placement.release(record.replicaId);
         if (isOnMachine(record)) this.#ports.release(record.port);
       },
-      onFault: (error) => log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
+      onFault: (error) =>
+        log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
     });
-    if (!replica.isEnded) removeWriter = this.#options.disk?.add(writerOf(replica, paths.dir), child !== null);
+    if (!replica.isEnded)
+      removeWriter = this.#options.disk?.add(writerOf(replica, paths.dir), child !== null);
     return replica;
   }
 
-  /** Takes over a replica that an earlier process of the platform started, and removes one that it never spawned. */
+  /**
+   * Takes over a replica that an earlier process of the platform started, and removes one that it
+   * never spawned.
+   */
   async #adopt(name: string, sink: ReplicaSink): Promise<void> {
     assert(sink === this.#sink, "a driver has one sink");
     const paths = this.#pathsOf(name);
@@ -241,15 +287,20 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
 function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void {
   if (sandbox.kind === "none") {
     const { reason } = sandbox;
-    log.warn({ reason }, "apps run without a sandbox: they can read whatever the platform's user can read");
+    log.warn(
+      { reason },
+      "apps run without a sandbox: they can read whatever the platform's user can read",
+    );
   } else if (sandbox.network.kind === "shared") {
     const { reason } = sandbox.network;
-    const text = "apps share the machine's network: they can reach its services and each other's web servers";
+    const text =
+      "apps share the machine's network: they can reach its services and each other's web servers";
     log.warn({ reason }, text);
   } else {
     log.info("apps run in a sandbox, each replica in a network of its own");
   }
-  if (missing !== "") log.warn({ missing }, "resource limits of apps are not fully enforced: cgroups are missing");
+  if (missing !== "")
+    log.warn({ missing }, "resource limits of apps are not fully enforced: cgroups are missing");
 }
 
 /** True when its port is on the machine's network and not in its own. */

@@ -1,4 +1,5 @@
-// Which arguments of a start command are taken for the port or for every address, and which are left alone.
+// Which arguments of a start command are taken for the port or for every address, and which are
+// left alone.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
@@ -29,7 +30,8 @@ test("a port that is an argument, or ends one after a colon or an equals sign, i
     [["8000"], null],
     [[], null],
   ];
-  for (const [given, expected] of cases) assert.deepEqual(replacePort(given, 8000, 20_001), expected, given.join(" "));
+  for (const [given, expected] of cases)
+    assert.deepEqual(replacePort(given, 8000, 20_001), expected, given.join(" "));
 });
 
 test("every address becomes the loopback address, and nothing else does", () => {

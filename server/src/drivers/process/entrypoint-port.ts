@@ -1,12 +1,18 @@
-// Custom apps listen where their start command says. Several replicas on one machine cannot share that port, so this
-// file replaces a port that the command names as an argument. It also replaces "every address": otherwise anyone who
-// can reach the machine could call the app without a token, bypassing the platform. Pure.
+// Custom apps listen where their start command says. Several replicas on one machine cannot share
+// that port, so this file replaces a port that the command names as an argument. It also replaces
+// "every address": otherwise anyone who can reach the machine could call the app without a token,
+// bypassing the platform. Pure.
 
 /**
- * Replaces `from` with `to` in each argument that is the port `from`, or ends with it after a colon or an equals sign (`--port
- * 8000`, `--port=8000`, `0.0.0.0:8000`); null when no argument does. Never changes the program itself or the text of `sh -c`.
+ * Replaces `from` with `to` in each argument that is the port `from`, or ends with it after a colon
+ * or an equals sign (`--port 8000`, `--port=8000`, `0.0.0.0:8000`); null when no argument does.
+ * Never changes the program itself or the text of `sh -c`.
  */
-export function replacePort(entrypoint: readonly string[], from: number, to: number): string[] | null {
+export function replacePort(
+  entrypoint: readonly string[],
+  from: number,
+  to: number,
+): string[] | null {
   const form = new RegExp(`^((?:.*[:=])?)${from}$`, "s");
   let isFound = false;
   const replaced = entrypoint.map((argument, index) => {
@@ -21,12 +27,15 @@ export function replacePort(entrypoint: readonly string[], from: number, to: num
 /** The address for calls to replicas of this machine. */
 const loopback = "127.0.0.1";
 /** Matches neither a part of another address nor a range such as `0.0.0.0/0`. */
-const everyAddress = /(?<![\d.])0\.0\.0\.0(?![\d.]|\/\d)|\[::\](?=:|$)|(?<=^|=)::$|(?<=^|=)(?=:\d+$)/g;
+const everyAddress =
+  /(?<![\d.])0\.0\.0\.0(?![\d.]|\/\d)|\[::\](?=:|$)|(?<=^|=)::$|(?<=^|=)(?=:\d+$)/g;
 
 /**
- * Uses the loopback address wherever an argument names every address (`0.0.0.0`, `[::]:8000`, `--host=::`, `:8000`),
- * also in the text of `sh -c`. Never changes the program itself.
+ * Uses the loopback address wherever an argument names every address (`0.0.0.0`, `[::]:8000`,
+ * `--host=::`, `:8000`), also in the text of `sh -c`. Never changes the program itself.
  */
 export function keepOnLoopback(entrypoint: readonly string[]): readonly string[] {
-  return entrypoint.map((argument, index) => (index === 0 ? argument : argument.replaceAll(everyAddress, loopback)));
+  return entrypoint.map((argument, index) =>
+    index === 0 ? argument : argument.replaceAll(everyAddress, loopback),
+  );
 }

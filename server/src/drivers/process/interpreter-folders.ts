@@ -6,15 +6,18 @@ import { isBelow } from "./system-mounts.ts";
 const linksMax = 20;
 
 /**
- * The prefix of every interpreter in the chain of links from `python`: `~/.pyenv/versions/3.11.7`, for example. If a
- * prefix contains one of `guarded` (a home, the data folder), returns only its parts that belong to Python.
+ * The prefix of every interpreter in the chain of links from `python`: `~/.pyenv/versions/3.11.7`,
+ * for example. If a prefix contains one of `guarded` (a home, the data folder), returns only its
+ * parts that belong to Python.
  */
 export function interpreterFolders(python: string, guarded: readonly string[]): string[] {
   const programs = new Set([...followed(python), realpathSync(python)]);
   const prefixes = new Set([...programs].map((program) => dirname(dirname(program))));
   return [...prefixes].flatMap((prefix) => {
     if (!guarded.some((folder) => isBelow(folder, prefix))) return [prefix];
-    return ["bin", "lib", "lib64", "include"].map((name) => join(prefix, name)).filter((path) => existsSync(path));
+    return ["bin", "lib", "lib64", "include"]
+      .map((name) => join(prefix, name))
+      .filter((path) => existsSync(path));
   });
 }
 

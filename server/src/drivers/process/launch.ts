@@ -1,5 +1,5 @@
-// Creates a replica's folder, writes its record, and starts the app: in its sandbox, detached from the platform, with
-// output to files. A failed launch leaves nothing behind.
+// Creates a replica's folder, writes its record, and starts the app: in its sandbox, detached from
+// the platform, with output to files. A failed launch leaves nothing behind.
 import { projectUser } from "#drivers/project-user.ts";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import type { ChildProcess } from "node:child_process";
@@ -7,14 +7,27 @@ import { chownSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
-import { makeOwnedFolder, sharedStoragePath, storageDirOf, storageMounts } from "#drivers/storage.ts";
+import {
+  makeOwnedFolder,
+  sharedStoragePath,
+  storageDirOf,
+  storageMounts,
+} from "#drivers/storage.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { sinceBootMs } from "#lib/clock.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { appEnvironment } from "#drivers/app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
-import { enter, enterLines, makeGroup, niceWords, removeGroup, type Cgroup, type CgroupParent } from "./cgroup.ts";
+import {
+  enter,
+  enterLines,
+  makeGroup,
+  niceWords,
+  removeGroup,
+  type Cgroup,
+  type CgroupParent,
+} from "./cgroup.ts";
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
 import { limitEgressInside, redirectToLoopback } from "./network.ts";
@@ -43,7 +56,10 @@ export type LaunchContext = {
   readonly replicasDir: string;
   /** One folder per project, shared by its apps. */
   readonly storageDir: string;
-  /** Folder for sockets of cortex apps; its path must be short, since socket paths have a length limit. */
+  /**
+   * Folder for sockets of cortex apps; its path must be short, since socket paths have a length
+   * limit.
+   */
   readonly socketsDir: string;
   /** The Python files of the cortex runtime. */
   readonly runtimeDir: string;
@@ -57,7 +73,11 @@ export type LaunchContext = {
   readonly signal: AbortSignal;
 };
 
-export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPaths; readonly record: ReplicaRecord };
+export type Launched = {
+  readonly child: ChildProcess;
+  readonly paths: ReplicaPaths;
+  readonly record: ReplicaRecord;
+};
 
 /** The alternative path of the environment of a sandboxed app, which its tracebacks name. */
 const venvAlias = "/venv";
@@ -109,9 +129,12 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     };
     writeWhole(paths.record, record);
     const { egressCidrs } = spec;
-    shell.child.stdin.end(scriptOf(run, { paths, context, choice, cgroup, shell, replicaId, egressCidrs }));
-    // Whatever ends the platform's cgroup must not end the replica. The shell cannot move its parent, which has no number in
-    // the shell's namespace; moving another process takes some 10 ms, in which the app starts.
+    shell.child.stdin.end(
+      scriptOf(run, { paths, context, choice, cgroup, shell, replicaId, egressCidrs }),
+    );
+    // Whatever ends the platform's cgroup must not end the replica. The shell cannot move its
+    // parent, which has no number in the shell's namespace; moving another process takes some 10
+    // ms, in which the app starts.
     await enter(cgroup, shell.child.pid ?? 0);
     return { child: shell.child, paths, record };
   } catch (error) {
@@ -137,7 +160,8 @@ function checkedArtifact(spec: ReplicaSpec): ProcessArtifact {
 function refuseVariables(spec: ReplicaSpec): void {
   for (const name of Object.keys(spec.environment)) {
     const refusal = sandboxes.variableRefusal(name);
-    if (refusal !== null) throw new StartRefused(`The variable ${JSON.stringify(name)} cannot be set: ${refusal}.`);
+    if (refusal !== null)
+      throw new StartRefused(`The variable ${JSON.stringify(name)} cannot be set: ${refusal}.`);
   }
 }
 
@@ -158,7 +182,10 @@ function hasOwnNetwork({ sandbox }: LaunchContext): boolean {
   return sandboxes.ownNetwork(sandbox) !== null;
 }
 
-/** A cortex app listens on a private socket; a web server on its port, in its own network if available. */
+/**
+ * A cortex app listens on a private socket; a web server on its port, in its own network if
+ * available.
+ */
 async function choosePort(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
   const { entrypoint } = spec;
   const isCortex = spec.runtime === "cortex";
@@ -192,22 +219,31 @@ async function choosePortOfMachine(
 
 type Place = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
-async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Promise<void> {
+async function prepareFolders(
+  spec: ReplicaSpec,
+  artifact: ProcessArtifact,
+  { paths, context }: Place,
+): Promise<void> {
   const user = ownerOf(spec.projectId, context.sandbox);
   mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
   mkdirSync(paths.overlayWork);
-  for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwnedFolder(dir, user);
+  for (const dir of [paths.home, paths.temporary, paths.code, paths.listen])
+    makeOwnedFolder(dir, user);
   mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
   for (const { from } of storageMounts(spec, context.storageDir)) makeOwnedFolder(from, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
   // The builder ran as root, but the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
-    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], { signal: context.signal });
+    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
+      signal: context.signal,
+    });
   }
   if (usesOverlay(artifact, context)) return;
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
-  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], { signal: context.signal });
+  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], {
+    signal: context.signal,
+  });
 }
 
 /** The user that the apps of a project run as; null: the platform's own user. */
@@ -216,10 +252,18 @@ export function ownerOf(projectId: ProjectId, sandbox: sandboxes.Sandbox): numbe
 }
 
 function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: LaunchContext): boolean {
-  return sandbox.kind === "namespaces" && sandbox.hasOverlays && canOverlay(artifact.appDir) && canOverlay(replicasDir);
+  return (
+    sandbox.kind === "namespaces" &&
+    sandbox.hasOverlays &&
+    canOverlay(artifact.appDir) &&
+    canOverlay(replicasDir)
+  );
 }
 
-/** The replica's program, with the secrets of the app. Throws `StartRefused` when no process can have them. */
+/**
+ * The replica's program, with the secrets of the app. Throws `StartRefused` when no process can
+ * have them.
+ */
 function programOf(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
@@ -228,7 +272,8 @@ function programOf(
   const isSandboxed = context.sandbox.kind === "namespaces";
   const view = viewOf(spec, artifact, { paths, context });
   const { venvDir, python } = isSandboxed ? seenIn(view, artifact) : artifact;
-  const program = spec.runtime === "cortex" ? [python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
+  const program =
+    spec.runtime === "cortex" ? [python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
   const places = {
     homeDir: isSandboxed ? homePath : paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
@@ -260,10 +305,15 @@ function scriptOf(
 ): string {
   const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = given;
   const isServer = choice.port !== null;
-  const redirect = shell.place !== null && isServer ? redirectToLoopback(shell.place, sandboxes.sandboxFailedCode) : "";
+  const redirect =
+    shell.place !== null && isServer
+      ? redirectToLoopback(shell.place, sandboxes.sandboxFailedCode)
+      : "";
   const network = sandboxes.ownNetwork(context.sandbox);
   const isLimited = network !== null && egressCidrs !== null;
-  const limits = isLimited ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode) : "";
+  const limits = isLimited
+    ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode)
+    : "";
   return sandboxes.runScript(context.sandbox, run, {
     before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxes.sandboxFailedCode}\n${claim}\n${enterLines(cgroup)}${redirect}${limits}`,
     entry: replicaId,
@@ -275,9 +325,15 @@ function scriptOf(
 }
 
 /** The environment at its short path, if the view has it. */
-function seenIn({ aliases = [] }: Pick<SandboxView, "aliases">, { venvDir, python }: ProcessArtifact) {
-  const isShort = venvDir !== null && isBelow(python, venvDir) && aliases.some(({ at }) => at === venvAlias);
-  return isShort ? { venvDir: venvAlias, python: venvAlias + python.slice(venvDir.length) } : { venvDir, python };
+function seenIn(
+  { aliases = [] }: Pick<SandboxView, "aliases">,
+  { venvDir, python }: ProcessArtifact,
+) {
+  const isShort =
+    venvDir !== null && isBelow(python, venvDir) && aliases.some(({ at }) => at === venvAlias);
+  return isShort
+    ? { venvDir: venvAlias, python: venvAlias + python.slice(venvDir.length) }
+    : { venvDir, python };
 }
 
 /** The app may open /dev/stdout again, so its user owns the files. */
@@ -290,7 +346,11 @@ function memoryBytesOf({ memoryGb }: ReplicaSpec): number {
   return Math.round(memoryGb * 1e9);
 }
 
-function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Omit<SandboxView, "account"> {
+function viewOf(
+  spec: ReplicaSpec,
+  artifact: ProcessArtifact,
+  { paths, context }: Place,
+): Omit<SandboxView, "account"> {
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, context);
   const { base } = context.shells;
@@ -319,17 +379,24 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
   };
 }
 
-/** The app's own storage would hide a folder that it needs, or could not be mounted in one that it must not change. */
+/**
+ * The app's own storage would hide a folder that it needs, or could not be mounted in one that it
+ * must not change.
+ */
 function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string[]): void {
-  const other = at === null ? undefined : needed.find((path) => isBelow(path, at) || isBelow(at, path));
+  const other =
+    at === null ? undefined : needed.find((path) => isBelow(path, at) || isBelow(at, path));
   if (other === undefined) return;
-  throw new StartRefused(`storagePath is ${at}, but the app's programs are in ${other} here: choose another path.`);
+  throw new StartRefused(
+    `storagePath is ${at}, but the app's programs are in ${other} here: choose another path.`,
+  );
 }
 
 /**
- * First work of the replica's shell: it claims the start (see `giveUpStart`), and sends errors of the sandbox to `state` instead of
- * the app's output. It opens the files that the platform reads a second time, so that no process can take a lease on one
- * (fcntl(2)), which would block the platform for 45 seconds.
+ * First work of the replica's shell: it claims the start (see `giveUpStart`), and sends errors of
+ * the sandbox to `state` instead of the app's output. It opens the files that the platform reads a
+ * second time, so that no process can take a lease on one (fcntl(2)), which would block the
+ * platform for 45 seconds.
  */
 const claim = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$
@@ -341,7 +408,8 @@ stopping=
 trap stopping=1 TERM`;
 
 /**
- * When the replica is stopped, the app's first process is asked to end, and then whatever it leaves: the server behind a shell,
- * which tells nobody. These are all processes of the namespace but its first, the shell itself.
+ * When the replica is stopped, the app's first process is asked to end, and then whatever it
+ * leaves: the server behind a shell, which tells nobody. These are all processes of the namespace
+ * but its first, the shell itself.
  */
 const endRest = `[ -z "$stopping" ] || { kill -TERM -1; while kill -0 -1; do sleep 0.05; done; }\n`;

@@ -1,11 +1,18 @@
-// What an app without a sandbox leaves: sweeps over process tables as they look while processes start, change and end.
+// What an app without a sandbox leaves: sweeps over process tables as they look while processes
+// start, change and end.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Leftovers, type LeftoversOptions, type SweepResult } from "./leftovers.ts";
 import type { ProcessFacts } from "./process-table.ts";
 
 const marker = "SLIPWAY_REPLICA_ID=app-1";
-const plain: ProcessFacts = { startTicks: "500", group: 7, isDead: false, isKernels: false, environment: [] };
+const plain: ProcessFacts = {
+  startTicks: "500",
+  group: 7,
+  isDead: false,
+  isKernels: false,
+  environment: [],
+};
 const marked: ProcessFacts = { ...plain, environment: ["A=1", marker] };
 const changing: ProcessFacts = { ...plain, environment: "unknown" };
 const dead: ProcessFacts = { ...changing, isDead: true };
@@ -36,12 +43,19 @@ function sweeps(
     killed = [];
     return { result: leftovers.sweep((nowMs += everyMs)), killed };
   });
-  return { results: rounds.map(({ result }) => result), killed: rounds.map((round) => round.killed) };
+  return {
+    results: rounds.map(({ result }) => result),
+    killed: rounds.map((round) => round.killed),
+  };
 }
 
 test("what carries the marker is killed until it is not there any more, and nothing else is", () => {
   const other = { ...plain, environment: [`${marker}2`, `X=${marker}`] };
-  const { results, killed } = sweeps([{ 20: marked, 21: other }, { 20: marked, 21: other }, { 21: other }]);
+  const { results, killed } = sweeps([
+    { 20: marked, 21: other },
+    { 20: marked, 21: other },
+    { 21: other },
+  ]);
   assert.deepEqual(results, ["again", "again", "gone"]);
   assert.deepEqual(killed, [[20], [20], []]);
 });
@@ -50,7 +64,9 @@ test("several markers are looked for in one scan", () => {
   const isMarker = (variable: string): boolean => variable.startsWith(`${marker}.`);
   const one = { ...plain, environment: ["A=1", `${marker}.1`, `${marker}.2`] };
   const other = { ...plain, environment: [marker, `X=${marker}.1`] };
-  const { results, killed } = sweeps([{ 20: one, 21: other, 22: one }, { 21: other }], { marker: isMarker });
+  const { results, killed } = sweeps([{ 20: one, 21: other, 22: one }, { 21: other }], {
+    marker: isMarker,
+  });
   assert.deepEqual(
     [results, killed],
     [
@@ -96,7 +112,9 @@ test("what was there before the replica, the kernel's and other users' processes
 
 test("the replica's own group is killed once, and its members are waited for even without the marker", () => {
   const member = { ...plain, group: 20 };
-  const { results, killed } = sweeps([{ 21: member }, { 21: member, 22: member }, { 22: member }], { group: 20 });
+  const { results, killed } = sweeps([{ 21: member }, { 21: member, 22: member }, { 22: member }], {
+    group: 20,
+  });
   assert.deepEqual(results, ["again", "again", "gone"]);
   assert.deepEqual(killed, [[-20, 21], [21], []]);
 });

@@ -1,13 +1,19 @@
-// Ends processes that programs without a sandbox leave behind after their first process exits: they moved to other
-// groups and sessions, and a marker in their environment identifies them. Used for replicas and builds. It scans
-// repeatedly: a process shows no environment during exec, so one scan that finds nothing proves nothing.
+// Ends processes that programs without a sandbox leave behind after their first process exits: they
+// moved to other groups and sessions, and a marker in their environment identifies them. Used for
+// replicas and builds. It scans repeatedly: a process shows no environment during exec, so one scan
+// that finds nothing proves nothing.
 import type { Clock } from "#lib/clock.ts";
 import { listProcesses, readProcess, signal, type ProcessFacts } from "./process-table.ts";
 
 export type LeftoversOptions = {
-  /** `NAME=value` in the environment of all processes that belong together, or which of them is one of several. */
+  /**
+   * `NAME=value` in the environment of all processes that belong together, or which of them is one
+   * of several.
+   */
   readonly marker: string | ((variable: string) => boolean);
-  /** The process group of the first process; null when another group may have that number by now. */
+  /**
+   * The process group of the first process; null when another group may have that number by now.
+   */
   readonly group: number | null;
   /** Start time of its first process: older processes do not belong to it. Null when unknown. */
   readonly sinceTicks: string | null;
@@ -24,18 +30,33 @@ export type ProcessTable = {
   ask(pid: number): void;
 };
 
-/** `gone`: nothing is left. `again`: it killed something, or is not sure yet; scan again soon. `lost`: timeout. */
+/**
+ * `gone`: nothing is left. `again`: it killed something, or is not sure yet; scan again soon.
+ * `lost`: timeout.
+ */
 export type SweepResult = "gone" | "again" | "lost";
 
-/** Timeout for killing programs that start processes faster than they die; only a sandbox stops those. */
+/**
+ * Timeout for killing programs that start processes faster than they die; only a sandbox stops
+ * those.
+ */
 const sweepMsMax = 10_000;
-/** On a machine that constantly starts and ends processes no scan may ever be sure. Exec takes far less time than this. */
+/**
+ * On a machine that constantly starts and ends processes no scan may ever be sure. Exec takes far
+ * less time than this.
+ */
 const changingMsMax = 2000;
-/** A program that forks and exits between all scans of this time does so on purpose; only a sandbox stops that. */
+/**
+ * A program that forks and exits between all scans of this time does so on purpose; only a sandbox
+ * stops that.
+ */
 const endedMsMax = 300;
 /** Between two scans; exec takes far less time. */
 const againMs = 5;
-/** Scans take this part of the time at most, of a thread that serves calls: a stranger can have many processes. */
+/**
+ * Scans take this part of the time at most, of a thread that serves calls: a stranger can have many
+ * processes.
+ */
 const scanShare = 0.2;
 
 const thisMachine: ProcessTable = {
@@ -49,15 +70,18 @@ const thisMachine: ProcessTable = {
 let endings = 0;
 
 /**
- * Kills all processes with the marker, of those that `list` lists. Resolves with true when they are gone, or with false after the
- * timeout.
+ * Kills all processes with the marker, of those that `list` lists. Resolves with true when they are
+ * gone, or with false after the timeout.
  */
 export async function endMarked(
   marker: LeftoversOptions["marker"],
   clock: Clock,
   list: ProcessTable["list"] = listProcesses,
 ): Promise<boolean> {
-  const leftovers = new Leftovers({ marker, group: null, sinceTicks: null }, { ...thisMachine, list });
+  const leftovers = new Leftovers(
+    { marker, group: null, sinceTicks: null },
+    { ...thisMachine, list },
+  );
   endings++;
   try {
     for (;;) {
@@ -91,7 +115,11 @@ export class Leftovers {
     let isAnyLeft = false;
     for (const pid of this.#table.list()) {
       const facts = this.#table.read(pid);
-      if (facts === null || ownerOf(pid, facts, { ...this.#options, known: this.#known }) !== "ours") continue;
+      if (
+        facts === null ||
+        ownerOf(pid, facts, { ...this.#options, known: this.#known }) !== "ours"
+      )
+        continue;
       isAnyLeft = true;
       const name = `${pid} ${facts.startTicks}`;
       if (this.#asked.has(name)) continue;
@@ -127,11 +155,18 @@ export class Leftovers {
   }
 }
 
-/** `changing`: during exec. `ended`: it may have forked just before, and this scan does not know the child. */
+/**
+ * `changing`: during exec. `ended`: it may have forked just before, and this scan does not know the
+ * child.
+ */
 type Owner = "ours" | "other" | "changing" | "ended";
 
 /** Results of earlier scans: process ids with their start times, and for others also without. */
-type Known = { readonly ours: Set<string>; readonly others: Set<string>; readonly dead: Set<string> };
+type Known = {
+  readonly ours: Set<string>;
+  readonly others: Set<string>;
+  readonly dead: Set<string>;
+};
 type Given = LeftoversOptions & { readonly known: Known };
 
 /** Returns the owner of a listed process and records it in `known`. */
@@ -158,7 +193,8 @@ function ownerOfLiving(facts: ProcessFacts, given: Given): Owner {
   // Belongs to another user, so it could not be killed either.
   if (environment === "refused") return "other";
   const { marker } = given;
-  const isOurs = typeof marker === "string" ? environment.includes(marker) : environment.some(marker);
+  const isOurs =
+    typeof marker === "string" ? environment.includes(marker) : environment.some(marker);
   return isOurs ? "ours" : "other";
 }
 

@@ -61,7 +61,10 @@ export async function countLines(
   return { lines, end, isCutting: false };
 }
 
-/** Exact for lines of normal length; extrapolates for many short ones, since counting those costs as much as reading them. */
+/**
+ * Exact for lines of normal length; extrapolates for many short ones, since counting those costs as
+ * much as reading them.
+ */
 function linesIn(bytes: Buffer): number {
   let lines = 0;
   for (let index = bytes.indexOf(0x0a); index >= 0; index = bytes.indexOf(0x0a, index + 1)) {

@@ -1,5 +1,5 @@
-// Finds which processes listen on a port. Needed where replicas share the machine's network: another app may have taken
-// the port of a replica, and must not receive its calls.
+// Finds which processes listen on a port. Needed where replicas share the machine's network:
+// another app may have taken the port of a replica, and must not receive its calls.
 import { readdirSync, readlinkSync } from "node:fs";
 import { listProcesses, readProcess, unlessExited } from "./process-table.ts";
 import { readText } from "./read-text.ts";
@@ -16,7 +16,10 @@ export type ReplicaProcesses = {
   readonly marker: string;
 };
 
-/** Checks the listeners of one replica. Caches the replica's own sockets, since scanning all its descriptors takes a while. */
+/**
+ * Checks the listeners of one replica. Caches the replica's own sockets, since scanning all its
+ * descriptors takes a while.
+ */
 export class ListenerOwner {
   readonly #processes: ReplicaProcesses;
   readonly #own = new Set<string>();
@@ -52,28 +55,39 @@ export class ListenerOwner {
       });
     }
     const namespace = namespaceOf(firstPid);
-    return namespace === null ? [] : listProcesses().filter((pid) => namespaceOf(pid) === namespace);
+    return namespace === null
+      ? []
+      : listProcesses().filter((pid) => namespaceOf(pid) === namespace);
   }
 }
 
-/** Local addresses that accept a connection to 127.0.0.1, in the kernel's order: exact, any IPv4, any IPv6. */
+/**
+ * Local addresses that accept a connection to 127.0.0.1, in the kernel's order: exact, any IPv4,
+ * any IPv6.
+ */
 const addressForms = [/^(?:0{16}FFFF0000)?0100007F$/, /^(?:0{16}FFFF0000)?0{8}$/, /^0{32}$/];
 
-/** Inodes of sockets that accept connections to 127.0.0.1 on a port of the platform's own network. */
+/**
+ * Inodes of sockets that accept connections to 127.0.0.1 on a port of the platform's own network.
+ */
 function listenersAt(port: number): string[] {
   const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const rows = ["tcp", "tcp6"]
     .flatMap((name) => readText(`/proc/net/${name}`).split("\n"))
     .map((row) => row.trim().split(/\s+/))
     .filter((row) => row[3] === listening && row[1]?.endsWith(end));
-  const found = addressForms.map((form) => rows.filter((row) => form.test(row[1]?.slice(0, -end.length) ?? "")));
+  const found = addressForms.map((form) =>
+    rows.filter((row) => form.test(row[1]?.slice(0, -end.length) ?? "")),
+  );
   // A listener on another address, such as 127.0.0.2, cannot take the replica's calls.
   return (found.find((some) => some.length > 0) ?? []).map((row) => row[inodeField] ?? "");
 }
 
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
-  const links = unlessExited(() => readdirSync(folder)).map((name) => readLink(`${folder}/${name}`) ?? "");
+  const links = unlessExited(() => readdirSync(folder)).map(
+    (name) => readLink(`${folder}/${name}`) ?? "",
+  );
   return links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []);
 }
 

@@ -10,12 +10,22 @@ import { LogFile, type LogPiece } from "./log-file.ts";
 import { keptPosition, type KeptPosition } from "./log-position.ts";
 
 type Step =
-  | { readonly kind: "write"; readonly bytes: number; readonly width: number; readonly isHalf: boolean }
+  | {
+      readonly kind: "write";
+      readonly bytes: number;
+      readonly width: number;
+      readonly isHalf: boolean;
+    }
   /**
    * `isBehind`: storing takes long, while the app goes on. `turns`: it ends in the midst of
    * `bound`.
    */
-  | { readonly kind: "read"; readonly isBehind: boolean; readonly bytes: number; readonly turns: number | null }
+  | {
+      readonly kind: "read";
+      readonly isBehind: boolean;
+      readonly bytes: number;
+      readonly turns: number | null;
+    }
   | { readonly kind: "wait" | "restart" };
 
 function stepOf(widths: readonly number[], floods: readonly Step[]): fc.Arbitrary<Step> {
@@ -69,7 +79,8 @@ class Reader {
     if (given.bytes > 0) this.#write({ bytes: given.bytes, width: 300, isHalf: false });
     const bounding = this.#file.bound({ isEnd: false, now: given.isBehind ? late() : Date.now() });
     if (given.turns === null) await bounding;
-    for (let turn = 0; turn < (given.turns ?? 0); turn++) await new Promise((resolve) => setImmediate(resolve));
+    for (let turn = 0; turn < (given.turns ?? 0); turn++)
+      await new Promise((resolve) => setImmediate(resolve));
     if (piece !== null) this.#store(piece);
     await bounding;
   }
@@ -95,9 +106,15 @@ class Reader {
     await this.#file.close();
     const numbers = this.#delivered.map(({ number }) => number);
     assert.equal(new Set(numbers).size, numbers.length, "no line is delivered twice");
-    assert.equal(numbers.length + this.#dropped, this.#written, "a line that is not delivered is counted");
+    assert.equal(
+      numbers.length + this.#dropped,
+      this.#written,
+      "a line that is not delivered is counted",
+    );
     const byTime = this.#delivered.toSorted((one, other) => one.at - other.at);
-    const wrong = byTime.findIndex(({ number }, index) => index > 0 && number < (byTime[index - 1]?.number ?? 0));
+    const wrong = byTime.findIndex(
+      ({ number }, index) => index > 0 && number < (byTime[index - 1]?.number ?? 0),
+    );
     assert.equal(
       wrong,
       -1,
@@ -106,7 +123,15 @@ class Reader {
     return this.#dropped;
   }
 
-  #write({ bytes, width, isHalf }: { readonly bytes: number; readonly width: number; readonly isHalf: boolean }): void {
+  #write({
+    bytes,
+    width,
+    isHalf,
+  }: {
+    readonly bytes: number;
+    readonly width: number;
+    readonly isHalf: boolean;
+  }): void {
     let text = this.#half;
     if (this.#half === "") text += this.#next(width);
     while (text.length < bytes) text += `\n${this.#next(width)}`;
@@ -120,7 +145,8 @@ class Reader {
 
   #store(piece: LogPiece): void {
     this.#dropped += piece.dropped;
-    for (const { text, at } of piece.lines) this.#delivered.push({ at: Math.round(at), number: Number.parseInt(text) });
+    for (const { text, at } of piece.lines)
+      this.#delivered.push({ at: Math.round(at), number: Number.parseInt(text) });
     this.#file.stored(piece);
     this.#file.giveBack();
   }
@@ -135,12 +161,15 @@ class Reader {
 test("each line is delivered once, whatever is skipped or read anew", async (t) => {
   const folder = temporaryFolder(t, "log-file");
   let count = 0;
-  const property = fc.asyncProperty(fc.array(stepOf([10, 300], []), { maxLength: 14 }), async (steps) => {
-    const reader = await Reader.open(join(folder, String(count++)));
-    for (const one of steps) await reader.take(one);
-    await reader.readAll(false);
-    assert.equal(await reader.end(), 0);
-  });
+  const property = fc.asyncProperty(
+    fc.array(stepOf([10, 300], []), { maxLength: 14 }),
+    async (steps) => {
+      const reader = await Reader.open(join(folder, String(count++)));
+      for (const one of steps) await reader.take(one);
+      await reader.readAll(false);
+      assert.equal(await reader.end(), 0);
+    },
+  );
   await fc.assert(property, { numRuns: 40 });
 });
 
@@ -149,11 +178,14 @@ test("each line is delivered once or counted, whatever is dropped", async (t) =>
   let count = 0;
   // More than is kept of what waits. Narrower lines than these are not counted exactly.
   const flood = { kind: "write", bytes: 70_000_000, width: 40_000, isHalf: false } as const;
-  const property = fc.asyncProperty(fc.array(stepOf([80, 20_000], [flood]), { maxLength: 10 }), async (steps) => {
-    const reader = await Reader.open(join(folder, String(count++)));
-    for (const one of steps) await reader.take(one);
-    await reader.end();
-  });
+  const property = fc.asyncProperty(
+    fc.array(stepOf([80, 20_000], [flood]), { maxLength: 10 }),
+    async (steps) => {
+      const reader = await Reader.open(join(folder, String(count++)));
+      for (const one of steps) await reader.take(one);
+      await reader.end();
+    },
+  );
   await fc.assert(property, { numRuns: 20 });
 });
 

@@ -38,7 +38,10 @@ const inOrderBytesMax = 32 * 1024 * 1024;
 const piecesInOrder = 2;
 /** Skipped parts: each costs room in the stored position. The oldest are dropped. */
 const partsMax = 500;
-/** The maximum number of lines read after a replica is gone, so that its last lines are soon to be seen. */
+/**
+ * The maximum number of lines read after a replica is gone, so that its last lines are soon to be
+ * seen.
+ */
 const endLinesMax = 10_000;
 /** Where `lastLine` looks; a line that ends a traceback is shorter. */
 const tailBytesMax = 4096;
@@ -71,7 +74,10 @@ export class LogFile {
 
   static async open(
     path: string,
-    { position, hasFrames }: { readonly position: KeptPosition | null; readonly hasFrames: boolean },
+    {
+      position,
+      hasFrames,
+    }: { readonly position: KeptPosition | null; readonly hasFrames: boolean },
   ): Promise<LogFile> {
     // Create it when missing: a half-removed folder must not keep the platform from starting.
     closeSync(withRightToRead(path, () => openSync(path, "a+", 0o600)));
@@ -81,7 +87,11 @@ export class LogFile {
     return new LogFile(path, handle, { position: known, hasFrames });
   }
 
-  private constructor(path: string, handle: FileHandle, options: { position: LogPosition; hasFrames: boolean }) {
+  private constructor(
+    path: string,
+    handle: FileHandle,
+    options: { position: LogPosition; hasFrames: boolean },
+  ) {
     this.#path = path;
     this.#handle = handle;
     this.#hasFrames = options.hasFrames;
@@ -99,10 +109,14 @@ export class LogFile {
     const { size, mtimeMs } = await this.#stat();
     if (size <= (this.#marks.at(-1)?.length ?? this.#frontier)) return;
     this.#marks.push({ length: size, at: mtimeMs });
-    if (this.#marks.length === marksMax) this.#marks = this.#marks.filter((_, index) => index % 2 === 1);
+    if (this.#marks.length === marksMax)
+      this.#marks = this.#marks.filter((_, index) => index % 2 === 1);
   }
 
-  /** The last non-empty line that was not read yet, with the time of the last write; null when there is none. */
+  /**
+   * The last non-empty line that was not read yet, with the time of the last write; null when there
+   * is none.
+   */
   async lastLine(): Promise<(CutLine & { readonly at: number }) | null> {
     const { size, mtimeMs } = await this.#stat();
     const from = Math.max(this.#frontier, size - tailBytesMax);
@@ -110,12 +124,19 @@ export class LogFile {
     const buffer = Buffer.allocUnsafe(size - from);
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
     const isCutting = from > this.#frontier;
-    const { lines } = cutLines(buffer.subarray(0, bytesRead), { isCutting, isEnd: true, hasFrames: this.#hasFrames });
+    const { lines } = cutLines(buffer.subarray(0, bytesRead), {
+      isCutting,
+      isEnd: true,
+      hasFrames: this.#hasFrames,
+    });
     const last = lines.findLast(({ text }) => text.trim() !== "");
     return last === undefined ? null : { ...last, at: mtimeMs };
   }
 
-  /** Returns the next lines; null when there are none. Repeats the same lines until `stored` is called. */
+  /**
+   * Returns the next lines; null when there are none. Repeats the same lines until `stored` is
+   * called.
+   */
   async read(isEnd: boolean): Promise<LogPiece | null> {
     await this.#bounding;
     const { size, mtimeMs } = await this.#stat();
@@ -170,11 +191,17 @@ export class LogFile {
     if (to <= from) return null;
     const buffer = Buffer.allocUnsafe(to - from);
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
-    const cut = cutLines(buffer.subarray(0, bytesRead), { isCutting, isEnd, hasFrames: this.#hasFrames });
+    const cut = cutLines(buffer.subarray(0, bytesRead), {
+      isCutting,
+      isEnd,
+      hasFrames: this.#hasFrames,
+    });
     return cut.bytes === 0 ? null : cut;
   }
 
-  /** The line without a newline at its end, once all before it was read; null when there is none. */
+  /**
+   * The line without a newline at its end, once all before it was read; null when there is none.
+   */
   async unfinished(): Promise<ReturnType<typeof unfinishedLine>> {
     const { size } = await this.#stat();
     const { offset, isCutting } = this.#position;
@@ -214,10 +241,14 @@ export class LogFile {
     this.#position = { ...this.#position, parts };
   }
 
-  /** Frees the space of output that need not be read again. Call only after `position` is on disk: a hole reads as zeros. */
+  /**
+   * Frees the space of output that need not be read again. Call only after `position` is on disk: a
+   * hole reads as zeros.
+   */
   giveBack(): void {
     this.#kept = this.#position;
-    // If more is dropped while a hole is being punched, free that afterwards: nothing else may ever trigger it.
+    // If more is dropped while a hole is being punched, free that afterwards: nothing else may ever
+    // trigger it.
     this.#punching ??= this.#punchAll().finally(() => {
       this.#punching = null;
     });
@@ -232,10 +263,14 @@ export class LogFile {
   #unpunched(): { from: number; to: number }[] {
     const free = skipped.rangesOutside(this.#kept.parts, this.#kept.offset);
     const ranges = free.filter(({ from, to }) => {
-      const done = this.#punched.map((one) => Math.max(0, Math.min(to, one.to) - Math.max(from, one.from)));
+      const done = this.#punched.map((one) =>
+        Math.max(0, Math.min(to, one.to) - Math.max(from, one.from)),
+      );
       return to - from - done.reduce((sum, bytes) => sum + bytes, 0) >= punchBytesMin;
     });
-    const others = this.#punched.filter((one) => !ranges.some(({ from, to }) => from < one.to && one.from < to));
+    const others = this.#punched.filter(
+      (one) => !ranges.some(({ from, to }) => from < one.to && one.from < to),
+    );
     this.#punched = [...others, ...ranges];
     return ranges;
   }
@@ -367,22 +402,35 @@ export class LogFile {
    */
   async #drop(part: skipped.SkippedPart, to: number): Promise<void> {
     const reading = this.#reading;
-    const from = reading?.begin === part.from ? Math.max(part.from, reading.next.offset) : part.from;
+    const from =
+      reading?.begin === part.from ? Math.max(part.from, reading.next.offset) : part.from;
     if (to <= from) return;
     const counted = await countLines(this.#handle, { from, to });
     const parts = this.#position.parts.flatMap((one) => {
-      return one.to === part.to && one.from <= from ? skipped.withoutLines(one, from, counted) : [one];
+      return one.to === part.to && one.from <= from
+        ? skipped.withoutLines(one, from, counted)
+        : [one];
     });
     this.#position = { ...this.#position, parts: skipped.joinedParts(parts) };
   }
 
-  /** Without support by `fallocate` or the file system, the file keeps its space until the replica is forgotten. */
+  /**
+   * Without support by `fallocate` or the file system, the file keeps its space until the replica
+   * is forgotten.
+   */
   #punchRange(from: number, to: number): Promise<void> {
     const start = from + ((blockBytes - (from % blockBytes)) % blockBytes);
     const length = to - (to % blockBytes) - start;
     if (length <= 0 || process.platform !== "linux") return Promise.resolve();
     return new Promise((resolve) => {
-      const range = ["--punch-hole", "--offset", String(start), "--length", String(length), this.#path];
+      const range = [
+        "--punch-hole",
+        "--offset",
+        String(start),
+        "--length",
+        String(length),
+        this.#path,
+      ];
       execFile("fallocate", range, { timeout: 30_000 }, () => resolve());
     });
   }

@@ -14,6 +14,7 @@ export function memoryFacts(
 ): Pick<ExitFacts, "memoryRanOut" | "memoryGb"> {
   const { cgroup = [] } = record;
   const memoryGb = record.memoryGb ?? null;
-  if (cgroup.some(({ controller }) => controller === "memory")) return { memoryRanOut: memoryKilled(cgroup), memoryGb };
+  if (cgroup.some(({ controller }) => controller === "memory"))
+    return { memoryRanOut: memoryKilled(cgroup), memoryGb };
   return { memoryRanOut: memoryKills() > killsBefore ? "machine" : "no", memoryGb };
 }

@@ -1,9 +1,14 @@
-// The machine's side of replica networks (see `network.ts`): detects whether they are possible, and manages the
-// machine's rules for them. Called at the platform's start and end.
+// The machine's side of replica networks (see `network.ts`): detects whether they are possible, and
+// manages the machine's rules for them. Called at the platform's start and end.
 import { readFileSync } from "node:fs";
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import { installationOf } from "#drivers/app-firewall.ts";
-import { isInstalled, machineNameServers, removeFirewall, runMachineTool } from "#drivers/app-firewall-machine.ts";
+import {
+  isInstalled,
+  machineNameServers,
+  removeFirewall,
+  runMachineTool,
+} from "#drivers/app-firewall-machine.ts";
 import * as networks from "./network.ts";
 import { sandboxFailedCode } from "./sandbox.ts";
 
@@ -19,7 +24,9 @@ export type NetworkWish = {
 
 const forwardingFile = "/proc/sys/net/ipv4/ip_forward";
 
-/** `attempt` runs a program in such a network and returns the problem, or null. The caller is root. */
+/**
+ * `attempt` runs a program in such a network and returns the problem, or null. The caller is root.
+ */
 export async function detectNetwork(
   wish: NetworkWish,
   attempt: (network: networks.OwnNetwork) => Promise<string | null>,
@@ -37,7 +44,10 @@ export async function detectNetwork(
   };
   const missing = Object.keys(packages).find((tool) => !isInstalled(tool));
   if (missing !== undefined) {
-    return { kind: "shared", reason: `the program ${missing} is missing (package ${packages[missing]})` };
+    return {
+      kind: "shared",
+      reason: `the program ${missing} is missing (package ${packages[missing]})`,
+    };
   }
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
@@ -46,21 +56,36 @@ export async function detectNetwork(
   return failure === null ? network : { kind: "shared", reason: failure };
 }
 
-const packages: Readonly<Record<string, string>> = { ip: "iproute2", nft: "nftables", nsenter: "util-linux" };
+const packages: Readonly<Record<string, string>> = {
+  ip: "iproute2",
+  nft: "nftables",
+  nsenter: "util-linux",
+};
 
 /** A network for one run, and the shell lines that connect it. */
 export type ConnectedNetwork = { readonly place: networks.NetworkAddress; readonly setup: string };
 
-/** `hasServer`: a web server of the run listens on any of its addresses. Throws when no address is free. */
+/**
+ * `hasServer`: a web server of the run listens on any of its addresses. Throws when no address is
+ * free.
+ */
 export function connectNetwork(network: networks.OwnNetwork, hasServer: boolean): ConnectedNetwork {
   const place = networks.chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
   if (place === null) throw new Error("no address is free for another network on this machine");
-  const setup = networks.networkSetup(network, place, { platform: process.pid, exitCode: sandboxFailedCode });
-  return { place, setup: hasServer ? setup + networks.redirectToLoopback(place, sandboxFailedCode) : setup };
+  const setup = networks.networkSetup(network, place, {
+    platform: process.pid,
+    exitCode: sandboxFailedCode,
+  });
+  return {
+    place,
+    setup: hasServer ? setup + networks.redirectToLoopback(place, sandboxFailedCode) : setup,
+  };
 }
 
 async function hasCables({ installation }: networks.OwnNetwork): Promise<boolean> {
-  return (await readdir("/sys/class/net")).some((name) => name.startsWith(networks.linkPrefix + installation));
+  return (await readdir("/sys/class/net")).some((name) =>
+    name.startsWith(networks.linkPrefix + installation),
+  );
 }
 
 /** Otherwise the kernel forwards nothing from apps to the internet. */
@@ -68,13 +93,14 @@ async function enableForwarding(): Promise<string | null> {
   if ((await readFile(forwardingFile, "utf8")).trim() === "1") return null;
   return writeFile(forwardingFile, "1").then(
     () => null,
-    (error: NodeJS.ErrnoException) => `packets cannot be forwarded (${forwardingFile}: ${error.code})`,
+    (error: NodeJS.ErrnoException) =>
+      `packets cannot be forwarded (${forwardingFile}: ${error.code})`,
   );
 }
 
 /**
- * Docker and ufw drop all foreign forwarded traffic through the policy of a chain shared by all iptables firewalls. Our
- * own chains still decide what passes.
+ * Docker and ufw drop all foreign forwarded traffic through the policy of a chain shared by all
+ * iptables firewalls. Our own chains still decide what passes.
  */
 async function passFirewall(): Promise<string | null> {
   const chain = ["ip", "filter", "FORWARD"] as const;
@@ -83,7 +109,14 @@ async function passFirewall(): Promise<string | null> {
   const text = lines.join("\n");
   if (!text.includes("policy drop") || text.includes(`"${networks.linkPrefix}*"`)) return null;
   const insert = ["nft", "insert", "rule", ...chain] as const;
-  const back = ["oifname", `"${networks.linkPrefix}*"`, "ct", "state", "established,related", "accept"] as const;
+  const back = [
+    "oifname",
+    `"${networks.linkPrefix}*"`,
+    "ct",
+    "state",
+    "established,related",
+    "accept",
+  ] as const;
   return (
     (await runMachineTool([...insert, "iifname", `"${networks.linkPrefix}*"`, "accept"])) ??
     runMachineTool([...insert, ...back])

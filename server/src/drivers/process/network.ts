@@ -1,8 +1,15 @@
-// A separate network for each replica and each command of a build, where the platform is root and the machine has `ip` and `nft`:
-// a network namespace with one virtual cable to the machine. The app can reach the internet and the platform, but nothing else on
-// the machine, in other replicas or in private networks. Only the platform can reach the app. Pure.
+// A separate network for each replica and each command of a build, where the platform is root and
+// the machine has `ip` and `nft`: a network namespace with one virtual cable to the machine. The
+// app can reach the internet and the platform, but nothing else on the machine, in other replicas
+// or in private networks. Only the platform can reach the app. Pure.
 import { randomInt } from "node:crypto";
-import { egressRules, firewallRules, firewallTableOf, hostAddress, type Firewall } from "#drivers/app-firewall.ts";
+import {
+  egressRules,
+  firewallRules,
+  firewallTableOf,
+  hostAddress,
+  type Firewall,
+} from "#drivers/app-firewall.ts";
 
 /** The network support of this machine; found once by `detectNetwork`. */
 export type Network =
@@ -26,8 +33,9 @@ export const cables = { prefix: linkPrefix, range: `${range}.0.0/16` };
 let lastHost = randomInt(2 ** 16);
 
 /**
- * Chooses an address that no route of the machine uses. `routes`: the text of /proc/net/route. If two platforms choose the
- * same address at the same moment, the set-up of one fails, since a route to one address can be added only once.
+ * Chooses an address that no route of the machine uses. `routes`: the text of /proc/net/route. If
+ * two platforms choose the same address at the same moment, the set-up of one fails, since a route
+ * to one address can be added only once.
  */
 export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddress | null {
   const taken = routedHosts(routes);
@@ -43,7 +51,10 @@ export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddre
   return null;
 }
 
-/** True while the machine has the route to the address: other programs that configure networks may have removed it. */
+/**
+ * True while the machine has the route to the address: other programs that configure networks may
+ * have removed it.
+ */
 export function isRouted({ address, link }: NetworkAddress, routes: string): boolean {
   return routes.split("\n").some((line) => line.startsWith(`${link}\t${routeName(address)}\t`));
 }
@@ -59,8 +70,9 @@ function routeName(address: string): string {
 }
 
 /**
- * Shell lines that connect a new network namespace. They run inside it as root, before the machine's own files are
- * hidden. `platform`: a process in the machine's own network. A failure prints to standard error and exits the shell with `exitCode`.
+ * Shell lines that connect a new network namespace. They run inside it as root, before the
+ * machine's own files are hidden. `platform`: a process in the machine's own network. A failure
+ * prints to standard error and exits the shell with `exitCode`.
  */
 export function networkSetup(
   network: OwnNetwork,
@@ -90,7 +102,10 @@ ${firewallRules(network)}END
 `;
 }
 
-/** Further lines for an app with a web server: redirects calls to servers that listen only on the loopback address. */
+/**
+ * Further lines for an app with a web server: redirects calls to servers that listen only on the
+ * loopback address.
+ */
 export function redirectToLoopback({ address }: NetworkAddress, exitCode: number): string {
   return `{ echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet && nft -f - <<'END'
 table ip slipway {
@@ -104,8 +119,15 @@ END
 `;
 }
 
-/** Further lines for an app that may reach only these ranges; the machine's rules narrow them further. */
-export function limitEgressInside(network: OwnNetwork, cidrs: readonly string[], exitCode: number): string {
+/**
+ * Further lines for an app that may reach only these ranges; the machine's rules narrow them
+ * further.
+ */
+export function limitEgressInside(
+  network: OwnNetwork,
+  cidrs: readonly string[],
+  exitCode: number,
+): string {
   return `nft -f - <<'END' || exit ${exitCode}
 table inet slipway {
  chain egress {

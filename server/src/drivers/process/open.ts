@@ -1,4 +1,5 @@
-// Opens the process driver: replicas and builds run as processes of this machine, sandboxed if the machine allows it.
+// Opens the process driver: replicas and builds run as processes of this machine, sandboxed if the
+// machine allows it.
 import { letAppsCall, type Reachable } from "#drivers/app-firewall-machine.ts";
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import { mkdir } from "node:fs/promises";
@@ -24,7 +25,11 @@ export type ProcessDriverConfig = DiskConfig &
     readonly appNetwork: Omit<NetworkWish, "folder">;
     readonly toolEnvironment: Readonly<Record<string, string>>;
     readonly buildTimeoutSeconds: number;
-    readonly paths: { readonly replicasDir: string; readonly storageDir: string; readonly buildsDir: string };
+    readonly paths: {
+      readonly replicasDir: string;
+      readonly storageDir: string;
+      readonly buildsDir: string;
+    };
   };
 
 /** Throws `CannotStart` when the settings ask for something that this machine does not support. */

@@ -36,10 +36,13 @@ export class PortPool {
       const port = await this.takeExactly(randomInt(first, last + 1));
       if (port !== null) return port;
     }
-    // One app may occupy the whole range where networks are shared; ask the kernel for any other free port.
+    // One app may occupy the whole range where networks are shared; ask the kernel for any other
+    // free port.
     const other = await listenOnce(0);
     if (other !== null && (await this.takeExactly(other)) !== null) return other;
-    throw new StartRefused("No free port was found on the machine that runs replicas; stop apps that use many ports.");
+    throw new StartRefused(
+      "No free port was found on the machine that runs replicas; stop apps that use many ports.",
+    );
   }
 }
 

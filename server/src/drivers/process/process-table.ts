@@ -1,5 +1,6 @@
-// The process driver's view of the machine's processes: whether one is still the process that we started, its first
-// child, and what else runs. On Linux it reads /proc; elsewhere it checks only the process id.
+// The process driver's view of the machine's processes: whether one is still the process that we
+// started, its first child, and what else runs. On Linux it reads /proc; elsewhere it checks only
+// the process id.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { sinceBootMs } from "#lib/clock.ts";
@@ -18,7 +19,10 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return found !== null && found.startTicks === identity.startTicks && !/[ZX]/.test(found.state);
 }
 
-/** How long a replica has run, according to the kernel and independent of clock changes; undefined when unknown here. */
+/**
+ * How long a replica has run, according to the kernel and independent of clock changes; undefined
+ * when unknown here.
+ */
 export function ranMs(
   { startTicks }: ProcessIdentity,
   { startedBootMs }: Pick<ReplicaRecord, "startedBootMs">,
@@ -28,7 +32,10 @@ export function ranMs(
   return Math.max(0, sinceBootMs() - startMs);
 }
 
-/** The oldest child of a live process: for a replica's shell, the app. Null when it has none, or without /proc. */
+/**
+ * The oldest child of a live process: for a replica's shell, the app. Null when it has none, or
+ * without /proc.
+ */
 export function firstChild(pid: number): number | null {
   const children = readText(`/proc/${pid}/task/${pid}/children`);
   const first = Number.parseInt(children, 10);
@@ -45,7 +52,10 @@ export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
   return children;
 }
 
-/** The process and its descendants, except those whose parent has exited. `children`: a shared lookup for several calls. */
+/**
+ * The process and its descendants, except those whose parent has exited. `children`: a shared
+ * lookup for several calls.
+ */
 export function withDescendants(pid: number, children = childrenByParent()): number[] {
   const found = [pid];
   for (const one of found) found.push(...(children.get(one) ?? []));
@@ -84,8 +94,8 @@ export type ProcessFacts = {
   /** A thread of the kernel. */
   readonly isKernels: boolean;
   /**
-   * `NAME=value` each, as given to its program; `refused` when it belongs to another user. `unknown` during exec or
-   * exit, when the kernel shows none.
+   * `NAME=value` each, as given to its program; `refused` when it belongs to another user.
+   * `unknown` during exec or exit, when the kernel shows none.
    */
   readonly environment: readonly string[] | "refused" | "unknown";
 };
@@ -129,7 +139,8 @@ function readEnvironment(pid: number, fields: readonly string[]): ProcessFacts["
     return code === "EACCES" || code === "EPERM" ? "refused" : "unknown";
   }
   if (text !== "") return text.split("\0");
-  // Exec sets the end last. A set end that equals the start means that the program has no variables.
+  // Exec sets the end last. A set end that equals the start means that the program has no
+  // variables.
   const end = fields[environmentEndField] ?? "0";
   return end !== "0" && end === fields[environmentStartField] ? [] : "unknown";
 }

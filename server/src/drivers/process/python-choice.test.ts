@@ -4,7 +4,14 @@ import { test } from "node:test";
 import { choosePython, type Python } from "./python-choice.ts";
 
 function python(version: string, patch = 1, given: Partial<Python> = {}): Python {
-  return { path: `/opt/${version}.${patch}/bin/python`, version, patch, hasVenv: true, hasPip: true, ...given };
+  return {
+    path: `/opt/${version}.${patch}/bin/python`,
+    version,
+    patch,
+    hasVenv: true,
+    hasPip: true,
+    ...given,
+  };
 }
 
 const installed = [
@@ -53,7 +60,12 @@ test("in place of a default comes the nearest newer one, else the newest, with a
 
 test("without any usable one the operator is named", () => {
   for (const none of [[], [python("3.7")], [python("3.11", 1, { hasVenv: false })]]) {
-    const choice = choosePython({ version: "3.11", isGiven: false, installed: none, needsPip: false });
+    const choice = choosePython({
+      version: "3.11",
+      isGiven: false,
+      installed: none,
+      needsPip: false,
+    });
     assert.match(choice.ok ? "" : choice.reason, /^No usable Python is installed/);
   }
 });

@@ -20,8 +20,9 @@ export type PythonChoice =
 const minorMin = 8;
 
 /**
- * Chooses the Python for a version such as `3.11`. Uses or refuses exactly the version that the app asked for; replaces
- * a missing default version with the nearest newer one, else with the newest installed.
+ * Chooses the Python for a version such as `3.11`. Uses or refuses exactly the version that the app
+ * asked for; replaces a missing default version with the nearest newer one, else with the newest
+ * installed.
  */
 export function choosePython(given: {
   readonly version: string;
@@ -29,10 +30,14 @@ export function choosePython(given: {
   readonly installed: readonly Python[];
   readonly needsPip: boolean;
 }): PythonChoice {
-  const usable = given.installed.filter((python) => python.hasVenv && minorOf(python.version) >= minorMin);
+  const usable = given.installed.filter(
+    (python) => python.hasVenv && minorOf(python.version) >= minorMin,
+  );
   const wanted = best(usable, given.version, given.needsPip);
   if (wanted !== undefined) return { ok: true, python: wanted, warning: null };
-  const versions = [...new Set(usable.map((python) => python.version))].sort((a, b) => minorOf(a) - minorOf(b));
+  const versions = [...new Set(usable.map((python) => python.version))].sort(
+    (a, b) => minorOf(a) - minorOf(b),
+  );
   if (versions.length === 0) {
     return {
       ok: false,
@@ -45,9 +50,11 @@ export function choosePython(given: {
       reason: `Python ${given.version} is not installed on the build machine; installed: ${versions.join(", ")}. Set pythonVersion to one of them, or ask the operator to install ${given.version}.`,
     };
   }
-  const nearest = versions.find((version) => minorOf(version) > minorOf(given.version)) ?? versions.at(-1) ?? "";
+  const nearest =
+    versions.find((version) => minorOf(version) > minorOf(given.version)) ?? versions.at(-1) ?? "";
   const instead = best(usable, nearest, given.needsPip);
-  if (instead === undefined) return { ok: false, reason: `Python ${given.version} is not installed.` };
+  if (instead === undefined)
+    return { ok: false, reason: `Python ${given.version} is not installed.` };
   return {
     ok: true,
     python: instead,
@@ -55,8 +62,14 @@ export function choosePython(given: {
   };
 }
 
-/** Order within one version: with pip first if it is needed, then the newest, then the first found. */
-function best(installed: readonly Python[], version: string, needsPip: boolean): Python | undefined {
+/**
+ * Order within one version: with pip first if it is needed, then the newest, then the first found.
+ */
+function best(
+  installed: readonly Python[],
+  version: string,
+  needsPip: boolean,
+): Python | undefined {
   const same = installed.filter((python) => python.version === version);
   const weight = (python: Python): number => (needsPip && python.hasPip ? 1000 : 0) + python.patch;
   return same.reduce<Python | undefined>(

@@ -1,12 +1,16 @@
-// Finds the Pythons of this machine: `python3…` on the PATH and the versions of pyenv. Starts each once, since a shim
-// may be broken and a link may lead to another version; caches the answers while the platform runs.
+// Finds the Pythons of this machine: `python3…` on the PATH and the versions of pyenv. Starts each
+// once, since a shim may be broken and a link may lead to another version; caches the answers while
+// the platform runs.
 import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
 import type { Python } from "./python-choice.ts";
 
-/** Asks an interpreter for its properties. `base_prefix` leads out of virtual environments, `executable` out of shims. */
+/**
+ * Asks an interpreter for its properties. `base_prefix` leads out of virtual environments,
+ * `executable` out of shims.
+ */
 const question = `
 import importlib.util, json, os, sys
 def has(name):
@@ -34,7 +38,10 @@ export class PythonFinder {
     this.#environment = options.environment;
   }
 
-  /** The Pythons of one version, for example `3.11`; fast, since it starts only programs with that name. */
+  /**
+   * The Pythons of one version, for example `3.11`; fast, since it starts only programs with that
+   * name.
+   */
   async ofVersion(version: string): Promise<Python[]> {
     const names = (await this.#candidates()).filter((path) => path.endsWith(`/python${version}`));
     return (await this.#ask(names)).filter((python) => python.version === version);
@@ -50,13 +57,17 @@ export class PythonFinder {
     const root = this.#environment["PYENV_ROOT"] ?? join(homedir(), ".pyenv");
     const versions = await readdir(join(root, "versions")).catch(() => []);
     const pyenv = versions.map((version) => join(root, "versions", version, "bin"));
-    const path = (this.#environment["PATH"] ?? "").split(":").filter((folder) => folder.startsWith("/"));
+    const path = (this.#environment["PATH"] ?? "")
+      .split(":")
+      .filter((folder) => folder.startsWith("/"));
     // Skip shims: they are slow, and lead to versions that are checked anyway.
     const folders = [...pyenv, ...path.filter((folder) => folder !== join(root, "shims"))];
     const found: string[] = [];
     for (const folder of new Set(folders)) {
       const names = await readdir(folder).catch(() => []);
-      found.push(...names.filter((name) => /^python3(\.\d+)?$/.test(name)).map((name) => join(folder, name)));
+      found.push(
+        ...names.filter((name) => /^python3(\.\d+)?$/.test(name)).map((name) => join(folder, name)),
+      );
     }
     return found;
   }
@@ -74,17 +85,24 @@ export class PythonFinder {
     return [...found.values()];
   }
 
-  /** The program's answer, cached if it is complete; null when it does not start or is not Python 3. */
+  /**
+   * The program's answer, cached if it is complete; null when it does not start or is not Python 3.
+   */
   async #answer(path: string): Promise<Python | null> {
     const real = await realpath(path).catch(() => path);
-    const python = await this.#answers.getOrInsertComputed(real, () => askPython(real, this.#environment));
+    const python = await this.#answers.getOrInsertComputed(real, () =>
+      askPython(real, this.#environment),
+    );
     // An operator may repair a broken or incomplete one while the platform runs.
     if (python === null || !python.hasVenv || !python.hasPip) this.#answers.delete(real);
     return python;
   }
 }
 
-async function askPython(path: string, environment: Readonly<Record<string, string>>): Promise<Python | null> {
+async function askPython(
+  path: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<Python | null> {
   let output = "";
   const end = await runCommand({
     command: [path, "-I", "-S", "-c", question],
@@ -98,10 +116,21 @@ async function askPython(path: string, environment: Readonly<Record<string, stri
   });
   if (end.kind !== "exited" || end.exitCode !== 0) return null;
   try {
-    const said = JSON.parse(output) as { path: string; version: [number, number, number]; venv: boolean; pip: boolean };
+    const said = JSON.parse(output) as {
+      path: string;
+      version: [number, number, number];
+      venv: boolean;
+      pip: boolean;
+    };
     const [major, minor, patch] = said.version;
     if (major !== 3) return null;
-    return { path: await realpath(said.path), version: `3.${minor}`, patch, hasVenv: said.venv, hasPip: said.pip };
+    return {
+      path: await realpath(said.path),
+      version: `3.${minor}`,
+      patch,
+      hasVenv: said.venv,
+      hasPip: said.pip,
+    };
   } catch {
     return null;
   }

@@ -1,5 +1,6 @@
-// Runs a command in the sandbox of a replica: in its namespaces and its cgroup, without rights, as the app's user. What the command
-// starts is found by a variable, wherever it has moved, and ends with it.
+// Runs a command in the sandbox of a replica: in its namespaces and its cgroup, without rights, as
+// the app's user. What the command starts is found by a variable, wherever it has moved, and ends
+// with it.
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -38,17 +39,28 @@ export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec
   const { replicaId, sandbox, pid } = scope;
   if (sandbox.kind === "none") {
     const why = `replicas have no sandbox here (${sandbox.reason})`;
-    throw new ExecRefused(`A command would run with all rights of the platform: ${why}. Use the docker driver.`);
+    throw new ExecRefused(
+      `A command would run with all rights of the platform: ${why}. Use the docker driver.`,
+    );
   }
   if (!hasEntry({ pid, entry: replicaId }))
-    throw new ExecRefused("The replica is of an older version of the platform. Restart the app: slipway apps restart.");
+    throw new ExecRefused(
+      "The replica is of an older version of the platform. Restart the app: slipway apps restart.",
+    );
   if (given.terminal !== null && !existsSync(terminalProgram))
-    throw new ExecRefused(`A terminal needs the program ${terminalProgram} on the machine of the platform.`);
+    throw new ExecRefused(
+      `A terminal needs the program ${terminalProgram} on the machine of the platform.`,
+    );
   const marker = `${replicaId}.${process.pid}-${++lastNumber}`;
   const enter = (command: ExecCommand["command"]): SandboxedCommand =>
     entering(
       scope.cgroup,
-      enteringSandbox(sandbox, { pid, entry: replicaId, command, environment: { [execVariable]: marker } }),
+      enteringSandbox(sandbox, {
+        pid,
+        entry: replicaId,
+        command,
+        environment: { [execVariable]: marker },
+      }),
     );
   const { command, terminal } = given;
   const child = start(enter(terminal === null ? command : onTerminal(command, terminal)));
@@ -57,7 +69,10 @@ export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec
 }
 
 /** Kills what commands of an earlier process of the platform have left in these replicas. */
-export async function endLeftExecs(isOurs: (replicaId: ReplicaId) => boolean, clock: Clock): Promise<void> {
+export async function endLeftExecs(
+  isOurs: (replicaId: ReplicaId) => boolean,
+  clock: Clock,
+): Promise<void> {
   const prefix = `${execVariable}=`;
   const isMarker = (one: string): boolean =>
     one.startsWith(prefix) && isOurs(one.slice(prefix.length).split(".", 1)[0] as ReplicaId);
@@ -90,7 +105,9 @@ class SandboxExec implements RunningExec {
     this.#child.stdin.on("error", () => undefined);
     // At once: node drops the output of a process that ends before somebody reads it.
     this.stdout = this.#child.stdout.pipe(new PassThrough());
-    this.stderr = this.#child.stderr.pipe(terminal === null ? new PassThrough() : this.#terminalReader());
+    this.stderr = this.#child.stderr.pipe(
+      terminal === null ? new PassThrough() : this.#terminalReader(),
+    );
     this.ended = this.#wait();
   }
 
@@ -103,7 +120,15 @@ class SandboxExec implements RunningExec {
     this.#size = size;
     if (this.#terminal === null || this.#child.exitCode !== null) return;
     const { columns, rows } = size;
-    const words = ["stty", "-F", this.#terminal, "cols", String(columns), "rows", String(rows)] as const;
+    const words = [
+      "stty",
+      "-F",
+      this.#terminal,
+      "cols",
+      String(columns),
+      "rows",
+      String(rows),
+    ] as const;
     const child = start(this.#scope.enter([...words]));
     if (child === null) return;
     child.stdin.on("error", () => undefined).end();
@@ -147,7 +172,8 @@ class SandboxExec implements RunningExec {
     if (this.#reason !== null) this.#dropOutputs();
     await closed;
     const exitCode = name === null ? code : 128 + constants.signals[name];
-    if (this.#reason === null && this.#isReplicaGone()) return { exitCode, message: replicaNotRunning };
+    if (this.#reason === null && this.#isReplicaGone())
+      return { exitCode, message: replicaNotRunning };
     return { exitCode, message: this.#reason };
   }
 
@@ -166,15 +192,25 @@ class SandboxExec implements RunningExec {
 type ExitedWith = readonly [code: number | null, name: NodeJS.Signals | null];
 
 /** Null when the machine starts no process, which then has no pipes either. */
-function start({ file, args, environment }: SandboxedCommand): ChildProcessWithoutNullStreams | null {
+function start({
+  file,
+  args,
+  environment,
+}: SandboxedCommand): ChildProcessWithoutNullStreams | null {
   // In a group of its own, by which it is killed.
   const child = spawn(file, args, { cwd: "/", env: environment, stdio: "pipe", detached: true });
   child.on("error", () => undefined);
   return child.pid === undefined ? null : child;
 }
 
-/** The command on a terminal of the sandbox's own, of this size, whose name comes first on the error output. */
-function onTerminal(command: ExecCommand["command"], { columns, rows }: TerminalSize): ExecCommand["command"] {
+/**
+ * The command on a terminal of the sandbox's own, of this size, whose name comes first on the error
+ * output.
+ */
+function onTerminal(
+  command: ExecCommand["command"],
+  { columns, rows }: TerminalSize,
+): ExecCommand["command"] {
   const words = command.map((word) => shellQuoted(word)).join(" ");
   const shell =
     'if [ -n "$shell_of_app" ]; then SHELL=$shell_of_app; export SHELL; else unset SHELL; fi; unset shell_of_app';

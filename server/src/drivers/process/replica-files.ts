@@ -1,7 +1,18 @@
-// The folder of one replica: the files that the platform writes before it starts one, and those of the replica's shell
-// and runtime. Any later process of the platform finds all state there. Never contains secrets.
+// The folder of one replica: the files that the platform writes before it starts one, and those of
+// the replica's shell and runtime. Any later process of the platform finds all state there. Never
+// contains secrets.
 import { createHash } from "node:crypto";
-import { chmodSync, closeSync, linkSync, lstatSync, mkdirSync, openSync, readSync, rmSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ReplicaSpec } from "#drivers/driver.ts";
@@ -22,7 +33,10 @@ export function replicaPaths(dir: string) {
     dir,
     /** The platform's record of the replica; written before anything is spawned. */
     record: at("record.json"),
-    /** The shell's line of /proc/self/stat: created by the shell first of all, or by whoever gives up the start. */
+    /**
+     * The shell's line of /proc/self/stat: created by the shell first of all, or by whoever gives
+     * up the start.
+     */
     pid: at("pid"),
     /** Output of the shell: errors of the sandbox, `running`, `exit <code>`. */
     state: at("state"),
@@ -45,12 +59,20 @@ export function replicaPaths(dir: string) {
 }
 
 /** Folders that the app has written to, except for its output. */
-export function writtenFolders({ home, temporary, code, overlayWork }: ReplicaPaths): readonly string[] {
+export function writtenFolders({
+  home,
+  temporary,
+  code,
+  overlayWork,
+}: ReplicaPaths): readonly string[] {
   return [home, temporary, code, overlayWork];
 }
 
 /** The platform's record of a replica, written before the spawn. */
-export type ReplicaRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId" | "projectId" | "runtime"> & {
+export type ReplicaRecord = Pick<
+  ReplicaSpec,
+  "replicaId" | "appId" | "releaseId" | "projectId" | "runtime"
+> & {
   readonly version: 1;
   /** The instance that started it. Absent in records of older versions. */
   readonly instanceId?: string;
@@ -71,25 +93,47 @@ export type ReplicaRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId
   /** Empty when there are no limits. Absent in records of older versions, as is `memoryGb`. */
   readonly cgroup?: Cgroup;
   readonly memoryGb?: number;
-  /** When it was started, in milliseconds since the machine's boot; its shell may be older. Absent in records of older versions. */
+  /**
+   * When it was started, in milliseconds since the machine's boot; its shell may be older. Absent
+   * in records of older versions.
+   */
   readonly startedBootMs?: number;
   /** What it has of a pool. Absent in records of older versions. */
   readonly claim?: PoolClaim;
 };
 
-/** The process that represents the replica; `startTicks` distinguishes it from a later one with the same id. */
-export type ProcessIdentity = { readonly pid: number; readonly group: number; readonly startTicks: string | null };
+/**
+ * The process that represents the replica; `startTicks` distinguishes it from a later one with the
+ * same id.
+ */
+export type ProcessIdentity = {
+  readonly pid: number;
+  readonly group: number;
+  readonly startTicks: string | null;
+};
 
 /** How it exited, as reported. */
-export type EndedRecord = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+export type EndedRecord = {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly reason: string;
+};
 
-export type StateFile = { readonly isRunning: boolean; readonly exitCode: number | null; readonly complaints: string };
+export type StateFile = {
+  readonly isRunning: boolean;
+  readonly exitCode: number | null;
+  readonly complaints: string;
+};
 
 /**
- * `port`: it listens there, or on its socket when that is 0. `error`: it will never be ready. Both absent: nothing
- * reported yet. `isLast`: no further report follows.
+ * `port`: it listens there, or on its socket when that is 0. `error`: it will never be ready. Both
+ * absent: nothing reported yet. `isLast`: no further report follows.
  */
-export type RuntimeReport = { readonly port?: number; readonly error?: string; readonly isLast: boolean };
+export type RuntimeReport = {
+  readonly port?: number;
+  readonly error?: string;
+  readonly isLast: boolean;
+};
 
 /** The socket's name in the folder `listen`. */
 export const listenName = "app.sock";
@@ -103,9 +147,9 @@ export function socketPath(socketsDir: string, replicaId: ReplicaId): string | n
 }
 
 /**
- * Links the socket of a sandboxed app to `to`, where the app cannot replace it; keeps an existing link. Returns the
- * problem if that is impossible: a link could lead the platform to any socket of the machine, and a folder, or a file
- * with too many hard links, cannot be linked. Never throws.
+ * Links the socket of a sandboxed app to `to`, where the app cannot replace it; keeps an existing
+ * link. Returns the problem if that is impossible: a link could lead the platform to any socket of
+ * the machine, and a folder, or a file with too many hard links, cannot be linked. Never throws.
  */
 export function takeSocket(paths: ReplicaPaths, to: string): string | null {
   try {
@@ -116,7 +160,8 @@ export function takeSocket(paths: ReplicaPaths, to: string): string | null {
     if (isSocket(to)) return null;
     rmSync(to, { force: true });
   } catch (error) {
-    if (errorCode(error) !== "ENOENT") return `the runtime's socket cannot be used (${errorCode(error)})`;
+    if (errorCode(error) !== "ENOENT")
+      return `the runtime's socket cannot be used (${errorCode(error)})`;
   }
   return "the runtime made no socket";
 }
@@ -139,7 +184,9 @@ export function readEnded(paths: ReplicaPaths): EndedRecord | null {
 /** Reads the shell's output so far. */
 export function readState(paths: ReplicaPaths): StateFile {
   const lines = readText(paths.state).split("\n").slice(0, -1);
-  const exit = lines.map((line) => /^exit (\d+)$/.exec(line)?.[1]).find((code) => code !== undefined);
+  const exit = lines
+    .map((line) => /^exit (\d+)$/.exec(line)?.[1])
+    .find((code) => code !== undefined);
   return {
     isRunning: lines.includes("running"),
     exitCode: exit === undefined ? null : Number(exit),
@@ -147,7 +194,9 @@ export function readState(paths: ReplicaPaths): StateFile {
   };
 }
 
-/** When the shell reported the app's exit, in milliseconds since the epoch; null when it did not. */
+/**
+ * When the shell reported the app's exit, in milliseconds since the epoch; null when it did not.
+ */
 export function readExitTime(paths: ReplicaPaths): number | null {
   if (readState(paths).exitCode === null) return null;
   const at = statSync(paths.state, { throwIfNoEntry: false })?.mtimeMs;
@@ -161,14 +210,24 @@ export function readReport(paths: ReplicaPaths): RuntimeReport {
   if (lines.length === 0 && Buffer.byteLength(text) >= textBytesMax)
     return { error: "the runtime's report is too long", isLast: true };
   const read: RuntimeReport = { isLast: false };
-  return lines.slice(0, reportLinesMax).reduce((report, line) => ({ ...report, ...reportOf(line) }), read);
+  return lines
+    .slice(0, reportLinesMax)
+    .reduce((report, line) => ({ ...report, ...reportOf(line) }), read);
 }
 
 function reportOf(line: string): RuntimeReport {
   try {
-    const value = JSON.parse(line) as { listening?: unknown; ready?: unknown; port?: unknown; error?: unknown };
+    const value = JSON.parse(line) as {
+      listening?: unknown;
+      ready?: unknown;
+      port?: unknown;
+      error?: unknown;
+    };
     if (value.ready !== true && value.listening !== true)
-      return { error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax), isLast: true };
+      return {
+        error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax),
+        isLast: true,
+      };
     const port = Number(value.port);
     return Number.isInteger(port) && port >= 0 && port < 65_536
       ? { port, isLast: value.ready === true }
@@ -210,8 +269,8 @@ export function parseStat(
 }
 
 /**
- * Claims the start in place of the shell, so that a start from a dead platform can never continue. Returns false when
- * the shell was first.
+ * Claims the start in place of the shell, so that a start from a dead platform can never continue.
+ * Returns false when the shell was first.
  */
 export function giveUpStart(paths: ReplicaPaths): boolean {
   try {
@@ -224,7 +283,10 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
   }
 }
 
-/** Removes all files of an exited replica, its record first: after a kill, the rest does not look like a replica. */
+/**
+ * Removes all files of an exited replica, its record first: after a kill, the rest does not look
+ * like a replica.
+ */
 export async function removeReplica(paths: ReplicaPaths): Promise<void> {
   const socket = readRecord(paths)?.socket;
   if (typeof socket === "string") await rm(socket, { force: true });
@@ -233,8 +295,8 @@ export async function removeReplica(paths: ReplicaPaths): Promise<void> {
 }
 
 /**
- * Restores the platform's read permission and calls `open` again: where apps run as the platform's own user, they can
- * remove that from the files they write to.
+ * Restores the platform's read permission and calls `open` again: where apps run as the platform's
+ * own user, they can remove that from the files they write to.
  */
 export function withRightToRead<T>(path: string, open: () => T): T {
   try {

@@ -1,5 +1,5 @@
-// The address of a replica on this machine: its socket, a port in its own network, or a port of the machine that
-// another process could have taken.
+// The address of a replica on this machine: its socket, a port in its own network, or a port of the
+// machine that another process could have taken.
 import type { Address } from "#drivers/driver.ts";
 import { listeningSockets, listensElsewhere } from "#drivers/listening-ports.ts";
 import { ListenerOwner } from "./listener-owner.ts";
@@ -24,10 +24,14 @@ function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Ad
 }
 
 /**
- * Where it accepts calls, now or later. `saidPort`: the port that the runtime reported. Only replicas of older versions
- * depend on that; for them the result is null until then.
+ * Where it accepts calls, now or later. `saidPort`: the port that the runtime reported. Only
+ * replicas of older versions depend on that; for them the result is null until then.
  */
-export function addressOf(paths: ReplicaPaths, record: ReplicaRecord, saidPort: number | undefined): Address | null {
+export function addressOf(
+  paths: ReplicaPaths,
+  record: ReplicaRecord,
+  saidPort: number | undefined,
+): Address | null {
   if (typeof record.socket === "string") return { path: record.socket };
   const port = record.port ?? saidPort;
   return port === undefined || port === 0 ? null : addressAt(paths, record, port);
@@ -41,12 +45,18 @@ export function whyUnreached(paths: ReplicaPaths, record: ReplicaRecord): string
   const tables = (process: string): string =>
     readText(`/proc/${process}/net/tcp`) + readText(`/proc/${process}/net/tcp6`);
   const needsAll = false;
-  if (host !== loopback) return listensElsewhere(listeningSockets(tables(String(firstPid))), { port, needsAll });
-  const owner = new ListenerOwner({ firstPid: isSandboxed ? firstPid : null, marker: markerOf(replicaId) });
+  if (host !== loopback)
+    return listensElsewhere(listeningSockets(tables(String(firstPid))), { port, needsAll });
+  const owner = new ListenerOwner({
+    firstPid: isSandboxed ? firstPid : null,
+    marker: markerOf(replicaId),
+  });
   return listensElsewhere(owner.ownOf(listeningSockets(tables("self"))), { port, needsAll });
 }
 
 /** The problem with the socket of a cortex app that listens; null when there is none. */
 export function socketError(paths: ReplicaPaths, record: ReplicaRecord): string | null {
-  return typeof record.socket === "string" && record.isSandboxed ? takeSocket(paths, record.socket) : null;
+  return typeof record.socket === "string" && record.isSandboxed
+    ? takeSocket(paths, record.socket)
+    : null;
 }

@@ -1,5 +1,6 @@
-// Delivers the output of one replica to the sink. Alternates between both files, waits until lines are stored before it
-// reads more, and stores its position on disk. A crash of the platform repeats only the most recent lines.
+// Delivers the output of one replica to the sink. Alternates between both files, waits until lines
+// are stored before it reads more, and stores its position on disk. A crash of the platform repeats
+// only the most recent lines.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ErrorLine } from "#drivers/exit-reason.ts";
 import { droppedText, storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
@@ -32,18 +33,29 @@ export class ReplicaLog {
   static async open(options: ReplicaLogOptions): Promise<ReplicaLog> {
     const kept = readJson(options.paths.offsets) as Partial<Record<Stream, KeptPosition>> | null;
     const openStream = (stream: Stream): Promise<LogFile> =>
-      LogFile.open(options.paths[stream], { position: kept?.[stream] ?? null, hasFrames: options.hasFrames });
-    return new ReplicaLog(options, { stdout: await openStream("stdout"), stderr: await openStream("stderr") });
+      LogFile.open(options.paths[stream], {
+        position: kept?.[stream] ?? null,
+        hasFrames: options.hasFrames,
+      });
+    return new ReplicaLog(options, {
+      stdout: await openStream("stdout"),
+      stderr: await openStream("stderr"),
+    });
   }
 
   private constructor(options: ReplicaLogOptions, files: Record<Stream, LogFile>) {
     this.#options = options;
     this.#files = files;
     const unfinished = { clock: options.clock, onDue: () => this.look() };
-    this.#unfinished = { stdout: new UnfinishedLine(unfinished), stderr: new UnfinishedLine(unfinished) };
+    this.#unfinished = {
+      stdout: new UnfinishedLine(unfinished),
+      stderr: new UnfinishedLine(unfinished),
+    };
   }
 
-  /** The last non-empty line of standard error so far, for the message on how the replica exited. */
+  /**
+   * The last non-empty line of standard error so far, for the message on how the replica exited.
+   */
   async lastErrorLine(): Promise<ErrorLine | null> {
     return (await this.#files.stderr.lastLine()) ?? this.#lastErrorLine;
   }
@@ -60,7 +72,10 @@ export class ReplicaLog {
       });
   }
 
-  /** The replica is gone: delivers the rest of its output, with an unfinished last line, and closes. False: closed before. */
+  /**
+   * The replica is gone: delivers the rest of its output, with an unfinished last line, and closes.
+   * False: closed before.
+   */
   async end(): Promise<boolean> {
     this.#isGone = true;
     await this.#flow;
@@ -138,7 +153,10 @@ export class ReplicaLog {
     this.#cancelKeep?.();
     this.#cancelKeep = undefined;
     const { stdout, stderr } = this.#files;
-    const positions = { stdout: keptPosition(stdout.position), stderr: keptPosition(stderr.position) };
+    const positions = {
+      stdout: keptPosition(stdout.position),
+      stderr: keptPosition(stderr.position),
+    };
     const isKept = writeIfFits(this.#options.paths.offsets, positions);
     if (!isKept || this.#stop.signal.aborted) return;
     stdout.giveBack();
@@ -149,7 +167,13 @@ export class ReplicaLog {
     const { replicaId, clock } = this.#options;
     const nowMs = clock.now();
     const timeOf = (at: number): number => Math.round(Math.min(nowMs, at));
-    const all = piece.lines.map(({ runId, text, at }) => ({ replicaId, at: timeOf(at), stream, runId, text }));
+    const all = piece.lines.map(({ runId, text, at }) => ({
+      replicaId,
+      at: timeOf(at),
+      stream,
+      runId,
+      text,
+    }));
     if (stream === "stderr" && !piece.wasSkipped)
       this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "") ?? this.#lastErrorLine;
     const lines = piece.wasSkipped ? all : this.#unfinished[stream].finished(all);

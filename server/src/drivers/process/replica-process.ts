@@ -1,6 +1,7 @@
-// One running or exited replica on this machine. The driver polls it: a turn reads the state from its shell, its
-// runtime and the process table, and emits new events; its output is delivered meanwhile. A change in its folder nudges a
-// turn, so it does not matter whether this process of the platform started it.
+// One running or exited replica on this machine. The driver polls it: a turn reads the state from
+// its shell, its runtime and the process table, and emits new events; its output is delivered
+// meanwhile. A change in its folder nudges a turn, so it does not matter whether this process of
+// the platform started it.
 import type { ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
@@ -32,7 +33,10 @@ export type ReplicaProcessOptions = {
   readonly onFault: (error: unknown) => void;
 };
 
-/** Interval without changes of the folder: some file systems report none, and neither does a killed shell. */
+/**
+ * Interval without changes of the folder: some file systems report none, and neither does a killed
+ * shell.
+ */
 export const lookEveryMs = 1000;
 /** While a change is expected soon. */
 const lookSoonMs = 5;
@@ -112,10 +116,24 @@ export class ReplicaProcess {
     const { replicaId, appId, releaseId, instanceId = holder } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
-    const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
-    const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity, this.#options.record);
+    const unseen =
+      this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
+    const ran =
+      this.#identity === null || state === "exited"
+        ? undefined
+        : ranMs(this.#identity, this.#options.record);
     const time = ran === undefined ? {} : { ranMs: ran };
-    return { replicaId, instanceId, appId, releaseId, state, address: this.#address, reason, ...unseen, ...time };
+    return {
+      replicaId,
+      instanceId,
+      appId,
+      releaseId,
+      state,
+      address: this.#address,
+      reason,
+      ...unseen,
+      ...time,
+    };
   }
 
   /** Starts checking. Accepts the current state of an adopted replica without emitting events. */
@@ -139,7 +157,14 @@ export class ReplicaProcess {
     const { paths, record, sink, clock, onFault } = this.#options;
     const { replicaId, runtime } = record;
     const lines: ReplicaSink["lines"] = (given) => sink.lines(given);
-    return ReplicaLog.open({ replicaId, paths, hasFrames: runtime === "cortex", lines, clock, onFault });
+    return ReplicaLog.open({
+      replicaId,
+      paths,
+      hasFrames: runtime === "cortex",
+      lines,
+      clock,
+      onFault,
+    });
   }
 
   /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
@@ -229,7 +254,11 @@ export class ReplicaProcess {
     this.#cancelNudge?.();
     this.#cancelKill?.();
     // A sink that never answers must not block the platform.
-    await waitUpTo(this.#options.clock, closeWaitMs, Promise.all([this.#turn, this.#log?.stop(), this.#rest]));
+    await waitUpTo(
+      this.#options.clock,
+      closeWaitMs,
+      Promise.all([this.#turn, this.#log?.stop(), this.#rest]),
+    );
     await this.#log?.close();
     this.#established.reject(new Error("the driver was closed"));
   }
@@ -272,7 +301,8 @@ export class ReplicaProcess {
     const { paths, record } = this.#options;
     if (this.#isReported || record.runtime !== "cortex") return undefined;
     const report = files.readReport(paths);
-    this.#startError = report.error ?? (report.port === undefined ? null : socketError(paths, record));
+    this.#startError =
+      report.error ?? (report.port === undefined ? null : socketError(paths, record));
     this.#isReported = report.isLast || this.#startError !== null;
     return report.port;
   }
@@ -289,18 +319,26 @@ export class ReplicaProcess {
     return false;
   }
 
-  /** Only once: the signal goes to the app itself, its shell's only child. The shell is told first, and then asks what is left. */
+  /**
+   * Only once: the signal goes to the app itself, its shell's only child. The shell is told first,
+   * and then asks what is left.
+   */
   #terminate(): void {
     if (this.#isTerminated) return;
     // The app has not started yet.
     if (!this.#isRunning || this.#identity === null) return this.#killNow();
     const app = firstChild(this.#identity.pid);
-    if (app !== null) this.#isTerminated = signal(this.#identity.pid, "SIGTERM") && signal(app, "SIGTERM");
-    else if (this.#identity.startTicks === null) this.#isTerminated = signal(-this.#identity.group, "SIGTERM");
+    if (app !== null)
+      this.#isTerminated = signal(this.#identity.pid, "SIGTERM") && signal(app, "SIGTERM");
+    else if (this.#identity.startTicks === null)
+      this.#isTerminated = signal(-this.#identity.group, "SIGTERM");
     else this.#lookSoon();
   }
 
-  /** The shell is the first process of its namespace: when it dies, the kernel kills everything in there. */
+  /**
+   * The shell is the first process of its namespace: when it dies, the kernel kills everything in
+   * there.
+   */
   #killNow(): void {
     this.#isKilled = true;
     this.#identity ??= files.readPid(this.#options.paths);
@@ -314,17 +352,21 @@ export class ReplicaProcess {
   }
 
   /**
-   * Our child then set up the sandbox; its shell is the first process of the sandbox, and exits after all others. It
-   * dies soon after our child, not at the same moment.
+   * Our child then set up the sandbox; its shell is the first process of the sandbox, and exits
+   * after all others. It dies soon after our child, not at the same moment.
    */
   #doesShellOutliveChild(): boolean {
-    if (!this.#options.record.isSandboxed || this.#identity === null || !isAlive(this.#identity)) return false;
+    if (!this.#options.record.isSandboxed || this.#identity === null || !isAlive(this.#identity))
+      return false;
     signal(this.#identity.pid, "SIGKILL");
     this.#lookSoon();
     return true;
   }
 
-  /** Kills processes without their shell. A sandbox leaves none, unless it was killed before its shell started. */
+  /**
+   * Kills processes without their shell. A sandbox leaves none, unless it was killed before its
+   * shell started.
+   */
   #areLeftoversGone(): boolean {
     const { child, record, clock, onFault } = this.#options;
     if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
@@ -340,7 +382,9 @@ export class ReplicaProcess {
     const found = this.#leftovers.sweep(clock.monotonicMs());
     if (found === "again") this.#lookSoon();
     if (found === "lost")
-      onFault(new Error("the replica starts processes faster than they can be killed; some are left"));
+      onFault(
+        new Error("the replica starts processes faster than they can be killed; some are left"),
+      );
     return found !== "again";
   }
 
@@ -352,11 +396,14 @@ export class ReplicaProcess {
   /** It exited before the app started. */
   #fail(): void {
     const { complaints } = files.readState(this.#options.paths);
-    this.#failure = this.#asked === "not" ? complaints || "its first process ended" : "it was stopped meanwhile";
+    this.#failure =
+      this.#asked === "not" ? complaints || "its first process ended" : "it was stopped meanwhile";
     this.#established.reject(new Error(this.#failure));
   }
 
-  /** Null when it exited unobserved and without a report of its shell, for example with the machine. */
+  /**
+   * Null when it exited unobserved and without a report of its shell, for example with the machine.
+   */
   #exitedAt(): number | null {
     const { paths, child, clock } = this.#options;
     const said = files.readExitTime(paths);
@@ -370,7 +417,8 @@ export class ReplicaProcess {
     this.#cancelSoon?.();
     this.#watcher?.close();
     // Its own files may use the disk space that the rest needs.
-    if (this.#endReason !== null) for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
+    if (this.#endReason !== null)
+      for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
     const { exitCode } = files.readState(paths);
     const { program, appDir = paths.code } = record;
     const lastLine = await log.lastErrorLine();
@@ -384,14 +432,27 @@ export class ReplicaProcess {
       endReason: this.#endReason,
       ...memoryFacts(record, this.#memoryKillsBefore),
       program,
-      commandProblem: await commandProblem({ exitCode, program, lastErrorLine: lastLine?.text ?? null, readBegin }),
+      commandProblem: await commandProblem({
+        exitCode,
+        program,
+        lastErrorLine: lastLine?.text ?? null,
+        readBegin,
+      }),
     });
     const isTold = this.#failure === null || this.#options.child === null;
     this.#ended =
-      this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
+      this.#failure === null
+        ? summary
+        : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
     // Without it a later process of the platform works out again how it exited.
     writeIfFits(paths.ended, this.#ended);
-    if (isTold) sink.event({ kind: "exited", replicaId: record.replicaId, at: this.#exitedAt(), ...this.#ended });
+    if (isTold)
+      sink.event({
+        kind: "exited",
+        replicaId: record.replicaId,
+        at: this.#exitedAt(),
+        ...this.#ended,
+      });
     removeGroup(record.cgroup ?? []);
     this.#options.onEnded();
     this.#gone.resolve();

@@ -1,12 +1,16 @@
-// Finds out whether the web server of an app can be told below which path clients see the app, so that the links that the app
-// writes lead there, such as those of FastAPI's /docs. uvicorn takes the path from a variable and puts it in front of the paths
-// that the app sees, so this is done only for apps that expect it.
+// Finds out whether the web server of an app can be told below which path clients see the app, so
+// that the links that the app writes lead there, such as those of FastAPI's /docs. uvicorn takes
+// the path from a variable and puts it in front of the paths that the app sees, so this is done
+// only for apps that expect it.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { BuildPlan } from "#drivers/builder.ts";
 import { runTool, type BuildTools } from "./build-tool.ts";
 
-/** From these versions on they agree that the path that an app sees begins with its root path (ASGI, 2.3). */
+/**
+ * From these versions on they agree that the path that an app sees begins with its root path (ASGI,
+ * 2.3).
+ */
 const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
 /** Code that reads paths itself would find them changed. */
 const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
@@ -36,7 +40,8 @@ async function areInstalled(venvDir: string): Promise<boolean> {
   const names = await readdir(join(venvDir, "lib", python, "site-packages")).catch(() => []);
   return Object.entries(versionsMin).every(([name, [majorMin, minorMin]]) =>
     names.some((entry) => {
-      const [, major = "", minor = ""] = new RegExp(`^${name}-(\\d+)\\.(\\d+).*\\.dist-info$`, "i").exec(entry) ?? [];
+      const [, major = "", minor = ""] =
+        new RegExp(`^${name}-(\\d+)\\.(\\d+).*\\.dist-info$`, "i").exec(entry) ?? [];
       return Number(major) > majorMin || (major === String(majorMin) && Number(minor) >= minorMin);
     }),
   );

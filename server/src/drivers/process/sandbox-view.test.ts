@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { baseTable, viewTable, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
 
-const ground = { systemFolders: ["/usr", "/opt"], etcFolders: ["/etc/ssl/certs"], mounts: [], isUserOwned: false };
+const ground = {
+  systemFolders: ["/usr", "/opt"],
+  etcFolders: ["/etc/ssl/certs"],
+  mounts: [],
+  isUserOwned: false,
+};
 const view: SandboxView = {
   stagingDir: "/data/r/root",
   readOnly: ["/data/venv"],
@@ -19,7 +24,9 @@ const targets = (given: SandboxView): string[] =>
   mountTable(given, ground)
     .trimEnd()
     .split("\n")
-    .map((line) => (line.split(" ")[1] ?? "").slice(given.stagingDir.length).replace(/^\/root/, ""));
+    .map((line) =>
+      (line.split(" ")[1] ?? "").slice(given.stagingDir.length).replace(/^\/root/, ""),
+    );
 
 test("the table shows the system, what is named and nothing else", () => {
   const inView = [
@@ -52,7 +59,10 @@ test("a hidden folder inside a system folder is covered before what is shown of 
   assert.ok(found.includes("/opt/slipway/data"), "around the view too");
   assert.ok(found.includes("/view/opt/slipway/data"));
   assert.ok(found.indexOf("/view/opt/slipway/data") < found.indexOf("/view/opt/slipway/data/venv"));
-  assert.ok(!found.includes("/view/opt/python"), "what the system's folders show already is not shown again");
+  assert.ok(
+    !found.includes("/view/opt/python"),
+    "what the system's folders show already is not shown again",
+  );
 });
 
 test("a folder comes before what lies in it", () => {
@@ -74,7 +84,9 @@ test("what is mounted below a system folder is shown read-only too, and keeps it
     { at: "/data", flags: "nodev," },
   ];
   const table = mountTable(view, { ...ground, mounts }).split("\n");
-  const ofView = table.filter((line) => / \/data\/r\/root\/root\/view\/(opt|sys|usr|data\/venv)/.test(line));
+  const ofView = table.filter((line) =>
+    / \/data\/r\/root\/root\/view\/(opt|sys|usr|data\/venv)/.test(line),
+  );
   assert.deepEqual(ofView, [
     "/usr /data/r/root/root/view/usr none rbind,ro,X-mount.mkdir 0 0",
     "/opt /data/r/root/root/view/opt none rbind,ro,X-mount.mkdir 0 0",
@@ -88,6 +100,8 @@ test("message queues of the machine are covered by queues of the run's own", () 
   const mounts = [{ at: "/dev/mqueue", flags: "nosuid,nodev,noexec," }];
   const table = mountTable(view, { ...ground, mounts }).split("\n");
   const devices = table.findIndex((line) => line.startsWith("/dev "));
-  const queues = table.findIndex((line) => line.startsWith("mqueue /data/r/root/root/view/dev/mqueue mqueue "));
+  const queues = table.findIndex((line) =>
+    line.startsWith("mqueue /data/r/root/root/view/dev/mqueue mqueue "),
+  );
   assert.ok(devices !== -1 && queues > devices);
 });

@@ -1,11 +1,13 @@
-// Defines which folders a sandboxed program sees, and the mount tables for them: the system's own folders, read-only,
-// and the named folders. Nothing else (other apps, the platform's data, homes) exists there. Pure.
+// Defines which folders a sandboxed program sees, and the mount tables for them: the system's own
+// folders, read-only, and the named folders. Nothing else (other apps, the platform's data, homes)
+// exists there. Pure.
 import type { UserAccount } from "./user-account.ts";
 import { flagsAt, isBelow, mountsBelow, type SystemMount } from "./system-mounts.ts";
 
 /**
- * Path of the view below the root of the run's namespace. Only the system's own folders surround it: a program that
- * gets a folder from another sandbox can climb to that root, and must find nothing there.
+ * Path of the view below the root of the run's namespace. Only the system's own folders surround
+ * it: a program that gets a folder from another sandbox can climb to that root, and must find
+ * nothing there.
  */
 export const viewPath = "/view";
 
@@ -14,7 +16,9 @@ export const codeAlias = "/cortex";
 
 /** What all programs see that the same platform starts. All paths are absolute and exist. */
 export type SandboxBase = {
-  /** An empty folder. The view is assembled there; outside of the run's namespace it stays empty. */
+  /**
+   * An empty folder. The view is assembled there; outside of the run's namespace it stays empty.
+   */
   readonly stagingDir: string;
   /** Copied to /etc; written by `writeEtc`. */
   readonly etcDir: string;
@@ -22,7 +26,9 @@ export type SandboxBase = {
   readonly hidden: readonly string[];
 };
 
-/** What one program may see besides. All paths are absolute and exist; a folder keeps its own path. */
+/**
+ * What one program may see besides. All paths are absolute and exist; a folder keeps its own path.
+ */
 export type SandboxView = SandboxBase & {
   readonly readOnly: readonly string[];
   readonly writable: readonly string[];
@@ -31,8 +37,15 @@ export type SandboxView = SandboxBase & {
   readonly account: UserAccount;
   /** Size limit of /dev/shm; half of the machine's memory by default. */
   readonly sharedMemoryBytes?: number;
-  /** Read-only folders that look writable: changes to `lower` go to `upper`. Only where the sandbox has overlays. */
-  readonly overlays?: readonly { readonly lower: string; readonly upper: string; readonly work: string }[];
+  /**
+   * Read-only folders that look writable: changes to `lower` go to `upper`. Only where the sandbox
+   * has overlays.
+   */
+  readonly overlays?: readonly {
+    readonly lower: string;
+    readonly upper: string;
+    readonly work: string;
+  }[];
   /** Folders mounted at another path, writable. */
   readonly placed?: readonly { readonly from: string; readonly at: string }[];
   /** Other names for folders of the view. */
@@ -72,7 +85,10 @@ export function rootOf({ stagingDir }: SandboxBase): string {
   return `${stagingDir}/root`;
 }
 
-/** The first mount table, in the format of fstab(5): what is the same for each program. Order matters. */
+/**
+ * The first mount table, in the format of fstab(5): what is the same for each program. Order
+ * matters.
+ */
 export function baseTable(base: SandboxBase, context: SandboxContext): string {
   const { hidden } = base;
   const outer = rootOf(base);
@@ -83,7 +99,8 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
   return [
-    // It also has the variables of a replica (see `writeEntry`): up to 2 MB, which quotation marks make longer.
+    // It also has the variables of a replica (see `writeEntry`): up to 2 MB, which quotation marks
+    // make longer.
     line("tmpfs", outer, "tmpfs", "mode=755,size=8m,nosuid,nodev,X-mount.mkdir"),
     ...system(outer),
     proc(outer),
@@ -135,24 +152,35 @@ function proc(root: string): string {
   return line("proc", `${root}/proc`, "proc", "nosuid,nodev,noexec,X-mount.mkdir");
 }
 
-/** True when the options of an overlay mount can name `path`: commas and colons are separators there. */
+/**
+ * True when the options of an overlay mount can name `path`: commas and colons are separators
+ * there.
+ */
 export function canOverlay(path: string): boolean {
   return !/[,:\\]/.test(path);
 }
 
 type Mount = { readonly at: string; readonly text: string };
 
-/** Includes the mounts below it: a user namespace may not look under mounts that it did not make. */
+/**
+ * Includes the mounts below it: a user namespace may not look under mounts that it did not make.
+ */
 function bind(from: string, at: string): Mount {
   return { at, text: line(from, at, "none", "rbind,X-mount.mkdir") };
 }
 
-/** Mounts the folder below `root` at its own path, and each mount below it read-only; skips those that are gone by now. */
+/**
+ * Mounts the folder below `root` at its own path, and each mount below it read-only; skips those
+ * that are gone by now.
+ */
 function readOnly(path: string, root: string, { mounts }: SandboxContext): string {
   const below = mountsBelow(path, mounts).map(({ at, flags }) =>
     line(at, root + at, "none", `rbind,ro,${flags}nofail`),
   );
-  return [line(path, root + path, "none", `rbind,ro,${flagsAt(path, mounts)}X-mount.mkdir`), ...below].join("");
+  return [
+    line(path, root + path, "none", `rbind,ro,${flagsAt(path, mounts)}X-mount.mkdir`),
+    ...below,
+  ].join("");
 }
 
 function overlayLine(
@@ -162,7 +190,10 @@ function overlayLine(
 ): Mount {
   const extra = context.isUserOwned ? ",userxattr" : "";
   const options = `lowerdir=${overlay.lower},upperdir=${overlay.upper},workdir=${overlay.work}${extra},X-mount.mkdir`;
-  return { at: root + overlay.lower, text: line("overlay", root + overlay.lower, "overlay", options) };
+  return {
+    at: root + overlay.lower,
+    text: line("overlay", root + overlay.lower, "overlay", options),
+  };
 }
 
 function line(source: string, target: string, type: string, options: string): string {
@@ -171,5 +202,8 @@ function line(source: string, target: string, type: string, options: string): st
 
 /** Blanks separate the fields of the table; blanks and backslashes in them become octal. */
 function escaped(field: string): string {
-  return field.replaceAll(/[\\ \t\n#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, "0")}`);
+  return field.replaceAll(
+    /[\\ \t\n#]/g,
+    (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, "0")}`,
+  );
 }

@@ -1,6 +1,7 @@
-// Runs an untrusted program (an app, the commands of its build) in its own namespaces. It sees the system read-only,
-// the folders of its `SandboxView` and its own processes, and runs as a user without privileges. Uses only tools of
-// every Debian: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
+// Runs an untrusted program (an app, the commands of its build) in its own namespaces. It sees the
+// system read-only, the folders of its `SandboxView` and its own processes, and runs as a user
+// without privileges. Uses only tools of every Debian: unshare, mount, pivot_root, chroot and
+// setpriv of util-linux and coreutils, and sh.
 import { statSync } from "node:fs";
 import type { Egress } from "#drivers/egress.ts";
 import { toolsEnvironment } from "#drivers/short-command.ts";
@@ -25,7 +26,10 @@ export type SandboxedRun = {
   readonly command: readonly [string, ...string[]];
   /** The working directory, as the program sees it. */
   readonly cwd: string;
-  /** The program's whole environment. It does not affect the tools that set up the sandbox (think of LD_PRELOAD). */
+  /**
+   * The program's whole environment. It does not affect the tools that set up the sandbox (think of
+   * LD_PRELOAD).
+   */
   readonly environment: Readonly<Record<string, string>>;
   readonly view: Omit<views.SandboxView, "account">;
   /** The program's home, as it sees it. */
@@ -38,7 +42,9 @@ export type SandboxedRun = {
 export type Around = {
   /** First of all. */
   readonly before: string;
-  /** The name of the file by which further programs enter the sandbox later (see `enteringSandbox`). */
+  /**
+   * The name of the file by which further programs enter the sandbox later (see `enteringSandbox`).
+   */
   readonly entry: string;
   readonly ready: string;
   /** Words before the program, and its redirections. */
@@ -54,7 +60,9 @@ export type SandboxedCommand = {
   readonly environment: Readonly<Record<string, string>>;
 };
 
-/** The exit code when the sandbox of a program could not be set up; standard error has the reason. */
+/**
+ * The exit code when the sandbox of a program could not be set up; standard error has the reason.
+ */
 export const sandboxFailedCode = 125;
 
 /** Names reserved by shells. */
@@ -64,7 +72,8 @@ const shellForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Allowed names of variables and secrets. */
 const variableForm = /^[A-Za-z0-9_.-]+$/;
 /**
- * Maximum number of processes and threads, per project user, or per sandbox where the platform is not root. Stops a fork bomb.
+ * Maximum number of processes and threads, per project user, or per sandbox where the platform is
+ * not root. Stops a fork bomb.
  */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
@@ -88,14 +97,21 @@ export function egressOf(sandbox: Sandbox): Egress {
 
 /** Why a program cannot get a variable of this name, as the end of a sentence; null when it can. */
 export function variableRefusal(name: string): string | null {
-  return variableForm.test(name) ? null : 'names of variables have letters, digits, "_", "." and "-"';
+  return variableForm.test(name)
+    ? null
+    : 'names of variables have letters, digits, "_", "." and "-"';
 }
 
 /**
- * Returns the command that runs `run.command` in the sandbox. `network`: shell lines that connect the run's own network (see
- * `network.ts`); null: it shares the machine's. Pure; omits variables that `variableRefusal` refuses.
+ * Returns the command that runs `run.command` in the sandbox. `network`: shell lines that connect
+ * the run's own network (see `network.ts`); null: it shares the machine's. Pure; omits variables
+ * that `variableRefusal` refuses.
  */
-export function sandboxed(sandbox: Sandbox, run: SandboxedRun, network: string | null): SandboxedCommand {
+export function sandboxed(
+  sandbox: Sandbox,
+  run: SandboxedRun,
+  network: string | null,
+): SandboxedCommand {
   if (sandbox.kind === "none") {
     const [file, ...args] = run.command;
     return { file, args, environment: run.environment };
@@ -110,8 +126,9 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun, network: string |
 }
 
 /**
- * A shell in new namespaces. Without arguments it executes what it reads from standard input: the base, which takes most of the
- * time and is the same for each program, and then a program's script. So it can be prepared.
+ * A shell in new namespaces. Without arguments it executes what it reads from standard input: the
+ * base, which takes most of the time and is the same for each program, and then a program's script.
+ * So it can be prepared.
  */
 export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCommand {
   if (sandbox.kind === "none") return { file: "/bin/sh", args: [], environment: toolsEnvironment };
@@ -120,7 +137,11 @@ export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCo
 }
 
 /** Lines for a `sandboxShell`, before anything else. */
-export function baseScript(sandbox: Sandbox, base: views.SandboxBase, network: string | null): string {
+export function baseScript(
+  sandbox: Sandbox,
+  base: views.SandboxBase,
+  network: string | null,
+): string {
   if (sandbox.kind === "none") return limits;
   const root = shellQuoted(base.stagingDir);
   const from = shellQuoted(base.etcDir);
@@ -131,19 +152,28 @@ export function baseScript(sandbox: Sandbox, base: views.SandboxBase, network: s
   return `${network ?? ""}umask 022\n${processLimit}${limits}{ ${mount}; } || exit ${sandboxFailedCode}\n`;
 }
 
-/** Text for a `sandboxShell` that has executed its base. It starts nothing unless the shell has read it all. */
+/**
+ * Text for a `sandboxShell` that has executed its base. It starts nothing unless the shell has read
+ * it all.
+ */
 export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): string {
-  const carried = Object.entries(carriedOf(run)).map(([name, value]) => `export ${name}=${shellQuoted(value)}`);
+  const carried = Object.entries(carriedOf(run)).map(
+    ([name, value]) => `export ${name}=${shellQuoted(value)}`,
+  );
   const words = [run.cwd, ...run.command].map((word) => shellQuoted(word));
-  const ready = sandbox.kind === "none" ? around.ready : `${writeEntry(sandbox, run, around.entry)}${around.ready}`;
+  const ready =
+    sandbox.kind === "none"
+      ? around.ready
+      : `${writeEntry(sandbox, run, around.entry)}${around.ready}`;
   const start = startScript(sandbox, run, { ...around, ready });
   const lines = [around.before, ...carried, `set -- ${words.join(" ")}`, start];
   return `{\n${lines.join("\n")}}\n`;
 }
 
 /**
- * Lines that keep, until the sandbox ends, how its program is started and with which variables. The file lies in memory, beside the
- * view, where the program sees nothing; only root may read it. Without room there it stays empty.
+ * Lines that keep, until the sandbox ends, how its program is started and with which variables. The
+ * file lies in memory, beside the view, where the program sees nothing; only root may read it.
+ * Without room there it stays empty.
  */
 function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): string {
   const inside = shellQuoted(insideScript(namesOf(run)));
@@ -155,8 +185,9 @@ function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): stri
 }
 
 /**
- * The command that runs another one in the sandbox whose first process is `pid`, as its program runs there: with its variables and
- * those of `environment`, its user, folder and limits. It fails where `pid` is not that process any more: there is no such file.
+ * The command that runs another one in the sandbox whose first process is `pid`, as its program
+ * runs there: with its variables and those of `environment`, its user, folder and limits. It fails
+ * where `pid` is not that process any more: there is no such file.
  */
 export function enteringSandbox(
   sandbox: Namespaces,
@@ -176,25 +207,44 @@ type Entered = { readonly pid: number; readonly entry: string };
 
 /** Whether the sandbox can be entered: those of older versions cannot. */
 export function hasEntry({ pid, entry }: Entered): boolean {
-  return (statSync(`/proc/${pid}/root${entryPath(entry)}`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  return (
+    (statSync(`/proc/${pid}/root${entryPath(entry)}`, { throwIfNoEntry: false })?.size ?? 0) > 0
+  );
 }
 
 function entryPath(entry: string): string {
   return `/enter-${entry}`;
 }
 
-const plain: Omit<Around, "before" | "entry"> = { ready: "", words: "", redirections: "", after: "" };
+const plain: Omit<Around, "before" | "entry"> = {
+  ready: "",
+  words: "",
+  redirections: "",
+  after: "",
+};
 
-/** Shows the program its view and runs it, with its working directory and its words as the shell's parameters. */
-function startScript(sandbox: Sandbox, run: SandboxedRun, around: Omit<Around, "before" | "entry">): string {
+/**
+ * Shows the program its view and runs it, with its working directory and its words as the shell's
+ * parameters.
+ */
+function startScript(
+  sandbox: Sandbox,
+  run: SandboxedRun,
+  around: Omit<Around, "before" | "entry">,
+): string {
   const inside = `sh -c ${shellQuoted(insideScript(namesOf(run)))} sh "$@"`;
-  // Runs the program in the foreground: it keeps the default of every signal, and the shell outlives it to report its exit.
+  // Runs the program in the foreground: it keeps the default of every signal, and the shell
+  // outlives it to report its exit.
   const start = (drop: string): string =>
     `${around.ready}\n${around.words}${drop}${inside} ${around.redirections}\n${around.after}\n`;
   if (sandbox.kind === "none") return start("");
-  const view = { ...run.view, account: { user: sandbox.isUserOwned ? 0 : run.user, home: run.home } };
+  const view = {
+    ...run.view,
+    account: { user: sandbox.isUserOwned ? 0 : run.user, home: run.home },
+  };
   const account = Object.entries(accountFiles(view.account)).map(
-    ([name, text]) => `printf %s ${shellQuoted(text)} >${shellQuoted(`${views.etcOf(view)}/${name}`)} && `,
+    ([name, text]) =>
+      `printf %s ${shellQuoted(text)} >${shellQuoted(`${views.etcOf(view)}/${name}`)} && `,
   );
   const mount = `${account.join("")}${mountAll(view, views.viewTable(view, sandbox))}`;
   return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(dropWords(sandbox, run))}`;
@@ -208,20 +258,26 @@ function dropWords({ isUserOwned }: Namespaces, { user }: Pick<SandboxedRun, "us
 
 type Words = Pick<SandboxedRun, "command" | "environment">;
 
-/** Why the program cannot get these words and variables, as the end of a sentence; null when it can. */
+/**
+ * Why the program cannot get these words and variables, as the end of a sentence; null when it can.
+ */
 export function wordsRefusal(run: Words): string | null {
   const variables = Object.entries(carriedOf(run)).map(([name, value]) => `${name}=${value}`);
   const words = [insideScript(namesOf(run)), ...variables, ...run.command];
-  if (words.some((word) => word.includes("\0"))) return "a variable or the start command has a character of code 0";
+  if (words.some((word) => word.includes("\0")))
+    return "a variable or the start command has a character of code 0";
   const sizes = words.map((word) => Buffer.byteLength(word) + 1);
-  const isTooLarge = Math.max(...sizes) > wordBytesMax || sizes.reduce((sum, size) => sum + size) > wordsBytesMax;
+  const isTooLarge =
+    Math.max(...sizes) > wordBytesMax || sizes.reduce((sum, size) => sum + size) > wordsBytesMax;
   return isTooLarge ? "its variables are too large for one process" : null;
 }
 
 /** Under names that a shell can set and that have no meaning. */
 function carriedOf(run: Words): Readonly<Record<string, string>> {
   const names = namesOf(run);
-  return Object.fromEntries(names.map((name, index) => [carrier(names, index), run.environment[name] ?? ""]));
+  return Object.fromEntries(
+    names.map((name, index) => [carrier(names, index), run.environment[name] ?? ""]),
+  );
 }
 
 /** A name that no variable has. */
@@ -234,9 +290,19 @@ function namesOf({ environment }: Words): string[] {
   return Object.keys(environment).filter((name) => variableRefusal(name) === null);
 }
 
-/** `--kill-child`: nothing survives when the process that we know is killed. The shell is the namespace's first process. */
+/**
+ * `--kill-child`: nothing survives when the process that we know is killed. The shell is the
+ * namespace's first process.
+ */
 function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
-  const namespaces = ["--mount", "--pid", "--ipc", ...(hasNetwork ? ["--net"] : []), "--fork", "--kill-child"];
+  const namespaces = [
+    "--mount",
+    "--pid",
+    "--ipc",
+    ...(hasNetwork ? ["--net"] : []),
+    "--fork",
+    "--kill-child",
+  ];
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 
@@ -247,8 +313,8 @@ function mountAll({ stagingDir }: views.SandboxBase, table: string): string {
 }
 
 /**
- * The machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also refuses namespaces to processes
- * in one, which pivoting alone would allow.
+ * The machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also
+ * refuses namespaces to processes in one, which pivoting alone would allow.
  */
 function leaveMachine(view: views.SandboxBase): string {
   return `cd ${shellQuoted(views.rootOf(view))} && pivot_root . . && umount -c -l .`;
@@ -256,21 +322,36 @@ function leaveMachine(view: views.SandboxBase): string {
 
 /** No core dumps; a bounded number of open files, as many as allowed. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>&- || ulimit -n "$(ulimit -Hn)"\n`;
-/** Shells use different letters; a lower limit of the machine remains. There is no /dev where a sandbox is entered again. */
+/**
+ * Shells use different letters; a lower limit of the machine remains. There is no /dev where a
+ * sandbox is entered again.
+ */
 const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>&-\n`;
 
-/** Runs without privileges: restores the program's variables, which were passed under other names, and then executes it. */
+/**
+ * Runs without privileges: restores the program's variables, which were passed under other names,
+ * and then executes it.
+ */
 function insideScript(names: readonly string[]): string {
   const carried = names.map((name, index) => ({ name, carrier: carrier(names, index) }));
-  const isPlain = ({ name }: { name: string }): boolean => shellForm.test(name) && !shellNames.test(name);
-  const exports = carried.filter(isPlain).map(({ name, carrier }) => `export ${name}="$${carrier}"; unset ${carrier}`);
+  const isPlain = ({ name }: { name: string }): boolean =>
+    shellForm.test(name) && !shellNames.test(name);
+  const exports = carried
+    .filter(isPlain)
+    .map(({ name, carrier }) => `export ${name}="$${carrier}"; unset ${carrier}`);
   const unset = names.includes("LC_ALL") ? "unset OLDPWD" : "unset OLDPWD LC_ALL";
-  return ['cd "$1" || exit 126', "shift", unset, ...exports, become(carried.filter((one) => !isPlain(one)))].join("\n");
+  return [
+    'cd "$1" || exit 126',
+    "shift",
+    unset,
+    ...exports,
+    become(carried.filter((one) => !isPlain(one))),
+  ].join("\n");
 }
 
 /**
- * A shell cannot set variables with these names; `env` can. It takes the values from its environment, so that process
- * lists do not show them.
+ * A shell cannot set variables with these names; `env` can. It takes the values from its
+ * environment, so that process lists do not show them.
  */
 function become(odd: readonly { readonly name: string; readonly carrier: string }[]): string {
   if (odd.length === 0) return 'exec "$@"';

@@ -1,5 +1,6 @@
-// Shells for replicas, each in a sandbox that is complete but for what is the replica's own. Some are made before a replica needs
-// one, since that takes as long as the rest of a start. A shell waits for its script, and ends when the platform does.
+// Shells for replicas, each in a sandbox that is complete but for what is the replica's own. Some
+// are made before a replica needs one, since that takes as long as the rest of a start. A shell
+// waits for its script, and ends when the platform does.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -25,7 +26,10 @@ export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly base: SandboxBase;
 };
 
-/** As many are prepared as were taken last, within these bounds; a burst of more starts makes the rest itself. */
+/**
+ * As many are prepared as were taken last, within these bounds; a burst of more starts makes the
+ * rest itself.
+ */
 const readyMin = 2;
 const readyMax = 10;
 /** After the last start, so as not to compete with the app. */
@@ -57,8 +61,8 @@ export class ShellPool {
   }
 
   /**
-   * A shell for one replica; it writes errors before its script to `errorsTo`. Throws when no address is free, or no process can be
-   * started.
+   * A shell for one replica; it writes errors before its script to `errorsTo`. Throws when no
+   * address is free, or no process can be started.
    */
   take(errorsTo: string): Shell {
     this.#takenCount++;
@@ -77,7 +81,10 @@ export class ShellPool {
     return shell;
   }
 
-  /** Ends ready ones that show mounts of the machine, or an /etc, which are not there any more: they would keep disks in use. */
+  /**
+   * Ends ready ones that show mounts of the machine, or an /etc, which are not there any more: they
+   * would keep disks in use.
+   */
   dropStale(): void {
     if (this.isEmpty || this.#machine === this.#machineNow()) return;
     for (const shell of this.#ready.splice(0)) void this.end(shell);
@@ -104,7 +111,9 @@ export class ShellPool {
 
   #machineNow(): string {
     const { sandbox } = this.#options;
-    return sandbox.kind === "none" ? "" : readFileSync("/proc/self/mountinfo", "utf8") + etcState(sandbox);
+    return sandbox.kind === "none"
+      ? ""
+      : readFileSync("/proc/self/mountinfo", "utf8") + etcState(sandbox);
   }
 
   /** With the base for it to execute. */
@@ -129,7 +138,9 @@ export class ShellPool {
     child.on("error", () => undefined);
     // There are no pipes when the process could not be started.
     if (child.pid === undefined)
-      throw new StartRefused("The replica could not be started: the machine has no room for another process.");
+      throw new StartRefused(
+        "The replica could not be started: the machine has no room for another process.",
+      );
     const place = connected?.place ?? null;
     const shell: Shell = { child: child as Shell["child"], place };
     // A shell that has ended takes no script; its end is what tells.
@@ -146,7 +157,10 @@ export class ShellPool {
     try {
       while (this.#ready.length < wantedCount && !this.#isClosed) await this.#prepare();
     } catch (error) {
-      log.warn({ err: error }, "a sandbox could not be prepared; starts of replicas make their own");
+      log.warn(
+        { err: error },
+        "a sandbox could not be prepared; starts of replicas make their own",
+      );
     }
   }
 
@@ -157,7 +171,10 @@ export class ShellPool {
     const ended = once(child, "exit");
     const cancelTimeout = this.#options.clock.after(prepareTimeoutMs, () => child.kill("SIGKILL"));
     child.stdin.write(`exec 2>&1\n${script}exec 2>/dev/null\necho ready\n`);
-    const said = await Promise.race([once(child.stdout, "data").then(([data]) => String(data)), ended.then(() => "")]);
+    const said = await Promise.race([
+      once(child.stdout, "data").then(([data]) => String(data)),
+      ended.then(() => ""),
+    ]);
     cancelTimeout();
     child.stdout.destroy();
     if (said !== "ready\n") {

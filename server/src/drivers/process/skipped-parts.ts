@@ -64,8 +64,8 @@ export function readUpTo(
 }
 
 /**
- * The part without its lines from `from` to `end`, which are dropped. What is before `from` is being
- * stored and becomes a part of its own.
+ * The part without its lines from `from` to `end`, which are dropped. What is before `from` is
+ * being stored and becomes a part of its own.
  */
 export function withoutLines(
   part: SkippedPart,
@@ -81,7 +81,10 @@ export function withoutLines(
 }
 
 /** What may be freed before `offset`: all that is not in a part. */
-export function rangesOutside(parts: readonly SkippedPart[], offset: number): { from: number; to: number }[] {
+export function rangesOutside(
+  parts: readonly SkippedPart[],
+  offset: number,
+): { from: number; to: number }[] {
   const starts = [0, ...parts.map(({ to }) => to)];
   const ends = [...parts.map(({ from }) => from), offset];
   const ranges = starts.map((from, index) => ({ from, to: ends[index] ?? from }));

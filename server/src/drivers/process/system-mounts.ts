@@ -1,5 +1,5 @@
-// The machine's mounts, for sandboxes. A read-only mount of a folder affects only that one file system, not those
-// mounted below it, and in a user namespace a mount must keep its flags. Pure.
+// The machine's mounts, for sandboxes. A read-only mount of a folder affects only that one file
+// system, not those mounted below it, and in a user namespace a mount must keep its flags. Pure.
 
 /** One mount of the machine. */
 export type SystemMount = {
@@ -10,7 +10,10 @@ export type SystemMount = {
 
 const keptFlags = ["nosuid", "nodev", "noexec"];
 
-/** Parses /proc/self/mountinfo; of several mounts at one path, returns only the last, which covers the others. */
+/**
+ * Parses /proc/self/mountinfo; of several mounts at one path, returns only the last, which covers
+ * the others.
+ */
 export function readMounts(mountinfo: string): readonly SystemMount[] {
   const found = new Map<string, SystemMount>();
   for (const line of mountinfo.split("\n")) {
@@ -19,7 +22,9 @@ export function readMounts(mountinfo: string): readonly SystemMount[] {
     const at = place.replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
       String.fromCharCode(Number.parseInt(digits, 8)),
     );
-    const flags = keptFlags.filter((flag) => options.split(",").includes(flag)).map((flag) => `${flag},`);
+    const flags = keptFlags
+      .filter((flag) => options.split(",").includes(flag))
+      .map((flag) => `${flag},`);
     found.delete(at);
     found.set(at, { at, flags: flags.join("") });
   }
@@ -36,7 +41,10 @@ export function flagsAt(path: string, mounts: readonly SystemMount[]): string {
 }
 
 /** The mounts below a folder, parents first. */
-export function mountsBelow(folder: string, mounts: readonly SystemMount[]): readonly SystemMount[] {
+export function mountsBelow(
+  folder: string,
+  mounts: readonly SystemMount[],
+): readonly SystemMount[] {
   const below = mounts.filter(({ at }) => at !== folder && isBelow(at, folder));
   return below.toSorted((a, b) => a.at.length - b.at.length);
 }

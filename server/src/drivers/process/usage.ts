@@ -4,11 +4,20 @@ import { childrenByParent, tickMs, withDescendants } from "./process-table.ts";
 import { readText } from "./read-text.ts";
 import { parseStat } from "./replica-files.ts";
 
-/** Fields of /proc/<pid>/stat after the name: own time in user and kernel mode, and that of exited children. */
+/**
+ * Fields of /proc/<pid>/stat after the name: own time in user and kernel mode, and that of exited
+ * children.
+ */
 const timeFields = [11, 12, 13, 14];
 
-/** Usage of each given first process, with its descendants. Scans the machine's processes once for all. `hasNetwork`: each has its own. */
-export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>, { hasNetwork = false } = {}): Map<Key, ReplicaUsage> {
+/**
+ * Usage of each given first process, with its descendants. Scans the machine's processes once for
+ * all. `hasNetwork`: each has its own.
+ */
+export function usageOf<Key>(
+  firstPids: ReadonlyMap<Key, number>,
+  { hasNetwork = false } = {},
+): Map<Key, ReplicaUsage> {
   const usage = new Map<Key, ReplicaUsage>();
   if (firstPids.size === 0) return usage;
   const children = childrenByParent();
@@ -24,11 +33,15 @@ export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>, { hasNetwork =
   return usage;
 }
 
-/** `text`: of /proc/<pid>/net/dev, one line for each interface: name, eight numbers of what was received, eight of what was sent. */
+/**
+ * `text`: of /proc/<pid>/net/dev, one line for each interface: name, eight numbers of what was
+ * received, eight of what was sent.
+ */
 function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
   const lines = text.split("\n").map((line) => line.trim().split(/[:\s]+/));
   const outward = lines.filter(([name, bytes]) => name !== "lo" && /^\d+$/.test(bytes ?? ""));
-  const sumOf = (field: number): number => outward.reduce((sum, fields) => sum + Number(fields[field] ?? 0), 0);
+  const sumOf = (field: number): number =>
+    outward.reduce((sum, fields) => sum + Number(fields[field] ?? 0), 0);
   return { receivedBytes: sumOf(1), sentBytes: sumOf(9) };
 }
 
@@ -39,6 +52,8 @@ function measured(pid: number): ReplicaUsage | null {
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const ticks = timeFields.reduce((sum, field) => sum + Number(fields[field] ?? 0), 0);
   // Pages of files can be read again, so they do not exhaust memory.
-  const anonymousKib = Number(/^RssAnon:\s+(\d+) kB$/m.exec(readText(`/proc/${pid}/status`))?.[1] ?? 0);
+  const anonymousKib = Number(
+    /^RssAnon:\s+(\d+) kB$/m.exec(readText(`/proc/${pid}/status`))?.[1] ?? 0,
+  );
   return { cpuSeconds: (ticks * tickMs) / 1000, memoryBytes: anonymousKib * 1024 };
 }

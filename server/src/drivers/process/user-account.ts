@@ -7,7 +7,10 @@ export type UserAccount = {
 };
 
 /** Content of files in /etc, by name. */
-export function accountFiles({ user, home }: UserAccount): Readonly<Record<"passwd" | "group", string>> {
+export function accountFiles({
+  user,
+  home,
+}: UserAccount): Readonly<Record<"passwd" | "group", string>> {
   const account = (name: string, id: number, folder: string): string =>
     `${name}:x:${id}:${id}:${name}:${folder}:/bin/sh\n`;
   const isRoot = user === 0;

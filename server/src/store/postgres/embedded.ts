@@ -1,5 +1,6 @@
-// The embedded database: a real PostgreSQL as a child process, reachable only through a Unix socket in a private folder, with a
-// password. It is restarted when it dies, and stopped with the platform.
+// The embedded database: a real PostgreSQL as a child process, reachable only through a Unix socket
+// in a private folder, with a password. It is restarted when it dies, and stopped with the
+// platform.
 import { existsSync } from "node:fs";
 import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +10,12 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import type { FolderLock } from "#store/folder-lock.ts";
-import { clusterPaths, embeddedUser, makeClusterFolder, prepareCluster } from "./postgres-cluster.ts";
+import {
+  clusterPaths,
+  embeddedUser,
+  makeClusterFolder,
+  prepareCluster,
+} from "./postgres-cluster.ts";
 import { clearOrphan, shortSocketPrefix } from "./postgres-orphan.ts";
 import { findPostgres } from "./postgres-program.ts";
 import { PostgresServer } from "./postgres-server.ts";
@@ -27,7 +33,10 @@ export type Embedded = {
 export type EmbeddedOptions = {
   /** The embedded server's own folder, inside the data folder. */
   readonly folder: string;
-  /** The held lock of the data folder. It makes sure that a left-over server may be stopped, since nobody else uses it. */
+  /**
+   * The held lock of the data folder. It makes sure that a left-over server may be stopped, since
+   * nobody else uses it.
+   */
   readonly lock: FolderLock;
   readonly log: Log;
   /** The maximum number of client connections. */
@@ -43,7 +52,10 @@ const databaseName = "slipway";
 const socketPathBytesMax = 103;
 const socketName = ".s.PGSQL.5432";
 
-/** Creates the database if needed, cleans up after a killed platform, starts the server. Throws `CannotStart` with what to do. */
+/**
+ * Creates the database if needed, cleans up after a killed platform, starts the server. Throws
+ * `CannotStart` with what to do.
+ */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { folder, log, durable = true, clock = systemClock } = options;
   await makeClusterFolder(folder);
@@ -77,8 +89,15 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   return { url: new Secret(url(databaseName)), pid: () => server.pid(), stop };
 }
 
-/** Small buffers, few processes, and a write-ahead log for crash recovery only, since nothing replicates from here. */
-function serverSettings(options: { socketFolder: string; durable: boolean; connections: number }): string[] {
+/**
+ * Small buffers, few processes, and a write-ahead log for crash recovery only, since nothing
+ * replicates from here.
+ */
+function serverSettings(options: {
+  socketFolder: string;
+  durable: boolean;
+  connections: number;
+}): string[] {
   const settings: Record<string, string | number> = {
     listen_addresses: "",
     unix_socket_directories: options.socketFolder,
@@ -100,14 +119,20 @@ function serverSettings(options: { socketFolder: string; durable: boolean; conne
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
-    ...(options.durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
+    ...(options.durable
+      ? {}
+      : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
   };
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }
 
-/** Below the data folder; if that path is too long for a socket, a private folder in the system's temporary folder. */
+/**
+ * Below the data folder; if that path is too long for a socket, a private folder in the system's
+ * temporary folder.
+ */
 async function makeSocketFolder(preferred: string): Promise<string> {
-  const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= socketPathBytesMax;
+  const fits = (folder: string): boolean =>
+    Buffer.byteLength(join(folder, socketName)) <= socketPathBytesMax;
   if (fits(preferred)) {
     await mkdir(preferred, { recursive: true, mode: 0o700 });
     return preferred;

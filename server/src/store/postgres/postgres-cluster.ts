@@ -1,7 +1,15 @@
-// The files of the embedded PostgreSQL: created once, in a folder with another name that is renamed when complete, so that an
-// interrupted start leaves nothing that looks finished.
+// The files of the embedded PostgreSQL: created once, in a folder with another name that is renamed
+// when complete, so that an interrupted start leaves nothing that looks finished.
 import { randomBytes } from "node:crypto";
-import { chownSync, existsSync, lchownSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
+import {
+  chownSync,
+  existsSync,
+  lchownSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { chmod, mkdir, mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -30,7 +38,10 @@ const unfinishedPrefix = "data.new-";
 const initWaitMs = 120_000;
 const removeWaitMs = 10_000;
 
-/** Creates the cluster if it is missing; returns its password. Throws `CannotStart` when the existing one cannot be used. */
+/**
+ * Creates the cluster if it is missing; returns its password. Throws `CannotStart` when the
+ * existing one cannot be used.
+ */
 export async function prepareCluster(
   folder: string,
   options: { program: PostgresProgram; durable: boolean; clock: Clock },
@@ -51,13 +62,16 @@ export async function prepareCluster(
   return password;
 }
 
-/** The killed platform's initdb may still be running in there, which can make a removal incomplete. */
+/**
+ * The killed platform's initdb may still be running in there, which can make a removal incomplete.
+ */
 async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
   const deadline = clock.monotonicMs() + removeWaitMs;
   for (;;) {
     const unfinished = readdirSync(folder).filter((name) => name.startsWith(unfinishedPrefix));
     if (unfinished.length === 0) return;
-    for (const name of unfinished) rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
+    for (const name of unfinished)
+      rmSync(join(folder, name), { recursive: true, force: true, maxRetries: 3 });
     if (clock.monotonicMs() > deadline) {
       throw new CannotStart(
         `${join(folder, String(unfinished[0]))} is in the way and cannot be removed; delete it manually.`,
@@ -68,8 +82,8 @@ async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
 }
 
 /**
- * The builtin locale C.UTF-8 sorts by code point without locale files, so every machine sorts alike. The password goes through
- * its own file, because initdb may run as another user.
+ * The builtin locale C.UTF-8 sorts by code point without locale files, so every machine sorts
+ * alike. The password goes through its own file, because initdb may run as another user.
  */
 async function initialise(
   target: string,
@@ -81,9 +95,26 @@ async function initialise(
   writeFileSafely(passwordFile, `${options.password.reveal()}\n`);
   chownSync(passwordFile, program.owner.uid, program.owner.gid);
   try {
-    const access = ["-D", target, "-U", embeddedUser, "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
-    const form = ["--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"];
-    const parameters = [...access, ...form, "--no-instructions", ...(options.durable ? [] : ["--no-sync"])];
+    const access = [
+      "-D",
+      target,
+      "-U",
+      embeddedUser,
+      "--auth=scram-sha-256",
+      `--pwfile=${passwordFile}`,
+    ];
+    const form = [
+      "--encoding=UTF8",
+      "--locale-provider=builtin",
+      "--builtin-locale=C.UTF-8",
+      "--locale=C",
+    ];
+    const parameters = [
+      ...access,
+      ...form,
+      "--no-instructions",
+      ...(options.durable ? [] : ["--no-sync"]),
+    ];
     const child = program.run("initdb", parameters, {
       cwd: "/",
       stdio: ["ignore", "pipe", "pipe"],
@@ -92,7 +123,9 @@ async function initialise(
     });
     const { code, output } = await collect(child);
     if (code !== 0) {
-      throw new CannotStart(`The embedded database could not be created in ${target}: ${output.slice(-1000).trim()}`);
+      throw new CannotStart(
+        `The embedded database could not be created in ${target}: ${output.slice(-1000).trim()}`,
+      );
     }
   } finally {
     rmSync(passwordFile, { force: true });
@@ -104,9 +137,12 @@ function checkVersion(dataFolder: string, major: number): void {
   try {
     found = readFileSync(join(dataFolder, "PG_VERSION"), "utf8").trim();
   } catch (error) {
-    throw new CannotStart(`${dataFolder} contains no PostgreSQL database; move it away to start with an empty one.`, {
-      cause: error,
-    });
+    throw new CannotStart(
+      `${dataFolder} contains no PostgreSQL database; move it away to start with an empty one.`,
+      {
+        cause: error,
+      },
+    );
   }
   if (found === String(major)) return;
   throw new CannotStart(
@@ -118,11 +154,16 @@ function readPassword(passwordFile: string): Secret {
   try {
     return new Secret(readFileSync(passwordFile, "utf8").trim());
   } catch (error) {
-    throw new CannotStart(`The embedded database's password cannot be read from ${passwordFile}.`, { cause: error });
+    throw new CannotStart(`The embedded database's password cannot be read from ${passwordFile}.`, {
+      cause: error,
+    });
   }
 }
 
-/** PostgreSQL insists on owning its files, and its user can change between starts (see postgres-program.ts). */
+/**
+ * PostgreSQL insists on owning its files, and its user can change between starts (see
+ * postgres-program.ts).
+ */
 function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
   if (statSync(path).uid === owner.uid) return;
   for (const name of readdirSync(path, { recursive: true, encoding: "utf8" })) {

@@ -1,5 +1,6 @@
-// Cleans up after an earlier run of the embedded server: its process, when only the platform was killed, and its
-// `postmaster.pid`, which PostgreSQL takes for a running server when the process id is in use again.
+// Cleans up after an earlier run of the embedded server: its process, when only the platform was
+// killed, and its `postmaster.pid`, which PostgreSQL takes for a running server when the process id
+// is in use again.
 import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { spawnSync } from "node:child_process";
@@ -8,29 +9,39 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 
-/** When the data folder's path is too long, sockets are in a folder with this prefix in the system's temporary folder. */
+/**
+ * When the data folder's path is too long, sockets are in a folder with this prefix in the system's
+ * temporary folder.
+ */
 export const shortSocketPrefix = "slipway-postgres-";
 
 /**
- * A fast shutdown ends sessions and writes a checkpoint; after this time the server gets an immediate shutdown, which loses no
- * data either.
+ * A fast shutdown ends sessions and writes a checkpoint; after this time the server gets an
+ * immediate shutdown, which loses no data either.
  */
 const fastWaitMs = 15_000;
 const immediateWaitMs = 5_000;
 
-/** No system uses this process id, so PostgreSQL takes the file for a left-over and still checks its shared memory. */
+/**
+ * No system uses this process id, so PostgreSQL takes the file for a left-over and still checks its
+ * shared memory.
+ */
 const impossiblePid = 2_147_483_647;
 
 /**
- * Stops a server that still works on the data folder and makes a left-over pid file harmless. No server of this platform may be
- * using the folder.
+ * Stops a server that still works on the data folder and makes a left-over pid file harmless. No
+ * server of this platform may be using the folder.
  */
-export async function clearOrphan(dataFolder: string, tools: { log: Log; clock: Clock }): Promise<void> {
+export async function clearOrphan(
+  dataFolder: string,
+  tools: { log: Log; clock: Clock },
+): Promise<void> {
   const pidFile = join(dataFolder, "postmaster.pid");
   const lines = readLines(pidFile);
   const pid = Math.abs(Number.parseInt(lines[0] ?? "", 10));
   if (!(pid > 0)) {
-    // Empty or torn: PostgreSQL refuses to start with it, and a running server would have filled it.
+    // Empty or torn: PostgreSQL refuses to start with it, and a running server would have filled
+    // it.
     rmSync(pidFile, { force: true });
     return;
   }
@@ -44,7 +55,10 @@ export async function clearOrphan(dataFolder: string, tools: { log: Log; clock: 
   removeShortSocketFolder(lines[4]);
 }
 
-async function stopOrphan(pid: number, { dataFolder, clock }: { dataFolder: string; clock: Clock }): Promise<void> {
+async function stopOrphan(
+  pid: number,
+  { dataFolder, clock }: { dataFolder: string; clock: Clock },
+): Promise<void> {
   for (const [signal, waitMs] of [
     ["SIGINT", fastWaitMs],
     ["SIGQUIT", immediateWaitMs],
@@ -56,7 +70,9 @@ async function stopOrphan(pid: number, { dataFolder, clock }: { dataFolder: stri
       await clock.sleep(20);
     }
   }
-  throw new CannotStart(`Process ${pid} is a database server that works on ${dataFolder} and does not stop; end it.`);
+  throw new CannotStart(
+    `Process ${pid} is a database server that works on ${dataFolder} and does not stop; end it.`,
+  );
 }
 
 function signalIfThere(pid: number, signal: NodeJS.Signals): void {
@@ -76,12 +92,18 @@ function readLines(path: string): string[] {
   }
 }
 
-/** True when the process lives and is a PostgreSQL whose working folder is the data folder; a zombie no longer has one. */
+/**
+ * True when the process lives and is a PostgreSQL whose working folder is the data folder; a zombie
+ * no longer has one.
+ */
 export function isServerOf(pid: number, dataFolder: string): boolean {
   if (process.platform !== "linux") return isServerByCommand(pid, dataFolder);
   try {
     const program = basename(readlinkSync(`/proc/${pid}/exe`));
-    return program.startsWith("postgres") && readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dataFolder);
+    return (
+      program.startsWith("postgres") &&
+      readlinkSync(`/proc/${pid}/cwd`) === realpathSync(dataFolder)
+    );
   } catch {
     // It ended, or it belongs to another user and so is not ours.
     return false;
@@ -89,13 +111,16 @@ export function isServerOf(pid: number, dataFolder: string): boolean {
 }
 
 function isServerByCommand(pid: number, dataFolder: string): boolean {
-  const { stdout } = spawnSync("ps", ["-o", "command=", "-p", String(pid)], { encoding: "utf8", timeout: 5_000 });
+  const { stdout } = spawnSync("ps", ["-o", "command=", "-p", String(pid)], {
+    encoding: "utf8",
+    timeout: 5_000,
+  });
   return typeof stdout === "string" && stdout.includes("postgres") && stdout.includes(dataFolder);
 }
 
 /**
- * The socket's lock names the same process, but without shared memory to check: any process with that id, even a zombie, would
- * count as running.
+ * The socket's lock names the same process, but without shared memory to check: any process with
+ * that id, even a zombie, would count as running.
  */
 function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
   if (!socketFolder || !/^\d+$/.test(port ?? "")) return;
@@ -104,7 +129,11 @@ function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
 
 function removeShortSocketFolder(named: string | undefined): void {
   if (named === undefined || !basename(named).startsWith(shortSocketPrefix)) return;
-  if (dirname(named) === realpathSync(tmpdir()) || dirname(named) === tmpdir() || dirname(named) === "/tmp") {
+  if (
+    dirname(named) === realpathSync(tmpdir()) ||
+    dirname(named) === tmpdir() ||
+    dirname(named) === "/tmp"
+  ) {
     rmSync(named, { recursive: true, force: true });
   }
 }

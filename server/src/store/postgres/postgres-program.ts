@@ -1,6 +1,7 @@
-// Finds the PostgreSQL that npm installed and a way to run it. PostgreSQL refuses to run as root. As root, it runs in a user
-// namespace, where root's own files stay reachable, or else as the user nobody, if necessary with the right to pass through
-// root's folders. Where the system supports it, the kernel asks the server to stop when the platform dies.
+// Finds the PostgreSQL that npm installed and a way to run it. PostgreSQL refuses to run as root.
+// As root, it runs in a user namespace, where root's own files stay reachable, or else as the user
+// nobody, if necessary with the right to pass through root's folders. Where the system supports it,
+// the kernel asks the server to stop when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -14,7 +15,11 @@ export type PostgresProgram = {
   /** The user that must own the server's files. */
   readonly owner: { readonly uid: number; readonly gid: number };
   /** Starts `initdb` or `postgres` with the arguments; the caller waits for its end. */
-  run(program: "initdb" | "postgres", parameters: readonly string[], options: SpawnOptions): ChildProcess;
+  run(
+    program: "initdb" | "postgres",
+    parameters: readonly string[],
+    options: SpawnOptions,
+  ): ChildProcess;
 };
 
 type Way = {
@@ -25,7 +30,11 @@ type Way = {
 };
 
 /** The whole environment of the programs: they must not see the platform's secrets. */
-const environment = { PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", LC_ALL: "C", TZ: "UTC" };
+const environment = {
+  PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+  LC_ALL: "C",
+  TZ: "UTC",
+};
 
 /** Only the last step of a start waits for these; a second is a hundred times their usual time. */
 const probeWaitMs = 5_000;
@@ -40,15 +49,16 @@ const passing = [
   "--clear-groups",
   "--inh-caps=+dac_override",
   "--ambient-caps=+dac_override",
-  // PostgreSQL asks the kernel whether its programs are executable; without this flag the answer ignores that right.
+  // PostgreSQL asks the kernel whether its programs are executable; without this flag the answer
+  // ignores that right.
   "--securebits=+no_setuid_fixup",
   "--",
 ];
 const elsewhere = "Set SLIPWAY_DATABASE_URL to use your own PostgreSQL instead.";
 
 /**
- * Tries the ways to run PostgreSQL on files in the existing `folder` and returns the first that works. Throws `CannotStart` if
- * none does.
+ * Tries the ways to run PostgreSQL on files in the existing `folder` and returns the first that
+ * works. Throws `CannotStart` if none does.
  */
 export async function findPostgres(folder: string): Promise<PostgresProgram> {
   const binaries = findBinaries();
@@ -60,7 +70,10 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
     if ("major" in outcome) return programOf(binaries, way, outcome.major);
     complaints.push(`${way.name}: ${outcome.complaint}`);
   }
-  const asRoot = process.getuid?.() === 0 ? " It must not run as root; start the platform as another user, or:" : "";
+  const asRoot =
+    process.getuid?.() === 0
+      ? " It must not run as root; start the platform as another user, or:"
+      : "";
   throw new CannotStart(
     `The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${elsewhere}`,
   );
@@ -72,20 +85,31 @@ function findBinaries(): string {
   try {
     binaries = fileURLToPath(new URL("../native/bin/", import.meta.resolve(packageName)));
   } catch (error) {
-    throw new CannotStart(`There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`, {
-      cause: error,
-    });
+    throw new CannotStart(
+      `There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`,
+      {
+        cause: error,
+      },
+    );
   }
   if (existsSync(`${binaries}postgres`)) return binaries;
-  throw new CannotStart(`There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`);
+  throw new CannotStart(
+    `There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`,
+  );
 }
 
-/** The data folder belongs to root; other users may pass through it to their own files, and see nothing else. */
+/**
+ * The data folder belongs to root; other users may pass through it to their own files, and see
+ * nothing else.
+ */
 function letThrough(folder: string): void {
   chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
-/** The prefix order matters: the kernel clears the parent-death signal when a process changes its user. */
+/**
+ * The prefix order matters: the kernel clears the parent-death signal when a process changes its
+ * user.
+ */
 function waysToRun(folder: string): Way[] {
   const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
   const namespace = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"];
@@ -94,7 +118,12 @@ function waysToRun(folder: string): Way[] {
       ? [
           { name: "in a user namespace", prefix: namespace, owner: self, spawnAs: {} },
           { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
-          { name: "as user nobody that may pass through all folders", prefix: passing, owner: nobody, spawnAs: {} },
+          {
+            name: "as user nobody that may pass through all folders",
+            prefix: passing,
+            owner: nobody,
+            spawnAs: {},
+          },
         ]
       : [{ name: "as this user", prefix: [], owner: self, spawnAs: {} }];
   if (process.platform !== "linux") return plain;
@@ -102,7 +131,10 @@ function waysToRun(folder: string): Way[] {
   return plain.flatMap((way) => [{ ...way, prefix: [...way.prefix, ...diesWithParent] }, way]);
 }
 
-/** Asks for the version as the user that will run the server, after checking that this user reaches the folder. */
+/**
+ * Asks for the version as the user that will run the server, after checking that this user reaches
+ * the folder.
+ */
 async function probe(
   way: Way,
   target: readonly [folder: string, postgres: string],
@@ -144,7 +176,11 @@ function programOf(binaries: string, way: Way, major: number): PostgresProgram {
     owner: way.owner,
     run(program, parameters, options) {
       const [command, ...rest] = [...way.prefix, `${binaries}${program}`, ...parameters];
-      return spawn(must(command, "a command"), rest, { ...options, ...way.spawnAs, env: environment });
+      return spawn(must(command, "a command"), rest, {
+        ...options,
+        ...way.spawnAs,
+        env: environment,
+      });
     },
   };
 }

@@ -1,4 +1,5 @@
-// The process of the embedded PostgreSQL: starts it, watches it, restarts it after an unexpected end, stops it.
+// The process of the embedded PostgreSQL: starts it, watches it, restarts it after an unexpected
+// end, stops it.
 import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
@@ -10,14 +11,23 @@ import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import { clearOrphan } from "./postgres-orphan.ts";
 import type { PostgresProgram } from "./postgres-program.ts";
 
-/** Crash recovery reads at most the write-ahead log of one checkpoint interval; minutes mean a broken disk. */
+/**
+ * Crash recovery reads at most the write-ahead log of one checkpoint interval; minutes mean a
+ * broken disk.
+ */
 const readyWaitMs = 120_000;
 const pollMs = 5;
 const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
 /** Processes of a killed server notice its death within moments and release its shared memory. */
 const sharedMemoryWaitMs = 15_000;
-const restarting: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };
+const restarting: RetryPolicy = {
+  firstMs: 100,
+  factor: 2,
+  msMax: 10_000,
+  jitter: 0.2,
+  triesMax: untilStop,
+};
 const logFileBytesMax = 1_000_000;
 
 export type PostgresServerOptions = {
@@ -46,7 +56,9 @@ export class PostgresServer {
     return this.#child?.pid ?? null;
   }
 
-  /** Resolves when the server accepts connections. Throws `CannotStart` with the server's output. */
+  /**
+   * Resolves when the server accepts connections. Throws `CannotStart` with the server's output.
+   */
   async start(): Promise<void> {
     const { clock, logFile } = this.#options;
     const deadline = clock.monotonicMs() + sharedMemoryWaitMs;
@@ -62,13 +74,18 @@ export class PostgresServer {
       }
       const said = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
       if (!said.includes("shared memory block") || clock.monotonicMs() > deadline) {
-        throw new CannotStart(`The embedded database does not start; see ${logFile}. It said: ${said}`);
+        throw new CannotStart(
+          `The embedded database does not start; see ${logFile}. It said: ${said}`,
+        );
       }
       await clock.sleep(100, this.#stopping.signal);
     }
   }
 
-  /** Asks it to end sessions and write everything, and escalates when that takes long. May be called twice. */
+  /**
+   * Asks it to end sessions and write everything, and escalates when that takes long. May be called
+   * twice.
+   */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -80,7 +97,10 @@ export class PostgresServer {
     if (this.#child !== undefined) await this.#end(this.#child);
   }
 
-  /** In its own session, so that Ctrl-C in a terminal only reaches the platform, which then stops everything in order. */
+  /**
+   * In its own session, so that Ctrl-C in a terminal only reaches the platform, which then stops
+   * everything in order.
+   */
   #spawn(): ChildProcess {
     const { program, dataFolder, logFile, settings } = this.#options;
     const logTo = openSync(logFile, "a", 0o600);
@@ -159,7 +179,10 @@ function saysReady(pidFile: string, pid: number | undefined): boolean {
   return lines[0] === String(pid) && lines[7]?.trim() === "ready";
 }
 
-/** Keeps the file small, with one older file beside it; returns the offset where this start's lines begin. */
+/**
+ * Keeps the file small, with one older file beside it; returns the offset where this start's lines
+ * begin.
+ */
 function startLogFile(path: string): number {
   if (!existsSync(path)) return 0;
   if (statSync(path).size > logFileBytesMax) {
