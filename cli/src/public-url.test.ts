@@ -6,11 +6,12 @@ import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { publicUrlFinding } from "./public-url.ts";
 
+/** Below a path, since a test beside it may check answers at the platform's own paths. */
 async function serve(t: TestContext, listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   t.after(() => (server.closeAllConnections(), server.close()));
   await once(server, "listening");
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/below`;
 }
 
 const keys = (...ids: readonly string[]): RequestListener => {
@@ -27,7 +28,7 @@ test("the platform's own answer is fine, and takes one request without a token",
   });
   const about = `SLIPWAY_PUBLIC_URL is ${baseUrl}, and the platform answers there`;
   assert.deepEqual(await publicUrlFinding({ baseUrl, localUrl }), { state: "ok", about });
-  assert.deepEqual(asked, ["GET /.well-known/jwks.json undefined"]);
+  assert.deepEqual(asked, ["GET /below/.well-known/jwks.json undefined"]);
 });
 
 test("whatever else is there is a warning that says what, names the setting, and where the URL should lead", async (t) => {
@@ -40,6 +41,10 @@ test("whatever else is there is a warning that says what, names the setting, and
     [await serve(t, keys("z")), "another platform answers there"],
     [
       await serve(t, (_request, response) => response.end("<html>")),
+      "something that is no platform answers there",
+    ],
+    [
+      await serve(t, (_request, response) => response.end("x".repeat(200_000))),
       "something that is no platform answers there",
     ],
     [

@@ -47,6 +47,8 @@ export async function publicUrlFinding({ baseUrl, localUrl }: PlatformUrls): Pro
   };
 }
 
+type Answered = { readonly keys?: unknown };
+
 type Keys =
   | { readonly ok: true; readonly ids: readonly unknown[] }
   | { readonly ok: false; readonly why: string };
@@ -61,9 +63,11 @@ async function keysAt(url: string): Promise<Keys> {
         URL.parse(headers.get("location") ?? "", url)?.href.replace(path, "") ?? "another address";
       return { ok: false, why: `it sends on to ${plain(target).slice(0, 200)}` };
     }
-    const answer = (await boundedAnswer(response, answerBytesMax).json()) as {
-      keys?: unknown;
-    } | null;
+    const read = boundedAnswer(response, answerBytesMax).json() as Promise<Answered | null>;
+    const answer = await read.catch(() => {
+      signal.throwIfAborted();
+      return null;
+    });
     const keys = answer?.keys;
     if (status !== 200 || !Array.isArray(keys)) return { ok: false, why: notPlatform };
     return {
@@ -78,7 +82,6 @@ async function keysAt(url: string): Promise<Keys> {
 const notPlatform = "something that is no platform answers there";
 
 function whyNoAnswer(error: unknown): string {
-  if (error instanceof SyntaxError) return notPlatform;
   if (error instanceof Error && error.name === "TimeoutError")
     return `nothing answers there within ${answerMs / 1000} s`;
   const cause = error instanceof Error ? (error.cause ?? error) : error;

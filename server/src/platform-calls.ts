@@ -1,5 +1,6 @@
 // Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not
 // listen yet.
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
@@ -36,6 +37,7 @@ type Parts = Foundation &
     /** Why the app's calls are refused now; null: they are not. */
     readonly refusalOf: (route: AppRoute) => Fault | null;
     readonly onStep: (step: RunStep) => void;
+    readonly ownerKeyOf: OwnerKeyOf;
   };
 
 /** Extra time to close the runs, after running calls have ended. */

@@ -193,6 +193,7 @@ async function assemble(
     webhooks,
     guard,
     onStep,
+    ownerKeyOf,
     builds: receiver,
     lines: logs.appLogs,
     environmentOf: (appId) => useCases.secrets.environmentOf(appId),

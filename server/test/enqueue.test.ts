@@ -45,6 +45,7 @@ async function stage(t: TestContext): Promise<Stage> {
     log: silentLog,
     onStep: ignore,
     bodyBytesMax: 1_000_000,
+    ownerKeyOf: (projectId) => Promise.resolve(projectId.replace(/1\d$/, "1")),
     store: Object.assign(Object.create(store) as RunStore, { insert }),
     sealer: new Sealer(["0".repeat(64)]),
   });
@@ -56,6 +57,7 @@ function ignore(): void {
   // Nobody works on these runs.
 }
 
+/** Projects with numbers from 10 to 19 have one owner: see `ownerKeyOf` above. */
 function come(on: Stage, projectId: string, bytes: number, key: string | null = null): void {
   const live = { releaseId: "00000000-0000-4000-8000-000000000001", settings: settingsWith({}) };
   const ids = { projectId: projectId as ProjectId, appId: `${projectId}-app` as AppId };
@@ -93,6 +95,19 @@ test("large bodies are held until they are stored, a few of each project; the ot
   );
   on.open();
   await until("all are accepted", () => on.accepted.length === 50);
+  assert.deepEqual(on.refused, []);
+});
+
+test("however many projects a person owns, they leave places to others", async (t) => {
+  const on = await stage(t);
+  for (let index = 0; index < 40; index++) come(on, `p-0000001${index % 10}`, 100_000);
+  for (let index = 0; index < 40; index++) come(on, `p-0000001${index % 10}`, 10, `key-${index}`);
+  await until("something is being stored", () => on.count.storing >= 3);
+  come(on, "p-00000020", 100_000);
+  come(on, "p-00000020", 10, "key");
+  await until("another's are stored", () => on.count.storing >= 5);
+  on.open();
+  await until("all are accepted", () => on.accepted.length === 82);
   assert.deepEqual(on.refused, []);
 });
 

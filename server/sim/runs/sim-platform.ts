@@ -73,6 +73,7 @@ export class SimPlatform implements Owner {
     const dispatcher = { noteWaiting: () => undefined };
     const outbox = new Outbox({ db, sealer, dispatcher, clock, log, onStep: () => undefined });
     this.runs = new Runs({
+      ownerKeyOf: (projectId) => Promise.resolve(projectId),
       db,
       sealer,
       instanceId,

@@ -1,12 +1,12 @@
-// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent
-// calls, and only then answers
-// 202. If capacity allows, this platform starts the run right away, without reading it back.
+// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent calls,
+// and only then answers 202. If capacity allows, this platform starts the run right away, without
+// reading it back.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
-import type { RunId } from "#lib/ids.ts";
+import type { ProjectId, RunId } from "#lib/ids.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
@@ -20,6 +20,8 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
   readonly store: RunStore;
   readonly runner: Pick<Runner, "reserve" | "unreserve" | "take" | "nudge">;
   readonly bodyBytesMax: number;
+  /** The key of both gates: a person's projects share what one may hold. */
+  readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   readonly onStep: OnRunStep;
 };
 
@@ -37,8 +39,9 @@ const largeBodiesAtOnce = 16;
  */
 const keyedAtOnce = 6;
 /** For both gates; calls beyond this backlog are refused at once. */
-const inTurn = { keyMax: "half", waitingMax: 2_000, refusal: busy } as const;
-const waitMs = 30_000;
+const inTurn = { keyMax: "half", waitingMax: 2_000, keyWaitingMax: 1_000, refusal: busy } as const;
+/** Longer than a client may take before its body begins to arrive, which holds a place. */
+const waitMs = 60_000;
 /** A database that takes longer to store a run counts as unavailable. */
 const storeMs = 10_000;
 const keyHours = 24;
@@ -96,9 +99,9 @@ export class Enqueue implements AsyncAccept {
   async #inTurn(call: AsyncCall): Promise<void> {
     const isSmall = call.contentLength >= 0 && call.contentLength <= smallBodyBytes;
     if (isSmall) return await this.#accept(call);
-    const { clock } = this.#options;
+    const { clock, ownerKeyOf } = this.#options;
     await this.#largeBodies.run(() => this.#accept(call), {
-      key: call.route.projectId,
+      key: await ownerKeyOf(call.route.projectId),
       deadline: { waitMs, clock },
     });
   }
@@ -133,9 +136,9 @@ export class Enqueue implements AsyncAccept {
   }
 
   async #insertOnce(run: NewRun, key: string): Promise<RunId> {
-    const { clock } = this.#options;
+    const { clock, ownerKeyOf } = this.#options;
     return await this.#keyed.run(() => withDeadline(clock, storeMs, this.#insertKeyed(run, key)), {
-      key: run.projectId,
+      key: await ownerKeyOf(run.projectId),
       deadline: { waitMs: storeMs, clock },
     });
   }

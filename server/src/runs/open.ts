@@ -20,7 +20,7 @@ import { runRetention } from "./run-retention.ts";
 import type { RunStep } from "./run-steps.ts";
 import { FileRuns, settleBuiltRuns, type FileRunsOptions, type SettleParts } from "./file-runs.ts";
 import { RunUseCases, type RunUseCasesOptions } from "./run-use-cases.ts";
-import { Runs } from "./runs.ts";
+import { Runs, type RunsOptions } from "./runs.ts";
 
 export type RunSettings = {
   readonly asyncBodyBytesMax: number;
@@ -41,6 +41,7 @@ type Parts = Foundation & {
   readonly builds: RunUseCasesOptions["builds"];
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
+  readonly ownerKeyOf: RunsOptions["ownerKeyOf"];
   /** How long records of plain calls are kept, by the plans of projects. */
   readonly callDaysOf: DaysOfProjects;
 };
@@ -145,6 +146,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
     lineLength,
     outbox: webhooks.outbox,
     bodyBytesMax: settings.asyncBodyBytesMax,
+    ownerKeyOf: parts.ownerKeyOf,
     answerBytesMax: resultBytesMax,
     isStopped: (appId) => {
       const route = routes.byAppId(appId);

@@ -10,7 +10,7 @@ import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
 import { AnswerMemory } from "./answer-memory.ts";
-import { Enqueue } from "./enqueue.ts";
+import { Enqueue, type EnqueueOptions } from "./enqueue.ts";
 import type { ExecutionParts } from "./execution.ts";
 import { HeldRuns } from "./held-runs.ts";
 import type { OnRunStep } from "./run-steps.ts";
@@ -24,6 +24,7 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly routes: Pick<Routes, "byAppId">;
   readonly outbox: Pick<Outbox, "add" | "committed">;
   readonly bodyBytesMax: number;
+  readonly ownerKeyOf: EnqueueOptions["ownerKeyOf"];
   readonly answerBytesMax: number;
   readonly runsAtOnce: number;
   readonly lineLength: number;
@@ -120,7 +121,7 @@ export class Runs implements AsyncAccept {
       onTakenOver: (runId, replica) => this.#holdFor(runId, replica),
       onLooked: () => this.#releaseOthers(),
     });
-    const { bodyBytesMax } = options;
+    const { bodyBytesMax, ownerKeyOf } = options;
     this.#enqueue = new Enqueue({
       db,
       store,
@@ -130,6 +131,7 @@ export class Runs implements AsyncAccept {
       onStep,
       runner: this.#runner,
       bodyBytesMax,
+      ownerKeyOf,
     });
   }
 
