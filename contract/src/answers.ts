@@ -292,8 +292,8 @@ const listedRun = run.extend({
 });
 
 /**
- * `callsLeftOut`: plain calls in the page's time range that were not recorded, because there were
- * too many.
+ * `callsLeftOut`: plain calls in the page's time range that were not recorded: of successful ones,
+ * only a sample is.
  */
 export const runAndCallPage = z.strictObject({
   items: z.array(listedRun),

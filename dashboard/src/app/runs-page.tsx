@@ -64,7 +64,8 @@ export function RunsPage(): ReactNode {
           <>
             {callsLeftOut === 0 ? null : (
               <p className="muted">
-                {callsLeftOut} plain calls were not recorded, because there were too many at once.
+                {callsLeftOut} plain calls were not recorded: of successful ones, only a sample of
+                each minute is.
               </p>
             )}
             <Runs items={items} filter={filter} />

@@ -64,6 +64,8 @@ type Known = {
   readonly end: PromiseWithResolvers<Pick<ReplicaEnd, "reason" | "quote">>;
   isTold: boolean;
   isReclaimed: boolean;
+  /** Milliseconds since the epoch; Infinity while it runs. */
+  endedAtMs: number;
 };
 
 /** One per scheduler. */
@@ -128,6 +130,7 @@ export class ReplicaEnds {
   ended({ replicaId, endOrder }: Pick<Replica, "replicaId" | "endOrder">, end: ReplicaEnd): void {
     const known = this.#of(replicaId);
     known.isReclaimed = endOrder?.kind === "reclaimed";
+    known.endedAtMs = end.at;
     known.end.resolve(endOrder === null ? end : { reason: endOrder.reason });
   }
 
@@ -166,17 +169,17 @@ export class ReplicaEnds {
 
   async #assignLines(replicaId: ReplicaId): Promise<void> {
     const { lines, clock, log } = this.#parts;
-    const { runs } = this.#of(replicaId);
+    const { runs, endedAtMs } = this.#of(replicaId);
     const runIds = [...runs];
     runs.clear();
-    await lines
-      .assignLast(replicaId, { since: clock.now() - lastLinesMs, runIds })
-      .catch((error: unknown) => {
-        log.error(
-          { err: error, replicaId, runIds },
-          "the last lines of a replica could not be assigned to its runs",
-        );
-      });
+    // All that it printed is stored before, which may take minutes.
+    const since = Math.min(clock.now(), endedAtMs) - lastLinesMs;
+    await lines.assignLast(replicaId, { since, runIds }).catch((error: unknown) => {
+      log.error(
+        { err: error, replicaId, runIds },
+        "the last lines of a replica could not be assigned to its runs",
+      );
+    });
   }
 
   #of(replicaId: ReplicaId) {
@@ -187,6 +190,7 @@ export class ReplicaEnds {
         end: Promise.withResolvers<Pick<ReplicaEnd, "reason" | "quote">>(),
         isTold: false,
         isReclaimed: false,
+        endedAtMs: Infinity,
       };
     });
   }

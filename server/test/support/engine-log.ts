@@ -57,7 +57,7 @@ export class EngineLog {
         done(new Error("aborted"));
       });
     };
-    return { streams: { modem: { dial } } } as unknown as Engine;
+    return { calls: { modem: { dial } }, streams: { modem: { dial } } } as unknown as Engine;
   }
 
   add(messages: readonly EngineMessage[]): void {

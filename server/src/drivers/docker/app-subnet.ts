@@ -1,6 +1,7 @@
-// The addresses of an app's network: one that nothing else on the machine has, or its replicas
-// could not be reached. The engine knows its own networks only, and not those of another engine, of
-// a virtual machine or of a VPN. Pure.
+// The addresses of an app's network: those that no route of the machine leads to, or its replicas
+// could not be reached. The engine knows its own networks only, and not those of another engine or
+// of a virtual machine. Rules that come before the main table of routes, as some VPNs have them,
+// are not seen. Pure.
 import { randomInt } from "node:crypto";
 
 /** Networks of 256 addresses lie in it, one for each app with replicas. */

@@ -13,6 +13,7 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { ContainerFile } from "./container-file.ts";
 import { ContainerLog } from "./container-log.ts";
+import { LogFrames } from "./log-frames.ts";
 
 type Stream = EngineMessage["stream"];
 
@@ -322,19 +323,38 @@ test("messages that come one by one while lines are stored are stored together",
   assert.ok(stage.batches < 100, `${stage.batches} batches`);
 });
 
-test("more that is printed than was asked for while the newest output is looked for is delivered", async (t) => {
-  const stage = new Stage(join(temporaryFolder(t, "container-log"), "file"), {
-    ...slow,
-    answerMs: 400,
-  });
-  const more: Step = { kind: "print", stream: "stdout", lines: 25_000, apartUs: 1 };
-  for (const one of [flood, seconds(3)]) await stage.take(one);
-  for (let count = 0; count < 8; count++) {
+test("while an app prints without end, its newest lines are stored", async (t) => {
+  const path = join(temporaryFolder(t, "container-log"), "file");
+  // More is printed while the engine answers than is asked of it.
+  const stage = new Stage(path, { ...slow, answerMs: 450, lineMs: 0.1 });
+  const more: Step = { kind: "print", stream: "stdout", lines: 5_000, apartUs: 1 };
+  for (let count = 0; count < 50; count++) {
     await stage.take(more);
-    await stage.take({ kind: "wait", ms: 300 });
+    await stage.take({ kind: "wait", ms: 95 });
   }
+  const newest = stage.stored.reduce((last, { text }) => Math.max(last, Number.parseInt(text)), 0);
+  assert.ok(newest > 120_000, `line ${newest} of 250,000`);
   await stage.end();
   stage.check();
+});
+
+test("an error of the engine in place of messages is none of the container", () => {
+  const frame = (type: number, text: string): Buffer => {
+    const head = Buffer.alloc(8);
+    head[0] = type;
+    head.writeUInt32BE(text.length, 4);
+    return Buffer.concat([head, Buffer.from(text)]);
+  };
+  const line = frame(1, "2026-01-01T00:00:00.000000001Z line\n");
+  const error = frame(3, "Error grabbing logs: unexpected end\n");
+  const messages = new LogFrames({ hasTimes: true }).take(Buffer.concat([line, error, line]));
+  assert.deepEqual(
+    messages.map(({ stream, bytes }) => [stream, bytes.toString()]),
+    [
+      ["stdout", "line\n"],
+      ["stdout", "line\n"],
+    ],
+  );
 });
 
 test("a long line that has not ended when newer output comes first stays whole", async (t) => {

@@ -31,8 +31,11 @@ const following: RetryPolicy = {
 };
 /** Before the log of a container that may still run is read on. */
 const pauseMs = 1000;
-/** So many messages are read in order before the newest may come first. */
-const inOrderMin = 2_000;
+/** So much is read in order before the newest may come first, and so many times that in vain. */
+const inOrderBytes = 256 * 1024;
+const afterNoSkip = 8;
+/** Until the first of the newest output is looked at. */
+const firstWaitMs = 200;
 /** How often the position is written while lines are flowing. */
 const keepEveryMs = 100;
 
@@ -164,22 +167,24 @@ export class ContainerLog {
     this.#request = request;
     // The engine does not always end what it was asked for before the container's end.
     if (!isGone && this.#gone.signal.aborted) request.close();
+    // So that the first of it says where the newest output begins by now.
+    if (isAtEnd) await this.#options.clock.sleep(firstWaitMs, signal).catch(() => undefined);
     let isFirst = isAtEnd;
     for (let inOrder = 0; !signal.aborted;) {
       const messages = request.take();
       if (messages.length > 0) {
         // More was printed meanwhile than was asked for, or the engine had just begun a new file.
-        const isTooLate = isFirst && isLater(messages[0], cursor);
-        isFirst = false;
-        if (isTooLate) {
-          if (!(await this.#skip(request))) request.close();
+        if (isFirst && isLater(messages[0], this.#cursor) && !(await this.#skipTo(messages))) {
+          request.close();
           return false;
         }
-        if (isLater(messages.at(-1), cursor)) inOrder += messages.length;
+        isFirst = false;
+        if (isLater(messages.at(-1), this.#cursor)) inOrder += bytesOf(messages);
         if (!(await this.#deliver(messages))) return false;
-        if (inOrder < inOrderMin || !this.#isOld(messages)) continue;
+        if (inOrder < inOrderBytes || !this.#isOld(messages)) continue;
         if (await this.#skip(request)) return false;
-        inOrder = 0;
+        // Little waits, or the engine does not answer in time.
+        inOrder = -afterNoSkip * inOrderBytes;
       } else if (request.isEnded && !isGone) return true;
       else if (await this.#skipped.read()) continue;
       else if (request.isEnded && this.#skipped.parts.length === 0) return true;
@@ -206,12 +211,18 @@ export class ContainerLog {
   /** True: what was not read becomes a skipped part, but for the newest output. */
   async #skip(request: LogRequest): Promise<boolean> {
     const newest = await newestTimes({ ...this.#options, signal: this.#stop.signal });
+    if (!(await this.#skipTo(newest))) return false;
+    request.close();
+    this.#isAtEnd = true;
+    return true;
+  }
+
+  /** True: what is before the newest of these messages, and was not read, is a skipped part. */
+  async #skipTo(newest: readonly Pick<LogMessage, "stream" | "time">[]): Promise<boolean> {
     const { position, reached } = this.#cursor.place;
     const place = reachOfNewest(newest, { position, reached });
     if (place === null || this.#stop.signal.aborted) return false;
-    request.close();
     this.#cursor = new LogCursor(place, this.#options);
-    this.#isAtEnd = true;
     await this.#skipped.add({ position, reached, to: place.position });
     this.#keep();
     return true;
@@ -263,6 +274,10 @@ export class ContainerLog {
     const { position, reached } = this.#cursor.place;
     this.#options.file.keep({ position, reached, parts: this.#skipped.parts });
   }
+}
+
+function bytesOf(messages: readonly LogMessage[]): number {
+  return messages.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
 function isLater(message: LogMessage | undefined, { place }: LogCursor): boolean {

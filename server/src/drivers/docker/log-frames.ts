@@ -14,6 +14,8 @@ export type LogMessage = {
 };
 
 const headBytes = 8;
+/** The types of frames. One more is the engine's own error, without a time: it ends the answer. */
+const streamOf: Readonly<Record<number, LogMessage["stream"]>> = { 1: "stdout", 2: "stderr" };
 const space = 0x20;
 
 /** Keeps what is left of a frame until its rest arrives. */
@@ -32,9 +34,9 @@ export class LogFrames {
     while (bytes.length >= headBytes) {
       const end = headBytes + bytes.readUInt32BE(4);
       if (bytes.length < end) break;
-      messages.push(
-        this.#messageOf(bytes[0] === 2 ? "stderr" : "stdout", bytes.subarray(headBytes, end)),
-      );
+      const stream = streamOf[bytes[0] ?? 0];
+      if (stream !== undefined)
+        messages.push(this.#messageOf(stream, bytes.subarray(headBytes, end)));
       bytes = bytes.subarray(end);
     }
     this.#rest = bytes;

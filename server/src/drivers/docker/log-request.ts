@@ -99,13 +99,15 @@ export class ChangeSignal {
 }
 
 /**
- * Not dockerode's own call, which keeps an answer in memory until it is whole unless it follows.
+ * Not dockerode's own call, which keeps an answer in memory until it is whole unless it follows. An
+ * answer that does not follow is bounded in time, as those of other calls are.
  */
 function answerTo(
   given: { readonly engine: Engine; readonly containerId: string; readonly signal: AbortSignal },
   query: LogQuery,
 ): Promise<Readable> {
-  const modem = given.engine.streams.modem as {
+  const { calls, streams } = given.engine;
+  const modem = (query.follow ? streams : calls).modem as {
     dial(options: object, done: (error: unknown, answer: Readable) => void): void;
   };
   return promisify(modem.dial.bind(modem))({
