@@ -1,6 +1,6 @@
-// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent calls,
-// and only then answers 202. If capacity allows, this platform starts the run right away, without
-// reading it back.
+// Accepts calls with `async=true`: reads the body, commits one row in a group with concurrent
+// calls, and only then answers 202. If capacity allows, this platform starts the run right away,
+// without reading it back.
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
