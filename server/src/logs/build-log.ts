@@ -21,19 +21,24 @@ const queueMax = 20_000;
 /** Covers a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
+/** So many lines that find no room are kept, the newest ones: they say why a build failed. */
+const newestMax = 200;
 /** Lines per build; a build that prints without end must not fill the disk. */
 const buildLinesMax = 200_000;
 const followPageMax = 500;
 /** A notification can be lost with its connection; a follower is then late by up to this. */
 const followPollMs = 2_000;
 
+/** `missing`: lines before the newest that are not kept. */
+type LeftOut = { readonly missing: number; readonly newest: readonly store.BuildLine[] };
+
 /** Reads and writes lines of builds. Stop with `flush()`. */
 export class BuildLogs {
   readonly #parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">;
   /** One for each build with unstored lines, so that builds do not wait for each other. */
   readonly #batchers = new Map<BuildId, Batcher<store.BuildLine>>();
-  /** Dropped lines by build, since the last line that was queued. */
-  readonly #leftOut = new Map<BuildId, number>();
+  /** Lines by build that found no room since the last line that was queued. */
+  readonly #leftOut = new Map<BuildId, LeftOut>();
 
   constructor(parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">) {
     this.#parts = parts;
@@ -46,12 +51,12 @@ export class BuildLogs {
    */
   async append(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const batcher = this.#batcherOf(buildId);
-    if (batcher.isFull) return this.#leaveOut(buildId, lines.length);
-    const given = [...this.#confession(buildId), ...lines];
+    if (batcher.isFull) return this.#leaveOut(buildId, lines);
+    const given = [...this.#takeLeftOut(buildId), ...lines];
     try {
       await batcher.addAll(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
-      this.#leaveOut(buildId, lines.length);
+      this.#leaveOut(buildId, [], given.length);
       this.#parts.log.error(
         { err: error, buildId, lines: lines.length },
         "lines of a build could not be stored",
@@ -64,6 +69,13 @@ export class BuildLogs {
    * followers get every line.
    */
   async flush(): Promise<void> {
+    await this.#flushAll();
+    for (const [buildId, { newest }] of this.#leftOut)
+      if (newest.length > 0) void this.append(buildId, []);
+    await this.#flushAll();
+  }
+
+  async #flushAll(): Promise<void> {
     await Promise.all([...this.#batchers.values()].map((batcher) => batcher.flush()));
   }
 
@@ -96,22 +108,25 @@ export class BuildLogs {
     }
   }
 
-  /** A line about the dropped lines, if any. */
-  #confession(buildId: BuildId): store.BuildLine[] {
-    const count = this.#leftOut.get(buildId) ?? 0;
-    if (count === 0) return [];
+  /** What is to be stored of lines that found no room: how many are missing, and the newest. */
+  #takeLeftOut(buildId: BuildId): store.BuildLine[] {
+    const { missing = 0, newest = [] } = this.#leftOut.get(buildId) ?? {};
     this.#leftOut.delete(buildId);
-    return [
-      this.#platformLine(`${count} lines are missing here: they could not be stored fast enough.`),
-    ];
+    if (missing === 0) return [...newest];
+    const text = `${missing} lines are missing here: they could not be stored fast enough.`;
+    return [this.#platformLine(text), ...newest];
   }
 
   #platformLine(line: string): store.BuildLine {
     return { at: this.#parts.clock.now(), stage: "log", stream: "platform", line };
   }
 
-  #leaveOut(buildId: BuildId, count: number): void {
-    this.#leftOut.set(buildId, (this.#leftOut.get(buildId) ?? 0) + count);
+  #leaveOut(buildId: BuildId, lines: readonly store.BuildLine[], lost = 0): void {
+    const { missing, newest } = this.#leftOut.get(buildId) ?? { missing: 0, newest: [] };
+    const all = [...newest, ...lines];
+    const kept = all.slice(-newestMax);
+    const count = missing + lost + all.length - kept.length;
+    this.#leftOut.set(buildId, { missing: count, newest: kept });
   }
 
   #batcherOf(buildId: BuildId): Batcher<store.BuildLine> {
