@@ -45,11 +45,11 @@ failed for good and can be run again.`,
       dead: { value: null, about: "Only those that failed for good, and whose request is kept." },
       ...limitOption,
     },
-    items(at) {
-      const { given, api, path } = at;
+    async items(at) {
+      const { given, machine, api, path } = at;
       if (given.has("dead")) {
         const status = choice(given, "status", ["failure", "timeout"]);
-        return paged(at, (page) =>
+        return await paged(at, (page) =>
           answerOf(
             api.GET(deadRoute, { params: { path, query: { ...page, ...defined({ status }) } } }),
           ),
@@ -59,9 +59,18 @@ failed for good and can be run again.`,
         asyncOnly: given.has("async"),
         ...defined({ status: choice(given, "status", runStates) }),
       };
-      return paged(at, (page) =>
-        answerOf(api.GET(route, { params: { path, query: { ...page, ...filter } } })),
-      );
+      let leftOut = 0;
+      const found = await paged(at, async (page) => {
+        const query = { ...page, ...filter };
+        const answer = await answerOf(api.GET(route, { params: { path, query } }));
+        leftOut += answer.callsLeftOut;
+        return answer;
+      });
+      if (leftOut > 0)
+        machine.tell(
+          `${leftOut} more calls are not listed: of those that succeed, a sample is recorded.`,
+        );
+      return found;
     },
     columns: {
       RUN: ({ id }) => id,

@@ -1,10 +1,12 @@
 // The commands on apps and what is theirs against a real management API: each in its good form and
 // refused, as tables for people and as JSON for programs.
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { insertLeftOut } from "#runs/call-record-store.ts";
 import { startCliStage } from "./support/cli-stage.ts";
 import { startCommand, type Shell } from "./support/command-line.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -329,6 +331,12 @@ test("runs are listed, shown, cancelled, run again and purged, and results are p
     [one.json().length, one.stderr],
     [1, "There are more. To see them: --limit 2\n"],
   );
+  const { projectId, appId } = stage;
+  const leftOut = { id: randomUUID(), projectId, appId, calls: 7, latestAt: Date.now() };
+  await insertLeftOut(stage.db, [leftOut]);
+  const all = await done("runs", "list", "hello");
+  assert.match(all.stderr, /^7 more calls are not listed: of those that succeed, a sample/);
+  assert.equal((await done("runs", "list", "hello", "--async")).stderr, "");
   assert.match(
     await refused(2, "runs", "list", "hello", "--status", "sucess"),
     /Did you mean success\?/,
