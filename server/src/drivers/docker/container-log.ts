@@ -33,6 +33,7 @@ const following: RetryPolicy = {
 const pauseMs = 1000;
 /** So much is read in order before the newest may come first, and so many times that in vain. */
 const inOrderBytes = 256 * 1024;
+const lineBytesMin = 128;
 const afterNoSkip = 8;
 /** Until the first of the newest output is looked at. */
 const firstWaitMs = 200;
@@ -179,7 +180,7 @@ export class ContainerLog {
           return false;
         }
         isFirst = false;
-        if (isLater(messages.at(-1), this.#cursor)) inOrder += bytesOf(messages);
+        if (isLater(messages.at(-1), this.#cursor)) inOrder += weightOf(messages);
         if (!(await this.#deliver(messages))) return false;
         if (inOrder < inOrderBytes || !this.#isOld(messages)) continue;
         if (await this.#skip(request)) return false;
@@ -276,8 +277,9 @@ export class ContainerLog {
   }
 }
 
-function bytesOf(messages: readonly LogMessage[]): number {
-  return messages.reduce((sum, { bytes }) => sum + bytes.length, 0);
+/** In bytes, of which a short line costs more than it has. */
+function weightOf(messages: readonly LogMessage[]): number {
+  return messages.reduce((sum, { bytes }) => sum + Math.max(bytes.length, lineBytesMin), 0);
 }
 
 function isLater(message: LogMessage | undefined, { place }: LogCursor): boolean {
