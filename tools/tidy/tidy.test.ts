@@ -304,9 +304,9 @@ describe("tests", () => {
 describe("scripts", () => {
   const statement = "    pass\n";
 
-  test("a Python function of 101 lines is too large, and its closing bracket does not end it early", () => {
-    const text = `"""What it is for."""\n\nasync def f(\n    a,\n) -> None:\n${statement.repeat(98)}\n\nx = 1\n`;
-    assert.match(one(scriptFindings({ "a.py": text })).what, /f has 101 lines/);
+  test("a Python function of 121 lines is too large, and its closing bracket does not end it early", () => {
+    const text = `"""What it is for."""\n\nasync def f(\n    a,\n) -> None:\n${statement.repeat(118)}\n\nx = 1\n`;
+    assert.match(one(scriptFindings({ "a.py": text })).what, /f has 121 lines/);
     assert.deepEqual(scriptFindings({ "a.py": text.replace(statement, "") }), []);
   });
   test("a Python file or a migration that does not say what it is for is found", () => {
