@@ -1,5 +1,6 @@
 // Generates tables.ts: the types of all tables for Kysely. A removed column, an invalid state or an
 // id of the wrong kind then fails the type check.
+import { sizesMax } from "#rules.ts";
 import type { Catalog, Column, Table } from "./schema-catalog.ts";
 
 const head = (
@@ -45,9 +46,6 @@ const brandOfColumn: Readonly<Record<string, string>> = {
   replay_of: "GitDeliveryId",
 };
 
-/** As everywhere in the repository. */
-const lineLength = 100;
-
 const typeOf: Readonly<Record<string, string>> = {
   text: "string",
   uuid: "string",
@@ -82,7 +80,7 @@ function filled(parts: readonly string[]): string {
   const lines: string[] = [];
   for (const part of parts) {
     const line = lines.at(-1);
-    if (line !== undefined && line.length + part.length < lineLength)
+    if (line !== undefined && line.length + part.length < sizesMax.columns)
       lines[lines.length - 1] = `${line} ${part}`;
     else lines.push(`${line === undefined ? "  " : "    "}${part}`);
   }

@@ -21,7 +21,14 @@ export function AppLog({ app, filter, ...shown }: AppLogProps): ReactNode {
       <p className="error" role="alert">
         {problem}
       </p>
-      <LogView {...{ lines, added, isCut, onOlder, onNewest, ...shown }} />
+      <LogView
+        lines={lines}
+        added={added}
+        isCut={isCut}
+        onOlder={onOlder}
+        onNewest={onNewest}
+        {...shown}
+      />
     </>
   );
 }

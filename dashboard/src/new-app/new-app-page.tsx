@@ -264,8 +264,14 @@ function NewApp({ project }: { readonly project: string }): ReactNode {
         void submit();
       }}
     >
-      <Source {...{ project, form, branches, folders, isNameInToml }} />
-      {file === null ? null : <FileSettings {...{ form, file, toml }} />}
+      <Source
+        project={project}
+        form={form}
+        branches={branches}
+        folders={folders}
+        isNameInToml={isNameInToml}
+      />
+      {file === null ? null : <FileSettings form={form} file={file} toml={toml} />}
       <Hardware form={form} />
       <PriceLine form={form} files={[toml, file]} />
       <MoreSettings form={form} toml={toml} />

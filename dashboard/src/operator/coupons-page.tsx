@@ -87,7 +87,7 @@ export function CouponsPage(): ReactNode {
                 ],
               }))}
             />
-            <PageButtons {...{ page, nextToken, goTo }} names={pagesInOrder} />
+            <PageButtons page={page} nextToken={nextToken} goTo={goTo} names={pagesInOrder} />
           </>
         )}
       </Answer>

@@ -74,7 +74,7 @@ export function OperatorProjectsPage(): ReactNode {
                 ],
               }))}
             />
-            <PageButtons {...{ page, nextToken, goTo }} names={pagesInOrder} />
+            <PageButtons page={page} nextToken={nextToken} goTo={goTo} names={pagesInOrder} />
           </>
         )}
       </Answer>

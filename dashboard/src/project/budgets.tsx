@@ -65,7 +65,9 @@ export function Budgets({ project }: { readonly project: string }): ReactNode {
       {({ currency }) => (
         <>
           <Table
-            {...{ project, currency, spent }}
+            project={project}
+            currency={currency}
+            spent={spent}
             apps={all.slice(0, shown)}
             total={[...spent.values()].reduce((sum, micros) => sum + micros, 0)}
             mayWrite={may("billing.write")}
@@ -135,7 +137,7 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
         </div>,
       ],
       below: isOpen ? (
-        <Opened {...{ place, budget, mayWrite }} onClose={() => setOpen(null)} />
+        <Opened place={place} budget={budget} mayWrite={mayWrite} onClose={() => setOpen(null)} />
       ) : undefined,
     };
   });
