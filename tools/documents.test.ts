@@ -178,3 +178,48 @@ test("what the guides wait with ends, and says what it waited for and what came 
     'Two minutes went by without "ready". The last answer was: the state is "building"\n';
   assert.equal(ended.stderr, said);
 });
+
+/** The rows of the table in docs/guides/isolation.md for the gates in each file of the server. */
+const rowsOfGates: Readonly<Record<string, readonly string[]>> = {
+  "accounts/passwords": ["passwords that are hashed"],
+  "api/audit-export": ["exports of audit logs"],
+  "api/exec": ["commands in replicas"],
+  "api/file-runs": ["files that run once"],
+  "api/git-hooks": ["push events of more than 1 MiB"],
+  "api/logs": ["searches in logs", "followed logs"],
+  "api/repositories": ["looks into repositories"],
+  "api/runs": [
+    "results, lists of successful runs",
+    "results, lists of successful runs",
+    "actions on dead runs",
+  ],
+  "api/uploads": ["downloads of uploaded code"],
+  "api/volumes": ["downloads from volumes", "lists of files"],
+  "deploy/uploads": ["uploads of code"],
+  "drivers/removed-folders": ["removal of files from storage"],
+  "lib/outward-names": ["names that the machine's own resolver looks up"],
+  "lib/outward-request": ["outgoing requests"],
+  "proxy/answer-decoder": ["compressed answers that are decoded"],
+  "pushes/branch-poll": ["polls of branches"],
+  "runs/answer-memory": ["long answers of async runs"],
+  "runs/enqueue": [
+    "async calls with bodies above 64 kB, or of unknown length",
+    "async calls with an `Idempotency-Key`",
+  ],
+  "volumes/volume-space": ["sizes of volumes"],
+  "volumes/volume-uploads": ["parts of files, for volumes"],
+};
+
+test("the table of gates in docs/guides/isolation.md has a row for each gate of the server", () => {
+  const found: Record<string, number> = {};
+  for (const [path, source] of Object.entries(readTree("server/src/**/*.ts"))) {
+    const count = [...source.matchAll(/\bnew (?:Owner)?Gate\(/g)].length;
+    const isShared = path.endsWith(".test.ts") || path.endsWith("/owner-gate.ts");
+    if (count > 0 && !isShared) found[path.slice("server/src/".length, -".ts".length)] = count;
+  }
+  const counts = Object.entries(rowsOfGates).map(([file, rows]) => [file, rows.length]);
+  assert.deepEqual(found, Object.fromEntries(counts));
+  const [, section = ""] = read("docs/guides/isolation.md").split("## Queues that strangers could");
+  const titles = new Set([...section.matchAll(/^\| ([^|]+) \|/gm)].map(([, title]) => title));
+  for (const row of Object.values(rowsOfGates).flat()) assert.ok(titles.has(row), row);
+});

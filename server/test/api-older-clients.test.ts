@@ -4,16 +4,18 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test, type TestContext } from "node:test";
+import { pino } from "pino";
 import { runAndCallPage } from "@slipway/contract/answers.ts";
 import { olderClients, olderPartBytes } from "@slipway/contract/older-clients.ts";
 import { newRunId, type AppId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { insertCall, insertRun } from "./support/run-rows.ts";
 
 type Stage = { readonly api: ApiUnderTest; readonly project: string; readonly app: string };
 
-async function start(t: TestContext): Promise<Stage> {
-  const api = await startManagementApi(t);
+async function start(t: TestContext, log = silentLog): Promise<Stage> {
+  const api = await startManagementApi(t, { log });
   const project = `/v2/projects/${api.projectId}`;
   const made = await api.call("POST", `${project}/apps/git`, {
     body: { name: "my-app", gitRepo: "acme/shop" },
@@ -67,6 +69,25 @@ test("each request of the older client is taken as it sends it", async (t) => {
     const answer = await ask(stage, method, path, sent);
     assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
   }
+});
+
+test("what is ignored is noted in the platform's log, once for each path and name", async (t) => {
+  const noted: string[] = [];
+  const log = pino({}, { write: (line: string) => noted.push(line) });
+  const stage = await start(t, log);
+  const own = `projectId=${stage.api.projectId}`;
+  for (const query of [own, own, `asyncOnly=true&${own}`])
+    assert.equal((await ask(stage, "GET", `${stage.app}/runs?${query}`)).status, 200);
+  const change = { cooldownPeriodSeconds: 20, projectId: stage.api.projectId };
+  assert.equal((await ask(stage, "PATCH", stage.app, change)).status, 200);
+  const notes = noted
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ msg }) => msg === "a client repeats a value, which is ignored")
+    .map(({ path, name }) => [path, name]);
+  assert.deepEqual(notes, [
+    ["/v2/projects/{project_id}/apps/{app_id}/runs", "projectId"],
+    ["/v2/projects/{project_id}/apps/{app_id}", "projectId"],
+  ]);
 });
 
 test("what a request repeats must be the same, and the refusal names both values", async (t) => {
@@ -167,7 +188,7 @@ test("the older client uploads a large file to a folder that is not there", asyn
     return await fetch(begun.body.parts[number - 1].url, { method: "PUT", body });
   };
   assert.equal(
-    (await put(1, content.subarray(0, 6_000_000))).status,
+    (await put(1, content.subarray(0, 6_000))).status,
     400,
     "only the last part may be smaller",
   );

@@ -138,6 +138,12 @@ test("an app's own Dockerfile decides, and its .dockerignore is honoured", { ski
   // The list of the settings is there for a Dockerfile that copies it, as the published client
   // writes it.
   assert.equal(runDocker(engine, "run", "--rm", artifact.image), "docker\nmade.txt\npkglist.txt");
+  // A replica runs as the project's user, who writes beside the code where the guide's line is.
+  const write = ["--user", "20001:20001", "--entrypoint", "touch"] as const;
+  assert.throws(() => runDocker(engine, "run", "--rm", ...write, artifact.image, "new"), /denied/);
+  const open = { "docker/own": dockerfile('RUN chmod -R a+rwX /srv/app\nCMD ["ls"]') };
+  const { image } = await builds.build(open, { plan });
+  runDocker(engine, "run", "--rm", ...write, image, "new");
   assert.match(
     lines.join("\n"),
     /plan platform The image is built from docker\/own\. Not used with a Dockerfile: dependencies\.apt\./,

@@ -57,12 +57,18 @@ function namesIn(root: string): string[] {
   const top = entriesOf(root, "");
   const folders = top.filter(({ isFolder }) => isFolder).slice(0, foldersMax);
   const all = [...top, ...folders.flatMap(({ path }) => entriesOf(root, path))];
-  return all
-    .filter(({ path, isFolder }) => !isFolder && findFile(root, path) !== null)
-    .map(({ path }) => path);
+  // Only a link is looked up: a call for each of all files would hold up the platform.
+  const isThere = ({ path, isFolder, isFile }: Entry): boolean =>
+    isFile || (!isFolder && findFile(root, path) !== null);
+  return all.filter(isThere).map(({ path }) => path);
 }
 
-type Entry = { readonly path: string; readonly isFolder: boolean };
+type Entry = {
+  readonly path: string;
+  readonly isFolder: boolean;
+  /** False for a link. */
+  readonly isFile: boolean;
+};
 
 /** Sorted. Hidden ones, and names that no message can show, are left out. */
 function entriesOf(root: string, path: string): Entry[] {
@@ -79,7 +85,11 @@ function entriesOf(root: string, path: string): Entry[] {
       const entry = folder.readSync();
       if (entry === null) break;
       if (!/^[\w@ +-][\w@ .+-]{0,99}$/.test(entry.name)) continue;
-      found.push({ path: posix.join(path, entry.name), isFolder: entry.isDirectory() });
+      found.push({
+        path: posix.join(path, entry.name),
+        isFolder: entry.isDirectory(),
+        isFile: entry.isFile(),
+      });
     }
     return found.toSorted((one, other) => (one.path < other.path ? -1 : 1));
   } finally {

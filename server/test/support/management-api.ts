@@ -103,8 +103,10 @@ function wishOf({ kind, role, projectId }: Wanted): TokenWish {
 /** Serves the instance on a free port until the test ends; returns its address. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
   // As in the platform's listener: a request without a body emits no body events.
-  const server = createServer({ optimizeEmptyRequests: true }, (request, response) =>
-    api.routing(request, response),
+  // Idle connections stay open as long: node's five seconds end while a busy machine holds one.
+  const server = createServer(
+    { optimizeEmptyRequests: true, keepAliveTimeout: 75_000 },
+    (request, response) => api.routing(request, response),
   );
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -40,7 +40,7 @@ import { Uploads } from "#deploy/uploads.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
-import { silentLog } from "#lib/log.ts";
+import { silentLog, type Log } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { AppLogs } from "#logs/app-log.ts";
@@ -74,6 +74,8 @@ export type ManagementOptions = {
   /** A database that a platform already uses, with its secret key; by default a fresh one. */
   readonly fixture?: { readonly url: Secret; readonly secretKey: string };
   readonly clock?: Clock;
+  /** By default, nothing is logged. */
+  readonly log?: Log;
   /** Overrides for runs. */
   readonly runs?: Partial<RunUseCasesOptions>;
   readonly plans?: Plans;
@@ -138,19 +140,22 @@ export async function openManagement(
   return { fixture, door, cases, apiParts: all, uploadsDir, storageDir };
 }
 
-async function openFixture(t: TestContext, { clock = systemClock, fixture }: ManagementOptions) {
+async function openFixture(
+  t: TestContext,
+  { clock = systemClock, log = silentLog, fixture }: ManagementOptions,
+) {
   const { db, url } =
     fixture === undefined
       ? await testDatabase(t, { hasKey: true })
       : await openOther(t, fixture.url);
   const secretKey = fixture?.secretKey ?? templateSecretKey;
   const sealer = new Sealer([secretKey]);
-  const notifications = new Notifications({ url, log: silentLog });
+  const notifications = new Notifications({ url, log });
   await notifications.start();
   t.after(() => notifications.stop());
   const keys = new SigningKeys({ sealer, clock });
   await keys.load(db);
-  return { db, url, secretKey, sealer, notifications, keys, clock, log: silentLog };
+  return { db, url, secretKey, sealer, notifications, keys, clock, log };
 }
 
 async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
