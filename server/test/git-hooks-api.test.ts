@@ -4,14 +4,16 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { newGitDeliveryId, type AppId } from "#lib/ids.ts";
 import { addDelivery } from "#pushes/push-store.ts";
 import { startManagementApi } from "./support/management-api.ts";
+import { until } from "./support/until.ts";
 import { giteaPush } from "./support/push-payloads.ts";
 import { signed } from "./support/pushed-app.ts";
 
-async function open(t: TestContext) {
-  const api = await startManagementApi(t);
+async function open(t: TestContext, clock: Clock = systemClock) {
+  const api = await startManagementApi(t, { clock });
   const body = { name: "pushed", gitRepo: "acme/app" };
   const { appId } = (await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body }))
     .body as {
@@ -129,3 +131,35 @@ test("slow events of one's own hook, small or large, keep no push of others out"
   );
   assert.ok(url !== slow.url);
 });
+
+test(
+  "a large event that takes longer than 30 s to arrive is refused, and its place is free",
+  { timeout: 60_000 },
+  async (t) => {
+    const late: { readonly ms: number; readonly run: () => void }[] = [];
+    // Long waits end when the test says so.
+    const after: Clock["after"] = (ms, run) => {
+      if (ms < 5_000) return systemClock.after(ms, run);
+      const timer = { ms, run };
+      late.push(timer);
+      return () => late.splice(late.indexOf(timer), 1);
+    };
+    const { url, send } = await open(t, { ...systemClock, after });
+    const slow = await beginPost(t, url, { "content-length": "20000000" });
+    let answer = "";
+    slow.on("data", (chunk: Buffer) => (answer += chunk.toString()));
+    const closed = once(slow, "close");
+    await until("its place is taken", () => late.length === 1);
+    assert.equal(late[0]?.ms, 30_000);
+    // The owner's only place for large ones: this one waits for it.
+    const push = JSON.stringify(giteaPush({ ref: "refs/tags/v1" }));
+    const next = send(push + " ".repeat(2_000_000));
+    await until("it waits", () => late.length === 2);
+    late[0]?.run();
+    await closed;
+    assert.match(answer, /^HTTP\/1\.1 408 /);
+    assert.match(answer, /"A push event of more than 1048576 bytes must arrive within 30 s\."/);
+    assert.equal(await next, 200);
+    await until("nothing is waited for any more", () => late.length === 0);
+  },
+);
