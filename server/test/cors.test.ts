@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
 import { test, type TestContext } from "node:test";
+import { Fault } from "#lib/fault.ts";
 import "#test/support/leftovers.ts";
 import {
   bothWays,
@@ -116,16 +117,39 @@ test(
         { origin: page, ...token, "content-length": "99999999", expect: "100-continue" },
         { method: "POST" },
       ),
-      404: await ask(bed, { origin: page, ...token }, { path: "/_slipway/x" }).then((one) => ({
-        ...one,
-        cors: read,
-      })),
+      404: await ask(bed, { origin: page, ...token }, { path: "/_slipway/x" }),
+      400: await ask(bed, { origin: page, ...token }, { path: "/run?async=perhaps" }),
     };
     for (const [status, answer] of Object.entries(answers)) {
       assert.deepEqual([answer.status, answer.cors], [Number(status), read]);
     }
+    assert.deepEqual(
+      await ask(bed, { origin: page, ...asks }, { method: "OPTIONS", path: "/_slipway/x" }),
+      preflight,
+      "a browser asks before it sends what is refused",
+    );
     bed.setRoute({ live: null, latestBuild: null });
     assert.equal((await ask(bed, { origin: page, ...token })).status, 503);
+
+    const tooMany = new Fault("rate_limited", "Too many invalid tokens from this address.");
+    const tokens = { cached: () => tooMany, check: () => Promise.resolve(tooMany) };
+    const limited = await openBed(t, open, { settings: cors, options: { tokens } });
+    const refused = await ask(limited, { origin: page, ...token });
+    assert.deepEqual([refused.status, refused.cors], [429, read]);
+  }),
+);
+
+test(
+  "a method that calls may not have is refused before the app is known, and no page sends it",
+  bothWays(async (t, open) => {
+    const bed = await openBed(t, open, { settings: cors });
+    const { cors: told } = await ask(bed, { origin: page, ...asks }, { method: "OPTIONS" });
+    const refused = await ask(bed, { origin: page, ...token }, { method: "FETCH" });
+    assert.deepEqual([refused.status, refused.cors], [405, {}]);
+    assert.match(refused.text, /Methods are written in capitals: GET, POST, /);
+    const named = /: ([A-Z, ]+)\./.exec(refused.text)?.[1] ?? "";
+    const allowed = told["access-control-allow-methods"] ?? "";
+    assert.deepEqual(named.split(", ").toSorted(), allowed.split(", ").toSorted());
   }),
 );
 

@@ -40,7 +40,15 @@ import {
   type RunWatcher,
 } from "./run-call.ts";
 import { linesFor, SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
-import { originForm, readTarget, replicaPath, rootPathOf, type Target } from "./target.ts";
+import {
+  namedApp,
+  originForm,
+  readTarget,
+  replicaPath,
+  rootPathOf,
+  type NamedApp,
+  type Target,
+} from "./target.ts";
 import { whyEndedWith } from "./why-ended.ts";
 
 /** A request, and what the platform recorded on its arrival. */
@@ -260,22 +268,24 @@ export class Proxy implements DemandSource, Occupancy {
   /** Null: it is answered without the app. */
   #resolveCall(url: string, fields: RequestFields, arrival: Arrival): Resolving | null {
     const { client, origin, runId } = arrival;
-    client.added = nothingAdded;
-    const target = this.#targetOf(url, fields);
-    if (target instanceof Fault) return target;
-    const { hasOwnHost } = target;
-    const route = this.#routeOf(target);
-    const request = { route, fields, hasOwnHost };
-    client.added = addedToAnswers(request);
+    const home = this.#hosts.appOf(fields.host);
+    const target = readTarget(url, home);
+    const named = target instanceof Fault ? (home ?? namedApp(url)) : target;
+    const route = named === null ? undefined : this.#routeOf(named);
+    const request = { route, fields, hasOwnHost: home !== null };
+    client.added = named === null ? nothingAdded : addedToAnswers(request);
     const preflight = preflightAnswer(client.method, request, runId);
+    if (preflight instanceof Fault) return preflight;
+    if (preflight !== null && preflight !== "app") {
+      client.answer(preflight);
+      return null;
+    }
+    if (target instanceof Fault) return target;
     if (preflight === null || route === undefined)
       return this.#admit({ target, fields, address: origin.address }, route);
-    if (preflight instanceof Fault) return preflight;
     // It must not start a run, or send anything, without a token.
     const asked = { ...target, isAsync: false, webhookEndpoint: null };
-    if (preflight === "app") return this.#upToDate({ target: asked, fields, route });
-    client.answer(preflight);
-    return null;
+    return this.#upToDate({ target: asked, fields, route });
   }
 
   #targetOf(url: string, fields: RequestFields): Target | Fault {
@@ -288,7 +298,7 @@ export class Proxy implements DemandSource, Occupancy {
     return this.#admit({ target, fields, address: origin.address }, this.#routeOf(target));
   }
 
-  #routeOf({ projectId, appName }: Target): AppRoute | undefined {
+  #routeOf({ projectId, appName }: NamedApp): AppRoute | undefined {
     return this.#options.routes.find(projectId, appName);
   }
 

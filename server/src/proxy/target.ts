@@ -78,6 +78,13 @@ export function readTarget(url: string, home: NamedApp | null = null): Target | 
   return target instanceof Fault ? target : { ...target, hasOwnHost: true };
 }
 
+/** The app that a path names, also one that `readTarget` refuses; null: none. */
+export function namedApp(url: string): NamedApp | null {
+  const [, projectId, appName] = namedForm.exec(url) ?? [];
+  return projectId === undefined || appName === undefined ? null : { projectId, appName };
+}
+
+const namedForm = /^\/v4\/+([^/?]+)\/+([^/?]+)/;
 const slash = 47;
 const questionMark = 63;
 
