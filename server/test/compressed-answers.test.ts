@@ -1,6 +1,7 @@
 // An app that compresses, whatever it is asked for, or only when it is asked: results, webhooks of
 // async runs and of plain calls can be read, and say in which language and under which name.
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { request } from "node:http";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
@@ -9,7 +10,7 @@ import { startGitServer } from "./support/git-server.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
-import { startReceiver, type WebhookReceiver } from "./support/webhook-receiver.ts";
+import { startReceiver, type Received, type WebhookReceiver } from "./support/webhook-receiver.ts";
 
 const app = `import gzip, http.server, json, os, zlib
 
@@ -58,6 +59,16 @@ async function raw(url: string, headers: Readonly<Record<string, string>>, metho
         .end();
     },
   );
+}
+
+/** Whether the project's secret has signed what came, as the guide has receivers check it. */
+async function isSigned(platform: PlatformProcess, { headers, body }: Received): Promise<boolean> {
+  const path = `/v2/projects/${platform.bootstrap.projectId}/webhook-secrets`;
+  const [{ secret }] = (await platform.api("GET", path)).body as [{ secret: string }];
+  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+  const signed = `${String(headers["webhook-id"])}.${String(headers["webhook-timestamp"])}.`;
+  const signature = createHmac("sha256", key).update(signed).update(body).digest("base64");
+  return headers["webhook-signature"] === `v1,${signature}`;
 }
 
 /** How the test calls the app, and what becomes of it. */
@@ -126,6 +137,7 @@ test(
           assert.equal(headers["content-type"], "application/json");
           assert.equal(headers["content-language"], "de");
         }
+        assert.equal(await isSigned(platform, sent), true, "what is sent is signed");
         assert.equal(sent.headers["content-disposition"], 'inline; filename="a.json"');
         assert.equal(
           kept.headers["content-disposition"],
@@ -151,6 +163,7 @@ test(
         assert.equal(headers["content-encoding"], "gzip");
         assert.equal(gunzipSync(body).length, 40_000_000);
       }
+      assert.equal(await isSigned(platform, sent), true);
     });
 
     await t.test(
@@ -166,6 +179,7 @@ test(
           [undefined, text],
         );
         assert.equal(sent.headers["content-language"], "de");
+        assert.equal(await isSigned(platform, sent), true);
       },
     );
   },
