@@ -14,7 +14,13 @@ import {
   type Json,
 } from "./support/management-api.ts";
 import { signInOn } from "./support/page-stage.ts";
-import { helloPath, httpReplica, openProxyBed, projectId } from "./support/proxy-bed.ts";
+import {
+  helloPath,
+  httpReplica,
+  openProxyBed,
+  projectId,
+  type ProxyBed,
+} from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const person = { email: "ada@example.test", password: "a password for tests" };
@@ -47,6 +53,7 @@ export type HostileStage = {
   readonly called: Asked[];
   /** From here on the app answers so. */
   serve(served: Served): void;
+  setRoute: ProxyBed["setRoute"];
   /** The person opens the app's page, in a tab beside the dashboard; `at`: the address. */
   look(served?: Served, at?: string): Promise<Page>;
   /** The browser has lost the session, and the person signs in anew. */
@@ -70,7 +77,10 @@ const plainPage: Served = {
 /** The page of the app. */
 export const pagePath = `${helloPath}/page`;
 
-type Fixture = Pick<HostileStage, "baseUrl" | "pagesUrl" | "api" | "asked" | "called" | "serve">;
+type Fixture = Pick<
+  HostileStage,
+  "baseUrl" | "pagesUrl" | "api" | "asked" | "called" | "serve" | "setRoute"
+>;
 
 /** The platform and the app. */
 async function openFixture(t: TestContext): Promise<Fixture> {
@@ -105,7 +115,8 @@ async function openFixture(t: TestContext): Promise<Fixture> {
   const id = await makePerson(api.db, { ...person, name: "Ada" });
   await createProject(api.db, { name: "Ada's", ownerId: id, by: testBy });
   const pagesUrl = `http://hello-${projectId}.localhost:${bed.port}`;
-  return { baseUrl, pagesUrl, api, asked, called, serve: (next) => (served = next) };
+  const serve = (next: Served): void => void (served = next);
+  return { baseUrl, pagesUrl, api, asked, called, serve, setRoute: bed.setRoute };
 }
 
 /** Starts it, with the person signed in. */

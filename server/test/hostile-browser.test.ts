@@ -14,6 +14,7 @@ import {
   tried,
   type Attempt,
 } from "./hostile-browser-stage.ts";
+import { strangersAttempts } from "./hostile-browser-strangers.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { helloPath } from "./support/proxy-bed.ts";
@@ -451,9 +452,17 @@ test(
       ...requests,
       ...windows,
       ...wholeSite,
+      ...strangersAttempts,
     };
     assert.ok(Object.keys(attempts).length >= 20);
-    const groups = [cookieAttempts, signInAttempts, requests, windows, wholeSite];
+    const groups = [
+      cookieAttempts,
+      signInAttempts,
+      requests,
+      windows,
+      wholeSite,
+      strangersAttempts,
+    ];
     const kindOf = ([name]: [string, unknown]): string =>
       String(groups.findIndex((group) => Object.hasOwn(group, name)));
     for (const [name, attempt] of drawCases(Object.entries(attempts), {

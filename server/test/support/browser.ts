@@ -19,6 +19,8 @@ import { until } from "./until.ts";
 /** In order of preference. */
 const programs = ["chromium-headless-shell", "chromium", "google-chrome"];
 const stepMs = 20_000;
+/** A name that leads to this machine and that nobody here has as its own. */
+export const strangeName = "strange.test";
 
 /**
  * The path of a Chromium on this machine, or why there is none; throws that reason where nothing
@@ -42,7 +44,7 @@ export async function startBrowser(t: TestContext, program: string): Promise<Bro
     args: [
       "--disable-gpu",
       // Only this machine can be reached: a page that requests anything else is a mistake.
-      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost",
+      `--host-resolver-rules=MAP ${strangeName} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost`,
     ],
     chromiumSandbox: process.getuid?.() !== 0,
     env: { ...process.env, HOME: folder, TMPDIR: folder },
