@@ -3,7 +3,7 @@
 import { isSameText } from "#lib/same-text.ts";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { isIP, type AddressInfo } from "node:net";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Metrics } from "./registry.ts";
@@ -50,6 +50,19 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<{
   return { address: { host: address, port }, close };
 }
 
+const strangeName =
+  "Without a token, metrics are read at an IP address or localhost only: any other name may be that of a web page in a browser of this machine. For other names set SLIPWAY_METRICS_TOKEN.\n";
+
+/**
+ * A web page can have its name lead to this machine, and would then read what is served here; an
+ * address cannot be its name. Old clients that send no host are no browsers.
+ */
+function isAddress(host: string | undefined): boolean {
+  if (host === undefined) return true;
+  const name = host.toLowerCase().replace(/:\d*$/, "");
+  return name === "localhost" || isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0;
+}
+
 function answerer({ token, metrics, log }: MetricsServerOptions) {
   const expected = token === null ? null : `Bearer ${token.reveal()}`;
   let making: Promise<string> | undefined;
@@ -72,6 +85,7 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
         "www-authenticate": "Bearer",
       });
     }
+    if (expected === null && !isAddress(request.headers.host)) return say(403, strangeName);
     try {
       making ??= metrics.text().finally(() => (making = undefined));
       say(200, await making, { "content-type": metrics.contentType });
