@@ -12,6 +12,7 @@ import { cleanLast, type WithAfter } from "#test/support/clean-last.ts";
 import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
 import { runDocker } from "#test/support/dockerd.ts";
 import { imageBuilds, type GivenBuild, type ImageBuilds } from "#test/support/image-builds.ts";
+import { until } from "#test/support/until.ts";
 
 const skip = await noEngine();
 
@@ -133,3 +134,35 @@ test("an image that the operator has loaded needs no registry", { skip }, async 
   );
   assert.match(other, /registry\.invalid/);
 });
+
+test(
+  "a build beside one whose base image has the same content under another name is not refused",
+  { skip },
+  async (t) => {
+    const engine = await openEngine();
+    const name = `registry.invalid/team/${randomBytes(6).toString("hex")}`;
+    runDocker(engine, "tag", baseImage, name);
+    cleanLast(t, () => void runDocker(engine, "rmi", name));
+    const builds = imageBuilds(t, engine, { moreRegistries: [] });
+    const cancel = new AbortController();
+    const ofOther: string[] = [];
+    const other = builds.build(
+      { Dockerfile: `FROM ${name}\nRUN echo began; exec sleep 86399\nCMD ["true"]` },
+      { plan: own, signal: cancel.signal, lines: ofOther },
+    );
+    const cancelled = assert.rejects(other, /the other is over/);
+    try {
+      await until("the other build runs", () => ofOther.includes("commands stdout began"), {
+        deadlineMs: 120_000,
+      });
+      const lines: string[] = [];
+      const dockerfile = `FROM ${baseImage}\nCMD ["true"]`;
+      await builds.build({ Dockerfile: dockerfile }, { plan: own, lines });
+      await builds.build({ "main.py": "" }, { lines });
+      assert.ok(!lines.join("\n").includes("registry.invalid"), lines.join("\n"));
+    } finally {
+      cancel.abort(new Error("the other is over"));
+      await cancelled;
+    }
+  },
+);

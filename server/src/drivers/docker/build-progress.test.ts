@@ -243,6 +243,35 @@ test("an address that the engine fetches is told", () => {
   ]);
 });
 
+test("the base image of another build, which BuildKit shows too, is no image of this one", () => {
+  const digest = `sha256:${"b".repeat(64)}`;
+  const named: string[] = [];
+  const lines: string[] = [];
+  const progress = new BuildProgress({
+    steps: new Map(),
+    log: (...parts) => void lines.push(parts.join(" ")),
+    onImage: (image) => void named.push(image),
+    clock: new VirtualClock(),
+  });
+  const output = `#2 [internal] load metadata for docker.io/library/debian:12
+#3 [internal] load metadata for quay.io/a/tools:latest
+#4 [1/3] FROM docker.io/library/debian:12@${digest}
+#5 [base 1/4] FROM other.example/team/secret:1@${digest}
+#5 CACHED
+#6 FROM quay.io/a/tools:latest@${digest}
+#7 FROM evil.example/a/b`;
+  for (const line of output.split("\n")) progress.line(line);
+  assert.deepEqual(named, [
+    "docker.io/library/debian:12",
+    "quay.io/a/tools:latest",
+    `quay.io/a/tools:latest@${digest}`,
+    "evil.example/a/b",
+  ]);
+  assert.deepEqual(lines, [
+    `prepare platform Step 1/3: FROM docker.io/library/debian:12@${digest}`,
+  ]);
+});
+
 test("a connection that broke is told from a step that failed with the same words", () => {
   const base = "#4 [base 1/1] FROM x\n#4 ERROR: rpc error: code = Internal desc = unexpected EOF\n";
   assert.equal(read(base).isBroken, true);

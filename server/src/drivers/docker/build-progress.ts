@@ -76,6 +76,8 @@ export class BuildProgress {
   readonly #vertices = new Map<string, Vertex>();
   /** Titles in the log: of steps, and of those whose result of an earlier build is used. */
   readonly #shown = new Set<string>();
+  /** Images that this build has looked up, without tags and digests. */
+  readonly #images = new Set<string>();
   readonly #cached = new Set<string>();
   #onRun: ProgressOptions["onRun"];
   /** What scripts found out. */
@@ -145,23 +147,26 @@ export class BuildProgress {
     const step = this.#options.steps.get(stageName) ?? null;
     const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
-    const from =
-      /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1];
-    const image = from?.slice(0, titleCharactersMax) ?? null;
-    const source = from ?? /^FROM (\S+)/.exec(name)?.[1];
+    const asked = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1];
+    if (asked !== undefined && this.#vertices.size < verticesMax)
+      this.#images.add(withoutVersion(asked));
+    const based = /^FROM (\S+)/.exec(text)?.[1];
+    // Builds that run at once share what has the same content, and BuildKit shows both in each.
+    const isOthers = based !== undefined && !this.#images.has(withoutVersion(based));
+    const image = isOthers ? null : ((asked ?? based)?.slice(0, titleCharactersMax) ?? null);
+    const source = asked ?? /^FROM (\S+)/.exec(name)?.[1];
     if (source !== undefined && /[./:]/.test(source)) this.#options.onImage?.(source);
-    const title =
-      step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
+    const shownName = own === undefined ? name.slice(0, titleCharactersMax) : instruction;
+    const title = step?.title ?? (isOthers ? "Base image" : shownName);
     if (step === null && fetchesAddress(name)) this.#options.onFetch?.(name);
-    const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];
-    if (asked !== undefined) this.#options.onDigest?.(asked);
+    if (asked?.includes("@") === true) this.#options.onDigest?.(asked);
     if (this.#vertices.size < verticesMax) {
       const mayRun = own !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
       this.#vertices.set(id, { title, stage, step, image, output: "", cancelRun });
     }
     if (name === "exporting to image") this.#options.log("code", "platform", "Exporting to image");
-    if (own === undefined || this.#shown.has(title)) return;
+    if (own === undefined || isOthers || this.#shown.has(title)) return;
     this.#shown.add(title);
     this.#options.log(stage, "platform", title);
   }
@@ -227,4 +232,9 @@ function causeOf(line: string): string | null {
 
 function isMetered(stage: BuildStage): boolean {
   return stage === "dependencies" || stage === "commands";
+}
+
+/** The name of an image without its tag and its digest. */
+function withoutVersion(image: string): string {
+  return image.replace(/@.*$/, "").replace(/:[^:/]*$/, "");
 }
