@@ -1,7 +1,6 @@
 // Reconciles one app: reads its route, demand and replicas, decides how many there should be,
 // starts or ends the difference, and publishes the result to the proxy. Never waits.
 import type { AppId, ReleaseId } from "#lib/ids.ts";
-import { neverFits } from "./allowance.ts";
 import {
   waitReason,
   type AppState,
@@ -12,17 +11,17 @@ import {
 import type { CapacityLine } from "./capacity-line.ts";
 import type { Counters } from "./counters.ts";
 import { decide, newHistory } from "./decide.ts";
-import type { DemandSource } from "./demand.ts";
-import { plan, planExchange, planLeaving, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
-import { ProjectLimits, type ProjectLimitsParts } from "./project-limits.ts";
+import type { Demand, DemandSource } from "./demand.ts";
+import type { ProjectLimitsParts } from "./project-limits.ts";
+import { ReleaseScaler, type Served } from "./release-scaler.ts";
 import type { Replica, ReplicaEnd } from "./replica.ts";
-import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
+import type { ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
 import * as services from "./served-releases.ts";
-import { countWhileMoving, divide } from "./shares.ts";
+import { divide, type Division } from "./shares.ts";
 import type { Utilization } from "./utilization.ts";
-import { recordFailure, shownFailure, type Failure, type StartRecord } from "./start-record.ts";
+import { recordFailure, shownFailure, type Failure } from "./start-record.ts";
 
 export type ReconcilerParts = ProjectLimitsParts & {
   readonly routes: RouteSource;
@@ -38,13 +37,29 @@ export type ReconcileOptions = {
   readonly again: (appId: AppId, afterMs: number) => void;
 };
 
-/** A release that takes calls, in one turn. */
-type Served = {
-  readonly release: ServedRelease;
-  /** The part of the calls that it is to get, from 0 to 1. */
-  readonly target: number;
-  readonly replicas: readonly Replica[];
-  readonly choice: ComputeChoice;
+/** What an app has in one turn. */
+type Turn = {
+  readonly route: SchedulerRoute;
+  /** The live release first. */
+  readonly served: readonly Served[];
+  /** Replicas of replaced releases, which serve until their successors do. */
+  readonly leaving: readonly Replica[];
+  /** All replicas of both. */
+  readonly serving: readonly Replica[];
+  readonly load: Demand;
+  readonly state: AppState;
+  readonly nowMs: number;
+};
+
+/** What was decided in one turn. */
+type Decided = {
+  /** How many replicas of the live release would serve all calls. */
+  readonly needed: number;
+  readonly history: AppState["history"] | undefined;
+  /** For each served release, in their order. */
+  readonly served: readonly Division[];
+  /** For what leaves, together. */
+  readonly left: Division;
 };
 
 /** What leaves, beyond the time for a start of its successor. */
@@ -56,12 +71,12 @@ export class AppReconciler {
   readonly states = new Map<AppId, AppState>();
   readonly #parts: ReconcilerParts;
   readonly #options: ReconcileOptions;
-  readonly #room: ProjectLimits;
+  readonly #scaler: ReleaseScaler;
 
   constructor(parts: ReconcilerParts, options: ReconcileOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#room = new ProjectLimits(parts);
+    this.#scaler = new ReleaseScaler({ ...parts, line: options.line });
   }
 
   /** Reconciles the app once. Everything that it starts continues in the background. */
@@ -159,23 +174,35 @@ export class AppReconciler {
   }
 
   #runLive(route: SchedulerRoute, live: ServedRelease, replicas: readonly Replica[]): void {
-    const { clock, demand, utilization } = this.#parts;
+    const { clock, demand, view } = this.#parts;
     const { appId } = route;
     const nowMs = clock.monotonicMs();
     const served = this.#served(route, live, replicas);
-    const noCapacity = failureOf(this.#choose(route, live), nowMs);
+    const noCapacity = failureOf(this.#scaler.choose(route, live), nowMs);
     const load = demand.demandOf(appId);
     const isAsleep =
       replicas.length === 0 &&
       load.running + load.waiting === 0 &&
       live.settings.minReplicaCount === 0;
     if (isAsleep && !this.states.has(appId)) {
-      this.#parts.view.put(appId, { ready: [], failure: noCapacity });
+      view.put(appId, { ready: [], failure: noCapacity });
       return;
     }
     const leaving = this.#leaving(route, replicas);
     const serving = [...served.flatMap((one) => one.replicas), ...leaving];
     const state = this.#stateOf(route, live, serving, nowMs);
+    const turn = { route, served, leaving, serving, load, state, nowMs };
+    const decided = this.#decide(turn);
+    state.history = decided.history ?? state.history;
+    state.heldBack = this.#act(turn, decided);
+    this.#publish(turn, { decided, failure: noCapacity ?? shownFailure(state.starts, nowMs) });
+    const isCalm = state.starts === undefined && state.rollOutStarts === undefined;
+    if (isAsleep && decided.needed === 0 && isCalm) this.states.delete(appId);
+  }
+
+  /** How many replicas each release should have, and which part of the calls it gets. */
+  #decide({ served, leaving, serving, load, state, nowMs }: Turn): Decided {
+    const { utilization } = this.#parts;
     const cooldownSecondsMax = Math.max(
       ...served.map(({ release }) => release.settings.cooldownPeriodSeconds),
     );
@@ -191,45 +218,63 @@ export class AppReconciler {
       });
     });
     const needed = decisions[0]?.desired ?? 0;
-    state.history = decisions[0]?.history ?? state.history;
     const parties = served.map(({ target, replicas: own }, index) => ({
       target,
       needed: decisions[index]?.desired ?? 0,
       ready: own.filter(services.isServing).length,
     }));
     const divided = divide([...parties, { target: 0, needed, ready: leaving.length }]);
-    const left = divided.at(-1) ?? { weight: 0, wanted: 0 };
-    this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted));
-    state.heldBack = undefined;
-    served.forEach((one, index) => {
-      const starts = one.release === live ? state.starts : state.rollOutStarts;
-      const desired = divided[index]?.wanted ?? 0;
-      const isAlone = serving.length === one.replicas.length && served.length === 1;
-      const given = { route, desired, starts, isAlone, isWaiting: load.waiting > 0 };
-      state.heldBack = this.#scale(one, given) ?? state.heldBack;
-    });
+    return {
+      needed,
+      history: decisions[0]?.history,
+      served: divided.slice(0, -1),
+      left: divided.at(-1) ?? { weight: 0, wanted: 0 },
+    };
+  }
+
+  /** Starts and ends what is missing or too much; returns why fewer were started than needed. */
+  #act(turn: Turn, { served: divided, left }: Decided): string | undefined {
+    const { route, served, leaving, serving, load, state } = turn;
+    this.#scaler.drainLeaving(leaving, { route, wanted: left.wanted });
+    let heldBack: string | undefined;
+    for (const [index, one] of served.entries()) {
+      const reason = this.#scaler.scale(one, {
+        route,
+        desired: divided[index]?.wanted ?? 0,
+        starts: index === 0 ? state.starts : state.rollOutStarts,
+        isAlone: serving.length === one.replicas.length && served.length === 1,
+        isWaiting: load.waiting > 0,
+      });
+      heldBack = reason ?? heldBack;
+    }
     const isOutage = served.some(({ choice }) => !choice.ok && choice.why === "outage");
     const isHeldUp =
-      state.heldBack !== undefined &&
+      heldBack !== undefined &&
       !isOutage &&
       !served.some((one) => one.replicas.some(services.isStarting));
     // What leaves may hold the very capacity that its successor needs.
     if (isHeldUp)
-      this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted - 1).slice(0, 1));
+      this.#scaler.drainLeaving(leaving, { route, wanted: left.wanted - 1, endsMax: 1 });
+    return heldBack;
+  }
+
+  /** Tells the proxy which replicas take calls, and which part of them. */
+  #publish(
+    { route: { appId }, served, leaving }: Turn,
+    given: { readonly decided: Decided; readonly failure: StartFailure | undefined },
+  ): void {
+    const { decided, failure } = given;
     const weights = new Map(
-      served.map(({ release }, index) => [release.releaseId, divided[index]?.weight ?? 0]),
+      served.map(({ release }, index) => [release.releaseId, decided.served[index]?.weight ?? 0]),
     );
-    const failure = noCapacity ?? shownFailure(state.starts, nowMs);
-    const shown = {
+    const shown = services.viewOf({
       replicas: this.#parts.fleet.ofApp(appId),
       weights,
       leaving,
-      weightLeft: left.weight,
+      weightLeft: decided.left.weight,
       failure,
-    };
-    this.#parts.view.put(appId, services.viewOf(shown));
-    const isCalm = state.starts === undefined && state.rollOutStarts === undefined;
-    if (isAsleep && needed === 0 && isCalm) this.states.delete(appId);
+    });
+    this.#parts.view.put(appId, shown);
   }
 
   /** The releases that are to take calls, the live one first. */
@@ -248,7 +293,7 @@ export class AppReconciler {
         replica.isTrial = false;
         replica.leavingSinceMs = null;
       }
-      return { release, target, replicas: own, choice: this.#choose(route, release) };
+      return { release, target, replicas: own, choice: this.#scaler.choose(route, release) };
     });
   }
 
@@ -280,118 +325,6 @@ export class AppReconciler {
     });
   }
 
-  /** Starts and ends replicas of one release; returns why fewer were started than needed. */
-  #scale(
-    { release, target, replicas, choice }: Served,
-    given: {
-      readonly route: SchedulerRoute;
-      readonly desired: number;
-      readonly starts: StartRecord | undefined;
-      /** True when the release's replicas are all that the app has. */
-      readonly isAlone: boolean;
-      readonly isWaiting: boolean;
-    },
-  ): string | undefined {
-    const { route, desired, starts, isAlone, isWaiting } = given;
-    const { settings } = release;
-    const nowMs = this.#parts.clock.monotonicMs();
-    const planned = this.#planned(replicas, route);
-    const allowed =
-      choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
-    const next = plan({
-      replicas: planned,
-      desired,
-      nowMs,
-      startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
-      // While calls move to another release, the cooldown of the need is enough.
-      cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
-    });
-    const [firstType = "CPU"] = settings.compute;
-    const wanted = {
-      ...next,
-      gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType),
-    };
-    const within = this.#room.within(wanted, { ...route, live: release, isWaiting });
-    const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
-    const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
-    this.#carryOut((exchange ?? within).drains);
-    const isOutage = !choice.ok && choice.why === "outage";
-    // Whoever waits in line keeps the place.
-    const full = isOutage ? undefined : this.#start(route, release, (exchange ?? within).starts);
-    const isDraining = this.#parts.fleet
-      .ofApp(route.appId)
-      .some(({ state }) => state === "draining");
-    // What a restart replaces may have the very capacity that its replacement needs.
-    if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
-    const outage = isOutage && desired > planned.length ? choice.reason : undefined;
-    return full ?? within.heldBack ?? outage;
-  }
-
-  /** Starts as many as fit into the pools; returns why not all did, and waits in line then. */
-  #start(
-    { projectId, appId }: SchedulerRoute,
-    release: ServedRelease,
-    count: number,
-  ): string | undefined {
-    const { line } = this.#options;
-    const { releaseId, buildId, settings } = release;
-    const wanted = { projectId, appId, releaseId, buildId, settings };
-    for (let started = 0; started < count; started++) {
-      const choice = line.choose(wanted);
-      if (!choice.ok) {
-        line.wait(wanted, started > 0);
-        return choice.reason;
-      }
-      const deadlineMs = settings.deploymentInitializationTimeout * 1000;
-      this.#parts.runner.start(wanted, {
-        request: choice.request,
-        ahead: line.ahead(wanted),
-        deadlineMs,
-      });
-    }
-    line.leave(releaseId);
-    return undefined;
-  }
-
-  /** How many replicas may start while the app has replicas of several releases. */
-  #startsBeside(
-    { appId, live, rollOut, restarts = 0 }: SchedulerRoute,
-    own: readonly Replica[],
-  ): number {
-    const { clock, fleet } = this.#parts;
-    const nowMs = clock.monotonicMs();
-    const maxima = [live, rollOut?.release].map(
-      (release) => release?.settings.maxReplicaCount ?? 0,
-    );
-    const replicasMax = Math.max(...maxima);
-    const isRestarting = own.some((replica) => replica.restarts < restarts);
-    const max =
-      countWhileMoving(replicasMax) +
-      (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
-    const count = fleet
-      .ofApp(appId)
-      .filter(
-        ({ state, heldUntilMs }) =>
-          (state === "starting" || state === "ready") && nowMs >= heldUntilMs,
-      ).length;
-    return Math.max(0, max - count);
-  }
-
-  /**
-   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica
-   * exceeds the project's limits.
-   */
-  #choose(
-    { projectId, appId }: SchedulerRoute,
-    { releaseId, settings }: ServedRelease,
-  ): ComputeChoice {
-    const choice = this.#options.line.choose({ appId, releaseId, settings });
-    if (!choice.ok) return choice;
-    const limits = this.#parts.allowance.limitsOf(projectId);
-    const reason = neverFits(limits, gpuCountOf(settings, choice.compute));
-    return reason === undefined ? choice : { ok: false, why: "never", reason };
-  }
-
   /** The app's state, without outdated failures. */
   #stateOf(
     route: SchedulerRoute,
@@ -414,24 +347,6 @@ export class AppReconciler {
       nowMs,
     );
     return state;
-  }
-
-  #carryOut(drains: ReplicaPlan["drains"]): void {
-    const { fleet, runner } = this.#parts;
-    for (const { replicaId, reason } of drains) {
-      const replica = fleet.get(replicaId);
-      if (replica !== undefined) runner.end(replica, { reason, kind: "wanted" });
-    }
-  }
-
-  #planned(replicas: readonly Replica[], route: SchedulerRoute): PlannedReplica[] {
-    return replicas.flatMap((replica) => {
-      const { replicaId, state, isRouted, readyAtMs } = replica;
-      if (state !== "starting" && state !== "ready") return [];
-      const isOutdated = replica.restarts < (route.restarts ?? 0);
-      const running = this.#parts.occupancy.running(replicaId);
-      return [{ replicaId, state, isOutdated, isRouted, running, readyAtMs }];
-    });
   }
 
   /** Why the app takes no calls, whatever its releases are; undefined: nothing stops it. */

@@ -1,0 +1,180 @@
+// Starts and ends the replicas of one release until it has as many as were decided: within the
+// limits of its project, the pools, and the pauses after failed starts. Never waits.
+import { neverFits } from "./allowance.ts";
+import type { SchedulerRoute, ServedRelease } from "./app-state.ts";
+import type { CapacityLine } from "./capacity-line.ts";
+import { plan, planExchange, planLeaving, type PlannedReplica, type ReplicaPlan } from "./plan.ts";
+import { ProjectLimits, type ProjectLimitsParts } from "./project-limits.ts";
+import type { Replica } from "./replica.ts";
+import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
+import * as services from "./served-releases.ts";
+import { countWhileMoving } from "./shares.ts";
+import type { StartRecord } from "./start-record.ts";
+
+/** A release that takes calls, in one turn. */
+export type Served = {
+  readonly release: ServedRelease;
+  /** The part of the calls that it is to get, from 0 to 1. */
+  readonly target: number;
+  readonly replicas: readonly Replica[];
+  readonly choice: ComputeChoice;
+};
+
+export type ReleaseScalerParts = ProjectLimitsParts & { readonly line: CapacityLine };
+
+/** Changes how many replicas releases have; one per scheduler. */
+export class ReleaseScaler {
+  readonly #parts: ReleaseScalerParts;
+  readonly #limits: ProjectLimits;
+
+  constructor(parts: ReleaseScalerParts) {
+    this.#parts = parts;
+    this.#limits = new ProjectLimits(parts);
+  }
+
+  /**
+   * The compute type of new replicas, or why there can be none: it is unavailable, or one replica
+   * exceeds the project's limits.
+   */
+  choose(
+    { projectId, appId }: SchedulerRoute,
+    { releaseId, settings }: ServedRelease,
+  ): ComputeChoice {
+    const choice = this.#parts.line.choose({ appId, releaseId, settings });
+    if (!choice.ok) return choice;
+    const limits = this.#parts.allowance.limitsOf(projectId);
+    const reason = neverFits(limits, gpuCountOf(settings, choice.compute));
+    return reason === undefined ? choice : { ok: false, why: "never", reason };
+  }
+
+  /** Starts and ends replicas of one release; returns why fewer were started than needed. */
+  scale(
+    { release, target, replicas, choice }: Served,
+    given: {
+      readonly route: SchedulerRoute;
+      readonly desired: number;
+      readonly starts: StartRecord | undefined;
+      /** True when the release's replicas are all that the app has. */
+      readonly isAlone: boolean;
+      readonly isWaiting: boolean;
+    },
+  ): string | undefined {
+    const { route, desired, starts, isAlone, isWaiting } = given;
+    const { settings } = release;
+    const nowMs = this.#parts.clock.monotonicMs();
+    const planned = this.#planned(replicas, route);
+    const allowed =
+      choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
+    const next = plan({
+      replicas: planned,
+      desired,
+      nowMs,
+      startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
+      // While calls move to another release, the cooldown of the need is enough.
+      cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
+    });
+    const [firstType = "CPU"] = settings.compute;
+    const wanted = {
+      ...next,
+      gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType),
+    };
+    const within = this.#limits.within(wanted, { ...route, live: release, isWaiting });
+    const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
+    const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
+    this.#carryOut((exchange ?? within).drains);
+    const isOutage = !choice.ok && choice.why === "outage";
+    // Whoever waits in line keeps the place.
+    const full = isOutage ? undefined : this.#start(route, release, (exchange ?? within).starts);
+    const isDraining = this.#parts.fleet
+      .ofApp(route.appId)
+      .some(({ state }) => state === "draining");
+    // What a restart replaces may have the very capacity that its replacement needs.
+    if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
+    const outage = isOutage && desired > planned.length ? choice.reason : undefined;
+    return full ?? within.heldBack ?? outage;
+  }
+
+  /** Ends replicas of replaced releases until `wanted` are left, or until `endsMax` are ended. */
+  drainLeaving(
+    leaving: readonly Replica[],
+    {
+      route,
+      wanted,
+      endsMax,
+    }: {
+      readonly route: SchedulerRoute;
+      readonly wanted: number;
+      readonly endsMax?: number;
+    },
+  ): void {
+    this.#carryOut(planLeaving(this.#planned(leaving, route), wanted).slice(0, endsMax));
+  }
+
+  /** Starts as many as fit into the pools; returns why not all did, and waits in line then. */
+  #start(
+    { projectId, appId }: SchedulerRoute,
+    release: ServedRelease,
+    count: number,
+  ): string | undefined {
+    const { line, runner } = this.#parts;
+    const { releaseId, buildId, settings } = release;
+    const wanted = { projectId, appId, releaseId, buildId, settings };
+    for (let started = 0; started < count; started++) {
+      const choice = line.choose(wanted);
+      if (!choice.ok) {
+        line.wait(wanted, started > 0);
+        return choice.reason;
+      }
+      const deadlineMs = settings.deploymentInitializationTimeout * 1000;
+      runner.start(wanted, {
+        request: choice.request,
+        ahead: line.ahead(wanted),
+        deadlineMs,
+      });
+    }
+    line.leave(releaseId);
+    return undefined;
+  }
+
+  /** How many replicas may start while the app has replicas of several releases. */
+  #startsBeside(
+    { appId, live, rollOut, restarts = 0 }: SchedulerRoute,
+    own: readonly Replica[],
+  ): number {
+    const { clock, fleet } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const maxima = [live, rollOut?.release].map(
+      (release) => release?.settings.maxReplicaCount ?? 0,
+    );
+    const replicasMax = Math.max(...maxima);
+    const isRestarting = own.some((replica) => replica.restarts < restarts);
+    const max =
+      countWhileMoving(replicasMax) +
+      (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
+    const count = fleet
+      .ofApp(appId)
+      .filter(
+        ({ state, heldUntilMs }) =>
+          (state === "starting" || state === "ready") && nowMs >= heldUntilMs,
+      ).length;
+    return Math.max(0, max - count);
+  }
+
+  #carryOut(drains: ReplicaPlan["drains"]): void {
+    const { fleet, runner } = this.#parts;
+    for (const { replicaId, reason } of drains) {
+      const replica = fleet.get(replicaId);
+      if (replica !== undefined) runner.end(replica, { reason, kind: "wanted" });
+    }
+  }
+
+  #planned(replicas: readonly Replica[], route: SchedulerRoute): PlannedReplica[] {
+    return replicas.flatMap((replica) => {
+      const { replicaId, state, isRouted, readyAtMs } = replica;
+      if (state !== "starting" && state !== "ready") return [];
+      const isOutdated = replica.restarts < (route.restarts ?? 0);
+      const running = this.#parts.occupancy.running(replicaId);
+      return [{ replicaId, state, isOutdated, isRouted, running, readyAtMs }];
+    });
+  }
+}
