@@ -21,13 +21,17 @@ export type AppKind =
     }
   /** An app with a server of its own: `app` is `module:variable`. */
   | { readonly kind: "asgi" | "wsgi"; readonly app: string; readonly framework: string }
-  /** A program that serves. `needs`: packages, where the folder lists none. */
+  /**
+   * A program that serves. `needs`: packages, where the folder lists none; `hasPage`: people use it
+   * in a browser.
+   */
   | {
       readonly kind: "server";
       readonly framework: string;
       readonly entrypoint: readonly string[];
       readonly port: number;
       readonly needs: readonly string[];
+      readonly hasPage: boolean;
     }
   /** It cannot be deployed yet: the one thing to do. */
   | { readonly kind: "none"; readonly why: string };
@@ -125,6 +129,7 @@ function ofProcfile(command: string): AppKind {
     entrypoint: ["sh", "-c", command],
     port,
     needs,
+    hasPage: program === "streamlit",
   };
 }
 
@@ -152,6 +157,7 @@ function servedBy(path: string, text: string): AppKind | null {
       entrypoint,
       port: portByDefault,
       needs: ["streamlit"],
+      hasPage: true,
     };
   }
   if (/^\s*(?:import|from) gradio\b/m.test(text) && /\.launch\(/.test(text))
@@ -168,7 +174,8 @@ function ofGradio(path: string, text: string): AppKind {
     ...(written === null ? [`GRADIO_SERVER_PORT=${port}`] : []),
   ];
   const entrypoint = ["env", ...variables, "python", path];
-  return { kind: "server", framework: "Gradio", entrypoint, port, needs: ["gradio"] };
+  const needs = ["gradio"];
+  return { kind: "server", framework: "Gradio", entrypoint, port, needs, hasPage: true };
 }
 
 /** A `main.py` whose functions become endpoints, or that serves by itself. */
@@ -185,6 +192,7 @@ function ofMain(text: string): AppKind {
       entrypoint: ["python", "main.py"],
       port,
       needs: [],
+      hasPage: false,
     };
   }
   const why =

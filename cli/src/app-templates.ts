@@ -35,6 +35,9 @@ function head(name: string, kind: DeployableApp["kind"], pythonVersion: string |
     kind.kind === "cortex"
       ? "# Settings of this app. Each public function of main.py becomes an endpoint: slipway call <app>/<function>"
       : "# Settings of this app, which brings its own server.";
+  const open = hasPage(kind)
+    ? "# Browsers send no token. With this, anyone may open the app's page, and call the app:"
+    : "# Anyone may call the app without a token:";
   return `${what}
 # All keys, with what they mean: docs/app-settings.md. The tables are called cerebrium because that is the name of the
 # interface that Slipway speaks, so that apps written for it run here unchanged.
@@ -49,7 +52,7 @@ ${pythonVersion === null ? '# python_version = "3.12"' : `python_version = "${py
 # Files to deploy; .gitignore and .slipwayignore count too.
 include = ["*"]
 exclude = [".*"]
-# Anyone may call the app without a token:
+${open}
 # disable_auth = true
 
 [cerebrium.hardware]
@@ -57,6 +60,11 @@ cpu = 1
 memory = 1  # GB
 # compute = "ADA_L4"  # a GPU, where the platform has one; default: CPU
 `;
+}
+
+/** Whether people use the app in a browser, as demos are. */
+export function hasPage(kind: DeployableApp["kind"]): boolean {
+  return kind.kind === "server" && kind.hasPage;
 }
 
 const scaling = `[cerebrium.scaling]

@@ -179,6 +179,8 @@ test("a program that serves gets its own start command, with its port and what i
       made.stderr,
     );
     assert.deepEqual([Object.keys(made.packages), made.warnings], [packages, []]);
+    const isDemo = ["streamlit", "env"].includes(entrypoint[0] ?? "");
+    assert.equal(/to open its page in one, set disable_auth = true/.test(made.stderr), isDemo);
   }
 });
 

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline/promises";
 import { tomlNames } from "./app-folder.ts";
 import { quoted } from "./call-example.ts";
 import { findApp } from "./app-kind.ts";
-import { mainPy, tomlFor, type DeployableApp } from "./app-templates.ts";
+import { hasPage, mainPy, tomlFor, type DeployableApp } from "./app-templates.ts";
 import { command } from "./command.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
@@ -59,6 +59,11 @@ a main.py to begin with. It overwrites nothing. Exits with 1 if something is to 
     writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found, pythonVersion()));
     machine.tell(`Wrote slipway.toml: ${sentenceOf(found)}`);
     if (kind.kind === "cortex" && kind.isNew) writeMain(folder, machine);
+    if (hasPage(kind)) {
+      machine.tell(
+        "Browsers send no token: to open its page in one, set disable_auth = true in slipway.toml. Then anyone may.",
+      );
+    }
     machine.tell(
       "The apps of a project share one volume, /persistent-storage: give each app a folder of its own there.",
     );

@@ -1,20 +1,28 @@
 // What `slipway init` writes is deployed as it is, and answers: servers of Python from the package
-// index, on a real platform.
+// index, on a real platform. The page of a demo is used in a browser, at the address that the
+// command line names; below the app's path, in the sandbox, it gets no data and says so.
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { findBrowser, startBrowser, type Browser, type Page } from "#test/support/browser.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
+import { withoutBrowser } from "#test/support/page-stage.ts";
 import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import { commandsAt } from "#test/support/slipway-command.ts";
+import { until } from "#test/support/until.ts";
 
+/** Of the packages of Streamlit, on a machine that does much else. */
+const installMs = 600_000;
 const skip = await packageIndexAnswers();
 
-const gradio = `import gradio as gr
+const streamlit = `import streamlit as st
 
-demo = gr.Interface(lambda name: "Hello, " + name, "text", "text", title="A demo")
-demo.launch()
+st.title("A demo")
+name = st.text_input("Name")
+if name:
+    st.write("Hello, " + name)
 `;
 const flask = `from flask import Flask
 
@@ -29,7 +37,31 @@ type Kind = {
   readonly name: string;
   readonly files: Readonly<Record<string, string>>;
   readonly answers: RegExp;
+  /** What a person does on its page at the app's own address, and by its path. */
+  readonly use?: (page: Page) => Promise<void>;
+  readonly useByPath?: (page: Page) => Promise<void>;
 };
+
+/** Types a name and waits for the answer, which comes over the connection of the page. */
+async function greet(page: Page): Promise<void> {
+  await until("there is a field", () =>
+    page.evaluate(`(() => {
+      const field = document.querySelector("input");
+      field?.focus();
+      return field !== null && document.activeElement === field;
+    })()`),
+  );
+  await page.send("Input.insertText", { text: "Ada" });
+  await page.press("Enter");
+  await page.shows("Hello, Ada");
+}
+
+/** It asks several times before it says so. */
+async function saysAtLast(page: Page, text: string): Promise<void> {
+  const deadlineMs = 120_000;
+  const isThere = async (): Promise<boolean> => (await page.text()).includes(text);
+  await until(`the page says: ${text}`, isThere, { deadlineMs });
+}
 
 const kinds: readonly Kind[] = [
   {
@@ -59,10 +91,11 @@ http.server.HTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
   },
   {
     name: "of-streamlit",
-    files: { "app.py": "import streamlit as st\nst.title('A demo')\n" },
+    files: { "app.py": streamlit },
     answers: /Streamlit/,
+    use: greet,
+    useByPath: (page) => saysAtLast(page, "Connection error"),
   },
-  { name: "of-gradio", files: { "app.py": gradio }, answers: /A demo/ },
 ];
 
 test(
@@ -77,20 +110,42 @@ test(
       SLIPWAY_PROJECT: projectId,
     };
     const slipway = commandsAt(t, { env });
-    for (const { name, files, answers } of kinds) {
-      await t.test(name, async () => {
+    const found = findBrowser();
+    const browser: Browser | null =
+      "program" in found ? await startBrowser(t, found.program) : null;
+    for (const { name, files, answers, use, useByPath } of kinds) {
+      await t.test(name, { timeout: installMs }, async () => {
         const folder = temporaryFolder(t, name);
         for (const [path, content] of Object.entries(files))
           writeFileSync(join(folder, path), content);
         const made = await slipway(["init", folder, "--name", name]).ended;
         assert.equal(made.code, 0, made.stderr);
+        if (use !== undefined) openToAll(folder, made.stderr);
         const deployed = await slipway(["deploy", folder]).ended;
         assert.equal(deployed.code, 0, deployed.stderr);
         const answer = await platform.call(name, "", undefined, { method: "GET" });
         const text = await answer.text();
         assert.equal(answer.status, 200, text);
         assert.match(text, answers);
+        if (use === undefined || useByPath === undefined) return;
+        if (browser === null) return t.diagnostic(`the page is not used: ${withoutBrowser}`);
+        const [, pageUrl = ""] = /^ {2}Its page: +(http\S+)$/m.exec(deployed.stdout) ?? [];
+        const page = await browser.open();
+        await page.goTo(pageUrl);
+        await use(page);
+        const inSandbox = await browser.open();
+        await inSandbox.goTo(`${baseUrl}/v4/${projectId}/${name}/`);
+        await useByPath(inSandbox);
       });
     }
   },
 );
+
+/** As `init` says where an app has a page. */
+function openToAll(folder: string, said: string): void {
+  assert.match(said, /set disable_auth = true in slipway\.toml/);
+  const file = join(folder, "slipway.toml");
+  const toml = readFileSync(file, "utf8");
+  assert.match(toml, /^# disable_auth = true$/m);
+  writeFileSync(file, toml.replace("# disable_auth = true", "disable_auth = true"));
+}

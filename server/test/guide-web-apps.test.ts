@@ -282,6 +282,8 @@ test("the recipes of the guide are used in a browser", { skip, timeout: allMs },
       await inSandbox.goTo(`http://127.0.0.1:${bed.port}${helloPath}/`);
       await inSandbox.shows("Submit");
       assert.equal(await inSandbox.evaluate("self.origin"), "null");
+      await inSandbox.click("Submit");
+      await inSandbox.shows("Connection to the server was lost");
     });
   }
 });
