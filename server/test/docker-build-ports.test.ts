@@ -48,7 +48,7 @@ async function openBridge(t: WithAfter, clock = systemClock) {
   cleanLast(t, () => {
     for (let number = 1; number <= steps; number++)
       spawnSync("ip", ["netns", "delete", `${name}-${number}`]);
-    spawnSync("ip", ["link", "delete", name]);
+    for (const link of [`${name}a`, name]) spawnSync("ip", ["link", "delete", link]);
     spawnSync("nft", ["delete", "table", "bridge", table]);
   });
   // The platform goes on looking for what is at the port.
