@@ -168,13 +168,15 @@ test(
     cleanLast(t, () => driver.close());
     const sink = new DriverSink();
     await driver.open(sink);
+    // Four thousand processes take their time on a busy machine.
+    const endWaitMs = 150_000;
     const end = async (
       code: string,
       memoryGb: number,
     ): Promise<{ reason: string; texts: string[] }> => {
       const spec = fixture.python(code, { memoryGb });
       await driver.start(spec, live);
-      const { reason } = await sink.told("exited", spec.replicaId);
+      const { reason } = await sink.told("exited", spec.replicaId, endWaitMs);
       await driver.forget(spec.replicaId);
       return { reason, texts: sink.texts(spec.replicaId) };
     };
