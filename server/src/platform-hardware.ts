@@ -8,8 +8,8 @@ import { computeOf, gpusOf } from "#drivers/pools/choose-pool.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { replicaMaxOf } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
-import type { ReplicaId } from "#lib/ids.ts";
 import { readDatabaseBytes, readTableSizes } from "#metrics/table-sizes-store.ts";
+import { readAppsOf, type AppOfReplica } from "#scheduler/replica-store.ts";
 import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import slipway from "#package.json" with { type: "json" };
@@ -85,7 +85,7 @@ async function poolsOf(
   db: Db,
 ): Promise<PlatformAnswer["pools"]> {
   const claims = [...placement.claims];
-  const owners = await readOwners(db, [...placement.claims.keys()]);
+  const owners = await readAppsOf(db, [...placement.claims.keys()]);
   return placement.free.map(({ pool, cores, memory, gpus: free }) => ({
     name: pool.name,
     provider: pool.provider,
@@ -112,10 +112,10 @@ async function poolsOf(
   }));
 }
 
-type Owner = { readonly projectId: string; readonly appId: string; readonly name: string };
-
 /** Each app once, those with most replicas first. A replica of a deleted app has none. */
-function appsOf(owners: readonly (Owner | undefined)[]): PlatformAnswer["pools"][number]["apps"] {
+function appsOf(
+  owners: readonly (AppOfReplica | undefined)[],
+): PlatformAnswer["pools"][number]["apps"] {
   const byApp = Map.groupBy(
     owners.filter((owner) => owner !== undefined),
     ({ appId }) => appId,
@@ -125,20 +125,4 @@ function appsOf(owners: readonly (Owner | undefined)[]): PlatformAnswer["pools"]
       owner === undefined ? [] : [{ ...owner, replicas: 1 + others.length }],
     )
     .toSorted((one, other) => other.replicas - one.replicas || one.name.localeCompare(other.name));
-}
-
-async function readOwners(
-  db: Db,
-  replicas: readonly ReplicaId[],
-): Promise<ReadonlyMap<ReplicaId, Owner>> {
-  if (replicas.length === 0) return new Map();
-  const rows = await db
-    .selectFrom("replicas")
-    .innerJoin("apps", "apps.id", "replicas.app_id")
-    .select(["replicas.id", "replicas.project_id", "apps.id as app_id", "apps.name"])
-    .where("replicas.id", "in", replicas)
-    .execute();
-  return new Map(
-    rows.map((row) => [row.id, { projectId: row.project_id, appId: row.app_id, name: row.name }]),
-  );
 }

@@ -7,7 +7,7 @@ import { formatAddress, parseAddress } from "#drivers/address.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { never } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { countRows, type Db } from "#store/database.ts";
 import type * as replicaRows from "./replica-rows.ts";
 import { statesBefore, type ReplicaState } from "./replica-state.ts";
@@ -226,4 +226,28 @@ function columnsOf(change: replicaRows.ReplicaChange) {
 
 function aliveState(state: ReplicaState): Exclude<ReplicaState, "stopped"> {
   return state === "stopped" ? never(state as never) : state;
+}
+
+/** The app that a replica is of. */
+export type AppOfReplica = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly name: string;
+};
+
+/** The app of each of these replicas, by the replica's id. Those of deleted apps are left out. */
+export async function readAppsOf(
+  db: Db,
+  replicas: readonly ReplicaId[],
+): Promise<ReadonlyMap<ReplicaId, AppOfReplica>> {
+  if (replicas.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("replicas")
+    .innerJoin("apps", "apps.id", "replicas.app_id")
+    .select(["replicas.id", "replicas.project_id", "apps.id as app_id", "apps.name"])
+    .where("replicas.id", "in", replicas)
+    .execute();
+  return new Map(
+    rows.map((row) => [row.id, { projectId: row.project_id, appId: row.app_id, name: row.name }]),
+  );
 }
