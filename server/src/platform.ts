@@ -14,14 +14,8 @@ import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { openBuilds, openUploads } from "#deploy/open.ts";
-import {
-  endPushes,
-  rebuild,
-  receiveBuild,
-  receiveUpload,
-  receiveSettings,
-  requestCancel,
-} from "#deploy/receive.ts";
+import { endPushes, requestCancel } from "#deploy/end-builds.ts";
+import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { requestCancel } from "#deploy/receive.ts";
+import { requestCancel } from "#deploy/end-builds.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
 import {

@@ -3,14 +3,8 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { useCases } from "#apps/use-cases.ts";
-import {
-  endPushes,
-  rebuild,
-  receiveBuild,
-  receiveUpload,
-  receiveSettings,
-  requestCancel,
-} from "#deploy/receive.ts";
+import { endPushes, requestCancel } from "#deploy/end-builds.ts";
+import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
 import type { AppId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { callSecretContext } from "#runs/settlement.ts";

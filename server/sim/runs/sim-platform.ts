@@ -3,7 +3,7 @@
 // two things that happen to it, and can stand still: then all that comes to it waits, while what it
 // had sent to the database is carried out.
 import type { Clock } from "#lib/clock.ts";
-import { requestCancel } from "#deploy/receive.ts";
+import { requestCancel } from "#deploy/end-builds.ts";
 import { silentLog, type Log } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { DeadlineExceeded } from "#lib/with-deadline.ts";

@@ -25,14 +25,8 @@ import { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
 import { plansOfNoFile, type Plans } from "#billing/plans/plan.ts";
 import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { UsageQueries } from "#billing/usage/usage-queries.ts";
-import {
-  endPushes,
-  rebuild,
-  receiveBuild,
-  receiveUpload,
-  receiveSettings,
-  requestCancel,
-} from "#deploy/receive.ts";
+import { endPushes, requestCancel } from "#deploy/end-builds.ts";
+import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
 import { Git } from "#deploy/sources/git-command.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import { GitRemote } from "#deploy/sources/git-remote.ts";
