@@ -46,7 +46,7 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   // While it starts or ends, for example.
   if ((engineStatus(error) ?? 0) >= 500 && !text.includes("OCI runtime"))
     return new StartRefused(
-      "The Docker engine has a problem of its own; the platform's log says which.",
+      "The Docker engine has a problem of its own, which the operator has to look at (slipway doctor and the platform's log say what it is).",
       {
         ...options,
         kind: "no_capacity",
