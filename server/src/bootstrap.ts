@@ -11,6 +11,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
 import type { Urls } from "#api/urls.ts";
+import { hasProjects } from "#accounts/project-store.ts";
 import { findProject, createPerson, createProject } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
@@ -54,8 +55,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   await settlePending(db, { file, pendingFile });
   const isFirst = await db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(tx);
-    const found = await tx.selectFrom("projects").select("id").limit(1).executeTakeFirst();
-    if (found !== undefined) return false;
+    if (await hasProjects(tx)) return false;
     const content = await makeAll(tx, options);
     writeFileSafely(pendingFile, format(content));
     return true;

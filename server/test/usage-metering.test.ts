@@ -10,7 +10,7 @@ import { costOfMonth, readUsage } from "#billing/usage/usage-store.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
 import { addInstance } from "#test/support/instances.ts";
-import { noteUse } from "#volumes/volume-uses.ts";
+import { noteUse } from "#volumes/volume-uses-store.ts";
 import { assertSums } from "./usage-exact.ts";
 import { plainMicrosPerSecond, usageStage, type UsageStage } from "./usage-stage.ts";
 

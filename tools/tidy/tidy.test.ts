@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import { importFindings } from "./imports.ts";
 import { glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
 import { scriptFindings } from "./python.ts";
+import { queryFindings } from "./queries.ts";
 import { reachFindings } from "./reach.ts";
 import { shapeFindings } from "./size.ts";
 import { parseSources, type Finding } from "./source.ts";
@@ -215,6 +216,24 @@ describe("shape", () => {
       }),
       [],
     );
+  });
+});
+
+describe("queries", () => {
+  const text = 'await db.selectFrom("apps").select("id").execute();';
+  test("a query beside other code of the server is refused", () => {
+    const found = one(queryFindings(sourcesOf({ "server/src/apps/a.ts": text })));
+    assert.equal(found.rule, "queries");
+    assert.match(found.what, /\*-store\.ts/);
+  });
+  test("a store, the area of the database, and tests have them", () => {
+    const files = {
+      "server/src/apps/app-store.ts": text,
+      "server/src/store/a.ts": text,
+      "server/src/apps/a.test.ts": text,
+      "server/test/a.test.ts": text,
+    };
+    assert.deepEqual(queryFindings(sourcesOf(files)), []);
   });
 });
 

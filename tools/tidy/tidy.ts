@@ -6,6 +6,7 @@ import { generatedFiles } from "#rules.ts";
 import { importFindings } from "./imports.ts";
 import { glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
 import { scriptFindings } from "./python.ts";
+import { queryFindings } from "./queries.ts";
 import { reachFindings } from "./reach.ts";
 import { shapeFindings } from "./size.ts";
 import { parseSources, type Finding } from "./source.ts";
@@ -23,6 +24,7 @@ export function tidyFindings(): Finding[] {
     ...importFindings(sources, declaredPackages()),
     ...shapeFindings(written),
     ...reachFindings(written),
+    ...queryFindings(written),
     ...testFindings(written),
     ...scriptFindings(readTree("{runtimes/python/**/*.py,server/src/store/migrations/*.sql}")),
   ];

@@ -13,6 +13,12 @@ export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefin
   return liveProject(db, id).executeTakeFirst();
 }
 
+/** True when there is or was any project. */
+export async function hasProjects(db: Db): Promise<boolean> {
+  const found = await db.selectFrom("projects").select("id").limit(1).executeTakeFirst();
+  return found !== undefined;
+}
+
 /** True for the id of a project, deleted or not. */
 export async function isProject(db: Db, id: ProjectId): Promise<boolean> {
   return (

@@ -1,16 +1,15 @@
 // Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its
 // audit row in one transaction: of two at once one wins, and the other is refused. Scheduler, proxy
 // and runs hear of it through the routing table.
-import { sql } from "kysely";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, AppKey } from "#lib/ids.ts";
+import type { AppKey } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
 import { markAppsDeleted } from "./app-removal-store.ts";
-import { lockAppForChange, type AppRow } from "./app-store.ts";
+import { countRestart, lockAppForChange, setStopped, type AppRow } from "./app-store.ts";
 import { pauseRollOut } from "./roll-out-store.ts";
 
 /** Identifies an app, and who changes it. */
@@ -60,11 +59,7 @@ export class AppLifecycle {
         throw new Fault("conflict", "The app is stopped; start it instead.");
       if (app.live_release_id === null)
         throw new Fault("conflict", "The app has no release yet, so there is nothing to restart.");
-      await tx
-        .updateTable("apps")
-        .set({ restarts: sql<number>`restarts + 1` })
-        .where("id", "=", app.id)
-        .execute();
+      await countRestart(tx, app.id);
       return {};
     });
   }
@@ -94,13 +89,4 @@ export class AppLifecycle {
       await notify(tx, "apps", change.appId);
     });
   }
-}
-
-async function setStopped(tx: Tx, appId: AppId, isStopped: boolean): Promise<void> {
-  const now = sql<Date>`clock_timestamp()`;
-  await tx
-    .updateTable("apps")
-    .set({ stopped_at: isStopped ? now : null, updated_at: now })
-    .where("id", "=", appId)
-    .execute();
 }

@@ -304,6 +304,40 @@ export async function readEndedReplicas(
   return await ended.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();
 }
 
+/** One more restart is wanted: the scheduler replaces the app's replicas. */
+export async function countRestart(tx: Tx, appId: AppId): Promise<void> {
+  await tx
+    .updateTable("apps")
+    .set({ restarts: sql<number>`restarts + 1` })
+    .where("id", "=", appId)
+    .execute();
+}
+
+/** Notes that the app is stopped, or that it is not any more. */
+export async function setStopped(tx: Tx, appId: AppId, isStopped: boolean): Promise<void> {
+  const now = sql<Date>`clock_timestamp()`;
+  await tx
+    .updateTable("apps")
+    .set({ stopped_at: isStopped ? now : null, updated_at: now })
+    .where("id", "=", appId)
+    .execute();
+}
+
+/** The app of a build; null: the project has no such build. */
+export async function appOfBuild(
+  db: Db,
+  projectId: ProjectId,
+  buildId: BuildId,
+): Promise<AppId | null> {
+  const build = await db
+    .selectFrom("builds")
+    .select("app_id")
+    .where("id", "=", buildId)
+    .where("project_id", "=", projectId)
+    .executeTakeFirst();
+  return build?.app_id ?? null;
+}
+
 /** The same fault for a missing app and for an app of another project. */
 export function noSuchApp(appId: string): Fault {
   return new Fault("not_found", `The project has no app ${shownAppId(appId)}.`);

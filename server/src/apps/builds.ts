@@ -3,7 +3,7 @@ import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { type AppId, type AppKey, type BuildId, type ProjectId, shownAppId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
+import { appOfBuild, hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
 import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
 
 const buildsMax = 100;
@@ -45,8 +45,7 @@ export class Builds {
 
   /** The app of a build; null: the project has no such build. */
   async appOf(projectId: ProjectId, buildId: BuildId): Promise<AppId | null> {
-    const ofBuild = this.#db.selectFrom("builds").select("app_id").where("id", "=", buildId);
-    return (await ofBuild.where("project_id", "=", projectId).executeTakeFirst())?.app_id ?? null;
+    return await appOfBuild(this.#db, projectId, buildId);
   }
 
   /**

@@ -1,6 +1,6 @@
 // Queries on git credentials, which are sealed; one per host of a project.
 import { sql, type Selectable } from "kysely";
-import type { ProjectId } from "#lib/ids.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
 import { putRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
@@ -36,4 +36,14 @@ export async function dropCredential(tx: Tx, projectId: ProjectId, host: string)
     .where("host", "=", host)
     .executeTakeFirst();
   return numDeletedRows > 0n;
+}
+
+/** The app's sealed credentials for pulling its base image; null: it has none. */
+export async function readDockerAuth(db: Db, appId: AppId): Promise<string | null> {
+  const row = await db
+    .selectFrom("apps")
+    .select("docker_auth_sealed")
+    .where("id", "=", appId)
+    .executeTakeFirst();
+  return row?.docker_auth_sealed ?? null;
 }

@@ -8,6 +8,7 @@ import {
   dropCredential,
   putCredential,
   readCredentials,
+  readDockerAuth,
   type CredentialRow,
 } from "./credential-store.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -120,12 +121,7 @@ export class Credentials {
    * Credentials for pulling an app's base image, in Docker's own format; null when none are set.
    */
   async forRegistry(appId: AppId): Promise<Secret | null> {
-    const row = await this.#parts.db
-      .selectFrom("apps")
-      .select("docker_auth_sealed")
-      .where("id", "=", appId)
-      .executeTakeFirst();
-    const sealed = row?.docker_auth_sealed ?? null;
+    const sealed = await readDockerAuth(this.#parts.db, appId);
     return sealed === null ? null : this.#parts.sealer.open(sealed, dockerAuthContext(appId));
   }
 

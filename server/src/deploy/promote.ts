@@ -16,6 +16,7 @@ import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { BuildStopped } from "./build-ending.ts";
 import { moveBuild } from "./build-store.ts";
+import { readReleaseOfBuild } from "./release-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
 /**
@@ -89,13 +90,7 @@ export async function promote(
  * have changed since.
  */
 async function readWish(tx: Tx, releaseId: ReleaseId, request: unknown) {
-  const row = await tx
-    .selectFrom("releases")
-    .innerJoin("builds", "builds.id", "releases.build_id")
-    .select(["releases.settings", "releases.origins", "releases.base_settings"])
-    .select(["builds.cause", "builds.created_at as askedAt"])
-    .where("releases.id", "=", releaseId)
-    .executeTakeFirstOrThrow();
+  const row = await readReleaseOfBuild(tx, releaseId);
   const release = readReleaseSettings(row);
   if (release instanceof Fault) throw release;
   const { settings } = liveSettings(release, (request ?? {}) as Readonly<Record<string, unknown>>);

@@ -177,3 +177,26 @@ export async function readUnfinished(db: Db): Promise<readonly BuildId[]> {
   const rows = await db.selectFrom("builds").select("id").where("ended_at", "is", null).execute();
   return rows.map(({ id }) => id);
 }
+
+/** The stored settings of a release, and who asked for its build when. */
+export async function readReleaseOfBuild(tx: Tx, releaseId: ReleaseId) {
+  return await tx
+    .selectFrom("releases")
+    .innerJoin("builds", "builds.id", "releases.build_id")
+    .select(["releases.settings", "releases.origins", "releases.base_settings"])
+    .select(["builds.cause", "builds.created_at as askedAt"])
+    .where("releases.id", "=", releaseId)
+    .executeTakeFirstOrThrow();
+}
+
+/** The latest replica of a release, and the number of the release; undefined: it never had one. */
+export async function latestReplicaOf(tx: Tx, releaseId: ReleaseId) {
+  return await tx
+    .selectFrom("replicas")
+    .innerJoin("releases", "releases.id", "replicas.release_id")
+    .select(["replicas.id", "replicas.project_id", "releases.number"])
+    .where("release_id", "=", releaseId)
+    .orderBy("replicas.created_at", "desc")
+    .limit(1)
+    .executeTakeFirst();
+}

@@ -17,6 +17,7 @@ import { Loop } from "#lib/loop.ts";
 import { addAppLines } from "#logs/app-log-store.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
+import { latestReplicaOf } from "./release-store.ts";
 import {
   compared,
   newComparison,
@@ -153,14 +154,7 @@ async function addLine(
   { appId, releaseId }: Of,
   line: { at: number; reason: string },
 ): Promise<void> {
-  const replica = await tx
-    .selectFrom("replicas")
-    .innerJoin("releases", "releases.id", "replicas.release_id")
-    .select(["replicas.id", "replicas.project_id", "releases.number"])
-    .where("release_id", "=", releaseId)
-    .orderBy("replicas.created_at", "desc")
-    .limit(1)
-    .executeTakeFirst();
+  const replica = await latestReplicaOf(tx, releaseId);
   if (replica === undefined) return;
   const text = `[slipway] Release v${replica.number}: ${line.reason}`;
   const of = { appId, projectId: replica.project_id, replicaId: replica.id };

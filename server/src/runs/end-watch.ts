@@ -2,6 +2,7 @@
 // callers, until the last run has ended or timed out.
 import type { RunId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
+import { readEndedRuns } from "./run-list-store.ts";
 
 type Waiter = {
   readonly runId: RunId;
@@ -54,12 +55,6 @@ export class EndWatch {
 
   async #ended(): Promise<Set<RunId>> {
     const ids = [...new Set([...this.#waiters].map(({ runId }) => runId))];
-    const rows = await this.#parts.db
-      .selectFrom("runs")
-      .select("id")
-      .where("id", "in", ids)
-      .where("ended_at", "is not", null)
-      .execute();
-    return new Set(rows.map((row) => row.id));
+    return new Set(await readEndedRuns(this.#parts.db, ids));
   }
 }

@@ -2,7 +2,6 @@
 // calls, and only then answers 202. If capacity allows, this platform starts the run right away,
 // without reading it back.
 import { createHash } from "node:crypto";
-import { sql } from "kysely";
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
@@ -11,6 +10,7 @@ import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.t
 import { withDeadline } from "#lib/with-deadline.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Foundation } from "#store/foundation.ts";
+import { keyHours, readRunKey, takeRunKey } from "./run-key-store.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { NewRun, RunStore } from "./run-store.ts";
 import type { Runner } from "./runner.ts";
@@ -44,7 +44,6 @@ const inTurn = { keyMax: "half", waitingMax: 2_000, keyWaitingMax: 1_000, refusa
 const waitMs = 60_000;
 /** A database that takes longer to store a run counts as unavailable. */
 const storeMs = 10_000;
-const keyHours = 24;
 const retryAfterSeconds = 5;
 
 const tooMany = "Too many async calls are being accepted at the moment; try again.";
@@ -148,25 +147,13 @@ export class Enqueue implements AsyncAccept {
     const { db, store, onStep } = this.#options;
     const hash = hashOf(run);
     const runId = await db.transaction().execute(async (tx) => {
-      const { rows } = await sql<{ run_id: RunId }>`
-        insert into run_keys (app_id, key, request_hash, run_id, created_at)
-        values (${run.appId}, ${key}, ${hash}, ${run.runId}, clock_timestamp())
-        on conflict (app_id, key) do update
-           set request_hash = excluded.request_hash, run_id = excluded.run_id, created_at = clock_timestamp()
-         where run_keys.created_at < clock_timestamp() - ${keyHours} * interval '1 hour'
-        returning run_id`.execute(tx);
-      if (rows.length > 0) {
+      if (await takeRunKey(tx, { run, key, hash })) {
         await store.insert([run], tx);
         return run.runId;
       }
-      const known = await tx
-        .selectFrom("run_keys")
-        .select(["run_id", "request_hash"])
-        .where("app_id", "=", run.appId)
-        .where("key", "=", key)
-        .executeTakeFirstOrThrow();
-      if (!known.request_hash.equals(hash)) throw reused(known.run_id);
-      return known.run_id;
+      const known = await readRunKey(tx, run.appId, key);
+      if (!known.hash.equals(hash)) throw reused(known.runId);
+      return known.runId;
     });
     onStep("run accepted");
     return runId;

@@ -191,3 +191,14 @@ function isBefore(
 function asyncFirst(one: RunRow, other: RunRow): number {
   return Number(other.is_async) - Number(one.is_async);
 }
+
+/** Which of these runs have ended. */
+export async function readEndedRuns(db: Db, ids: readonly RunId[]): Promise<readonly RunId[]> {
+  const rows = await db
+    .selectFrom("runs")
+    .select("id")
+    .where("id", "in", ids)
+    .where("ended_at", "is not", null)
+    .execute();
+  return rows.map(({ id }) => id);
+}

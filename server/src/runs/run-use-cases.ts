@@ -1,6 +1,5 @@
 // The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a
 // platform holds is not ended here: the request to cancel is recorded, and the holder ends the run.
-import { sql } from "kysely";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -12,6 +11,7 @@ import { DeadRuns, type RunRef } from "./dead-runs.ts";
 import { lockRun } from "./dead-run-store.ts";
 import { lockAwaitedBuild } from "./file-run-store.ts";
 import { EndWatch } from "./end-watch.ts";
+import { cancelPendingRun, requestCancelOf } from "./run-cancel-store.ts";
 import { noSuchRun, RunList } from "./run-list.ts";
 import { readRun, type RunRow } from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
@@ -81,40 +81,13 @@ export class RunUseCases {
       // Nothing else needs the build of a file that runs once.
       const build = await lockAwaitedBuild(tx, runId);
       if (build !== undefined) await this.#options.builds.requestCancel(tx, build);
-      await cancelPending(tx, runId);
+      await cancelPendingRun(tx, runId);
       return false;
     }
-    const asked = sql<Date>`coalesce(cancel_requested_at, clock_timestamp())`;
-    await tx
-      .updateTable("runs")
-      .set({ cancel_requested_at: asked })
-      .where("id", "=", runId)
-      .execute();
+    await requestCancelOf(tx, runId);
     await notify(tx, "run_cancels", runId);
     return true;
   }
-}
-
-/** The row is locked. The new epoch prevents writes of earlier holders. */
-async function cancelPending(tx: Tx, runId: RunId): Promise<void> {
-  const now = sql<Date>`clock_timestamp()`;
-  const reason = sql<string>`
-    'It was cancelled before it was ' || case when attempt = 0 then 'sent to the app.' else 'tried again.' end`;
-  await tx
-    .updateTable("runs")
-    .set((row) => ({
-      state: "cancelled",
-      reason,
-      status_code: null,
-      ended_at: now,
-      cancel_requested_at: now,
-      webhook_secret_sealed: null,
-      lease_epoch: row("lease_epoch", "+", 1),
-    }))
-    .where("id", "=", runId)
-    .where("state", "=", "pending")
-    .execute();
-  await tx.deleteFrom("run_requests").where("run_id", "=", runId).execute();
 }
 
 function ended(state: string): Fault {
