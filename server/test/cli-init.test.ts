@@ -13,10 +13,15 @@ import { startPlatformOnTestServer } from "#test/support/platform-on-test-server
 import { commandsAt } from "#test/support/slipway-command.ts";
 import { until } from "#test/support/until.ts";
 
-/** Of the packages of Streamlit, on a machine that does much else. */
+/** For the packages of a demo, on a machine that does much else. */
 const installMs = 600_000;
 const skip = await packageIndexAnswers();
 
+const gradio = `import gradio as gr
+
+demo = gr.Interface(lambda name: "Hello, " + name, "text", "text", title="A demo")
+demo.launch()
+`;
 const streamlit = `import streamlit as st
 
 st.title("A demo")
@@ -42,18 +47,16 @@ type Kind = {
   readonly useByPath?: (page: Page) => Promise<void>;
 };
 
-/** Types a name and waits for the answer, which comes over the connection of the page. */
-async function greet(page: Page): Promise<void> {
+/** Types a name into the first field of the page. */
+async function typeName(page: Page, field: "input" | "textarea"): Promise<void> {
   await until("there is a field", () =>
     page.evaluate(`(() => {
-      const field = document.querySelector("input");
+      const field = document.querySelector("${field}");
       field?.focus();
       return field !== null && document.activeElement === field;
     })()`),
   );
   await page.send("Input.insertText", { text: "Ada" });
-  await page.press("Enter");
-  await page.shows("Hello, Ada");
 }
 
 /** It asks several times before it says so. */
@@ -93,8 +96,28 @@ http.server.HTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
     name: "of-streamlit",
     files: { "app.py": streamlit },
     answers: /Streamlit/,
-    use: greet,
+    use: async (page) => {
+      await typeName(page, "input");
+      await page.press("Enter");
+      await page.shows("Hello, Ada");
+    },
     useByPath: (page) => saysAtLast(page, "Connection error"),
+  },
+  {
+    name: "of-gradio",
+    files: { "app.py": gradio },
+    answers: /A demo/,
+    use: async (page) => {
+      await typeName(page, "textarea");
+      await page.click("Submit");
+      const answer = `[...document.querySelectorAll("textarea")].some((one) => one.value === "Hello, Ada")`;
+      await until("the app has answered", () => page.evaluate(answer));
+    },
+    useByPath: async (page) => {
+      await page.shows("Submit");
+      await page.click("Submit");
+      await saysAtLast(page, "Connection to the server was lost");
+    },
   },
 ];
 
@@ -147,5 +170,7 @@ function openToAll(folder: string, said: string): void {
   const file = join(folder, "slipway.toml");
   const toml = readFileSync(file, "utf8");
   assert.match(toml, /^# disable_auth = true$/m);
-  writeFileSync(file, toml.replace("# disable_auth = true", "disable_auth = true"));
+  // Their many packages take pip minutes.
+  const uv = "disable_auth = true\nuse_uv = true";
+  writeFileSync(file, toml.replace("# disable_auth = true", uv));
 }
