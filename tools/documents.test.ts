@@ -183,10 +183,11 @@ test("what the guides wait with ends, and says what it waited for and what came 
 const rowsOfGates: Readonly<Record<string, readonly string[]>> = {
   "accounts/passwords": ["passwords that are hashed"],
   "api/audit-export": ["exports of audit logs"],
+  "api/event-stream": ["followed logs of apps and builds, followed roll-outs"],
   "api/exec": ["commands in replicas"],
   "api/file-runs": ["files that run once"],
   "api/git-hooks": ["push events of more than 1 MiB"],
-  "api/logs": ["searches in logs", "followed logs"],
+  "api/logs": ["searches in logs"],
   "api/repositories": ["looks into repositories"],
   "api/runs": [
     "results, lists of successful runs",
@@ -222,4 +223,17 @@ test("the table of gates in docs/guides/isolation.md has a row for each gate of 
   const [, section = ""] = read("docs/guides/isolation.md").split("## Queues that strangers could");
   const titles = new Set([...section.matchAll(/^\| ([^|]+) \|/gm)].map(([, title]) => title));
   for (const row of Object.values(rowsOfGates).flat()) assert.ok(titles.has(row), row);
+});
+
+test("only files with a gate keep connections of callers for themselves", () => {
+  const found = Object.entries(readTree("server/src/api/*.ts"))
+    .filter(([path]) => !path.endsWith(".test.ts"))
+    .filter(([, source]) => /\b(?:takenOver|hijack)\(/.test(source))
+    .map(([path]) => path.slice("server/src/".length, -".ts".length));
+  // It sends the files for which two others with gates are asked.
+  const withoutGate = found.filter((file) => !(file in rowsOfGates));
+  assert.deepEqual(withoutGate, ["api/file-answer"]);
+  for (const [path, source] of Object.entries(readTree("server/src/api/*.ts")))
+    if (source.includes('from "./file-answer.ts"'))
+      assert.ok(path.slice("server/src/".length, -".ts".length) in rowsOfGates, path);
 });

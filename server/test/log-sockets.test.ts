@@ -1,6 +1,7 @@
 // Live logs over WebSockets, as published clients read them, on a whole platform with a real app.
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { request, type IncomingMessage } from "node:http";
 import { test, type TestContext } from "node:test";
 import { WebSocket } from "ws";
 import { deploy } from "./support/examples.ts";
@@ -50,6 +51,18 @@ async function refused(
   let text = "";
   for await (const part of response) text += part.toString();
   return [response.statusCode, (JSON.parse(text) as { message: string }).message];
+}
+
+/** Opens nothing, as its handshake is none; resolves with the status of the refusal. */
+async function badHandshake(platform: PlatformProcess, path: string): Promise<number> {
+  const url = platform.bootstrap.baseUrl + path;
+  const fields = { upgrade: "websocket", connection: "Upgrade" };
+  const headers = { ...fields, "sec-websocket-version": "13", "sec-websocket-key": "x" };
+  const asked = request(url, { headers }).end();
+  const [response] = (await once(asked, "response")) as [IncomingMessage];
+  response.resume();
+  await once(response, "close");
+  return response.statusCode ?? 0;
 }
 
 type Query = (more: Record<string, string>) => string;
@@ -159,6 +172,11 @@ test("published clients read the log of a build and of an app over WebSockets", 
   assert.equal(new Set(times).size, rows.length, "each line has a time of its own");
   assert.deepEqual(times, times.toSorted(), "in the order of the lines");
 
+  // Whoever opens none of them holds no place.
+  for (let tries = 0; tries < 21; tries++) {
+    const path = `/ws-logs?${query({ appID: appId })}`;
+    assert.equal(await badHandshake(platform, path), 400);
+  }
   await checkRefusals(platform, { appId, query });
   again.close();
   const ending = platform.end("SIGTERM");

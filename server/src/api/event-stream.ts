@@ -5,7 +5,8 @@ import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import type { ApiCall } from "./call.ts";
+import { Gate } from "#lib/gate.ts";
+import { projectOf, type ApiCall } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /**
@@ -17,6 +18,11 @@ export type SendEvents = (
   signal: AbortSignal,
 ) => Promise<void>;
 
+type StreamParts = Pick<HandlerParts, "clock" | "log" | "stopping" | "followers" | "ownerKeyOf">;
+
+/** Each asks the database again and again, for as long as its client stays. */
+const followersMax = 200;
+const ownerFollowersMax = 20;
 /** Well below the idle timeouts of common proxies (30 s and more). */
 const heartbeatMs = 15_000;
 /** A client that reads nothing for this long is disconnected. */
@@ -37,10 +43,39 @@ export function takenOver(reply: FastifyReply): ServerResponse {
   return reply.raw;
 }
 
-/** Takes over the connection; resolves at the end of the stream, never rejects. */
+/** The places of all streams of one API. */
+export function followersGate(): Gate {
+  return new Gate({
+    max: followersMax,
+    keyMax: ownerFollowersMax,
+    waitingMax: 0,
+    refusal: tooManyFollowers,
+  });
+}
+
+function tooManyFollowers(): Fault {
+  const text = `${ownerFollowersMax} logs and roll-outs of the project's owner are already followed, or ${followersMax} of all; end one, or ask without follow.`;
+  return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
+}
+
+/**
+ * Takes over the connection, and resolves at the end of the stream. Throws
+ * `Fault("rate_limited")`, before it takes over, when the owner of the call's project or all
+ * together follow too much.
+ */
 export async function streamEvents(
   call: ApiCall,
-  parts: Pick<HandlerParts, "clock" | "log" | "stopping">,
+  parts: StreamParts,
+  sendEvents: SendEvents,
+): Promise<undefined> {
+  const key = await parts.ownerKeyOf(projectOf(call));
+  return await parts.followers.run(() => stream(call, parts, sendEvents), { key });
+}
+
+/** Never rejects. */
+async function stream(
+  call: ApiCall,
+  parts: StreamParts,
   sendEvents: SendEvents,
 ): Promise<undefined> {
   const { request, reply } = call;

@@ -77,6 +77,8 @@ export class LogSockets {
     this.#open(request).then(
       (source) => {
         if (socket.destroyed) return source.end();
+        // Also when the rest of the handshake is refused.
+        socket.once("close", source.end);
         this.#server.handleUpgrade(
           request,
           socket,

@@ -5,7 +5,6 @@ import type { z } from "zod";
 import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
 import type * as answers from "@slipway/contract/answers.ts";
 import { Fault } from "#lib/fault.ts";
-import { Gate } from "#lib/gate.ts";
 import { shownAppId, type BuildId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { StoredAppLine } from "#logs/app-log-store.ts";
 import type { NumberedBuildLine } from "#logs/build-log-store.ts";
@@ -27,38 +26,20 @@ import type { HandlerParts } from "./parts.ts";
  */
 const searches = { max: 4, ownerMax: 2, ownerWaitingMax: 30, what: "logs" };
 
-/** Followers of apps' logs: each asks the database whenever the app has printed something. */
-const followersMax = 200;
-const ownerFollowersMax = 20;
 /** How often a follower whose app prints nothing is checked. */
 const checkEveryMs = 30_000;
 
 /** Route handlers for logs; a followed log takes over its connection. */
 export function logHandlers(parts: HandlerParts) {
   const gate = new OwnerGate(parts, searches);
-  const followers = new Gate({
-    max: followersMax,
-    keyMax: ownerFollowersMax,
-    waitingMax: 0,
-    refusal: tooManyFollowers,
-  });
-  const follow = async (call: ApiCall): Promise<undefined> => {
-    const key = await parts.ownerKeyOf(projectOf(call));
-    return await followers.run(() => followApp(call, parts), { key });
-  };
   return {
     getBuildLogs: (call) =>
       wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts),
     getAppLogs: (call) =>
       wantsEvents(call)
-        ? follow(call)
+        ? followApp(call, parts)
         : gate.run(() => pageOfApp(call, parts), { projectId: projectOf(call) }),
   } satisfies Handlers;
-}
-
-function tooManyFollowers(): Fault {
-  const text = `${ownerFollowersMax} logs of apps of the project's owner are already followed, or ${followersMax} of all; end one, or ask for pages.`;
-  return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 
 async function pageOfBuild(

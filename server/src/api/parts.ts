@@ -20,6 +20,7 @@ import type { UsageQueries } from "#billing/usage/usage-queries.ts";
 import type { Uploads } from "#deploy/uploads.ts";
 import type { Conditions } from "#deploy/worse.ts";
 import type { Clock } from "#lib/clock.ts";
+import type { Gate } from "#lib/gate.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { RateLimit } from "#lib/rate-limit.ts";
@@ -131,6 +132,8 @@ export type HandlerParts = UseCases &
     readonly limit: RateLimit;
     /** Limits the requests of one token or person. */
     readonly requestLimit: RateLimit;
+    /** The places of live logs and roll-outs. */
+    readonly followers: Gate;
     /** What older clients repeat. */
     readonly ignored: IgnoredNames;
   };

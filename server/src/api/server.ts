@@ -27,6 +27,7 @@ import { buildHandlers } from "./builds.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { deviceLoginHandlers } from "./device-login.ts";
+import { followersGate } from "./event-stream.ts";
 import { execHandlers } from "./exec.ts";
 import { faultOf, noJson, sendFault } from "./errors.ts";
 import { fileRunHandlers } from "./file-runs.ts";
@@ -94,6 +95,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     stopping,
     limit,
     requestLimit,
+    followers: followersGate(),
     ignored,
   };
   const handlers = {
