@@ -15,7 +15,7 @@ import { appOfFolder, projectWith } from "./folder-app.ts";
 import { gitRefOf } from "./git-remote.ts";
 import type { Machine } from "./machine.ts";
 import { pack } from "./pack.ts";
-import { plain } from "./plain-text.ts";
+import { plain, plainJson } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
 import { Refused } from "./refused.ts";
 import { megabytes, upload, UploadRefused } from "./upload.ts";
@@ -275,7 +275,7 @@ class Deployment {
   #sayDetached({ buildId, url, dashboardUrl }: Begun): number {
     const { given, machine, name } = this.#given;
     if (given.has("json"))
-      machine.print(JSON.stringify({ app: name, buildId, status: "pending", reason: null, url }));
+      machine.print(plainJson({ app: name, buildId, status: "pending", reason: null, url }));
     else {
       machine.print(buildId);
       machine.tell(`The build goes on. Its log: slipway builds logs ${name} ${buildId} -f`);
@@ -298,8 +298,7 @@ class Deployment {
   ): Promise<number> {
     const { given, machine, name, folder } = this.#given;
     const isLive = status === "success";
-    if (given.has("json"))
-      machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
+    if (given.has("json")) machine.print(plainJson({ app: name, buildId, status, reason, url }));
     if (!isLive) {
       machine.tell(
         `\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${withCommands(plain(reason))}`}`,

@@ -5,6 +5,7 @@ import type { Command } from "./command.ts";
 import { commands, topics, type Entry } from "./commands.ts";
 import { helpOfCommands } from "./help.ts";
 import type { Machine } from "./machine.ts";
+import { plainMachine } from "./plain-machine.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 
 const ownOptions = { "--help": "Show this text.", "--version": "Show the version." } as const;
@@ -13,7 +14,8 @@ const ownOptions = { "--help": "Show this text.", "--version": "Show the version
  * Runs the command that `parameters` name; resolves with its exit code, after a refusal is told to
  * the person.
  */
-export async function dispatch(parameters: readonly string[], machine: Machine): Promise<number> {
+export async function dispatch(parameters: readonly string[], given: Machine): Promise<number> {
+  const machine = plainMachine(given);
   if (parameters[0] === "--version" || parameters[0] === "-v") {
     machine.print(machine.version);
     return 0;

@@ -14,6 +14,13 @@ export function plain(text: string): string {
   return text.replaceAll(steering, "");
 }
 
+/** The same for a text of several lines: its line breaks and tabs stay. */
+export function plainLines(text: string): string {
+  return text.replaceAll(steering, (character) =>
+    character === "\n" || character === "\t" ? character : "",
+  );
+}
+
 /** As JSON, in which such characters are escaped; it is the same value. */
 export function plainJson(value: unknown, indent = 0): string {
   // JSON.stringify has no text for undefined, which is an answer without a body.

@@ -1,6 +1,7 @@
 // One line on a terminal that is replaced while work goes on. Elsewhere nothing is shown: logs of
 // CI have no use for it.
 import type { Machine } from "./machine.ts";
+import { plain } from "./plain-text.ts";
 
 const everyMs = 100;
 const widthByDefault = 80;
@@ -22,7 +23,7 @@ export class Progress {
     this.#lastMs = nowMs;
     this.#hasLine = true;
     process.stderr.write(
-      `\r\x1b[K${text.slice(0, (process.stderr.columns ?? widthByDefault) - 1)}`,
+      `\r\x1b[K${plain(text).slice(0, (process.stderr.columns ?? widthByDefault) - 1)}`,
     );
   }
 

@@ -4,6 +4,7 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import type { Given, Option } from "./command.ts";
 import { interruptedCode, type Machine } from "./machine.ts";
+import { plainLines } from "./plain-text.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 
 /** The option of commands that ask before they destroy something. */
@@ -55,7 +56,8 @@ export async function readInput(): Promise<Buffer> {
 }
 
 /** `isShown`: whether the terminal shows what is typed. */
-async function ask(question: string, { isShown }: { readonly isShown: boolean }): Promise<string> {
+async function ask(asked: string, { isShown }: { readonly isShown: boolean }): Promise<string> {
+  const question = plainLines(asked);
   const output = isShown
     ? process.stderr
     : new Writable({ write: (_chunk, _encoding, done) => done() });

@@ -1,7 +1,7 @@
 // Prints what an app has answered: the result alone if the answer is one of cortex, JSON readably,
 // text and events as they come. Bytes go to files and programs unchanged, but not to a terminal.
 import type { Machine } from "./machine.ts";
-import { plain, plainJson } from "./plain-text.ts";
+import { plain, plainJson, plainLines } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 import { bytesText } from "./sizes.ts";
 import { serverEvents } from "./server-events.ts";
@@ -79,13 +79,6 @@ function resultOf(value: unknown): unknown {
 function printValue(machine: Machine, value: unknown, isJson: boolean): void {
   if (!isJson && typeof value === "string") machine.print(plainLines(value));
   else machine.print(plainJson(value, isJson || machine.columns === null ? 0 : 2));
-}
-
-function plainLines(text: string): string {
-  return text
-    .split("\n")
-    .map((line) => line.split("\t").map(plain).join("\t"))
-    .join("\n");
 }
 
 function parsed(text: string): unknown {
