@@ -69,7 +69,7 @@ const auditExportQuery = {
 } as const satisfies Record<string, Field>;
 
 /** The body of `PUT …/audit-log/forwarding`. */
-export const forwardingFields = {
+const forwardingFields = {
   url: {
     kind: "text",
     toml: null,

@@ -53,7 +53,7 @@ export const deviceTokenFields = {
 } as const satisfies Record<string, Field>;
 
 /** The body of a decision. */
-export const deviceDecisionFields = {
+const deviceDecisionFields = {
   decision: {
     kind: "choice",
     toml: null,

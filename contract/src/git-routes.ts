@@ -21,7 +21,7 @@ export const gitHook = z.strictObject({
 });
 
 /** The only answer with the secret. */
-export const newGitHook = gitHook.extend({ secret: z.string() });
+const newGitHook = gitHook.extend({ secret: z.string() });
 
 /** One push event, and what became of it. */
 export const gitDelivery = z.strictObject({
@@ -59,7 +59,7 @@ const receivedPush = z.strictObject({
 });
 
 /** `GET …/git-deliveries`. */
-export const gitDeliveryQuery = {
+const gitDeliveryQuery = {
   pageSize: pageSize(200, 50, "deliveries"),
   nextToken: nextToken("nextToken", /^[\w-]{1,100}$/),
 } as const satisfies Record<string, Field>;

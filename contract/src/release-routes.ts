@@ -6,7 +6,7 @@ import { nextToken, pageSize } from "./page-fields.ts";
 import { paths, type Route } from "./route.ts";
 
 /** The body of `…/builds`: at most one of them. */
-export const buildFields = {
+const buildFields = {
   commit: {
     kind: "text",
     toml: null,
@@ -25,13 +25,13 @@ export const buildFields = {
 } as const satisfies Record<string, Field>;
 
 /** `…/releases`. */
-export const releaseQuery = {
+const releaseQuery = {
   pageSize: pageSize(200, 50, "releases"),
   nextToken: nextToken("nextToken", /^[\w-]{1,60}$/),
 } as const satisfies Record<string, Field>;
 
 /** The body of `…/rollback`. */
-export const rollbackFields = {
+const rollbackFields = {
   release: {
     kind: "integer",
     toml: null,

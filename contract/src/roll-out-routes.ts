@@ -6,7 +6,7 @@ import { paths, type Route } from "./route.ts";
 const rollOutPath = `${paths.app}/rollout` as const;
 
 /** The query of `…/rollout`. */
-export const rollOutQuery = {
+const rollOutQuery = {
   follow: {
     kind: "boolean",
     toml: null,

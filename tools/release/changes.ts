@@ -16,13 +16,13 @@ export const changeAreas: Readonly<Record<string, string>> = {
 };
 
 /** What every user has to read and do. It comes before all areas. */
-export const beforeUpgrade = "Before you upgrade";
+const beforeUpgrade = "Before you upgrade";
 
 /** The kinds of entries within an area, in the order of the changelog. */
 export const changeKinds = ["Added", "Changed", "Fixed", "Removed"] as const;
 
 /** The maximum length of an entry: about four lines. What needs more belongs in a guide. */
-export const entryLengthMax = 400;
+const entryLengthMax = 400;
 
 /** An entry of the changelog, with the line breaks of its file. */
 export type ChangeEntry = { readonly area: string; readonly kind: string; readonly text: string };

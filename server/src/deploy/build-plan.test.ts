@@ -17,7 +17,6 @@ const none: Capabilities = {
   cpuLimit: false,
   egress: { canLimit: false, reason: "as a test" },
   storagePaths: true,
-  keepsLines: true,
   containerRuntimes: null,
 };
 const all: Capabilities = {

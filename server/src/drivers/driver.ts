@@ -179,11 +179,6 @@ export type Capabilities = {
   /** Apps can have storage of their own: there is a view of files for each replica. */
   readonly storagePaths: boolean;
   /**
-   * Every line reaches the platform, even one printed while the platform is down. False: the last
-   * lines may be lost with the replica.
-   */
-  readonly keepsLines: boolean;
-  /**
    * What the field containerRuntime means; null: replicas have one kind of sandbox, and it has no
    * effect.
    */

@@ -23,7 +23,7 @@ export function storageDirOf(
 export const appStorageName = ".apps";
 
 /** The host folder of an app's own storage. */
-export function appStorageDir(appId: string, storageDir: string): string {
+function appStorageDir(appId: string, storageDir: string): string {
   return join(storageDir, appStorageName, appId);
 }
 

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 
 /** The upper bound of a count; a count that reaches it is incomplete. */
-export const countMax = 100_000;
+const countMax = 100_000;
 
 export type Backlog = {
   readonly runs: Readonly<Record<"pending" | "queued" | "running", number>>;

@@ -17,7 +17,7 @@ export type Challenge = {
 };
 
 /** How long the second step of a sign-in may take. */
-export const challengeSeconds = 600;
+const challengeSeconds = 600;
 const challengeForm = /^2fa-[A-Za-z0-9_-]{32}$/;
 
 /** Makes challenges and finds whose they are. */

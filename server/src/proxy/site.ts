@@ -7,8 +7,7 @@
  * A policy for pages of apps: scripts run in an opaque origin, so they cannot read the dashboard
  * and their requests carry no cookie. It has no effect on content that is not shown as a page.
  */
-export const pagePolicy =
-  "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
+const pagePolicy = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
 /**
  * What an answer depends on: whether an app takes tokens, and whether it is on a host name of its

@@ -13,7 +13,7 @@ type Moment = { readonly now: number; readonly monotonicMs: number };
 const savedAtOnceMax = 500;
 
 /** The row of an app's state. */
-export function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling {
+function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling {
   const { history } = state;
   // Whoever starts the platform again may have mended what the driver refused.
   const starts = state.starts?.isRefused === true ? undefined : state.starts;
@@ -35,7 +35,7 @@ export function toStored(appId: AppId, state: AppState, moment: Moment): StoredS
  * Restores the state from a row. Only the next retry may be in the future, and no further than it
  * originally was: the clock may have stepped.
  */
-export function fromStored(row: StoredScaling, moment: Moment): AppState {
+function fromStored(row: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
   const at = (time: Date): number => Math.min(nowMs, nowMs + time.getTime() - moment.now);
   const held = row.counts.map((count, index) => ({

@@ -38,7 +38,6 @@ export const processCapabilities: Capabilities = {
   cpuLimit: true,
   egress: { canLimit: false, reason: "as a test" },
   storagePaths: true,
-  keepsLines: true,
   containerRuntimes: null,
 };
 

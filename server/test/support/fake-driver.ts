@@ -99,7 +99,6 @@ const everything: Capabilities = {
   cpuLimit: true,
   egress: { canLimit: true, allowed: [] },
   storagePaths: true,
-  keepsLines: true,
   containerRuntimes: null,
 };
 
@@ -120,7 +119,7 @@ export class FakeDriver implements Driver {
   readonly instanceId = "fake";
   /** Meanwhile it answers nothing. */
   currentOutage: Outage | null = null;
-  readonly capabilities: Capabilities;
+  readonly capabilities: Capabilities = everything;
   /** Of the process that has it open. */
   placement: Placement;
   /** Every id that was ever accepted. */
@@ -142,6 +141,7 @@ export class FakeDriver implements Driver {
     ReplicaId,
     { readonly done: Promise<void>; readonly abort: AbortController }
   >();
+  readonly #keepsLines: boolean;
   readonly #clock: Clock;
   readonly #script: (spec: ReplicaSpec) => StartScript;
   #sink: ReplicaSink | null = null;
@@ -156,7 +156,7 @@ export class FakeDriver implements Driver {
     this.#clock = clock;
     this.#script = script;
     this.placement = new Placement(pools ?? widePlacement(compute).pools);
-    this.capabilities = { ...everything, keepsLines };
+    this.#keepsLines = keepsLines;
   }
 
   collectStorage(): Promise<void> {
@@ -382,7 +382,7 @@ export class FakeDriver implements Driver {
     replica.state = "ended";
     this.placement.release(replica.spec.replicaId);
     replica.end = end;
-    if (!this.capabilities.keepsLines) replica.unread.length = 0;
+    if (!this.#keepsLines) replica.unread.length = 0;
     this.#tellAll(replica);
   }
 

@@ -33,7 +33,7 @@ function subjectOf({ projectId, appId }: BudgetScope): string {
 }
 
 /** When a stop of the month ends automatically: `2026-12-01 00:00 UTC`. */
-export function monthEndText(period: string): string {
+function monthEndText(period: string): string {
   return `${new Date(boundsOf(period).toMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 

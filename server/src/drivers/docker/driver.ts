@@ -109,7 +109,6 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
           : { canLimit: true, allowed: options.firewall.allowed },
       storagePaths: true,
       // The engine keeps a bounded number of them.
-      keepsLines: false,
       get containerRuntimes() {
         return runtimes();
       },

@@ -37,7 +37,7 @@ const python = `${imagePaths.environment}/bin/python`;
 const problem = (text: string): string => `{ echo "${problemMark}${text}"; exit 1; }`;
 
 /** What every script begins with. */
-export const prelude = `set -e
+const prelude = `set -e
 umask 022
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 [ ! -f /run/secrets/${buildSecrets.variables} ] || . /run/secrets/${buildSecrets.variables}
@@ -45,7 +45,7 @@ apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 `;
 
 /** Lines that set secrets as variables, to the byte; each is mounted as a file of its name. */
-export function secretLines(names: readonly string[]): string {
+function secretLines(names: readonly string[]): string {
   const file = (name: string): string => `/run/secrets/${name}`;
   const lines = names.map(
     (name) => `${name}=$(cat ${file(name)}; echo .) && export ${name}="\${${name}%.}"\n`,

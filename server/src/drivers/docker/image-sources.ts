@@ -8,7 +8,7 @@ import { BuildFailed } from "#drivers/builder.ts";
  * Public registries at which people have accounts, but say neither where tokens are nor where
  * layers are. A star stands for one part of a name.
  */
-export const usualRegistries: readonly string[] = [
+const usualRegistries: readonly string[] = [
   "docker.io",
   "index.docker.io",
   "registry-1.docker.io",

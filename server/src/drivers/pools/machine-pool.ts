@@ -15,7 +15,7 @@ export type Machine = {
  * The part of the machine that is for apps; the rest is for the platform, its database and the
  * system.
  */
-export const appsShare = 0.9;
+const appsShare = 0.9;
 /** As many as a replica can ask for. */
 const simulatedGpus = 16;
 

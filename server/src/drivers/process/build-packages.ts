@@ -278,7 +278,7 @@ function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
  * True when a line refers to files in the app's folder: the same line means something else in
  * another app.
  */
-export function namesLocalFiles(line: string): boolean {
+function namesLocalFiles(line: string): boolean {
   return (
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
     /^(\.|\/|file:)|@\s*file:/.test(line) ||

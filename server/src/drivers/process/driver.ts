@@ -94,7 +94,6 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       cpuLimit: this.#holds("cpu"),
       egress: egressOf(options.sandbox),
       storagePaths: options.sandbox.kind === "namespaces",
-      keepsLines: true,
       containerRuntimes: null,
     };
     this.#loop = new Loop({
