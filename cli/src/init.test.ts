@@ -180,7 +180,10 @@ test("a program that serves gets its own start command, with its port and what i
     );
     assert.deepEqual([Object.keys(made.packages), made.warnings], [packages, []]);
     const isDemo = ["streamlit", "env"].includes(entrypoint[0] ?? "");
-    assert.equal(/to open its page in one, set disable_auth = true/.test(made.stderr), isDemo);
+    assert.equal(
+      /To open the app's page in a browser, set disable_auth = true/.test(made.stderr),
+      isDemo,
+    );
   }
 });
 

@@ -61,7 +61,7 @@ a main.py to begin with. It overwrites nothing. Exits with 1 if something is to 
     if (kind.kind === "cortex" && kind.isNew) writeMain(folder, machine);
     if (hasPage(kind)) {
       machine.tell(
-        "Browsers send no token: to open its page in one, set disable_auth = true in slipway.toml. Then anyone may.",
+        "Browsers send no token. To open the app's page in a browser, set disable_auth = true in slipway.toml; then anyone can open it and call the app.",
       );
     }
     machine.tell(

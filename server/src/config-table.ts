@@ -249,7 +249,7 @@ export const settingTable = {
     "Address and port that serve /metrics for Prometheus, such as 127.0.0.1:9464; an address that other machines can reach also needs a token; default: metrics are off.",
   ),
   SLIPWAY_METRICS_TOKEN: secret(null).about(
-    "Bearer token that Prometheus must send: at least 16 letters, digits and -._~+/=; default: no token is needed.",
+    "Bearer token that Prometheus must send: at least 16 letters, digits and -._~+/=; default: no token is needed at an IP address or localhost, and no other name is answered.",
   ),
   SLIPWAY_DRAIN_SECONDS: integer("30", 0, 43200).about(
     "How long running calls may continue after the platform was asked to stop.",

@@ -47,16 +47,15 @@ type Kind = {
   readonly useByPath?: (page: Page) => Promise<void>;
 };
 
-/** Types a name into the first field of the page. */
+/** Types a name into the first field of the page, again if the page is drawn anew meanwhile. */
 async function typeName(page: Page, field: "input" | "textarea"): Promise<void> {
-  await until("there is a field", () =>
-    page.evaluate(`(() => {
-      const field = document.querySelector("${field}");
-      field?.focus();
-      return field !== null && document.activeElement === field;
-    })()`),
-  );
-  await page.send("Input.insertText", { text: "Ada" });
+  const found = `document.querySelector("${field}")`;
+  await until("the field has the name", async () => {
+    if (!(await page.evaluate(`(${found}?.focus(), ${found}?.select(), ${found} !== null)`)))
+      return false;
+    await page.send("Input.insertText", { text: "Ada" });
+    return await page.evaluate(`${found}?.value === "Ada"`);
+  });
 }
 
 /** It asks several times before it says so. */

@@ -152,9 +152,10 @@ test(
     );
     const cancelled = assert.rejects(other, /the other is over/);
     try {
-      await until("the other build runs", () => ofOther.includes("commands stdout began"), {
+      const begun = until("it runs", () => ofOther.includes("commands stdout began"), {
         deadlineMs: 120_000,
       });
+      await Promise.race([begun, cancelled]);
       const lines: string[] = [];
       const dockerfile = `FROM ${baseImage}\nCMD ["true"]`;
       await builds.build({ Dockerfile: dockerfile }, { plan: own, lines });

@@ -142,7 +142,9 @@ test(
       if (ms < 5_000) return systemClock.after(ms, run);
       const timer = { ms, run };
       late.push(timer);
-      return () => late.splice(late.indexOf(timer), 1);
+      return () => {
+        if (late.includes(timer)) late.splice(late.indexOf(timer), 1);
+      };
     };
     const { url, send } = await open(t, { ...systemClock, after });
     const slow = await beginPost(t, url, { "content-length": "20000000" });

@@ -2,7 +2,6 @@
 // caller, and the platform under a stranger's name.
 import assert from "node:assert/strict";
 import type { HostileStage, Attempt } from "./hostile-browser-stage.ts";
-
 import { strangeName, type Page } from "./support/browser.ts";
 import { bedTokens, helloPath } from "./support/proxy-bed.ts";
 

@@ -6,7 +6,10 @@ import { isTest, lineOf, walk, type Finding, type Source } from "./source.ts";
 /** What begins a query of Kysely. */
 const beginnings = new Set(["selectFrom", "insertInto", "updateTable", "deleteFrom", "mergeInto"]);
 
-/** Each query of the server outside of `*-store.ts` and of the area `store`. */
+/**
+ * Queries built with Kysely outside of `*-store.ts` and of the area `store`. SQL that is written as
+ * text is not seen.
+ */
 export function queryFindings(sources: readonly Source[]): Finding[] {
   const findings: Finding[] = [];
   for (const { path, tree } of sources) {

@@ -71,12 +71,12 @@ function changeText({ need, changed, isServed, build }: ChangedApp, isDryRun: bo
   if (need === null) return "Nothing changes: the app has these settings already.";
   const what = `${changed.join(", ")} ${verbOf(changed.length, isDryRun)} changed`;
   if (need === "live" && !isServed)
-    return `${what}; that starts nothing, and counts once a build of the app has succeeded.`;
+    return `${what}; this starts nothing, and takes effect once a build of the app has succeeded.`;
   if (need === "live")
-    return `${what}; that is in effect within a second, without a build or a restart.`;
+    return `${what}; this takes effect within a second, without a build or a restart.`;
   if (need === "build") {
     const which = build === null ? "this would start a build" : `build ${build.number} was started`;
-    return `${what}; ${which}, which brings it when it is done.`;
+    return `${what}; ${which}; it takes effect when that build has succeeded.`;
   }
   return build === null
     ? `${what}; a new release of the same files would be tried and then take the calls.`

@@ -56,7 +56,10 @@ export type ReceivedBuild = {
   readonly status: Status;
 };
 
-/** Adds and cancels builds within the caller's transaction; `deploy/receive.ts` implements it. */
+/**
+ * Adds and cancels builds within the caller's transaction; `deploy/receive.ts` and
+ * `deploy/end-builds.ts` implement it.
+ */
 export interface BuildReceiver {
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
   /**

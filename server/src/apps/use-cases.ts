@@ -26,7 +26,7 @@ export function useCases(options: {
   readonly db: Db;
   readonly sealer: Sealer;
   readonly clock?: Clock;
-  /** Implemented by `deploy/receive.ts`. */
+  /** Implemented by `deploy/receive.ts` and `deploy/end-builds.ts`. */
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];

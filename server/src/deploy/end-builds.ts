@@ -1,5 +1,5 @@
-// Ends builds before they are done: on request, or since a newer one takes their place. Its callers
-// hold the lock on the app's row or on the build's.
+// Ends builds before they are done: on request, or since a newer one takes their place. Callers
+// hold the lock on the app's row, except those of `requestCancel`, which locks the build's.
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildRef, NewBuild } from "#apps/build-receiver.ts";
 import { Fault } from "#lib/fault.ts";

@@ -16,7 +16,7 @@ import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { BuildStopped } from "./build-ending.ts";
 import { moveBuild } from "./build-store.ts";
-import { readReleaseOfBuild } from "./release-store.ts";
+import { readReleaseWithBuild } from "./release-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
 /**
@@ -86,11 +86,11 @@ export async function promote(
 }
 
 /**
- * Who asked for the release and when, and the time of its roll-out, which the app's `request` may
- * have changed since.
+ * Why and when the release was asked for, and the time of its roll-out, which the app's `request`
+ * may have changed since.
  */
 async function readWish(tx: Tx, releaseId: ReleaseId, request: unknown) {
-  const row = await readReleaseOfBuild(tx, releaseId);
+  const row = await readReleaseWithBuild(tx, releaseId);
   const release = readReleaseSettings(row);
   if (release instanceof Fault) throw release;
   const { settings } = liveSettings(release, (request ?? {}) as Readonly<Record<string, unknown>>);

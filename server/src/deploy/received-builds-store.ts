@@ -1,5 +1,5 @@
-// Queries on builds that are received, and on those whose end is asked for. Callers hold the lock
-// on the app's row, which orders the numbers of its builds.
+// Queries that add builds and end them. Whoever adds one holds the lock on the app's row, which
+// orders the numbers of its builds.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildRef, NewBuild } from "#apps/build-receiver.ts";
@@ -10,7 +10,7 @@ import { toJson } from "#store/json.ts";
 import { buildStatesBefore } from "./build-states.ts";
 
 /** A build as it is received. */
-export type NewBuildRow = {
+type NewBuildRow = {
   readonly id: BuildId;
   readonly projectId: ProjectId;
   readonly appId: AppId;

@@ -178,8 +178,8 @@ export async function readUnfinished(db: Db): Promise<readonly BuildId[]> {
   return rows.map(({ id }) => id);
 }
 
-/** The stored settings of a release, and who asked for its build when. */
-export async function readReleaseOfBuild(tx: Tx, releaseId: ReleaseId) {
+/** The stored settings of a release, and why and when its build was asked for. */
+export async function readReleaseWithBuild(tx: Tx, releaseId: ReleaseId) {
   return await tx
     .selectFrom("releases")
     .innerJoin("builds", "builds.id", "releases.build_id")

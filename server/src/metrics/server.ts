@@ -12,7 +12,8 @@ export type MetricsServerOptions = {
   readonly host: string;
   readonly port: number;
   /**
-   * Clients send it as `Authorization: Bearer …`; null: everybody who reaches the address may read.
+   * Clients send it as `Authorization: Bearer …`; null: everybody who reaches the address
+   * may read, at an IP address or localhost.
    */
   readonly token: Secret | null;
   readonly metrics: Pick<Metrics, "text" | "contentType">;
@@ -50,14 +51,14 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<{
   return { address: { host: address, port }, close };
 }
 
-const strangeName =
-  "Without a token, metrics are read at an IP address or localhost only: any other name may be that of a web page in a browser of this machine. For other names set SLIPWAY_METRICS_TOKEN.\n";
+const nameRefused =
+  "Without a token, ask at an IP address or localhost: a web page can let any other name lead here. To use another name, set SLIPWAY_METRICS_TOKEN.\n";
 
 /**
  * A web page can have its name lead to this machine, and would then read what is served here; an
  * address cannot be its name. Old clients that send no host are no browsers.
  */
-function isAddress(host: string | undefined): boolean {
+function cannotBePage(host: string | undefined): boolean {
   if (host === undefined) return true;
   const name = host.toLowerCase().replace(/:\d*$/, "");
   return name === "localhost" || isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0;
@@ -85,7 +86,7 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
         "www-authenticate": "Bearer",
       });
     }
-    if (expected === null && !isAddress(request.headers.host)) return say(403, strangeName);
+    if (expected === null && !cannotBePage(request.headers.host)) return say(403, nameRefused);
     try {
       making ??= metrics.text().finally(() => (making = undefined));
       say(200, await making, { "content-type": metrics.contentType });

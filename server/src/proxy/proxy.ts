@@ -47,7 +47,6 @@ import {
   replicaPath,
   rootPathOf,
   type NamedApp,
-  type Target,
 } from "./target.ts";
 import { whyEndedWith } from "./why-ended.ts";
 
@@ -288,12 +287,8 @@ export class Proxy implements DemandSource, Occupancy {
     return this.#upToDate({ target: asked, fields, route });
   }
 
-  #targetOf(url: string, fields: RequestFields): Target | Fault {
-    return readTarget(url, this.#hosts.appOf(fields.host));
-  }
-
   #resolve(url: string, fields: RequestFields, origin: Origin): Resolving {
-    const target = this.#targetOf(url, fields);
+    const target = readTarget(url, this.#hosts.appOf(fields.host));
     if (target instanceof Fault) return target;
     return this.#admit({ target, fields, address: origin.address }, this.#routeOf(target));
   }

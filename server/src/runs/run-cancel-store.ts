@@ -1,4 +1,4 @@
-// Queries that cancel runs. The row of the run is locked.
+// Queries that cancel runs. Callers hold the lock on the run's row.
 import { sql } from "kysely";
 import type { RunId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";

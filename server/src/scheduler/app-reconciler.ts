@@ -44,7 +44,7 @@ type Turn = {
   readonly served: readonly Served[];
   /** Replicas of replaced releases, which serve until their successors do. */
   readonly leaving: readonly Replica[];
-  /** All replicas of both. */
+  /** All replicas of `served` and `leaving`. */
   readonly serving: readonly Replica[];
   readonly load: Demand;
   readonly state: AppState;
@@ -62,7 +62,7 @@ type Decided = {
   readonly left: Division;
 };
 
-/** What leaves, beyond the time for a start of its successor. */
+/** How much longer than a start of its successor may take a leaving replica is kept. */
 const leaveSlackMs = 60_000;
 
 /** Reconciles apps, and keeps the state of each for the next turn. */
@@ -164,7 +164,7 @@ export class AppReconciler {
       heldBack: this.states.get(appId)?.heldBack,
       starting: starting.length,
       pending: starting.filter((replica) => replica.isPending && !replica.isCreating).length,
-      // Those of a release before, which serve until one of this starts, say nothing about it.
+      // Replicas of an earlier release say nothing about this one.
       ready: view.ready(appId).filter(({ releaseId }) => releaseId === live.releaseId).length,
       unrouted: replicas.filter((replica) => replica.state === "ready" && !replica.isRouted).length,
       waiting: demand.demandOf(appId).waiting,

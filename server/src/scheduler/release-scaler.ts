@@ -20,7 +20,7 @@ export type Served = {
   readonly choice: ComputeChoice;
 };
 
-export type ReleaseScalerParts = ProjectLimitsParts & { readonly line: CapacityLine };
+type ReleaseScalerParts = ProjectLimitsParts & { readonly line: CapacityLine };
 
 /** Changes how many replicas releases have; one per scheduler. */
 export class ReleaseScaler {

@@ -102,8 +102,9 @@ function wishOf({ kind, role, projectId }: Wanted): TokenWish {
 
 /** Serves the instance on a free port until the test ends; returns its address. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
-  // As in the platform's listener: a request without a body emits no body events.
-  // Idle connections stay open as long: node's five seconds end while a busy machine holds one.
+  // As in the platform's listener: a request without a body emits no body events. As there, idle
+  // connections stay open: after node's usual five seconds, a busy machine may use one just as it
+  // is closed.
   const server = createServer(
     { optimizeEmptyRequests: true, keepAliveTimeout: 75_000 },
     (request, response) => api.routing(request, response),

@@ -69,7 +69,7 @@ export async function readOutdated(
   return rows.map(({ id }) => id);
 }
 
-/** The same on every platform: the first that needs it creates it. */
+/** Adds the coupon of a plan's credit unless it is there: its id is the same on every platform. */
 export async function addCoupon(
   tx: Tx,
   id: string,

@@ -249,13 +249,14 @@ test("the base image of another build, which BuildKit shows too, is no image of 
   const lines: string[] = [];
   const progress = new BuildProgress({
     steps: new Map(),
+    images: ["debian:12", "quay.io/a/tools"],
     log: (...parts) => void lines.push(parts.join(" ")),
     onImage: (image) => void named.push(image),
     clock: new VirtualClock(),
   });
-  const output = `#2 [internal] load metadata for docker.io/library/debian:12
+  const output = `#1 [2/3] FROM docker.io/library/debian:12@${digest}
+#2 [internal] load metadata for docker.io/library/debian:12
 #3 [internal] load metadata for quay.io/a/tools:latest
-#4 [1/3] FROM docker.io/library/debian:12@${digest}
 #5 [base 1/4] FROM other.example/team/secret:1@${digest}
 #5 CACHED
 #6 FROM quay.io/a/tools:latest@${digest}
@@ -268,7 +269,7 @@ test("the base image of another build, which BuildKit shows too, is no image of 
     "evil.example/a/b",
   ]);
   assert.deepEqual(lines, [
-    `prepare platform Step 1/3: FROM docker.io/library/debian:12@${digest}`,
+    `prepare platform Step 2/3: FROM docker.io/library/debian:12@${digest}`,
   ]);
 });
 

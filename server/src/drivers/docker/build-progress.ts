@@ -5,6 +5,7 @@ import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { fetchesAddress } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
+import { isSameImage } from "./image-sources.ts";
 import { saysBroken } from "./retry-build.ts";
 import { factMark, problemMark, warningMark } from "./image-scripts.ts";
 
@@ -44,6 +45,8 @@ export type BuildFailure = {
 export type ProgressOptions = {
   /** The steps of the Dockerfile that the builder wrote; empty for one of the app's own. */
   readonly steps: ReadonlyMap<string, ImageStep>;
+  /** All images that the Dockerfile may name; absent: any. */
+  readonly images?: readonly string[];
   readonly log: BuildLog;
   /**
    * Filled with what scripts find out; of an earlier try of the same build, whose steps are not run
@@ -76,8 +79,6 @@ export class BuildProgress {
   readonly #vertices = new Map<string, Vertex>();
   /** Titles in the log: of steps, and of those whose result of an earlier build is used. */
   readonly #shown = new Set<string>();
-  /** Images that this build has looked up, without tags and digests. */
-  readonly #images = new Set<string>();
   readonly #cached = new Set<string>();
   #onRun: ProgressOptions["onRun"];
   /** What scripts found out. */
@@ -148,11 +149,9 @@ export class BuildProgress {
     const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
     const asked = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1];
-    if (asked !== undefined && this.#vertices.size < verticesMax)
-      this.#images.add(withoutVersion(asked));
     const based = /^FROM (\S+)/.exec(text)?.[1];
     // Builds that run at once share what has the same content, and BuildKit shows both in each.
-    const isOthers = based !== undefined && !this.#images.has(withoutVersion(based));
+    const isOthers = based !== undefined && !this.#isOwn(based);
     const image = isOthers ? null : ((asked ?? based)?.slice(0, titleCharactersMax) ?? null);
     const source = asked ?? /^FROM (\S+)/.exec(name)?.[1];
     if (source !== undefined && /[./:]/.test(source)) this.#options.onImage?.(source);
@@ -169,6 +168,11 @@ export class BuildProgress {
     if (own === undefined || isOthers || this.#shown.has(title)) return;
     this.#shown.add(title);
     this.#options.log(stage, "platform", title);
+  }
+
+  #isOwn(image: string): boolean {
+    const { images } = this.#options;
+    return images === undefined || images.some((own) => isSameImage(own, image));
   }
 
   #read(vertex: Vertex, text: string): void {
@@ -232,9 +236,4 @@ function causeOf(line: string): string | null {
 
 function isMetered(stage: BuildStage): boolean {
   return stage === "dependencies" || stage === "commands";
-}
-
-/** The name of an image without its tag and its digest. */
-function withoutVersion(image: string): string {
-  return image.replace(/@.*$/, "").replace(/:[^:/]*$/, "");
 }

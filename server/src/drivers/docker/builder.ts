@@ -247,6 +247,7 @@ export class DockerBuilder implements Builder {
       });
     const progress = new BuildProgress({
       steps: prepared.steps,
+      images: sources,
       log,
       facts,
       onRun: context.onEnvironment ?? null,

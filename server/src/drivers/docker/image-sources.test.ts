@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BuildFailed } from "#drivers/builder.ts";
-import { imagesIn, mayPull, registryIn } from "./image-sources.ts";
+import { imagesIn, isSameImage, mayPull, registryIn } from "./image-sources.ts";
 
 test("the registry of an image's name is the one that the engine would ask", () => {
   const cases = {
@@ -88,4 +88,24 @@ test("a name that cannot be told is refused", () => {
     "ARG A=$A\nFROM $A",
   ])
     assert.throws(() => imagesIn(text, {}), BuildFailed, text);
+});
+
+test("an image is the same under its short name and written out, in any version", () => {
+  const digest = `sha256:${"a".repeat(64)}`;
+  for (const [own, other] of [
+    ["debian", `docker.io/library/debian:latest@${digest}`],
+    ["debian:12", "docker.io/library/debian:12"],
+    ["acme/base", "docker.io/acme/base:1"],
+    ["index.docker.io/acme/base", "docker.io/acme/base"],
+    ["localhost:5000/a/b", `localhost:5000/a/b:1@${digest}`],
+    ["GHCR.io/a/b", "ghcr.io/a/b:2"],
+  ] as const)
+    assert.ok(isSameImage(own, other), `${own} ${other}`);
+  for (const [own, other] of [
+    ["debian", "docker.io/acme/debian"],
+    ["debian", "evil.example/library/debian"],
+    ["localhost:5000/a", "localhost:5001/a"],
+    ["a/b", "ghcr.io/a/b"],
+  ] as const)
+    assert.ok(!isSameImage(own, other), `${own} ${other}`);
 });

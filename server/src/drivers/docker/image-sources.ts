@@ -46,6 +46,24 @@ export function registryIn(image: string): string {
 }
 
 /**
+ * Whether both name the same image, in any version. BuildKit writes names out, as
+ * "docker.io/library/debian:12@sha256:…" for "debian:12".
+ */
+export function isSameImage(one: string, other: string): boolean {
+  return writtenOut(one) === writtenOut(other);
+}
+
+/** The name with its registry, and without its version. */
+function writtenOut(image: string): string {
+  const name = image.replace(/@.*$/, "").replace(/:[^:/]*$/, "");
+  const registry = registryIn(name);
+  const isPath = !name.toLowerCase().startsWith(`${registry}/`);
+  const path = isPath ? name : name.slice(registry.length + 1);
+  if (registry !== "docker.io" && registry !== "index.docker.io") return `${registry}/${path}`;
+  return `docker.io/${path.includes("/") ? path : `library/${path}`}`;
+}
+
+/**
  * Whether builds may pull from the image's registry; `more`: those that the operator has added, `*`
  * for all.
  */
