@@ -127,10 +127,12 @@ test(
     runDocker(builds.engine, "rm", id);
     cleanLast(t, () => void runDocker(builds.engine, "rmi", "--force", base));
     const files = { Dockerfile: `FROM ${base}\n${printed}` };
-    await assert.rejects(
-      builds.build(files, { plan: { runtime: "custom", dockerfilePath: "Dockerfile", appId } }),
-      isRefused,
-    );
+    const plan = { runtime: "custom", dockerfilePath: "Dockerfile", appId } as const;
+    // Secrets are hidden in what is shown, not in what is judged.
+    for (const secrets of [{}, { A: "http://", B: "ADD http", C: address }])
+      await assert.rejects(builds.build(files, { plan, secrets }), isRefused);
+    const generated = { plan: { baseImage: base, appId }, secrets: { A: "http://" } };
+    await assert.rejects(builds.build({ "main.py": "" }, generated), isRefused);
     const label = `--filter=label=slipway.instance=${builds.instanceId}`;
     assert.equal(runDocker(builds.engine, "image", "ls", "--quiet", label), "");
   },

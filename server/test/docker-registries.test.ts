@@ -93,6 +93,8 @@ test(
         `FROM ${image}\n${end}`,
         `FROM ${baseImage}\nCOPY --from=${image} /a /a\n${end}`,
         `FROM ${baseImage}\nRUN --mount=type=bind,from=${image},target=/a ls\n${end}`,
+        `FROM \\\n${"# remark\n".repeat(60)}${image}\n${end}`,
+        `FROM ${baseImage}\nRUN true \\\n FROM a AS ${image}\nFROM ${image}\n${end}`,
         `ARG HOST=${named}\nARG BASE=$HOST/${image.slice(named.length + 1)}\nFROM \${BASE}\n${end}`,
       ]) {
         const message = await refusal(builds, { Dockerfile: text }, { plan: own });

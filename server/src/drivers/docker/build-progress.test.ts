@@ -273,6 +273,39 @@ test("the base image of another build, which BuildKit shows too, is no image of 
   ]);
 });
 
+test("neither a secret nor a line that looks like a step hides what the engine is asked for", () => {
+  const fetched: string[] = [];
+  const images: string[] = [];
+  const digests: string[] = [];
+  const lines: string[] = [];
+  const hidden = ["http://", "evil.example:5000", "@sha256:"];
+  const progress = new BuildProgress({
+    steps,
+    log: (...parts) => void lines.push(parts.join(" ")),
+    mask: (text) => hidden.reduce((shown, value) => shown.replaceAll(value, "[secret]"), text),
+    onFetch: (title) => void fetched.push(title),
+    onImage: (image) => void images.push(image),
+    onDigest: (image) => void digests.push(image),
+    clock: new VirtualClock(),
+  });
+  const output = `#7 [1/3] RUN echo a
+#7 0.1 ADD http://in-the-output/ /got
+#8 y
+#9 y
+#8 http://127.0.0.1:5432/got
+#9 [packages 2/3] ADD http://127.0.0.1:5432/ /got
+#10 [internal] load metadata for evil.example:5000/a@sha256:${"a".repeat(64)}
+#11 FROM evil.example:5000/b`;
+  for (const line of output.split("\n")) progress.line(line);
+  assert.deepEqual(fetched, [
+    "http://127.0.0.1:5432/got",
+    "[packages 2/3] ADD http://127.0.0.1:5432/ /got",
+  ]);
+  assert.deepEqual(images, [`evil.example:5000/a@sha256:${"a".repeat(64)}`, "evil.example:5000/b"]);
+  assert.deepEqual(digests, [`evil.example:5000/a@sha256:${"a".repeat(64)}`]);
+  assert.ok(!hidden.some((value) => lines.join("\n").includes(value)), lines.join("\n"));
+});
+
 test("a connection that broke is told from a step that failed with the same words", () => {
   const base = "#4 [base 1/1] FROM x\n#4 ERROR: rpc error: code = Internal desc = unexpected EOF\n";
   assert.equal(read(base).isBroken, true);

@@ -49,6 +49,11 @@ export type ProgressOptions = {
   readonly images?: readonly string[];
   readonly log: BuildLog;
   /**
+   * Hides values of secrets in all that is shown. What is judged is the line as the builder printed
+   * it: a secret could hide an address.
+   */
+  readonly mask?: (text: string) => string;
+  /**
    * Filled with what scripts find out; of an earlier try of the same build, whose steps are not run
    * again.
    */
@@ -66,6 +71,8 @@ export type ProgressOptions = {
 
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
+/** What a step prints comes behind the seconds since its start. */
+const outputForm = /^(\d+\.\d+)(?: (.*))?$/s;
 const verticesMax = 10_000;
 /** The builder says at once that it has the result of a command. */
 const cachedWaitMs = 500;
@@ -100,23 +107,40 @@ export class BuildProgress {
   /** Takes the next line. */
   line(text: string): void {
     const [, id, rest = ""] = /^#(\d+) (.*)$/s.exec(text) ?? [];
-    if (id === undefined) {
-      // After a failure the builder repeats the step's output between rulers, and then says why.
-      // Commands may have several lines.
-      this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
-      this.#engineReason = causeOf(text) ?? this.#engineReason;
-      if (
-        /^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(
-          text,
-        )
-      )
-        this.#reason = text;
-      if (text.trim() !== "") this.#lastWord = text;
-      return;
-    }
+    if (id === undefined) return this.#end(this.#mask(text));
+    // A line that only looks like the beginning of a step must not hide the step itself.
+    if (!outputForm.test(rest)) this.#judge(rest);
     const vertex = this.#vertices.get(id);
     if (vertex === undefined) this.#open(id, rest);
     else this.#read(vertex, rest);
+  }
+
+  /** After a failure the builder repeats the step's output between rulers, and then says why. */
+  #end(text: string): void {
+    // Commands may have several lines.
+    this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
+    this.#engineReason = causeOf(text) ?? this.#engineReason;
+    if (
+      /^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(
+        text,
+      )
+    )
+      this.#reason = text;
+    if (text.trim() !== "") this.#lastWord = text;
+  }
+
+  /** Reports what a step asks of the engine: to fetch an address, or to look up an image. */
+  #judge(name: string): void {
+    const { onFetch, onImage, onDigest } = this.#options;
+    if (fetchesAddress(name)) onFetch?.(name);
+    const asked = lookedUp(name);
+    const source = asked ?? /^FROM (\S+)/.exec(name)?.[1];
+    if (source !== undefined && /[./:]/.test(source)) onImage?.(source);
+    if (asked?.includes("@") === true) onDigest?.(asked);
+  }
+
+  #mask(text: string): string {
+    return this.#options.mask?.(text) ?? text;
   }
 
   /**
@@ -146,19 +170,15 @@ export class BuildProgress {
     const [, own, stageName = "", number = "", text = ""] =
       /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
     const step = this.#options.steps.get(stageName) ?? null;
-    const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
-    const asked = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1];
     const based = /^FROM (\S+)/.exec(text)?.[1];
     // Builds that run at once share what has the same content, and BuildKit shows both in each.
     const isOthers = based !== undefined && !this.#isOwn(based);
-    const image = isOthers ? null : ((asked ?? based)?.slice(0, titleCharactersMax) ?? null);
-    const source = asked ?? /^FROM (\S+)/.exec(name)?.[1];
-    if (source !== undefined && /[./:]/.test(source)) this.#options.onImage?.(source);
-    const shownName = own === undefined ? name.slice(0, titleCharactersMax) : instruction;
-    const title = step?.title ?? (isOthers ? "Base image" : shownName);
-    if (step === null && fetchesAddress(name)) this.#options.onFetch?.(name);
-    if (asked?.includes("@") === true) this.#options.onDigest?.(asked);
+    const named = isOthers ? undefined : (lookedUp(name) ?? based);
+    const image = named === undefined ? null : this.#mask(named).slice(0, titleCharactersMax);
+    const full = own === undefined ? this.#mask(name) : `Step ${number}: ${this.#mask(text)}`;
+    const shown = full.slice(0, titleCharactersMax);
+    const title = step?.title ?? (isOthers ? "Base image" : shown);
     if (this.#vertices.size < verticesMax) {
       const mayRun = own !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
@@ -176,7 +196,7 @@ export class BuildProgress {
   }
 
   #read(vertex: Vertex, text: string): void {
-    const [, time, output = ""] = /^(\d+\.\d+)(?: (.*))?$/s.exec(text) ?? [];
+    const [, time, output = ""] = outputForm.exec(text) ?? [];
     // A progress bar: what it showed last.
     if (time !== undefined)
       return this.#output(vertex, output.replace(/\r+$/, "").split("\r").at(-1) ?? "");
@@ -185,14 +205,16 @@ export class BuildProgress {
       this.#cached.add(vertex.title);
       this.#options.log(vertex.stage, "platform", `CACHED: ${vertex.title}`);
     }
-    const [, reason] = /^ERROR:? (.*)$/s.exec(text) ?? [];
-    if (reason === undefined || /cancell?ed/i.test(reason)) return;
+    const [, failure] = /^ERROR:? (.*)$/s.exec(text) ?? [];
+    if (failure === undefined || /cancell?ed/i.test(failure)) return;
+    const reason = this.#mask(failure);
     this.#failed ??= vertex;
     this.#reason = reason;
     this.#engineReason = causeOf(reason);
   }
 
-  #output(vertex: Vertex, text: string): void {
+  #output(vertex: Vertex, line: string): void {
+    const text = this.#mask(line);
     if (text.startsWith(factMark)) {
       const [name = "", value = ""] = text.slice(factMark.length).split("=");
       // Commands of the app can print the same.
@@ -220,6 +242,11 @@ export class BuildProgress {
     this.#onRun?.();
     this.#onRun = null;
   }
+}
+
+/** The image whose metadata a step looks up; undefined: it looks up none. */
+function lookedUp(name: string): string | undefined {
+  return /^\[internal\] load metadata for (\S+)/.exec(name)?.[1];
 }
 
 /**

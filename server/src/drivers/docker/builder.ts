@@ -245,20 +245,22 @@ export class DockerBuilder implements Builder {
         usual: await this.#usualRegistry(),
         signal,
       });
+    const mask = maskOf(secrets);
     const progress = new BuildProgress({
       steps: prepared.steps,
       images: sources,
+      mask,
       log,
       facts,
       onRun: context.onEnvironment ?? null,
       clock: this.#options.clock,
-      onFetch: (title) => end(addressFetched(title)),
+      onFetch: (title) => end(addressFetched(mask(title))),
       onImage: (image) => {
-        if (!mayLookUp(image)) end(registryRefused(image));
+        if (!mayLookUp(image)) end(registryRefused(mask(image)));
       },
       onDigest: (image) => {
         if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@")))))
-          end(digestNotPlain(image));
+          end(digestNotPlain(mask(image)));
       },
     });
     const tag = `slipway-build:${names("image", plan.buildId)}`;
@@ -318,7 +320,6 @@ export class DockerBuilder implements Builder {
   ): Promise<string> {
     const { plan, dir, context, progress, hasAuth, dockerfile, endsAtMs } = given;
     const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
-    const mask = maskOf(context.secrets);
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
     const end = await runCommand({
       command: [client.program, ...client.build, ...parameters],
@@ -330,7 +331,7 @@ export class DockerBuilder implements Builder {
       },
       signal: context.signal,
       timeoutMs: this.#leftMs(endsAtMs),
-      onLine: (_stream, text) => progress.line(mask(text)),
+      onLine: (_stream, text) => progress.line(text),
       keepsReturns: true,
     });
     context.signal.throwIfAborted();

@@ -109,3 +109,35 @@ test("an image is the same under its short name and written out, in any version"
   ] as const)
     assert.ok(!isSameImage(own, other), `${own} ${other}`);
 });
+
+test("an instruction names its images however many lines it has", () => {
+  const remarks = "# x\n".repeat(60);
+  const evil = "evil.example/a";
+  for (const text of [
+    `FROM \\\n${remarks}${evil}`,
+    `F\\\n${remarks}ROM ${evil}`,
+    `ONBUILD \\\n${remarks}COPY \\\n${remarks}--from=${evil} /a /a`,
+    `COPY \\\n${remarks}--chown=1:1 \\\n\n--from=${evil} /a /a`,
+    `RUN --mount="type=bind,\\\n${remarks}from=${evil}" \\\n ls`,
+    `RUN \\\n-\\\n-mount=type=bind,from=${evil} ls`,
+    `ARG A=\\\n${remarks}${evil}\nFROM $A`,
+    `FROM \`\n${remarks}${evil}`,
+  ])
+    assert.ok(imagesIn(text, {}).includes(evil), text);
+  const endless = "\\\n".repeat(60);
+  for (const text of [`FROM ${endless}${evil}`, `COPY ${endless}--from=${evil} /a /a`])
+    assert.throws(() => imagesIn(text, {}), BuildFailed, text);
+  const packages = Array.from({ length: 200 }, (_, index) => `  python3-a${index} \\\n`).join("");
+  assert.deepEqual(imagesIn(`FROM debian\nRUN apt-get install --yes \\\n${packages}  curl`, {}), [
+    "debian",
+  ]);
+});
+
+test("what only looks like a stage hides no image", () => {
+  for (const image of ["evil.example/a", "127.0.0.1:5000/t/a:1"])
+    for (const use of [`FROM ${image}`, `FROM debian\nCOPY --from=${image} /a /a`])
+      assert.ok(
+        imagesIn(`FROM debian\nRUN true \\\n FROM debian AS ${image}\n${use}`, {}).includes(image),
+        use,
+      );
+});

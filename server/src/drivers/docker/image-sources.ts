@@ -33,7 +33,7 @@ const usualRegistries: readonly string[] = [
 /** Names of images that variables can compose; a Dockerfile with more is refused. */
 const namesMax = 200;
 const lineCharactersMax = 2_000;
-/** Instructions are read no further than that many lines. */
+/** Lines of an instruction before it is clear which images it names; one with more is refused. */
 const linesMax = 50;
 const pathMax = 5;
 
@@ -99,8 +99,11 @@ export function imagesIn(dockerfile: string, given: Readonly<Record<string, stri
   const lines = dockerfile.split(/\r?\n/);
   const read = lines.flatMap((_line, index) => instructionsAt(lines, index));
   const variables = variablesIn(read, given);
+  // A line that only looks like a stage can name none that has a registry.
   const stages = new Set(
-    read.flatMap((text) => /^FROM\s.*\sAS\s+(\S+)\s*$/is.exec(text)?.[1]?.toLowerCase() ?? []),
+    read.flatMap(
+      (text) => /^FROM\s.*\sAS\s+([a-z][a-z0-9_.-]*)\s*$/is.exec(text)?.[1]?.toLowerCase() ?? [],
+    ),
   );
   const names = new Set<string>();
   for (const word of read.flatMap((text) => namesIn(text))) {
@@ -134,15 +137,42 @@ function instructionsAt(lines: readonly string[], index: number): string[] {
   return [...new Set(found)];
 }
 
+/**
+ * The instruction, at least as far as it names images. Throws `BuildFailed` for one that goes on
+ * for too many lines.
+ */
 function joinedFrom(lines: readonly string[], index: number, sign: string): string {
   let joined = "";
-  for (const line of lines.slice(index, index + linesMax)) {
+  let count = 0;
+  for (let at = index; at < lines.length; at++) {
+    const line = lines[at] ?? "";
+    // Remarks and empty lines may stand within an instruction, any number of them.
     if (joined !== "" && /^[\s\u0085]*(?:#|$)/.test(line)) continue;
     const trimmed = line.trimEnd();
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
+    if (isDecided(joined)) return joined;
+    if (++count === linesMax) throw cannotTell(joined);
   }
   return joined;
+}
+
+/** Whether the lines that follow cannot change which images this beginning names. */
+function isDecided(joined: string): boolean {
+  const text = joined.replace(/^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*/i, "");
+  const [, word = "", parameters] = /^(\S*)(?:[\s\u0085]+(.*))?$/s.exec(text) ?? [];
+  // The word may go on in the next line.
+  if (parameters === undefined) return word.length > "ONBUILD".length;
+  if (/^(?:FROM|ARG)$/i.test(word)) return false;
+  if (!/^(?:COPY|ADD|RUN)$/i.test(word)) return true;
+  let rest = parameters;
+  for (let flag = flagForm.exec(rest)?.[0]; flag !== undefined; flag = flagForm.exec(rest)?.[0]) {
+    rest = rest.slice(flag.length);
+    // A quotation that is still open.
+    if (/^[^\s\u0085]/.test(rest)) return false;
+    rest = rest.trimStart();
+  }
+  return rest.length > 1 || /^[^-]$/.test(rest);
 }
 
 /** A word that begins with `--`, as BuildKit cuts it out of a line. */
