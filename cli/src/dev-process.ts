@@ -115,7 +115,7 @@ function commandOf({ folder, python, port }: DevRun): readonly string[] {
   const [only = ""] = words;
   if (words.length === 0)
     throw new Refused(`runtime.custom in ${folder.toml?.file} has no entrypoint.`);
-  if (words.length === 1 && /\s/.test(only)) return ["sh", "-c", only];
+  if (words.length === 1 && /\s/.test(only)) return keepOnLoopback(["sh", "-c", only]);
   const moved = port === custom.port ? words : replacePort(words, custom.port, port);
   if (moved !== null) return keepOnLoopback(moved);
   throw new Refused(
@@ -138,6 +138,9 @@ function environmentOf({ folder, python, port, environment }: DevRun): NodeJS.Pr
           SLIPWAY_LISTEN: `127.0.0.1:${port}`,
           SLIPWAY_READY_FD: String(readyFd),
           SLIPWAY_GRACE_SECONDS: "2",
+          // No token is asked for here: only who knows this machine may call, not a web page
+          // whose name leads to it.
+          SLIPWAY_LOCAL_HOSTS: "1",
         }
       : { PORT: String(port) }),
   };

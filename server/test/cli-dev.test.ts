@@ -1,8 +1,11 @@
 // `slipway dev` with real Pythons: it runs an app, again at each save, says what is wrong, and
 // leaves nothing behind.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
+import { json } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { test } from "node:test";
 import { toolEnvironmentOf } from "#config.ts";
@@ -34,6 +37,15 @@ async function call(url: string): Promise<[string, string | null, number]> {
   return ((await response.json()) as { result: [string, string | null, number] }).result;
 }
 
+/** What a page gets whose own name leads to this machine. */
+async function answerAt(url: string, host: string): Promise<{ status: number; message: unknown }> {
+  const asking = request(`${url}/run`, { method: "POST", headers: { host } });
+  asking.end("{}");
+  const [response] = (await once(asking, "response")) as [IncomingMessage];
+  const { message } = (await json(response)) as { message?: unknown };
+  return { status: response.statusCode ?? 0, message };
+}
+
 /** A wheel of the package `greeter`, whose `greeting` is the text. */
 function greeter(text: string): Buffer {
   return zipOf({
@@ -62,6 +74,12 @@ test("an app runs, and again at each save of a file that belongs to it; Ctrl-C l
     await refused.text(),
     /Content-Encoding \\"gzip\\", but functions take bodies only as they are/,
   );
+  assert.deepEqual(await answerAt(url, "evil.test"), {
+    status: 403,
+    message:
+      "Host is 'evil.test', but only an IP address or localhost is answered here, such as http://127.0.0.1 with the port",
+  });
+  assert.equal((await answerAt(url, "localhost:8000")).status, 200);
   await until("its output is shown", () => running.stdout().includes("called by Ada"));
 
   write("ignored.txt", "does not count");
@@ -127,6 +145,27 @@ http.server.test(http.server.SimpleHTTPRequestHandler, port=int(sys.argv[2]), bi
     [taken.code, taken.stderr],
     [2, '--port is "no", but must be a port from 1 to 65535.\n'],
   );
+});
+
+test("a server that one text starts listens on this machine alone, as one of a list does", async (t) => {
+  const slipway = commandsAt(t);
+  const server = `import http.server, os, sys
+open("bound", "w").write(sys.argv[1])
+http.server.test(http.server.SimpleHTTPRequestHandler, port=int(os.environ["PORT"]), bind=sys.argv[1])
+`;
+  const text = '"python server.py 0.0.0.0"';
+  for (const entrypoint of [text, `[${text}]`, `["sh", "-c", ${text}, "8765"]`]) {
+    const folder = temporaryFolder(t, "app");
+    writeFileSync(join(folder, "server.py"), server);
+    writeFileSync(join(folder, ".slipwayignore"), "bound\n");
+    const custom = `[cerebrium.runtime.custom]\nport = 8765\nentrypoint = ${entrypoint}\n`;
+    writeFileSync(join(folder, "slipway.toml"), toml + custom);
+    const running = slipway(["dev", folder]);
+    await urlAfter(running, 1);
+    assert.equal(readFileSync(join(folder, "bound"), "utf8"), "127.0.0.1", entrypoint);
+    running.interrupt();
+    assert.equal((await running.ended).code, 130);
+  }
 });
 
 test("packages are installed once, and what is missing is named", async (t) => {

@@ -33,6 +33,7 @@ class Head:
     __slots__ = (
         "method",
         "path",
+        "host",
         "http11",
         "keep_alive",
         "length",
@@ -44,6 +45,7 @@ class Head:
     )
     method: str
     path: str
+    host: bytes  # The Host field; empty where an HTTP/1.0 request has none.
     http11: bool
     keep_alive: bool
     length: int | None
@@ -138,6 +140,7 @@ def read_fields(head: Head, fields: dict) -> None:
     hosts = fields.get(b"host", ())
     if len(hosts) > 1 or (head.http11 and not hosts):
         raise HttpError(400, "the request must have exactly one Host field")
+    head.host = hosts[0] if hosts else b""
     read_framing(head, fields)
     options = b",".join(fields[b"connection"]).lower() if b"connection" in fields else b""
     tokens = [token.strip(b" \t") for token in options.split(b",")]
@@ -155,6 +158,19 @@ def read_fields(head: Head, fields: dict) -> None:
         starts = fields[b"slipway-held"]
         if len(starts) == 1 and len(starts[0]) <= START_DIGITS_MAX and starts[0].isdigit():
             head.held = starts[0]
+
+
+def is_local_host(host: bytes) -> bool:
+    """Whether a Host field has an IP address, localhost or a name below it; none of them can be a stranger's name."""
+    if host.startswith(b"["):
+        address, end, rest = host[1:].partition(b"]")
+        is_address = b":" in address and not address.translate(None, _HEX + b":.")
+        return bool(end) and is_address and rest[:1] in (b"", b":")
+    name = host.partition(b":")[0].lower()
+    if name == b"localhost" or name.endswith(b".localhost"):
+        return True
+    parts = name.split(b".")
+    return len(parts) == 4 and all(part.isdigit() and len(part) < 4 and int(part) < 256 for part in parts)
 
 
 def read_framing(head: Head, fields: dict) -> None:

@@ -14,7 +14,7 @@ from .endpoints import BindingError, Endpoint, Endpoints
 from .failures import print_failure, refusal_body
 from .held_runs import RUNS_PATH, HeldRuns
 from .http_answer import message_body, REFUSED, STOPPING
-from .http_head import HttpError
+from .http_head import HttpError, is_local_host
 from .runs import run_id_from
 from .workers import Workers
 
@@ -22,6 +22,9 @@ WAITING_MAX = 4096  # Calls that wait for others to end; the platform holds its 
 PARSED_ON_LOOP_BYTES_MAX = 64 * 1024  # Larger bodies are parsed in a worker, so that the loop stays free.
 SWEEP_SECONDS = 1.0
 CLOSING_SECONDS = 5.0  # After the last call, clients get so long to take what was written.
+
+# A web page can let a name of its own lead to this machine, and would then read answers like any page of its site.
+NOT_LOCAL = "Host is %r, but only an IP address or localhost is answered here, such as http://127.0.0.1 with the port"
 
 _SUFFIXES = ("chat/completions", "embedding", "embeddings")
 
@@ -98,6 +101,8 @@ class Service:
     def admit(self, head) -> Verdict:
         """Decides on a request by its head. Raises nothing but HttpError."""
         path = head.path
+        if self.settings.local_hosts and not is_local_host(head.host):
+            return self.refusal(403, NOT_LOCAL % head.host.decode("latin-1")[:200])
         if path.startswith("/_slipway/"):
             return self._admit_own(head)
         run_id = run_id_from(head.request_id)

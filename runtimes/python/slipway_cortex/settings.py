@@ -24,6 +24,7 @@ class Settings:
         "grace_seconds",
         "log_frames",
         "log_calls",
+        "local_hosts",
         "body_bytes_max",
         "idle_seconds",
         "read_seconds",
@@ -35,6 +36,7 @@ class Settings:
     grace_seconds: float
     log_frames: bool
     log_calls: bool
+    local_hosts: bool
     body_bytes_max: int
     idle_seconds: float
     read_seconds: float
@@ -57,6 +59,7 @@ def take_settings(environ) -> Settings:
     settings.read_seconds = number(taken, "SLIPWAY_READ_SECONDS", 60.0, 0.1, 86_400.0)
     settings.log_frames = taken["SLIPWAY_LOG_FRAMES"] == "1"
     settings.log_calls = taken["SLIPWAY_LOG_LEVEL"] in ("DEBUG", "INTERNAL")
+    settings.local_hosts = taken["SLIPWAY_LOCAL_HOSTS"] == "1"
     return settings
 
 
@@ -66,6 +69,7 @@ NAMES = (
     "SLIPWAY_GRACE_SECONDS",
     "SLIPWAY_LOG_FRAMES",
     "SLIPWAY_LOG_LEVEL",
+    "SLIPWAY_LOCAL_HOSTS",
     "SLIPWAY_MAX_BODY_BYTES",
     "SLIPWAY_IDLE_SECONDS",
     "SLIPWAY_READ_SECONDS",

@@ -24,6 +24,31 @@ async def large():
 CALL = request("POST", "/echo", b'{"value": 1}')
 
 
+class LocalHostsTest(unittest.TestCase):
+    STRANGE = ("evil.test", "evil.test:8000", "localhost.evil.test", "notlocalhost", "127.0.0.1.evil.test", "1.2.3", "")
+    STRANGE += ("256.0.0.1", "1.2.3.4.5", "[::1].evil.test", "[evil]", "[", "[]", "[::1", "-1.2.3.4", "0x7f.0.0.1")
+    LOCAL = ("127.0.0.1", "127.0.0.1:8000", "192.168.1.7", "[::1]", "[::1]:8000", "[::ffff:127.0.0.1]:80")
+    LOCAL += ("localhost", "LocalHost:8000", "app.localhost", "app.localhost:8000")
+
+    def test_answers_no_name_of_a_stranger_where_it_is_told_so(self):
+        with Replica(SOURCE, local_hosts=1) as replica, replica.client() as client:
+            for host in self.STRANGE:
+                for method, path in (("POST", "/echo"), ("GET", "/_slipway/ready"), ("GET", "/nothing")):
+                    client.send(request(method, path, host=host))
+                    answer = client.answer()
+                    self.assertEqual(answer.status, 403, host)
+                    self.assertIn("Host is %r, but only an IP address or localhost" % host, answer.message)
+            for host in self.LOCAL:
+                client.send(request("POST", "/echo", b'{"value": 1}', host=host))
+                self.assertEqual(client.answer().status, 200, host)
+
+    def test_answers_every_name_on_a_platform(self):
+        with Replica(SOURCE) as replica, replica.client() as client:
+            for host in self.STRANGE + self.LOCAL:
+                client.send(request("POST", "/echo", b'{"value": 1}', host=host))
+                self.assertEqual(client.answer().status, 200, host)
+
+
 class ConnectionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -26,9 +26,19 @@ export function replacePort(
 
 /** The address for calls to replicas of this machine. */
 const loopback = "127.0.0.1";
-/** Matches neither a part of another address nor a range such as `0.0.0.0/0`. */
-const everyAddress =
-  /(?<![\d.])0\.0\.0\.0(?![\d.]|\/\d)|\[::\](?=:|$)|(?<=^|=)::$|(?<=^|=)(?=:\d+$)/g;
+/**
+ * Matches neither a part of another address, nor a range such as `0.0.0.0/0`, nor a slice of code
+ * such as `rows[::]`. In the text of a shell, words end at spaces and quotes.
+ */
+const everyAddress = new RegExp(
+  [
+    String.raw`(?<![\d.])0\.0\.0\.0(?![\d.]|/\d)`,
+    String.raw`(?<![\w\])])\[::\](?=[:\s"']|$)`,
+    String.raw`(?<=^|[=\s]["']?)::(?=[\s"']|$)`,
+    String.raw`(?<=^|[=\s]["']?)(?=:\d+(?:[\s"']|$))`,
+  ].join("|"),
+  "g",
+);
 
 /**
  * Uses the loopback address wherever an argument names every address (`0.0.0.0`, `[::]:8000`,
