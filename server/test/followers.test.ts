@@ -41,13 +41,13 @@ test("what one owner follows is bounded, whatever it is", async (t) => {
   t.after(() => first.abort());
   const [build = ""] = mine;
   assert.deepEqual(await follow(build, { signal: first.signal }), [200, ""]);
-  for (const [index, count] of [10, 5, 4].entries())
+  for (const [index, count] of [25, 15, 9].entries())
     for (let opened = 0; opened < count; opened++)
       assert.deepEqual(await follow(mine[index] ?? ""), [200, ""]);
   for (const path of mine) {
     const [status, text] = await follow(path);
     assert.equal(status, 429, path);
-    assert.match(text, /20 logs and roll-outs of the project's owner are already followed, or 200/);
+    assert.match(text, /50 logs and roll-outs of the project's owner are already followed, or 400/);
     assert.equal((await api.call("GET", path)).status, 200, "not followed");
   }
   const projectId = await api.addProject("other");

@@ -21,8 +21,8 @@ export type SendEvents = (
 type StreamParts = Pick<HandlerParts, "clock" | "log" | "stopping" | "followers" | "ownerKeyOf">;
 
 /** Each asks the database again and again, for as long as its client stays. */
-const followersMax = 200;
-const ownerFollowersMax = 20;
+const followersMax = 400;
+const ownerFollowersMax = 50;
 /** Well below the idle timeouts of common proxies (30 s and more). */
 const heartbeatMs = 15_000;
 /** A client that reads nothing for this long is disconnected. */
