@@ -169,7 +169,7 @@ async function assemble(
   // An external database has a disk of its own.
   const storeRefusal = (): string | null =>
     config.databaseUrl === null ? disk.storeRefusal() : null;
-  const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
+  const { webhooks, guard } = openWebhooks(settings, { ...foundation, ownerKeyOf, onStep });
   const pushes = openPushes(settings, {
     ...foundation,
     builds: receiver,

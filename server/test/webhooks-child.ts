@@ -1,6 +1,7 @@
 // A platform's webhooks in a process of its own, which kills itself right after a given step.
 // Arguments: the database's URL, the step and how often it comes before, as in `written:3`, and
 // what to do first as JSON (see `ChildTask`).
+import { ownerKeys } from "#accounts/owner-keys.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -34,6 +35,7 @@ const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
 const webhooks = new Webhooks({
   db,
   notifications,
+  ownerKeyOf: ownerKeys({ db, clock: systemClock }),
   clock: systemClock,
   log: silentLog,
   instanceId: "crashing",

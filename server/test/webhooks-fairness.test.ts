@@ -2,9 +2,13 @@
 // is lost.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createProject } from "#accounts/projects.ts";
 import { systemClock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import "#test/support/leftovers.ts";
+import { byPlatform } from "#test/support/accounts.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
+import { makePerson } from "#test/support/person.ts";
 import { until } from "#test/support/until.ts";
 import {
   addAll,
@@ -160,6 +164,35 @@ test("many receivers share the places, and no more deliveries are under way than
     "each arrived once",
   );
 });
+
+for (const how of ["told of", "found by a survey"]) {
+  test(`silent receivers of one owner's projects leave places to others: deliveries ${how}`, async (t) => {
+    const stage = await webhookStage(t);
+    const { db, ownerId } = stage;
+    const atOnce = 16;
+    const silent = await startReceiver(t);
+    const good = await startReceiver(t);
+    silent.answer = () => undefined;
+    const webhooks = await stage.open({ atOnce, timeoutMs: 120_000 });
+    const mine = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        createProject(db, { name: `mine ${index}`, ownerId, by: byPlatform }),
+      ),
+    );
+    const other = await makePerson(db, { email: "other@example.test", name: "Other" });
+    const theirs = await createProject(db, { name: "theirs", ownerId: other, by: byPlatform });
+    const add = async (url: string, projectIds: readonly ProjectId[]): Promise<void> => {
+      const deliveries = projectIds.map((projectId) => stage.delivery(url, { projectId }));
+      const added = await db.transaction().execute((tx) => webhooks.outbox.add(tx, deliveries));
+      if (how === "told of") webhooks.outbox.committed(added);
+    };
+    await add(`${silent.url}/hook`, mine);
+    await until("the owner has its share", () => silent.received.length >= 6);
+    await add(`${good.url}/hook`, [theirs]);
+    await until("the other one's has arrived", () => good.received.length === 1);
+    assert.equal(silent.received.length, 6);
+  });
+}
 
 test("large bodies that wait are not all held in memory at the same time", async (t) => {
   const stage = await webhookStage(t);

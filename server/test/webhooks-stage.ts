@@ -1,5 +1,6 @@
 // What the tests of webhooks stand on: a real database, real receivers on this machine, and one or
 // more platforms' webhooks.
+import { ownerKeys } from "#accounts/owner-keys.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
@@ -116,6 +117,7 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
         db,
         sealer,
         notifications,
+        ownerKeyOf: ownerKeys({ db, clock: systemClock }),
         client,
         clock: systemClock,
         log: silentLog,

@@ -14,19 +14,26 @@ export type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
 const freshMs = 60_000;
 const projectsMax = 10_000;
 
-/** Asks the database once in a while for each project. */
+type Known = { readonly key: Promise<string>; readonly untilMs: number };
+
+/** Asks the database once in a while for each project, also for many that ask at once. */
 export function ownerKeys({ db, clock }: { readonly db: Db; readonly clock: Clock }): OwnerKeyOf {
-  const known = new LruMap<ProjectId, { readonly key: string; readonly untilMs: number }>(
-    projectsMax,
-  );
-  return async (projectId) => {
+  const known = new LruMap<ProjectId, Known>(projectsMax);
+  return (projectId) => {
     const found = known.get(projectId);
     if (found !== undefined && found.untilMs > clock.monotonicMs()) return found.key;
-    const row = await readRow<{ readonly key: string }>(
-      db,
-    )`select ${ownerKey(sql`${projectId}::text`)} as key`;
-    const key = row?.key ?? projectId;
-    known.set(projectId, { key, untilMs: clock.monotonicMs() + freshMs });
-    return key;
+    const asked = { key: readKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
+    known.set(projectId, asked);
+    asked.key.catch(() => {
+      if (known.get(projectId) === asked) known.delete(projectId);
+    });
+    return asked.key;
   };
+}
+
+async function readKey(db: Db, projectId: ProjectId): Promise<string> {
+  const row = await readRow<{ readonly key: string }>(
+    db,
+  )`select ${ownerKey(sql`${projectId}::text`)} as key`;
+  return row?.key ?? projectId;
 }

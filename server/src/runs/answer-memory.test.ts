@@ -25,8 +25,11 @@ async function collect(
   await new Promise(setImmediate);
 }
 
-function room(): AnswerMemory {
-  return new AnswerMemory({ answerBytesMax: 16 * mebibyte });
+/** Each project has an owner of its own. */
+function room(
+  ownerKeyOf = (projectId: ProjectId): Promise<string> => Promise.resolve(projectId),
+): AnswerMemory {
+  return new AnswerMemory({ answerBytesMax: 16 * mebibyte, ownerKeyOf });
 }
 
 test("of long answers only so many are in memory, and each that is written down lets another one come", async () => {
@@ -69,4 +72,24 @@ test("whoever is gone when its turn comes gives it on", async () => {
   const completeAgain = new Set<AnswerReservation>();
   await collect(again, 16 * mebibyte, completeAgain);
   assert.equal(completeAgain.size, 8);
+});
+
+test("projects of one owner have the share of one, and count to themselves while nobody knows it", async () => {
+  const projects = Array.from({ length: 20 }, (_, index) => `p-0000000${index}` as ProjectId);
+  const shared = room((id) => Promise.resolve(id === "p-other" ? id : "somebody"));
+  const complete = new Set<AnswerReservation>();
+  await collect(
+    projects.map((id) => shared.of(id)),
+    16 * mebibyte,
+    complete,
+  );
+  assert.equal(complete.size, 8, "half of 256 MiB is left to other owners");
+  const other = shared.of("p-other" as ProjectId);
+  await collect([other], 16 * mebibyte, complete);
+  assert.ok(complete.has(other));
+  const unknown = room(() => Promise.reject(new Error("the database is away"))).of(
+    "p-1" as ProjectId,
+  );
+  await collect([unknown], 16 * mebibyte, complete);
+  assert.ok(complete.has(unknown));
 });

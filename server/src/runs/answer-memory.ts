@@ -14,15 +14,24 @@ const atOnceMin = 4;
 /** Only held runs wait here, and their number is bounded; each is admitted eventually. */
 const waitingMax = Number.POSITIVE_INFINITY;
 
+/** Whom a project counts to. */
+type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
+
+export type AnswerMemoryOptions = {
+  readonly answerBytesMax: number;
+  readonly ownerKeyOf: OwnerKeyOf;
+};
+
 type Step = { readonly aboveBytes: number; readonly gate: Gate };
 
 /** One per platform. */
 export class AnswerMemory {
   readonly #steps: readonly Step[];
-  readonly #answerBytesMax: number;
+  readonly #options: AnswerMemoryOptions;
 
-  constructor({ answerBytesMax }: { readonly answerBytesMax: number }) {
-    this.#answerBytesMax = answerBytesMax;
+  constructor(options: AnswerMemoryOptions) {
+    const { answerBytesMax } = options;
+    this.#options = options;
     const bounds = [
       freeBytes,
       ...stepsBytes.filter((bytes) => bytes < answerBytesMax),
@@ -37,7 +46,7 @@ export class AnswerMemory {
 
   /** A reservation for one answer. */
   of(projectId: ProjectId): AnswerReservation {
-    return new AnswerReservation(projectId, this.#steps, this.#answerBytesMax);
+    return new AnswerReservation(projectId, this.#steps, this.#options);
   }
 }
 
@@ -45,15 +54,15 @@ export class AnswerMemory {
 export class AnswerReservation {
   readonly #projectId: ProjectId;
   readonly #steps: readonly Step[];
-  readonly #bytesMax: number;
+  readonly #options: AnswerMemoryOptions;
   readonly #leaves: (() => void)[] = [];
   #entered = 0;
   #hasLeft = false;
 
-  constructor(projectId: ProjectId, steps: readonly Step[], bytesMax: number) {
+  constructor(projectId: ProjectId, steps: readonly Step[], options: AnswerMemoryOptions) {
     this.#projectId = projectId;
     this.#steps = steps;
-    this.#bytesMax = bytesMax;
+    this.#options = options;
   }
 
   /**
@@ -61,15 +70,21 @@ export class AnswerReservation {
    * holds nothing.
    */
   grow(bytes: number): Promise<void> | null {
-    if (bytes > this.#bytesMax) this.leave();
+    if (bytes > this.#options.answerBytesMax) this.leave();
     const next = this.#steps[this.#entered];
     if (this.#hasLeft || next === undefined || bytes <= next.aboveBytes) return null;
     this.#entered++;
-    return next.gate.enter({ key: this.#projectId }).then((leave) => {
-      if (leave === null) return;
-      if (this.#hasLeft) leave();
-      else this.#leaves.push(leave);
-    });
+    return this.#enter(next.gate);
+  }
+
+  /** Never rejects: while the database is away, a project counts to itself. */
+  async #enter(gate: Gate): Promise<void> {
+    const key = await this.#options.ownerKeyOf(this.#projectId).catch(() => this.#projectId);
+    if (this.#hasLeft) return;
+    const leave = await gate.enter({ key });
+    if (leave === null) return;
+    if (this.#hasLeft) leave();
+    else this.#leaves.push(leave);
   }
 
   /** The answer is written, or is not needed. */

@@ -84,10 +84,12 @@ export function forwardingTo(
     webhooks,
     guard,
     lifecycle,
-  }: { webhooks: Webhooks; guard: OutwardGuard } & Pick<Foundation, "lifecycle">,
+    ownerKeyOf,
+  }: { webhooks: Webhooks; guard: OutwardGuard } & Pick<Foundation, "lifecycle"> &
+    Pick<RunsOptions, "ownerKeyOf">,
   bytesMax: number,
 ): Forwarding {
-  const decoder = new AnswerDecoder(bytesMax);
+  const decoder = new AnswerDecoder(bytesMax, ownerKeyOf);
   const decoding = new Set<Promise<void>>();
   const post = ({ secret, status, contentFields = null, ...answer }: ForwardedAnswer): void => {
     const sealed = secret === null ? null : new Secret(secret);

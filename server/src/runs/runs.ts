@@ -81,6 +81,7 @@ export class Runs implements AsyncAccept {
     this.#leases = new Leases({ db, table: "runs", holder: instanceId, leaseMs, log, clock });
     this.#heldRuns = options.heldRuns ?? new HeldRuns({ clock, log });
     this.#settlement = new RunSettlement({ db, store, outbox, sealer, clock, log, onStep });
+    const { bodyBytesMax, ownerKeyOf } = options;
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
       store,
@@ -109,8 +110,8 @@ export class Runs implements AsyncAccept {
         ...common,
         proxy,
         whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)),
-        answerMemory: new AnswerMemory({ answerBytesMax }),
-        decoder: new AnswerDecoder(answerBytesMax),
+        answerMemory: new AnswerMemory({ answerBytesMax, ownerKeyOf }),
+        decoder: new AnswerDecoder(answerBytesMax, ownerKeyOf),
         startMsMax: (leaseMs * 3) / 4,
       },
       recovery: common,
@@ -121,7 +122,6 @@ export class Runs implements AsyncAccept {
       onTakenOver: (runId, replica) => this.#holdFor(runId, replica),
       onLooked: () => this.#releaseOthers(),
     });
-    const { bodyBytesMax, ownerKeyOf } = options;
     this.#enqueue = new Enqueue({
       db,
       store,

@@ -2,17 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { ProjectId } from "#lib/ids.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
-import { DeliverySlots, type DeliverySlot } from "./delivery-slots.ts";
+import { DeliverySlots, type DeliverySlot, type Wish } from "./delivery-slots.ts";
 
 function placesOf(atOnce: number, bytesMax = 1000): { places: DeliverySlots; clock: VirtualClock } {
   const clock = new VirtualClock();
   return { places: new DeliverySlots({ atOnce, bytesMax, clock }), clock };
 }
 
-function wish(lane: string, project = "p-1"): { lane: string; projectId: ProjectId } {
-  return { lane, projectId: project as ProjectId };
+function wish(lane: string, ownerKey = "p-1"): Wish {
+  return { lane, ownerKey };
 }
 
 function takeAll(places: DeliverySlots, lane: string, project?: string): DeliverySlot[] {

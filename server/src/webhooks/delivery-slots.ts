@@ -1,14 +1,16 @@
-// Limits concurrent deliveries, in total, per project and per receiver. The shares shrink as slots
-// become scarce, so that some remain for lanes and projects that have none; a failing receiver gets
+// Limits concurrent deliveries, in total, per owner and per receiver. The shares shrink as slots
+// become scarce, so that some remain for lanes and owners that have none; a failing receiver gets
 // one delivery at a time, with growing pauses. In memory only: after a restart the state of each
 // receiver is learned again.
 import type { Clock } from "#lib/clock.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
-import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** A request for a slot: deliveries of one lane go to one receiver. */
-export type Wish = { readonly lane: string; readonly projectId: ProjectId };
+/**
+ * A request for a slot: deliveries of one lane go to one receiver, and lanes with one owner key
+ * belong to projects of one person.
+ */
+export type Wish = { readonly lane: string; readonly ownerKey: string };
 
 /** The slot of one delivery in progress. */
 export type DeliverySlot = {
@@ -33,7 +35,7 @@ type Window = { max: number; troubles: number; closedUntilMs: number };
 const windowFirst = 16;
 /** A receiver may use at most one in this many slots. */
 const sharePart = 4;
-/** One in this many slots is reserved for receivers and projects that have none. */
+/** One in this many slots is reserved for receivers and owners that have none. */
 const keptPart = 4;
 /**
  * With 10,000 deliveries waiting for a dead receiver, a pass takes some hours, and a recovery is
@@ -48,7 +50,7 @@ export class DeliverySlots {
   readonly #options: DeliverySlotsOptions;
   readonly #windows = new LruMap<string, Window>(lanesKnownMax);
   readonly #ofLane = new Map<string, number>();
-  readonly #ofProject = new Map<string, number>();
+  readonly #ofOwner = new Map<string, number>();
   #taken = 0;
   #bytes = 0;
 
@@ -81,7 +83,7 @@ export class DeliverySlots {
   take(wish: Wish): DeliverySlot | null {
     if (!this.#hasRoom(wish)) return null;
     add(this.#ofLane, wish.lane, 1);
-    add(this.#ofProject, wish.projectId, 1);
+    add(this.#ofOwner, wish.ownerKey, 1);
     this.#taken++;
     let held = 0;
     let isOver = false;
@@ -96,7 +98,7 @@ export class DeliverySlots {
         this.#bytes -= held;
         this.#taken--;
         add(this.#ofLane, wish.lane, -1);
-        add(this.#ofProject, wish.projectId, -1);
+        add(this.#ofOwner, wish.ownerKey, -1);
       },
     };
   }
@@ -128,17 +130,17 @@ export class DeliverySlots {
     window.max = Math.max(1, Math.floor(window.max / 2));
   }
 
-  #hasRoom({ lane, projectId }: Wish): boolean {
+  #hasRoom({ lane, ownerKey }: Wish): boolean {
     const { atOnce } = this.#options;
     const free = atOnce - this.#taken;
     if (free <= 0 || this.closedMs(lane) > 0) return false;
-    // The last slots are for those without one. Of the rest, a project gets at most what it leaves
+    // The last slots are for those without one. Of the rest, an owner gets at most what that leaves
     // free, and a receiver half of that, so that heavy users share equally.
     const shared = free - Math.floor(atOnce / keptPart);
     const window = this.#windows.get(lane)?.max ?? this.#first();
     const laneMax = Math.min(window, Math.max(1, Math.floor(shared / 2)));
     const isLaneFree = (this.#ofLane.get(lane) ?? 0) < laneMax;
-    return isLaneFree && (this.#ofProject.get(projectId) ?? 0) < Math.max(1, shared);
+    return isLaneFree && (this.#ofOwner.get(ownerKey) ?? 0) < Math.max(1, shared);
   }
 
   #first(): number {

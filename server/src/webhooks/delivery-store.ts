@@ -5,6 +5,7 @@ import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { readRows, type Db, type Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
+import { ownerKey } from "#store/project-owner.ts";
 import type { NewDelivery } from "./delivery.ts";
 
 /** The columns of a new row. */
@@ -72,6 +73,8 @@ export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): P
 export type Head = {
   readonly endpointId: EndpointId;
   readonly projectId: ProjectId;
+  /** Whom the project counts to. */
+  readonly ownerKey: string;
   readonly url: string;
   readonly waitMs: number;
   readonly isPaused: boolean;
@@ -79,6 +82,7 @@ export type Head = {
 
 const headColumns = sql`
   head.endpoint_id as "endpointId", head.project_id as "projectId", head.url,
+  ${ownerKey(sql`head.project_id`)} as "ownerKey",
   (extract(epoch from head.due_at - clock_timestamp()) * 1000)::float8 as "waitMs",
   endpoint.paused_at is not null as "isPaused"`;
 

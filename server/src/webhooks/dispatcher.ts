@@ -1,6 +1,7 @@
 // Sends the deliveries that wait in the database, fairly across receivers. Claims only what has a
 // slot, so every leased delivery is in progress. A lost nudge only costs time: a survey of all
 // endpoints finds what waits.
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { assert } from "#lib/assert.ts";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -24,10 +25,14 @@ export type DispatcherParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   readonly holder: Holder;
   readonly places: DeliverySlots;
   readonly inFlight: InFlight;
+  readonly ownerKeyOf: OwnerKeyOf;
   readonly onStep: (name: WebhookStep) => void;
   /** The maximum time between two surveys. */
   readonly surveyMs: number;
 };
+
+/** Where a delivery goes, and from which project. */
+export type Destination = { readonly lane: string; readonly projectId: ProjectId };
 
 /** Endpoints per survey step; a step takes at most about 20 ms. */
 const surveyStepMax = 1000;
@@ -77,9 +82,13 @@ export class Dispatcher {
   }
 
   /** The endpoint has a waiting delivery. */
-  noteWaiting(endpointId: EndpointId, wish: Wish): void {
-    this.#waiting.add(endpointId, wish, 0);
-    this.#loop.nudge();
+  noteWaiting(endpointId: EndpointId, { lane, projectId }: Destination): void {
+    const note = (ownerKey: string): void => {
+      this.#waiting.add(endpointId, { lane, ownerKey }, 0);
+      this.#loop.nudge();
+    };
+    // While the database is away, nothing is sent; afterwards a survey finds it.
+    this.#parts.ownerKeyOf(projectId).then(note, () => undefined);
   }
 
   /** The endpoint may have a waiting delivery; null: check all endpoints. */
@@ -141,8 +150,7 @@ export class Dispatcher {
 
   #noteHead(head: Head): void {
     if (head.isPaused) this.#waiting.delete(head.endpointId);
-    else
-      this.#noteLater(head.endpointId, wishOf(head.projectId, head.url), Math.max(0, head.waitMs));
+    else this.#noteLater(head.endpointId, wishOf(head), Math.max(0, head.waitMs));
   }
 
   /** Deliveries due much later are not tracked: a survey finds them in time. */
@@ -220,8 +228,8 @@ export class Dispatcher {
   }
 }
 
-function wishOf(projectId: ProjectId, url: string): Wish {
-  return { projectId, lane: endpointOf(projectId, url).lane };
+function wishOf({ projectId, ownerKey, url }: Head): Wish {
+  return { ownerKey, lane: endpointOf(projectId, url).lane };
 }
 
 function release(shares: readonly Share[]): void {

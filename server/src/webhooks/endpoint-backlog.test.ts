@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import type { EndpointId, ProjectId } from "#lib/ids.ts";
+import type { EndpointId } from "#lib/ids.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { EndpointBacklog } from "./endpoint-backlog.ts";
 
-const wish = { lane: "p-1 https://a.example", projectId: "p-1" as ProjectId };
+const wish = { lane: "p-1 https://a.example", ownerKey: "p-1" };
 
 function waitingOf(): { waiting: EndpointBacklog; clock: VirtualClock; told: () => number } {
   const clock = new VirtualClock();

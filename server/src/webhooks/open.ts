@@ -1,4 +1,5 @@
 // Opens webhooks, and the guard for every outgoing request.
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
@@ -29,7 +30,10 @@ const postgresPort = 5432;
  */
 export function openWebhooks(
   settings: WebhookSettings,
-  parts: Foundation & { readonly onStep: (step: WebhookStep) => void },
+  parts: Foundation & {
+    readonly ownerKeyOf: OwnerKeyOf;
+    readonly onStep: (step: WebhookStep) => void;
+  },
 ): OpenedWebhooks {
   const { db, notifications, sealer, instanceId, log, clock, lifecycle, onStep } = parts;
   const guard = openGuard(settings);
@@ -45,6 +49,7 @@ export function openWebhooks(
     clock,
     log,
     onStep,
+    ownerKeyOf: parts.ownerKeyOf,
     atOnce,
   });
   lifecycle.onClose("webhooks", () => webhooks.stop());

@@ -7,14 +7,13 @@ import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { addRows, type NewDeliveryRow } from "./delivery-store.ts";
 import { deliverySecretContext, type NewDelivery } from "./delivery.ts";
-import type { Dispatcher } from "./dispatcher.ts";
+import type { Destination, Dispatcher } from "./dispatcher.ts";
 import { endpointOf } from "./endpoint.ts";
-import type { Wish } from "./delivery-slots.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 /** An inserted delivery: what `committed` needs of it. */
 export type AddedDelivery = Pick<NewDeliveryRow, "id" | "endpointId" | "failedReason"> & {
-  readonly wish: Wish;
+  readonly destination: Destination;
 };
 
 export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
@@ -83,8 +82,8 @@ export class Outbox {
   committed(added: readonly AddedDelivery[]): void {
     const { dispatcher, onStep } = this.#parts;
     if (added.length > 0) onStep("added");
-    for (const { endpointId, wish, failedReason } of added) {
-      if (failedReason === null) dispatcher.noteWaiting(endpointId, wish);
+    for (const { endpointId, destination, failedReason } of added) {
+      if (failedReason === null) dispatcher.noteWaiting(endpointId, destination);
     }
   }
 
@@ -129,7 +128,7 @@ export class Outbox {
           ? null
           : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(id)),
       failedReason: unsendable(delivery),
-      wish: { lane: endpoint.lane, projectId },
+      destination: { lane: endpoint.lane, projectId },
     };
   }
 

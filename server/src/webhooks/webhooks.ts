@@ -1,6 +1,7 @@
 // Webhooks of one platform: creates the parts, connects them, and opens and closes them in order.
 // The outbox accepts deliveries, the dispatcher sends them, and the API calls `useCases`.
 import { randomUUID } from "node:crypto";
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { EndpointId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -19,6 +20,7 @@ import type { WebhookStep } from "./webhook-step.ts";
 
 export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
+  readonly ownerKeyOf: OwnerKeyOf;
   /**
    * The id of the data folder, which one process uses at a time; absent: deliveries of a killed
    * process wait for their leases to expire.
@@ -110,7 +112,12 @@ export class Webhooks {
       keys: this.#keys,
       leases: this.#leases,
     });
-    this.#dispatcher = new Dispatcher({ ...shared, surveyMs, inFlight: this.#inFlight });
+    this.#dispatcher = new Dispatcher({
+      ...shared,
+      surveyMs,
+      ownerKeyOf: options.ownerKeyOf,
+      inFlight: this.#inFlight,
+    });
     this.outbox = new Outbox({ ...shared, dispatcher: this.#dispatcher });
     this.useCases = new WebhookUseCases({
       db,
