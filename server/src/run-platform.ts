@@ -105,8 +105,11 @@ async function stop(platform: Platform, log: Log): Promise<number> {
   }
 }
 
-/** npm passes on a Ctrl-C that the terminal has sent to the platform, too. */
-const sameSignalMs = 1_000;
+/**
+ * npm passes on a Ctrl-C that the terminal has sent to the platform, too, on a busy machine some
+ * seconds later.
+ */
+const sameSignalMs = 5_000;
 
 /**
  * Resolves with the first SIGTERM or SIGINT; a second one of a person who does not want to wait
