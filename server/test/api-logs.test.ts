@@ -331,7 +331,7 @@ test("the log of an app is followed live, filtered, from now on or after a line"
   }
   assert.equal((await api.call("GET", `${app}x/logs?follow=true`)).status, 404);
   const others = await Promise.all(
-    Array.from({ length: 19 }, () => follow(api, `${path}?follow=true`)),
+    Array.from({ length: 49 }, () => follow(api, `${path}?follow=true`)),
   );
   const refused = await api.call("GET", `${path}?follow=true`);
   assert.deepEqual([refused.status, /already followed/.test(refused.body.message)], [429, true]);
