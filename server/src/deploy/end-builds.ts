@@ -1,7 +1,7 @@
 // Ends builds before they are done: on request, or since a newer one takes their place. Callers
 // hold the lock on the app's row, except those of `requestCancel`, which locks the build's.
 import type { BuildState } from "@slipway/contract/words.ts";
-import type { BuildRef, NewBuild } from "#apps/build-receiver.ts";
+import type { BuildRef } from "#apps/build-receiver.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
@@ -53,24 +53,15 @@ export async function endPushes(
   const states = given.isRunningSuperseded
     ? buildStatesBefore("cancelled")
     : (["pending"] as const);
-  await endBuilds(tx, { ...given, cause: "push", states });
+  await endBuilds(tx, { ...given, cause: "push", states, isArtifactKept: false });
 }
 
-/** Ends unfinished builds of a cause that are in one of the states. */
+/** Ends these builds. `reason` is a sentence. */
 export async function endBuilds(
   tx: Tx,
-  given: {
-    readonly appId: AppId;
-    readonly cause: NewBuild["cause"];
-    readonly states: readonly BuildState[];
-    readonly reason: string;
-    /** Only those that build nothing. */
-    readonly isArtifactKept?: boolean;
-  },
+  given: store.UnfinishedBuilds & { readonly reason: string },
 ): Promise<void> {
-  const { isArtifactKept = false } = given;
-  for (const { id } of await store.lockUnfinished(tx, { ...given, isArtifactKept }))
-    await askToEnd(tx, id, given.reason);
+  for (const { id } of await store.lockUnfinished(tx, given)) await askToEnd(tx, id, given.reason);
 }
 
 /** Ends the builds of an app that wait for their files. */

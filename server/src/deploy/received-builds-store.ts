@@ -126,17 +126,17 @@ export async function lockWaitingForFiles(tx: Tx, appId: AppId) {
     .execute();
 }
 
-/** Locks the app's unfinished builds of a cause that are in one of the states, in their order. */
-export async function lockUnfinished(
-  tx: Tx,
-  given: {
-    readonly appId: AppId;
-    readonly cause: NewBuild["cause"];
-    readonly states: readonly BuildState[];
-    /** Only those that build nothing. */
-    readonly isArtifactKept: boolean;
-  },
-) {
+/** Unfinished builds of an app that have one cause and are in one of the states. */
+export type UnfinishedBuilds = {
+  readonly appId: AppId;
+  readonly cause: NewBuild["cause"];
+  readonly states: readonly BuildState[];
+  /** Only those that build nothing. */
+  readonly isArtifactKept: boolean;
+};
+
+/** Locks these builds, in their order. */
+export async function lockUnfinished(tx: Tx, given: UnfinishedBuilds) {
   let builds = tx
     .selectFrom("builds")
     .select("id")
