@@ -44,7 +44,7 @@ test("apps are shown, scaled, set, stopped, started and deleted", async (t) => {
   );
   assert.match(
     scaled.stderr,
-    /^maxReplicaCount, minReplicaCount, scalingTarget are changed; that starts nothing/,
+    /^maxReplicaCount, minReplicaCount, scalingTarget are changed; this starts nothing/,
   );
   const dry = (await done("apps", "scale", "hello", "--min", "0", "--dry-run", "--json")).json();
   assert.deepEqual([dry.isDryRun, dry.changed], [true, ["minReplicaCount"]]);
