@@ -132,11 +132,12 @@ export async function openCalls(
   });
   const shareNow = (appId: AppId, releaseId: ReleaseId): number | null =>
     view.ready(appId).length === 0 ? null : view.weightOf(appId, releaseId);
-  const uses = new UseOfReplicas({ driver, clock, log });
+  const { sampler } = scheduler;
+  const uses = new UseOfReplicas({ sampler, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
   const replicas = () => scheduler.replicas();
   const calls = () => proxy.meters();
-  const useHistory = new UseHistory({ db, driver, replicas, calls, clock, log, lifecycle });
+  const useHistory = new UseHistory({ db, sampler, replicas, calls, clock, log, lifecycle });
   useHistory.start();
   const execs = new ReplicaExecs({ driver, clock });
   return {

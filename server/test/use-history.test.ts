@@ -11,6 +11,7 @@ import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { daysAgo, removeOld } from "#lib/retention.ts";
 import { UseHistory, type CountedCalls, type UseHistoryParts } from "#scheduler/use-history.ts";
+import { UsageSampler } from "#scheduler/usage-sampler.ts";
 import { useRemovalSteps } from "#scheduler/use-history-store.ts";
 import { insertReleases } from "./support/release-rows.ts";
 import { serveExamples, deploy } from "./support/examples.ts";
@@ -84,7 +85,10 @@ async function startStage(t: Parameters<typeof startManagementApi>[0]) {
     lifecycle: new Lifecycle({ log: silentLog, clock }),
     replicas: () => state.replicas,
     calls: () => state.calls,
-    driver: { usage: () => Promise.resolve(new Map(state.usage)) },
+    sampler: new UsageSampler({
+      driver: { usage: () => Promise.resolve(new Map(state.usage)) },
+      clock,
+    }),
   };
   return { api, clock, state, parts, history: new UseHistory(parts) };
 }

@@ -6,7 +6,7 @@ import { appStatusOf, type AppDetail, type CreatedApp } from "#apps/app.ts";
 import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
 import { must } from "#lib/assert.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import type { ReplicaUse } from "#scheduler/replica-use.ts";
+import type { ReplicaUse } from "#scheduler/usage-sampler.ts";
 import { appOf, projectOf, refOf, type Handlers } from "./call.ts";
 import { showSettings } from "./settings.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, pageOfApp, type Urls } from "./urls.ts";

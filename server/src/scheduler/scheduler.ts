@@ -27,6 +27,7 @@ import { RowWriter } from "./row-writer.ts";
 import { ScalingKeeper } from "./scaling-state.ts";
 import { writeHeartbeats, heartbeatIntervalMs } from "./heartbeat.ts";
 import { Trials } from "./trials.ts";
+import { UsageSampler } from "./usage-sampler.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
 
 export type SchedulerParts = {
@@ -68,6 +69,8 @@ const stuckReason = "A run was cancelled, and its function could not be stopped 
 export class Scheduler implements TrialStarter {
   /** Counters for metrics. */
   readonly counters: Readonly<Counters>;
+  /** Measures what the replicas use. */
+  readonly sampler: UsageSampler;
   readonly #parts: SchedulerParts;
   readonly #clock: Clock;
   readonly #fleet = new Fleet();
@@ -147,7 +150,8 @@ export class Scheduler implements TrialStarter {
     this.#line = line;
     this.#trials = new Trials({ runner, fleet, allowance, clock, line });
     const common = { fleet, runner, allowance, counters, clock };
-    const utilization = new Utilization({ fleet, routes, driver, clock });
+    this.sampler = new UsageSampler({ driver, clock });
+    const utilization = new Utilization({ fleet, routes, sampler: this.sampler });
     const lookParts: ReconcilerParts = { ...common, routes, demand, occupancy, view, utilization };
     this.#look = new AppReconciler(lookParts, {
       line,

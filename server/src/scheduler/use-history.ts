@@ -1,12 +1,11 @@
 // What apps used over the last month, for charts: measured once a minute for all apps together,
 // away from calls, and kept in a number of rows that does not grow with the replicas of an app.
-import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import { daysAgo, startRetention } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Replica } from "./replica.ts";
-import { coresOf } from "./utilization.ts";
+import type { MeasuredUses, UsageReader, UsageSampler } from "./usage-sampler.ts";
 import * as store from "./use-history-store.ts";
 
 const measureEveryMs = 60_000;
@@ -30,7 +29,7 @@ const pointsMax = { medium: 130, high: 1_500 } as const;
 
 export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & {
   readonly replicas: () => Iterable<Pick<Replica, "replicaId" | "appId" | "state" | "beganAtMs">>;
-  readonly driver: Pick<Driver, "usage">;
+  readonly sampler: UsageSampler;
   readonly calls: () => Iterable<CountedCalls>;
 };
 
@@ -61,17 +60,18 @@ export type UseChart = {
   readonly starts: ReadonlyMap<number, number>;
 };
 
-type Measured = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage> };
+const nothing: MeasuredUses = { atMs: 0, uses: new Map() };
 
 /** One instance per platform. */
 export class UseHistory {
   readonly #parts: UseHistoryParts;
-  #before: Measured = { atMs: 0, usage: new Map() };
+  readonly #reader: UsageReader;
   /** Received calls, failed ones, and those of each bucket. */
   readonly #counted = new Map<AppId, readonly number[]>();
 
   constructor(parts: UseHistoryParts) {
     this.#parts = parts;
+    this.#reader = parts.sampler.reader();
   }
 
   /** Measures and removes what is too old, until the platform ends. */
@@ -94,12 +94,9 @@ export class UseHistory {
    * then count in the next one.
    */
   async measure(): Promise<void> {
-    const { db, driver, clock, replicas, calls } = this.#parts;
+    const { db, clock, replicas, calls } = this.#parts;
     const ofApps = Map.groupBy(replicas(), ({ appId }) => appId);
-    const now: Measured = {
-      usage: ofApps.size === 0 ? new Map() : await driver.usage(),
-      atMs: clock.monotonicMs(),
-    };
+    const measured = ofApps.size === 0 ? nothing : await this.#reader.read();
     const totals = new Map(
       Array.from(
         calls(),
@@ -112,7 +109,7 @@ export class UseHistory {
       const counts = countsSince(this.#counted.get(appId) ?? [], totals.get(appId) ?? []);
       const ofApp = ofApps.get(appId) ?? [];
       if (ofApp.length > 0 || counts.some((count) => count > 0))
-        samples.push(...this.#samples(appId, ofApp, { now, counts }));
+        samples.push(...this.#samples(appId, ofApp, { measured, counts }));
     }
     for (let at = 0; at < samples.length; at += samplesMax) {
       const some = samples.slice(at, at + samplesMax);
@@ -120,22 +117,21 @@ export class UseHistory {
       for (const { appId } of some) this.#counted.set(appId, totals.get(appId) ?? []);
     }
     for (const appId of this.#counted.keys()) if (!totals.has(appId)) this.#counted.delete(appId);
-    this.#before = now;
   }
 
   #samples(
     appId: AppId,
     replicas: readonly Pick<Replica, "replicaId" | "state" | "beganAtMs">[],
-    given: { readonly now: Measured; readonly counts: readonly number[] },
+    given: { readonly measured: MeasuredUses; readonly counts: readonly number[] },
   ): store.UseSample[] {
     const nothing = { running: 0, ready: 0, requests: 0, failures: 0, durations: null };
-    const measured = replicas
+    const uses = replicas
       .toSorted((one, other) => one.beganAtMs - other.beganAtMs)
       .flatMap((replica) => {
-        const use = this.#useOf(replica, given.now);
+        const use = useOf(replica, given.measured);
         return use === null ? [] : [{ appId, replicaId: replica.replicaId, ...nothing, ...use }];
       });
-    const others = measured.slice(replicasMax);
+    const others = uses.slice(replicasMax);
     const gpus = others.flatMap(({ gpu }) => gpu ?? []);
     const [requests = 0, failures = 0, ...durations] = given.counts;
     const app: store.UseSample = {
@@ -150,24 +146,7 @@ export class UseHistory {
       running: replicas.length,
       ready: replicas.filter(({ state }) => state === "ready").length,
     };
-    return [app, ...measured.slice(0, replicasMax)];
-  }
-
-  /** Cores: the mean since the previous measurement, for a new one since its start. */
-  #useOf(
-    { replicaId, beganAtMs }: Pick<Replica, "replicaId" | "beganAtMs">,
-    now: Measured,
-  ): Pick<store.UseSample, "cores" | "memoryBytes" | "gpu"> | null {
-    const used = now.usage.get(replicaId);
-    if (used === undefined) return null;
-    const before = this.#before.usage.get(replicaId);
-    const sinceMs = before === undefined ? beganAtMs : this.#before.atMs;
-    const cores = coresOf(
-      used,
-      before ?? { cpuSeconds: 0, memoryBytes: 0 },
-      (now.atMs - sinceMs) / 1000,
-    );
-    return { cores: cores ?? 0, memoryBytes: used.memoryBytes, gpu: used.gpu?.utilization ?? null };
+    return [app, ...uses.slice(0, replicasMax)];
   }
 
   /** A chart of an app, within the last month. No locks. */
@@ -188,6 +167,22 @@ export class UseHistory {
     const points = await store.readUses(db, appId, { ...wanted, rows, replicaId });
     return { fromMs, toMs, stepMs, points, starts: await store.readStarts(db, appId, wanted) };
   }
+}
+
+/** Cores: the mean since the previous measurement, for a new replica since its start. */
+function useOf(
+  { replicaId, beganAtMs }: Pick<Replica, "replicaId" | "beganAtMs">,
+  { atMs, uses }: MeasuredUses,
+): Pick<store.UseSample, "cores" | "memoryBytes" | "gpu"> | null {
+  const used = uses.get(replicaId);
+  if (used === undefined) return null;
+  const seconds = (atMs - beganAtMs) / 1000;
+  const sinceStart = seconds > 0 ? used.cpuSeconds / seconds : 0;
+  return {
+    cores: used.cpuCores ?? sinceStart,
+    memoryBytes: used.memoryBytes,
+    gpu: used.gpu?.utilization ?? null,
+  };
 }
 
 /** Counters that began anew are lower than before. */

@@ -7,6 +7,7 @@ import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.t
 import { settingsWith } from "#test/support/app-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { Fleet, Replica } from "./replica.ts";
+import { UsageSampler } from "./usage-sampler.ts";
 import { Utilization } from "./utilization.ts";
 
 function stage(changes: Partial<AppSettings>) {
@@ -17,8 +18,9 @@ function stage(changes: Partial<AppSettings>) {
   const settings = settingsWith({ cpu: 2, memory: 4, evaluationIntervalSeconds: 30, ...changes });
   const release = { releaseId: "r" as ReleaseId, buildId: "b" as BuildId, settings };
   const route = { appId: "p-0-app" as AppId, projectId: "p-0" as ProjectId, live: release };
-  const driver = { usage: () => Promise.resolve((asked++, usage)) };
-  const utilization = new Utilization({ fleet, clock, driver, routes: { byAppId: () => route } });
+  const driver = { usage: () => Promise.resolve((asked++, new Map(usage))) };
+  const sampler = new UsageSampler({ driver, clock });
+  const utilization = new Utilization({ fleet, sampler, routes: { byAppId: () => route } });
   const add = (name: string): Replica => {
     const replica = new Replica({
       replicaId: name as ReplicaId,
@@ -85,6 +87,16 @@ test("a replica more shares the usage, and the mean of all stays what it was", a
     await step(5, { one: used(60 + 5 * count), two: used(5 * count) });
     assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1 });
   }
+});
+
+test("what a replica used until it was ready is no load", async () => {
+  const { settings, utilization, add, step } = stage({ scalingMetric: "cpu_utilization" });
+  const replicas = [add("one")];
+  await step(5, { one: used(0), two: used(0) });
+  await step(5, { one: used(10), two: used(40) });
+  replicas.push(add("two"));
+  await step(5, { one: used(20), two: used(80) });
+  assert.deepEqual(utilization.of(replicas, settings), { replicas: 2, shares: 1.5 });
 });
 
 test("where no app scales by it, nothing is measured", async () => {

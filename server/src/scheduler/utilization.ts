@@ -1,13 +1,10 @@
 // Usage of processor time and memory by an app's replicas together, for apps that scale by it:
-// measured periodically by the driver, averaged over the app's evaluation interval. The sum of all
+// measured periodically, averaged over the app's evaluation interval. The sum of all
 // replicas does not change when their number does.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica } from "./replica.ts";
-
-type Sample = ReplicaUsage & { readonly atMs: number };
+import type { MeasuredUses, UsageReader, UsageSampler } from "./usage-sampler.ts";
 
 /**
  * What all ready replicas of an app used from one measurement to the next; `cores` is null before
@@ -26,6 +23,8 @@ type Period = {
  */
 export type MeasuredLoad = { readonly replicas: number; readonly shares: number };
 
+const nothing: MeasuredUses = { atMs: 0, uses: new Map() };
+
 /** Interval between measurements of all replicas: two for the shortest evaluation interval. */
 export const measureEveryMs = 3_000;
 
@@ -34,78 +33,67 @@ export type UtilizationParts = {
   readonly routes: {
     byAppId(appId: AppId): { readonly live: { readonly settings: AppSettings } | null } | undefined;
   };
-  readonly driver: Pick<Driver, "usage">;
-  readonly clock: Clock;
+  readonly sampler: UsageSampler;
 };
 
 /** Measures usage; one instance per platform. */
 export class Utilization {
   readonly #parts: UtilizationParts;
-  #latest = new Map<ReplicaId, Sample>();
+  readonly #reader: UsageReader;
+  /** Those of the previous measurement: what one used until it was ready says nothing of load. */
+  #measured = new Set<ReplicaId>();
   /** Within each app's evaluation interval, oldest first. */
   #periods = new Map<AppId, readonly Period[]>();
 
   constructor(parts: UtilizationParts) {
     this.#parts = parts;
+    this.#reader = parts.sampler.reader();
   }
 
   /** Measures the replicas of apps that scale by usage. Rejects when the driver does not answer. */
   async measure(): Promise<void> {
-    const { fleet, routes, driver, clock } = this.#parts;
+    const { fleet, routes } = this.#parts;
     const settingsOf = (appId: AppId): AppSettings | undefined =>
       routes.byAppId(appId)?.live?.settings;
     const wanted = fleet
       .all()
       .filter(({ state, appId }) => state === "ready" && isMeasured(settingsOf(appId)));
-    const usage = wanted.length === 0 ? new Map<ReplicaId, ReplicaUsage>() : await driver.usage();
-    const atMs = clock.monotonicMs();
     const periods = new Map<AppId, readonly Period[]>();
+    const measured = wanted.length === 0 ? nothing : await this.#reader.read();
     for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
-      const fromMs = atMs - (settingsOf(appId)?.evaluationIntervalSeconds ?? 0) * 1000;
+      const fromMs = measured.atMs - (settingsOf(appId)?.evaluationIntervalSeconds ?? 0) * 1000;
       const known = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
-      periods.set(appId, [
-        ...known,
-        ...this.#period(replicas, { usage, atMs, sinceMs: known.at(-1)?.atMs }),
-      ]);
+      const period = this.#period(replicas, measured, known.at(-1)?.atMs);
+      periods.set(appId, period === null ? known : [...known, period]);
     }
     this.#periods = periods;
-    this.#latest = new Map(
-      wanted.flatMap(({ replicaId }) => {
-        const one = usage.get(replicaId);
-        return one === undefined ? [] : [[replicaId, { ...one, atMs }] as const];
-      }),
+    this.#measured = new Set(
+      wanted.map(({ replicaId }) => replicaId).filter((replicaId) => measured.uses.has(replicaId)),
     );
   }
 
   /**
-   * Replicas that could not be measured count as the mean of the others; none when nothing was
+   * Replicas that could not be measured count as the mean of the others; null when nothing was
    * measured.
    */
   #period(
     replicas: readonly Replica[],
-    given: {
-      readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage>;
-      readonly atMs: number;
-      readonly sinceMs: number | undefined;
-    },
-  ): Period[] {
-    const { usage, atMs, sinceMs = atMs - measureEveryMs } = given;
-    const bytes = replicas.flatMap(({ replicaId }) => usage.get(replicaId)?.memoryBytes ?? []);
+    { atMs, uses }: MeasuredUses,
+    sinceMs = atMs - measureEveryMs,
+  ): Period | null {
+    const bytes = replicas.flatMap(({ replicaId }) => uses.get(replicaId)?.memoryBytes ?? []);
     const cores = replicas.flatMap(({ replicaId }) => {
-      const before = this.#latest.get(replicaId);
-      const now = usage.get(replicaId);
-      return coresOf(now, before, (atMs - (before?.atMs ?? atMs)) / 1000) ?? [];
+      const isKnown = this.#measured.has(replicaId);
+      return (isKnown ? uses.get(replicaId)?.cpuCores : null) ?? [];
     });
-    if (bytes.length === 0) return [];
+    if (bytes.length === 0) return null;
     const all = replicas.length;
-    return [
-      {
-        atMs,
-        ms: atMs - sinceMs,
-        cores: cores.length === 0 ? null : mean(cores) * all,
-        bytes: mean(bytes) * all,
-      },
-    ];
+    return {
+      atMs,
+      ms: atMs - sinceMs,
+      cores: cores.length === 0 ? null : mean(cores) * all,
+      bytes: mean(bytes) * all,
+    };
   }
 
   /**
@@ -132,17 +120,6 @@ function isMeasured(settings: Pick<AppSettings, "scalingMetric"> | undefined): b
     settings?.scalingMetric === "cpu_utilization" ||
     settings?.scalingMetric === "memory_utilization"
   );
-}
-
-/** The cores that a replica used between two measurements; null without both. */
-export function coresOf(
-  now: ReplicaUsage | undefined,
-  before: ReplicaUsage | undefined,
-  seconds: number,
-): number | null {
-  if (now === undefined || before === undefined || seconds <= 0) return null;
-  // The last value may lack the time of processes that have exited.
-  return Math.max(0, now.cpuSeconds - before.cpuSeconds) / seconds;
 }
 
 function mean(numbers: readonly number[]): number {

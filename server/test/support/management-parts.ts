@@ -50,6 +50,7 @@ import { People, type PeopleOptions } from "#people/people.ts";
 import { admittingReceiver } from "#billing/plans/admission.ts";
 import { openFileRuns } from "#runs/open.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
+import { UsageSampler } from "#scheduler/usage-sampler.ts";
 import { UseHistory } from "#scheduler/use-history.ts";
 import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
@@ -272,7 +273,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
       lifecycle: new Lifecycle({ log, clock }),
       replicas: () => [],
       calls: () => [],
-      driver: { usage: () => Promise.resolve(new Map()) },
+      sampler: new UsageSampler({ driver: { usage: () => Promise.resolve(new Map()) }, clock }),
     }),
     gitHooks: new GitHooks({ db, sealer, clock, hosts: gitHosts, onDelivery: ignore }),
     webhooks: new WebhookUseCases({

@@ -1,0 +1,105 @@
+// Measures what all replicas use, for everybody who wants to know: scaling, charts, metrics and the
+// API. The driver is asked only when somebody reads, at most every two seconds.
+import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+
+/** `cpuCores`: the mean since the reader's previous answer; null where that lacks the replica. */
+export type ReplicaUse = ReplicaUsage & { readonly cpuCores: number | null };
+
+/** What the replicas used that could be measured at `atMs`, in `Clock.monotonicMs`. */
+export type MeasuredUses = {
+  readonly atMs: number;
+  readonly uses: ReadonlyMap<ReplicaId, ReplicaUse>;
+};
+
+type Sample = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage> };
+
+/** How long a sample is shared, and so the shortest time over which the mean of cores is taken. */
+const freshMs = 2_000;
+
+export type UsageSamplerParts = {
+  readonly driver: Pick<Driver, "usage">;
+  readonly clock: Clock;
+};
+
+/** One instance per platform. Its readers share the measurements. */
+export class UsageSampler {
+  readonly #parts: UsageSamplerParts;
+  #latest: Sample | undefined;
+  #measuring: Promise<Sample> | undefined;
+
+  constructor(parts: UsageSamplerParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * A reader whose means are its own: each is taken since its previous answer, unless that is older
+   * than `meanMsMax`.
+   */
+  reader(meanMsMax = Infinity): UsageReader {
+    return new UsageReader(() => this.#sample(), meanMsMax);
+  }
+
+  async #sample(): Promise<Sample> {
+    const latest = this.#latest;
+    if (latest !== undefined && this.#parts.clock.monotonicMs() - latest.atMs < freshMs)
+      return latest;
+    this.#measuring ??= this.#measure();
+    return await this.#measuring;
+  }
+
+  async #measure(): Promise<Sample> {
+    const { driver, clock } = this.#parts;
+    try {
+      const usage = await driver.usage();
+      this.#latest = { usage, atMs: clock.monotonicMs() };
+      return this.#latest;
+    } finally {
+      this.#measuring = undefined;
+    }
+  }
+}
+
+/** Reads the use of replicas for one purpose. */
+export class UsageReader {
+  readonly #sample: () => Promise<Sample>;
+  readonly #meanMsMax: number;
+  #last: { readonly sample: Sample; readonly answer: MeasuredUses } | undefined;
+
+  constructor(sample: () => Promise<Sample>, meanMsMax: number) {
+    this.#sample = sample;
+    this.#meanMsMax = meanMsMax;
+  }
+
+  /**
+   * The use of all replicas that could be measured, at most two seconds ago. Rejects when the
+   * driver does not answer.
+   */
+  async read(): Promise<MeasuredUses> {
+    const sample = await this.#sample();
+    const last = this.#last;
+    if (last?.sample === sample) return last.answer;
+    const sinceMs = sample.atMs - (last?.sample.atMs ?? -Infinity);
+    const before = sinceMs <= this.#meanMsMax ? last?.sample.usage : undefined;
+    const uses = new Map<ReplicaId, ReplicaUse>();
+    for (const [replicaId, used] of sample.usage) {
+      const cpuCores = coresOf(used, before?.get(replicaId), sinceMs / 1000);
+      uses.set(replicaId, { ...used, cpuCores });
+    }
+    const answer: MeasuredUses = { atMs: sample.atMs, uses };
+    this.#last = { sample, answer };
+    return answer;
+  }
+}
+
+/** The cores that a replica used between two measurements; null without the earlier one. */
+function coresOf(
+  now: ReplicaUsage,
+  before: ReplicaUsage | undefined,
+  seconds: number,
+): number | null {
+  if (before === undefined) return null;
+  // The last value may lack the time of processes that have exited.
+  return Math.max(0, now.cpuSeconds - before.cpuSeconds) / seconds;
+}
