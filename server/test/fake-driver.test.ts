@@ -5,7 +5,11 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { cutLines } from "#drivers/log-lines.ts";
 import { systemClock } from "#lib/clock.ts";
-import { conformance, type Behaviour } from "#test/support/driver-conformance.ts";
+import {
+  conformance,
+  type Behaviour,
+  type ConformanceFixture,
+} from "#test/support/driver-conformance.ts";
 import {
   FakeDriver,
   goodScript,
@@ -40,13 +44,14 @@ function suite(
   change: Partial<StartScript>,
   options: Partial<FakeDriverOptions> = {},
 ): void {
-  conformance(name, () => {
+  const makeFixture = (): Promise<ConformanceFixture> => {
     const scripts = new Map<string, StartScript>();
     const script: FakeDriverOptions["script"] = ({ replicaId }) => ({
       ...goodScript,
       ...scripts.get(replicaId),
     });
     const driver = new FakeDriver({ clock: systemClock, script, ...options });
+    const reason = "The memory does not answer.";
     return Promise.resolve({
       driver: () => driver,
       spec: (behaviour) => {
@@ -56,9 +61,24 @@ function suite(
       },
       isReady: (address) => Promise.resolve(driver.answers(address)),
       remains: async () => (await driver.list()).map(({ replicaId }) => replicaId),
+      conditions: {
+        pending: {
+          spec: () => {
+            const spec = replicaSpec({ artifact: { kind: "fake" } });
+            scripts.set(spec.replicaId, { ...goodScript, ...change, pendingMs: null });
+            return spec;
+          },
+          proceed: (replicaId) => driver.proceed(replicaId),
+        },
+        outage: {
+          begin: () => (driver.currentOutage = { sinceMs: systemClock.monotonicMs(), reason }),
+          end: () => (driver.currentOutage = null),
+        },
+      },
       close: () => Promise.resolve(),
     });
-  });
+  };
+  conformance(name, makeFixture, ["pending", "outage"]);
 }
 
 suite("fake", {});

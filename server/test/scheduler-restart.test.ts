@@ -197,6 +197,26 @@ test("a replica that no row tells of is stopped, also when it turns up later", a
   assert.ok(!stage.driver.running().some((one) => one.spec.replicaId.startsWith("stray")));
 });
 
+test("a replica that no row tells of is stopped while it waits for a machine, too", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const { spec } = must(stage.driver.running()[0], "one replica runs");
+  stage.scripts = [{ ...goodStart, pendingMs: null }];
+  const startStray = async (): Promise<void> => {
+    const starting = stage.driver.start({ ...spec, replicaId: newReplicaId("stray") }, t.signal);
+    await stage.clock.advance(1000);
+    await starting;
+    assert.equal(stage.driver.running().at(-1)?.state, "pending");
+  };
+  const areGone = (): boolean =>
+    stage.driver.running().every((one) => !one.spec.replicaId.startsWith("stray"));
+  await startStray();
+  await stage.openProcess(t);
+  await stage.reach("the one from before the start is gone", areGone);
+  await startStray();
+  await stage.clock.advance(31_000);
+  await stage.reach("the one that turned up later is gone", areGone);
+});
+
 test("a replica whose end was before the platform heard of its start lasted no time, and no less", async (t) => {
   const stage = await leaveOneReplica(t);
   const { id, started_at: startedAt } = must((await stage.rows())[0], "there is one");

@@ -80,7 +80,7 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
   }
   // Exited replicas are already recorded, or about to be, and forgotten after that.
   const unknown = owned.filter(
-    (one) => one.state === "running" && fleet.get(one.replicaId) === undefined,
+    (one) => one.state !== "exited" && fleet.get(one.replicaId) === undefined,
   );
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
 }

@@ -40,7 +40,7 @@ export type UtilizationParts = {
 export class Utilization {
   readonly #parts: UtilizationParts;
   readonly #reader: UsageReader;
-  /** Those of the previous measurement: what one used until it was ready says nothing of load. */
+  /** Replicas of the previous measurement: what one used until it was ready is no load. */
   #measured = new Set<ReplicaId>();
   /** Within each app's evaluation interval, oldest first. */
   #periods = new Map<AppId, readonly Period[]>();

@@ -28,6 +28,14 @@ export type Behaviour =
   /** Cannot be started at all. */
   | { readonly kind: "refused" };
 
+/** What only some backends do, and a test can bring about. */
+export type Conditions = {
+  /** Accepts a replica that waits for a machine until `proceed`, and then serves. */
+  readonly pending?: { spec(): ReplicaSpec; proceed(replicaId: ReplicaId): void };
+  /** From `begin` to `end` the backend answers nothing. */
+  readonly outage?: { begin(): void; end(): void };
+};
+
 /** The machine, cluster or memory in which the replicas of one test live. */
 export type ConformanceFixture = {
   /** A new driver object on this fixture, not yet opened. */
@@ -38,6 +46,7 @@ export type ConformanceFixture = {
   isReady(address: Address): Promise<boolean>;
   /** Everything that exists of replicas here: processes, folders, records. */
   remains(): Promise<readonly string[]>;
+  readonly conditions?: Conditions;
   close(): Promise<void>;
 };
 
@@ -46,8 +55,12 @@ const waitMs = 30_000;
 const readyPauseMs = 5;
 const longLineBytes = 64 * 1024;
 
-/** Runs the suite. */
-export function conformance(name: string, makeFixture: () => Promise<ConformanceFixture>): void {
+/** Runs the suite; `conditions` names what the fixture can bring about. */
+export function conformance(
+  name: string,
+  makeFixture: () => Promise<ConformanceFixture>,
+  conditions: readonly (keyof Conditions)[] = [],
+): void {
   const promise = (what: string, run: (stage: Stage) => Promise<void>): void => {
     it(what, async () => {
       const stage = await Stage.open(makeFixture);
@@ -69,6 +82,10 @@ export function conformance(name: string, makeFixture: () => Promise<Conformance
     outputPromises(promise);
     stopPromises(promise);
     adoptionPromises(promise);
+    measuringPromises(promise);
+    storagePromises(promise);
+    if (conditions.includes("pending")) pendingPromises(promise);
+    if (conditions.includes("outage")) outagePromises(promise);
   });
 }
 
@@ -322,6 +339,104 @@ function adoptionPromises(promise: Promised): void {
       assert.equal(stage.kinds(spec.replicaId).filter((kind) => kind === "exited").length, 1);
     },
   );
+}
+
+function measuringPromises(promise: Promised): void {
+  promise("measures what runs, and nothing that has ended", async (stage) => {
+    const spec = stage.fixture.spec({ kind: "serves" });
+    await stage.driver.start(spec, live());
+    await stage.ready(spec.replicaId);
+    const used = (await stage.driver.usage()).get(spec.replicaId);
+    assert.ok(used !== undefined && used.cpuSeconds >= 0 && used.memoryBytes >= 0);
+    assert.equal(stage.driver.outage(), null, "its backend answers");
+    await stage.driver.stop(spec.replicaId, { graceMs: waitMs });
+    assert.deepEqual([...(await stage.driver.usage()).keys()], []);
+  });
+}
+
+function storagePromises(promise: Promised): void {
+  promise("removes the storages that are gone, and no others", async (stage) => {
+    const kept = { ...stage.fixture.spec({ kind: "serves" }), storage: "p-0000000a" };
+    const gone = { ...stage.fixture.spec({ kind: "serves" }), storage: "p-0000000b" };
+    await Promise.all([kept, gone].map((spec) => stage.driver.start(spec, live())));
+    await Promise.all([kept, gone].map(({ replicaId }) => stage.ready(replicaId)));
+    await stage.driver.stop(gone.replicaId, { graceMs: waitMs });
+    const isOurs = (name: string): boolean => [kept.storage, gone.storage].includes(name);
+    const collect = async (chosen: readonly string[], signal = live()): Promise<string[]> => {
+      let found: string[] = [];
+      await stage.driver.collectStorage((storages) => {
+        found = storages.filter(isOurs).toSorted();
+        return Promise.resolve(chosen);
+      }, signal);
+      return found;
+    };
+    assert.deepEqual(await collect([]), [kept.storage, gone.storage]);
+    assert.deepEqual(await collect([gone.storage, "p-0000000c"]), [kept.storage, gone.storage]);
+    assert.deepEqual(await collect([]), [kept.storage]);
+  });
+}
+
+function pendingPromises(promise: Promised): void {
+  const begin = async (stage: Stage): Promise<ReplicaId> => {
+    const { pending } = stage.fixture.conditions ?? {};
+    assert.ok(pending, "the fixture can let a replica wait");
+    const spec = pending.spec();
+    await stage.driver.start(spec, live());
+    const [listed] = await stage.driver.list();
+    assert.deepEqual([listed?.state, listed?.address], ["pending", null]);
+    assert.deepEqual(stage.kinds(spec.replicaId), [], "it has not started");
+    assert.equal((await stage.driver.usage()).has(spec.replicaId), false, "it uses nothing");
+    return spec.replicaId;
+  };
+
+  promise("lists what waits as pending, adopts it, and tells when it starts", async (stage) => {
+    const replicaId = await begin(stage);
+    await stage.reopen();
+    assert.equal((await stage.driver.list())[0]?.state, "pending");
+    stage.fixture.conditions?.pending?.proceed(replicaId);
+    const started = await stage.ready(replicaId);
+    const [listed] = await stage.driver.list();
+    assert.deepEqual([listed?.state, listed?.address], ["running", started.address]);
+    await stage.driver.stop(replicaId, { graceMs: waitMs });
+    assert.deepEqual(stage.kinds(replicaId), ["started", "exited"]);
+  });
+
+  promise("stops what waits, which then never starts", async (stage) => {
+    const replicaId = await begin(stage);
+    await stage.driver.stop(replicaId, { graceMs: waitMs });
+    stage.fixture.conditions?.pending?.proceed(replicaId);
+    assert.deepEqual(stage.kinds(replicaId), ["exited"]);
+    assert.ok((await stage.driver.list()).every(({ state }) => state === "exited"));
+  });
+}
+
+function outagePromises(promise: Promised): void {
+  promise("tells an outage, starts nothing in it, and has lost nothing after it", async (stage) => {
+    const { outage } = stage.fixture.conditions ?? {};
+    assert.ok(outage, "the fixture can let the backend answer nothing");
+    const runs = stage.fixture.spec({ kind: "serves" });
+    const refused = stage.fixture.spec({ kind: "serves" });
+    await stage.driver.start(runs, live());
+    await stage.ready(runs.replicaId);
+    outage.begin();
+    const now = stage.driver.outage();
+    assert.ok(now !== null && now.sinceMs <= systemClock.monotonicMs());
+    assert.match(now.reason, /\.$/, "the reason is a sentence");
+    await assert.rejects(stage.driver.start(refused, live()), {
+      name: "StartRefused",
+      kind: "no_capacity",
+    });
+    await assert.rejects(stage.driver.list());
+    await assert.rejects(stage.driver.usage());
+    outage.end();
+    assert.equal(stage.driver.outage(), null);
+    const listed = await stage.driver.list();
+    assert.deepEqual(
+      listed.map(({ replicaId, state }) => [replicaId, state]),
+      [[runs.replicaId, "running"]],
+    );
+    assert.deepEqual(stage.kinds(runs.replicaId), ["started"], "nothing of it was told as ended");
+  });
 }
 
 type Told<Kind extends ReplicaEvent["kind"]> = Extract<ReplicaEvent, { kind: Kind }>;

@@ -134,6 +134,8 @@ export class FakeDriver implements Driver {
   onAsked: (replica: FakeReplica) => void = () => undefined;
   /** Running calls that a well-behaved replica finishes before it ends. */
   busy: (replicaId: ReplicaId) => number = () => 0;
+  /** Storages that replicas have made: names of those of projects, ids of apps with their own. */
+  readonly storages = new Set<string>();
   /** Replicas of another instance on the same backend; false: it was ended. */
   readonly others = new Map<ReplicaId, boolean>();
   readonly #replicas = new Map<ReplicaId, FakeReplica>();
@@ -159,8 +161,12 @@ export class FakeDriver implements Driver {
     this.#keepsLines = keepsLines;
   }
 
-  collectStorage(): Promise<void> {
-    return Promise.resolve();
+  async collectStorage(
+    readGone: (storages: readonly string[]) => Promise<readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (const gone of await readGone([...this.storages]))
+      if (!signal.aborted) this.storages.delete(gone);
   }
 
   open(sink: ReplicaSink): Promise<void> {
@@ -256,9 +262,14 @@ export class FakeDriver implements Driver {
     if (this.currentOutage !== null) throw new Error(this.currentOutage.reason);
   }
 
-  usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    return Promise.resolve(
-      new Map(this.running().map(({ spec, usage }) => [spec.replicaId, usage])),
+  async usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
+    this.#answer();
+    return await Promise.resolve(
+      new Map(
+        this.running()
+          .filter(({ state }) => state === "running")
+          .map(({ spec, usage }) => [spec.replicaId, usage]),
+      ),
     );
   }
 
@@ -279,6 +290,12 @@ export class FakeDriver implements Driver {
       "crash",
     );
     return true;
+  }
+
+  /** Lets a pending replica begin. */
+  proceed(replicaId: ReplicaId): void {
+    const replica = this.#replicas.get(replicaId);
+    if (replica !== undefined) this.#run(replica);
   }
 
   /** Removes a replica without a trace, as when its machine is lost. */
@@ -341,6 +358,8 @@ export class FakeDriver implements Driver {
     };
     this.#replicas.set(spec.replicaId, replica);
     this.started.add(spec.replicaId);
+    this.storages.add(spec.storage);
+    if (spec.storagePath !== null) this.storages.add(spec.appId);
     if (script.pendingMs === 0) this.#run(replica);
     else if (script.pendingMs !== null)
       this.#clock.after(script.pendingMs, () => this.#run(replica));
