@@ -1,11 +1,11 @@
-// `npm test`: runs all tests once. Prepares the machine, starts one database for all files, runs
-// node's tests and in parallel those of the Python runtime, and fails when the run leaves
-// processes, files or databases behind. `npm test -- server/test/foo.test.ts` runs one file;
-// options such as --test-name-pattern=… are passed to node. It draws some of the files and cases
-// that are similar and slow (see drawn-files.ts and drawn-cases.ts). With
-// SLIPWAY_TEST_COMPLETE=files, as in .ci/run, it runs all files, tests the Python runtime with
-// every installed Python, and fails without Chromium, a Docker engine or Python instead of skipping
-// tests that need them; with SLIPWAY_TEST_COMPLETE=1 all cases too.
+// `npm test`: runs tests once. Prepares the machine, starts one database for all files, runs node's
+// tests and in parallel those of the Python runtime, and fails when the run leaves processes, files
+// or databases behind. Which files run is chosen by what differs from the main branch (see
+// testing/choice.ts). `npm test -- server/test/foo.test.ts` runs one file; options such as
+// --test-name-pattern=… are passed to node. With SLIPWAY_TEST_COMPLETE=files, as in .ci/run, it
+// runs all files, and the Python runtime's tests with the oldest and the newest Python, and fails
+// without Chromium, a Docker engine or Python instead of skipping tests that need them; with
+// SLIPWAY_TEST_COMPLETE=1 all cases (see drawn-cases.ts) and every Python too.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
@@ -16,12 +16,22 @@ import { startRunServer, type RunServer } from "./testing/databases.ts";
 import { startEngineService, type EngineService } from "./testing/engine.ts";
 import { makeRunFolder, type RunFolder } from "./testing/leftovers.ts";
 import { prepareMachine } from "./testing/machine.ts";
-import { runNodeTests, slowestOf, type Outcome } from "./testing/node-tests.ts";
+import { minutesOf, writeTimes } from "./testing/file-times.ts";
+import {
+  filesAtOnce,
+  findTests,
+  runNodeTests,
+  slowestOf,
+  type Outcome,
+} from "./testing/node-tests.ts";
 import { runPythonTests, type PythonOutcome } from "./testing/python-tests.ts";
+import { chooseTests } from "./testing/chosen-tests.ts";
 import { projectDir } from "./tidy/tree.ts";
 
 /** All files run, and nothing may be skipped. */
 const isComplete = ["files", "1"].includes(process.env["SLIPWAY_TEST_COMPLETE"] ?? "");
+/** All cases of them run, and every Python. */
+const hasAllCases = process.env["SLIPWAY_TEST_COMPLETE"] === "1";
 
 /** Where tests are; benchmarks run separately. */
 const testFiles = [
@@ -76,9 +86,14 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     );
     return false;
   }
-  // A run of named files executes all cases, unless a draw is being repeated.
-  if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined)
-    process.env["SLIPWAY_TEST_CASES"] = "all";
+  const all = findTests(files.length > 0 ? files : testFiles, projectDir);
+  const chosen = isWhole && !isComplete ? chooseTests(all, projectDir) : null;
+  for (const line of chosen?.lines ?? []) print(line);
+  // A run of named files executes all cases, and so does a file that differs itself, unless a draw
+  // is being repeated.
+  if (process.env["SLIPWAY_TEST_SEED"] === undefined)
+    process.env["SLIPWAY_TEST_CASES"] =
+      files.length > 0 ? "all" : (chosen?.changed ?? []).join(",");
   if (!buildDashboard()) {
     print("✖ The dashboard was not built: tests of its pages fail.");
     if (isComplete) return false;
@@ -96,26 +111,30 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   let engine: EngineService | undefined;
   try {
     // While the database starts. A single file seldom needs pip, and installs it itself.
-    const python = files.length > 0 ? Promise.resolve(nothing) : runPython();
+    const isPython = isWhole && (chosen?.isPython ?? true);
+    const python = isPython ? runPython() : Promise.resolve(nothing);
     const pip = files.length > 0 ? null : makePipSeed(folder.apart("pip"));
     pip?.catch(() => undefined);
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
     engine = await startEngineService(folder.apart("docker"), {
-      isEager: isWhole,
+      isEager: isWhole && (chosen?.isDocker ?? true),
       isDemanded: isComplete,
     });
     process.env[engineServiceVariable] = engine.socketPath;
     if (pip !== null) process.env[pipSeedVariable] = await pip;
     const outcome = await runNodeTests({
-      patterns: files.length > 0 ? files : testFiles,
-      isShort: isWhole && !isComplete,
+      files: chosen?.files ?? all,
       options,
       cwd: projectDir,
       signal: ending.signal,
       batchFolder: isWhole ? folder.apart("batches") : null,
     });
-    return report(outcome, await python, await leftovers(folder, server, engine));
+    if (process.env["SLIPWAY_TEST_TIMES"] !== undefined)
+      writeTimes(process.env["SLIPWAY_TEST_TIMES"], outcome.durations);
+    const pythonOutcome = await python;
+    const left = await leftovers(folder, server, engine);
+    return report(outcome, pythonOutcome, left, isWhole ? sayTimes(outcome, all) : []);
   } finally {
     ending.abort();
     await server?.stop();
@@ -137,7 +156,12 @@ function buildDashboard(): boolean {
 }
 
 async function runPython(): Promise<PythonOutcome> {
-  const outcome = await runPythonTests({ isComplete, cwd: projectDir, signal: ending.signal });
+  const outcome = await runPythonTests({
+    isComplete,
+    hasAll: hasAllCases,
+    cwd: projectDir,
+    signal: ending.signal,
+  });
   process.stdout.write(outcome.output);
   return outcome;
 }
@@ -145,7 +169,12 @@ async function runPython(): Promise<PythonOutcome> {
 /**
  * Prints problems other than failed tests, then the summary, and returns whether everything passed.
  */
-function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]): boolean {
+function report(
+  outcome: Outcome,
+  python: PythonOutcome,
+  left: readonly string[],
+  times: readonly string[],
+): boolean {
   for (const line of outcome.skipped) print(`skipped: ${line}`);
   for (const file of outcome.failed) print(`✖ ${file} failed`);
   for (const line of left) print(`✖ ${line}`);
@@ -153,8 +182,17 @@ function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]
   if (!python.ok) print("✖ The tests of the Python runtime failed; see above.");
   if (outcome.durations.size > slowestMax)
     print(`ℹ slowest files: ${slowestOf(outcome, slowestMax)}`);
-  for (const line of outcome.counts) print(line);
+  for (const line of [...outcome.counts, ...times]) print(line);
   return outcome.ok && python.ok && left.length === 0;
+}
+
+/** What the files of this run took, and what all of them would. */
+function sayTimes({ durations, tookMs }: Outcome, all: readonly string[]): string[] {
+  const minutes = (tookMs / 60_000).toFixed(1);
+  const allMinutes = minutesOf(all, filesAtOnce);
+  return [
+    `ℹ ${durations.size} of ${all.length} test files took ${minutes} minutes; all take about ${allMinutes}`,
+  ];
 }
 
 function print(line: string): void {

@@ -9,8 +9,7 @@ import { pathToFileURL } from "node:url";
 import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { projectDir } from "#tidy/tree.ts";
 import { isBatchFile, writeBatches } from "./batches.ts";
-import { platformFiles } from "./drawn-files.ts";
-import { slowFiles } from "./slow-files.ts";
+import { fileSeconds } from "./file-times.ts";
 
 test("every file runs once: the slow ones first, those that start processes or wait while they are loaded alone, the others in batches", (t) => {
   const folder = temporaryFolder(t, "batches");
@@ -32,10 +31,7 @@ test("every file runs once: the slow ones first, those that start processes or w
   assert.deepEqual(run.map(([name]) => name).toSorted(), small.toSorted());
   assert.ok(batches.length < small.length / 5);
 
-  const known = [
-    ...slowFiles.slice(0, 2),
-    ...platformFiles.filter((file) => !slowFiles.includes(file)).slice(0, 2),
-  ];
+  const known = Object.keys(fileSeconds).slice(0, 4);
   assert.deepEqual(writeBatches(known, { cwd: projectDir, folder }), known);
 });
 
@@ -48,10 +44,9 @@ test("the outcome of a batch names the files of it that failed, and how long eac
     writeFileSync(join(folder, `${name}.test.mjs`), text);
   }
   const given = {
-    patterns: ["*.test.mjs"],
+    files: ["bad.test.mjs", "good.test.mjs"],
     options: [],
     cwd: folder,
-    isShort: false,
     batchFolder: join(folder, "batches"),
   };
   const program = `import { runNodeTests } from "${pathToFileURL(join(import.meta.dirname, "node-tests.ts")).href}";

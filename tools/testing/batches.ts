@@ -4,16 +4,19 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { platformFiles } from "./drawn-files.ts";
-import { slowFiles } from "./slow-files.ts";
+import { secondsOf, slowFirst } from "./file-times.ts";
 
 /** How many files run in one process. */
 const batchSize = 12;
+/** A file that takes longer runs alone. */
+const smallSecondsMax = 10;
 /** Any of it in a file lets it run alone. */
 const alone = [
   /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\./,
-  // Its tests seem to be in the file that draws them.
-  /\bdrawTests\(/,
+  // Tests seem to be in the file that draws them, and a file that differs draws all of its cases.
+  /\b(?:drawTests|drawCases|countOf)\(/,
+  // They start processes, or replace what the process prints.
+  /\b(?:platform-on-test-server|command-line)\.ts"/,
   // The others do not wait while such a file is loaded, and the end of their tests is taken for the
   // end of all.
   /^(?:const|let|for|await)\b.*\bawait\b/m,
@@ -32,13 +35,13 @@ export function writeBatches(
   files: readonly string[],
   { cwd, folder }: { readonly cwd: string; readonly folder: string },
 ): string[] {
-  const slow = files.filter((file) => slowFiles.includes(file));
-  const rest = files.filter((file) => !slow.includes(file));
   const isAlone = (file: string): boolean => {
-    if (platformFiles.includes(file)) return true;
+    if (secondsOf(file) > smallSecondsMax) return true;
     const source = readFileSync(join(cwd, file), "utf8");
     return alone.some((mark) => mark.test(source));
   };
+  const slow = slowFirst(files).filter((file) => secondsOf(file) > smallSecondsMax);
+  const rest = files.filter((file) => !slow.includes(file));
   const small = rest.filter((file) => !isAlone(file));
   const count = Math.ceil(small.length / batchSize);
   const batches = Array.from({ length: count }, (_, index) => {

@@ -7,16 +7,14 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { run } from "node:test";
 import { spec as SpecReporter, type TestEvent } from "node:test/reporters";
-import { unseenSeed } from "@slipway/server/test/support/drawn-seed.ts";
-import { drawFiles } from "./drawn-files.ts";
 import { isBatchFile, writeBatches } from "./batches.ts";
-import { slowFiles } from "./slow-files.ts";
+import { slowFirst } from "./file-times.ts";
 
 /**
  * The number of parallel files: one more than cores, because each sometimes waits for processes and
  * the database.
  */
-const filesAtOnce = availableParallelism() + 1;
+export const filesAtOnce = availableParallelism() + 1;
 /** A test that takes longer is considered hung. */
 const testWaitMs = 300_000;
 /** Ends a file that hangs. */
@@ -33,30 +31,41 @@ export type Outcome = {
   readonly counts: string[];
   /** How long each file took, in milliseconds. */
   readonly durations: Map<string, number>;
+  /** How long all of them took together, several at once. */
+  tookMs: number;
 };
 
-/**
- * Runs the files, which may be patterns. `options` are passed to the node that runs a file. With
- * `isShort` it leaves out some files of each group in `drawn-files.ts`, and prints which.
- */
+/** The test files that match the patterns, in alphabetical order; throws if there are none. */
+export function findTests(patterns: readonly string[], cwd: string): string[] {
+  const files = globSync(patterns, { cwd }).sort();
+  if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
+  return files;
+}
+
+/** Runs the files. `options` are passed to the node that runs a file. */
 export async function runNodeTests(given: {
-  readonly patterns: readonly string[];
+  readonly files: readonly string[];
   readonly options: readonly string[];
   readonly cwd: string;
   readonly signal: AbortSignal;
-  readonly isShort: boolean;
   /** A folder for files that run several; null: each runs in a process of its own. */
   readonly batchFolder: string | null;
 }): Promise<Outcome> {
-  const { patterns, options, cwd, signal, isShort, batchFolder } = given;
-  const found = globSync(patterns, { cwd }).sort();
-  const all = slowFilesFirst(isShort ? drawn(found) : found);
+  const { options, cwd, signal, batchFolder } = given;
+  const all = slowFirst(given.files);
   const files = batchFolder === null ? all : writeBatches(all, { cwd, folder: batchFolder });
-  if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
   const execArgv = [...options, "--import", fileDeadline];
   const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv };
   const events = run({ files, cwd, signal, ...settings });
-  const outcome: Outcome = { ok: false, failed: [], skipped: [], counts: [], durations: new Map() };
+  const begunAt = performance.now();
+  const outcome: Outcome = {
+    ok: false,
+    failed: [],
+    skipped: [],
+    counts: [],
+    durations: new Map(),
+    tookMs: 0,
+  };
   await pipeline(
     Readable.from(withoutCounts(events, outcome, cwd)),
     new SpecReporter(),
@@ -65,18 +74,8 @@ export async function runNodeTests(given: {
       end: false,
     },
   );
+  outcome.tookMs = performance.now() - begunAt;
   return outcome;
-}
-
-function drawn(all: readonly string[]): readonly string[] {
-  const { files, lines } = drawFiles(all, Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed()));
-  for (const line of lines) process.stdout.write(`${line}\n`);
-  return files;
-}
-
-function slowFilesFirst(files: readonly string[]): string[] {
-  const slow = slowFiles.filter((file) => files.includes(file));
-  return [...slow, ...files.filter((file) => !slow.includes(file))];
 }
 
 /** Passes on the output to print, and collects the rest in the outcome. */
@@ -120,7 +119,7 @@ async function* withoutCounts(
   }
 }
 
-/** The files that took longest, for `slow-files.ts`. */
+/** The files that took longest. */
 export function slowestOf({ durations }: Pick<Outcome, "durations">, max: number): string {
   const all = [...durations].toSorted(([, one], [, other]) => other - one).slice(0, max);
   return all.map(([file, ms]) => `${file} ${Math.round(ms / 1000)} s`).join(", ");

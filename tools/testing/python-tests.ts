@@ -10,20 +10,21 @@ const script = "runtimes/python/tests/run.py";
 export type PythonOutcome = { readonly ok: boolean; readonly output: string };
 
 /**
- * `isComplete`: with every installed Python, instead of the oldest or the newest; at least one is
- * then required.
+ * With the oldest and the newest Python that are installed, or with `hasAll` every one.
+ * `isComplete`: at least one is required.
  */
 export async function runPythonTests(given: {
   readonly isComplete: boolean;
+  readonly hasAll: boolean;
   readonly cwd: string;
   readonly signal: AbortSignal;
 }): Promise<PythonOutcome> {
-  const { isComplete, cwd, signal } = given;
+  const { isComplete, hasAll, cwd, signal } = given;
   // Variables for node's tests are not settings of an app.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_TEST_")),
   );
-  const parameters = [script, ...(isComplete ? [] : ["--end"])];
+  const parameters = [script, ...(hasAll ? [] : ["--ends"])];
   try {
     const child = spawn("python3", parameters, {
       cwd,

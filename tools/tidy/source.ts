@@ -25,6 +25,8 @@ export type Import = {
   readonly specifier: string;
   readonly line: number;
   readonly isReexport: boolean;
+  /** `import type`: nothing of the file runs because of it. */
+  readonly isType: boolean;
 };
 
 /** One parsed TypeScript or JavaScript file; `path` is relative to the project, with slashes. */
@@ -112,6 +114,7 @@ function importsOf(tree: SourceFile): Import[] {
       specifier: specifier.text,
       line: lineOf(tree, node),
       isReexport: isExportDeclaration(node),
+      isType: /^import type\b/.test(node.getText(tree)),
     });
   });
   return found;

@@ -1,9 +1,9 @@
 """Runs the runtime's tests under every Python from 3.8 on that is found on this machine.
 
-    python3 run.py [--end | --python PATH...] [--pattern test_*.py]
+    python3 run.py [--ends | --python PATH...] [--pattern test_*.py]
 
 Prints the result of each, the output of those that fail, and at last a line `N passed, N failed, N skipped`.
-The exit code is 0 only if something passed, nothing failed, and every Python that is found starts (with --end: the one).
+The exit code is 0 only if something passed, nothing failed, and every Python that is found starts (with --ends: the two).
 """
 
 import argparse
@@ -12,7 +12,6 @@ import glob
 import io
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -108,16 +107,16 @@ def main():
     """Runs everything, two Pythons at a time."""
     parser = argparse.ArgumentParser(description="Runs the tests of the Python runtime.")
     parser.add_argument("--python", action="append", help="only this Python; may be repeated")
-    parser.add_argument("--end", action="store_true", help="only the oldest or the newest Python that is found, drawn")
+    parser.add_argument("--ends", action="store_true", help="only the oldest and the newest Python that are found")
     parser.add_argument("--pattern", default="test_*.py", help="which test files")
     parser.add_argument("--here", action="store_true", help="run in this interpreter (used by this script)")
     options = parser.parse_args()
     if options.here:
         return run_here(options.pattern)
     chosen, broken = pythons()
-    if options.end and len(chosen) > 1:
-        print("Of %d Pythons only the oldest or the newest, drawn; for all: python3 %s" % (len(chosen), sys.argv[0]))
-        chosen = [random.choice((chosen[0], chosen[-1]))]
+    if options.ends and len(chosen) > 2:
+        print("Of %d Pythons only the oldest and the newest; for all: python3 %s" % (len(chosen), sys.argv[0]))
+        chosen = [chosen[0], chosen[-1]]
     if options.python:
         chosen, broken = [probe(path) for path in options.python], []
         if None in chosen:
@@ -142,7 +141,7 @@ def main():
     for path in broken:
         print("not tested: %s does not start" % path)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
-    return 0 if passed and not failed and (options.end or not broken) else 1
+    return 0 if passed and not failed and (options.ends or not broken) else 1
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // Shortens tests with many cases. By default each run draws some of them by a seed, so that many
-// runs together cover all. SLIPWAY_TEST_COMPLETE=1 runs all, and so does a run of single files
-// (SLIPWAY_TEST_CASES=all, which the runner sets). Each run prints what it left out and how to
-// repeat the draw.
+// runs together cover all. SLIPWAY_TEST_COMPLETE=1 runs all, and so does a run of single files, or
+// of a file that differs from the main branch: the runner sets SLIPWAY_TEST_CASES to "all" or to
+// the paths of files. Each run prints what it left out and how to repeat the draw.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { unseenSeed } from "./drawn-seed.ts";
@@ -10,7 +10,7 @@ import { Seeded } from "./seeded.ts";
 /** Run everything, however long it takes. The full fault tests take longer still. */
 const isComplete =
   process.env["SLIPWAY_TEST_COMPLETE"] === "1" ||
-  process.env["SLIPWAY_TEST_CASES"] === "all" ||
+  isNamed(process.env["SLIPWAY_TEST_CASES"] ?? "") ||
   process.env["SLIPWAY_TEST_FAULTS"] === "full";
 
 /** The seed for the cases of this file. */
@@ -79,6 +79,13 @@ export function drawSome<T>(
   const rest = shuffled.filter((index) => !first.includes(index));
   const taken = new Set([...first, ...rest].slice(0, Math.max(given.max, first.length)));
   return all.filter((_, index) => taken.has(index));
+}
+
+function isNamed(files: string): boolean {
+  const own = (process.argv[1] ?? "").replaceAll("\\", "/");
+  return (
+    files === "all" || files.split(",").some((path) => path !== "" && own.endsWith(`/${path}`))
+  );
 }
 
 function say(what: string): void {
