@@ -5,7 +5,6 @@ import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Builder } from "./builder.ts";
 import type { Driver } from "./driver.ts";
-import type { Placement } from "./pools/placement.ts";
 import type { StorageFiles } from "./storage-files.ts";
 
 /** The input for opening any driver. */
@@ -15,12 +14,6 @@ export type DriverParts = {
   readonly lifecycle: Lifecycle;
   readonly log: Log;
   readonly clock: Clock;
-};
-
-/** The input of one kind of driver. */
-export type DriverPartsWithPools = DriverParts & {
-  /** What replicas have of the pools; the driver keeps it equal to what runs. */
-  readonly placement: Placement;
 };
 
 /** A driver and its builder. */

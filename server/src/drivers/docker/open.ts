@@ -10,7 +10,8 @@ import {
 } from "#drivers/app-firewall-machine.ts";
 import { hostName, installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
-import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
+import type { DriverParts, OpenedDriver } from "#drivers/opened-driver.ts";
+import { openPlacement, type PoolSettings } from "#drivers/pools/open-placement.ts";
 import { projectUser } from "#drivers/project-user.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -30,6 +31,7 @@ const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
 /** Settings of the Docker driver. */
 export type DockerDriverConfig = DiskConfig &
+  PoolSettings &
   Reachable & {
     readonly appNetwork: Omit<NetworkWish, "folder">;
     readonly docker: {
@@ -44,7 +46,6 @@ export type DockerDriverConfig = DiskConfig &
       readonly runtimes: { readonly v1: string; readonly v2: string };
       readonly areBuildsClosed: boolean;
     };
-    readonly toolEnvironment: Readonly<Record<string, string>>;
     readonly buildTimeoutSeconds: number;
     readonly paths: {
       readonly storageDir: string;
@@ -61,8 +62,9 @@ const askWaitMs = 10_000;
 /** Throws `CannotStart` when no engine answers, or it cannot do what the settings ask for. */
 export async function openDockerDriver(
   config: DockerDriverConfig,
-  { instanceId, log, lifecycle, clock, placement }: DriverPartsWithPools,
+  { instanceId, log, lifecycle, clock }: DriverParts,
 ): Promise<OpenedDriver> {
+  const placement = await openPlacement(config, { log, lifecycle, clock });
   const engine = await connect(config.docker.host);
   const installation = installationOf(await realpath(config.dataDir));
   const firewall = await openFirewall(config, { engine, installation });

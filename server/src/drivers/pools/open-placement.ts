@@ -1,5 +1,5 @@
-// Opens the pools of the platform: those of the operator's file, or else the machine itself, with
-// the GPUs that are found.
+// Opens the pools of a driver whose replicas run on this machine: those of the operator's file, or
+// else the machine itself, with the GPUs that are found.
 import { isDeepStrictEqual } from "node:util";
 import { availableParallelism, totalmem } from "node:os";
 import { computeTypes } from "@slipway/contract/app-choices.ts";

@@ -4,7 +4,8 @@ import { letAppsCall, type Reachable } from "#drivers/app-firewall-machine.ts";
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
+import type { DriverParts, OpenedDriver } from "#drivers/opened-driver.ts";
+import { openPlacement, type PoolSettings } from "#drivers/pools/open-placement.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -21,9 +22,9 @@ const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
 /** Settings of the process driver. */
 export type ProcessDriverConfig = DiskConfig &
+  PoolSettings &
   Reachable & {
     readonly appNetwork: Omit<NetworkWish, "folder">;
-    readonly toolEnvironment: Readonly<Record<string, string>>;
     readonly buildTimeoutSeconds: number;
     readonly paths: {
       readonly replicasDir: string;
@@ -35,8 +36,9 @@ export type ProcessDriverConfig = DiskConfig &
 /** Throws `CannotStart` when the settings ask for something that this machine does not support. */
 export async function openProcessDriver(
   config: ProcessDriverConfig,
-  { instanceId, log, lifecycle, clock, placement }: DriverPartsWithPools,
+  { instanceId, log, lifecycle, clock }: DriverParts,
 ): Promise<OpenedDriver> {
+  const placement = await openPlacement(config, { log, lifecycle, clock });
   const { paths } = config;
   await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
   const sandbox = await detectSandbox(paths.replicasDir, config.appNetwork);
