@@ -31,12 +31,12 @@ export async function openChosenDriver(
 
 /** Why no replica that wants this could ever start here, in a sentence; null: one could. */
 export function whyNeverHere(
-  { placement, capabilities }: Driver,
+  { pools, capabilities }: Driver,
   wanted: HardwareWish,
   advised: Advised,
 ): string | null {
   return (
-    whyNever(placement.pools, wanted, advised) ??
+    whyNever(pools.all, wanted, advised) ??
     whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime, advised) ??
     egressRefusal(capabilities.egress, wanted.egressCidrs, advised) ??
     storagePathRefusal(capabilities, wanted, advised)

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { PriceOf } from "#billing/usage/prices.ts";
-import { computeOf, gpusOf } from "#drivers/pools/choose-pool.ts";
+import { computeOf, freeGpus, gpusOf } from "#drivers/pools/choose-pool.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { replicaMaxOf } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
@@ -22,7 +22,7 @@ const tablesMax = 10;
 
 /** Both answers of the moment. */
 export function hardwareParts(
-  driver: Pick<Driver, "name" | "placement">,
+  driver: Pick<Driver, "name" | "pools">,
   priceOf: PriceOf,
   { db, clock }: Store,
 ) {
@@ -31,7 +31,7 @@ export function hardwareParts(
   // Told to whoever asks for it.
   atStart.catch(() => undefined);
   return {
-    hardware: () => hardwareOf(driver.placement.pools, priceOf),
+    hardware: () => hardwareOf(driver.pools.all, priceOf),
     operatorPlatform: async () => {
       const [pools, bytes, sizes, bytesThen] = await Promise.all([
         poolsOf(driver, db),
@@ -61,7 +61,6 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
       const { name, provider, region, tier } = pool;
       const { cores, memoryGb } = replicaMaxOf(pool);
       const gpus = gpusOf(pool, compute);
-      const usable = gpus.filter(({ isUsable }) => isUsable);
       return {
         compute,
         pool: name,
@@ -70,8 +69,8 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
         tier,
         maxCpu: cores,
         maxMemoryGb: memoryGb,
-        maxGpuCount: Math.min(usable.length, appFields.gpuCount.max),
-        gpuMemoryGb: (usable[0] ?? gpus[0])?.memoryGb || null,
+        maxGpuCount: Math.min(gpus.usable, appFields.gpuCount.max),
+        gpuMemoryGb: gpus.memoryGb || null,
         price: priceOf({ compute, provider, region }),
       };
     }),
@@ -80,36 +79,35 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
 }
 
 /** The pools with what is free of each, and whose replicas are there. */
-async function poolsOf(
-  { placement }: Pick<Driver, "placement">,
-  db: Db,
-): Promise<PlatformAnswer["pools"]> {
-  const claims = [...placement.claims];
-  const owners = await readAppsOf(db, [...placement.claims.keys()]);
-  return placement.free.map(({ pool, cores, memory, gpus: free }) => ({
-    name: pool.name,
-    provider: pool.provider,
-    region: pool.region,
-    tier: pool.tier,
-    cores: pool.cores * pool.overcommit,
-    freeCores: cores / 1000,
-    memoryGb: pool.memoryGb * pool.overcommit,
-    freeMemoryGb: memory / 1000,
-    gpus: [...new Set(pool.gpus.map(({ compute }) => compute))].map((compute) => {
-      const all = gpusOf(pool, compute);
-      const usable = all.filter(({ isUsable }) => isUsable).length;
-      return {
+async function poolsOf(driver: Pick<Driver, "pools">, db: Db): Promise<PlatformAnswer["pools"]> {
+  const claims = [...driver.pools.claims];
+  const owners = await readAppsOf(
+    db,
+    claims.map(([replicaId]) => replicaId),
+  );
+  return driver.pools.free.map((one) => {
+    const { pool, cores, memory } = one;
+    return {
+      name: pool.name,
+      provider: pool.provider,
+      region: pool.region,
+      tier: pool.tier,
+      cores: pool.cores * pool.overcommit,
+      freeCores: cores / 1000,
+      memoryGb: pool.memoryGb * pool.overcommit,
+      freeMemoryGb: memory / 1000,
+      gpus: pool.gpus.map(({ compute, count, usable }) => ({
         compute,
-        count: all.length,
+        count,
         usable,
-        free: all.filter(({ id }) => free.includes(id)).length,
-      };
-    }),
-    replicas: claims.filter(([, claim]) => claim.pool === pool.name).length,
-    apps: appsOf(
-      claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : [])),
-    ),
-  }));
+        free: freeGpus(one, compute),
+      })),
+      replicas: claims.filter(([, claim]) => claim.pool === pool.name).length,
+      apps: appsOf(
+        claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : [])),
+      ),
+    };
+  });
 }
 
 /** Each app once, those with most replicas first. A replica of a deleted app has none. */

@@ -3,7 +3,7 @@
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import type { Driver } from "#drivers/driver.ts";
-import type { Gpu } from "#drivers/pools/pool.ts";
+import { freeGpus } from "#drivers/pools/choose-pool.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
@@ -33,7 +33,7 @@ export type MeasuredParts = {
   readonly records: CallRecords;
   readonly webhooks: Webhooks;
   readonly disk: SharedDisk;
-  readonly driver: Pick<Driver, "outage" | "placement">;
+  readonly driver: Pick<Driver, "outage" | "pools">;
   readonly replicaUses: () => Promise<ReplicaUses>;
   readonly counts: DatabaseCounts;
   readonly health: Health;
@@ -173,25 +173,19 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
 }
 
 function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
-  const { placement } = driver;
   metrics.gauge(
     "slipway_gpus",
     "GPUs by pool, compute type and state; lost: one that does not answer.",
-    () => {
-      const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
-      const all = placement.pools.flatMap(({ name: pool, gpus }) =>
-        gpus.map((gpu) => ({ ...gpu, pool })),
-      );
-      const stateOf = ({ id, isUsable }: Gpu): string => {
-        if (!isUsable) return "lost";
-        return claimed.has(id) ? "used" : "free";
-      };
-      const groups = Map.groupBy(all, (gpu) => [gpu.pool, gpu.compute, stateOf(gpu)].join(" "));
-      return Array.from(groups, ([key, { length: value }]) => {
-        const [pool = "", compute = "", state = ""] = key.split(" ");
-        return { labels: { pool, compute, state }, value };
-      });
-    },
+    () =>
+      driver.pools.free.flatMap((one) =>
+        one.pool.gpus.flatMap(({ compute, count, usable }) => {
+          const free = freeGpus(one, compute);
+          const states = Object.entries({ free, used: usable - free, lost: count - usable });
+          return states.flatMap(([state, value]) =>
+            value === 0 ? [] : [{ labels: { pool: one.pool.name, compute, state }, value }],
+          );
+        }),
+      ),
   );
   const ofUse = async (read: (use: ReplicaUse) => number | undefined): Promise<Sample[]> =>
     Array.from(await replicaUses()).flatMap(([replica, use]) => {

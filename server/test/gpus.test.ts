@@ -260,7 +260,7 @@ describe("replicas of the process driver", () => {
     await before.close();
     const given = placement();
     const driver = await opened(t, fixture, given);
-    assert.deepEqual(given.claims.get(spec.replicaId)?.gpus, [first.uuid, second.uuid]);
+    assert.deepEqual(given.held.get(spec.replicaId)?.gpus, [first.uuid, second.uuid]);
     assert.equal(given.capacity(gpu), "later");
     const use = { utilization: 0.5, memoryBytes: 1e9 };
     given.setGpuUse(

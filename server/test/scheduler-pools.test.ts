@@ -2,7 +2,7 @@
 // in turn, and the row of each says where it ran.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Pool } from "#drivers/pools/pool.ts";
+import type { CardPool } from "#drivers/pools/cards.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { goodStart, openStage } from "./scheduler-stage.ts";
 
@@ -14,7 +14,7 @@ const gpu = {
   replicaConcurrency: 1,
 } as const;
 
-function pool(given: Partial<Pool> & { readonly cards?: number }): Pool {
+function pool(given: Partial<CardPool> & { readonly cards?: number }): CardPool {
   const { cards = 0, ...rest } = given;
   const gpus = Array.from({ length: cards }, (_, index) => ({
     id: `GPU-${index}`,
@@ -146,8 +146,8 @@ test("a crash gives back the card, and a platform that starts again knows who ha
   await stage.closeProcess(first.scheduler);
   await stage.openProcess(t);
   assert.deepEqual(
-    stage.driver.placement.free.map(({ gpus }) => gpus),
-    [[]],
+    stage.driver.pools.free.map(({ gpus }) => [...gpus]),
+    [[["ADA_L4", 0]]],
   );
   const [crashed] = stage.driver.running();
   assert.ok(crashed);

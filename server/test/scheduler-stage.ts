@@ -3,7 +3,7 @@
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import type { Pool } from "#drivers/pools/pool.ts";
+import type { CardPool } from "#drivers/pools/cards.ts";
 import { systemClock } from "#lib/clock.ts";
 import {
   appIdOf,
@@ -38,7 +38,7 @@ import {
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 /** In real time. */
-const reachWaitMs = 20_000;
+const reachWaitMs = 60_000;
 
 const projectId = "p-0123abcd" as ProjectId;
 
@@ -287,7 +287,7 @@ export class Stage {
 export async function openStage(
   t: TestContext,
   compute: readonly string[] = ["CPU"],
-  pools?: readonly Pool[],
+  pools?: readonly CardPool[],
 ): Promise<Stage> {
   const { db } = await testDatabase(t);
   const stage = new Stage(db, pools === undefined ? { compute } : { pools });

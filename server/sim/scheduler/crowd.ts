@@ -1,6 +1,6 @@
 // A small pool that all simulated apps share, some of them protected, and what must hold of it.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { Pool } from "#drivers/pools/pool.ts";
+import type { CardPool } from "#drivers/pools/cards.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import { reclaimedReason } from "#scheduler/reclaim.ts";
@@ -18,7 +18,7 @@ type Crowded = {
 
 /** Draws of its own, so that other worlds are what they were. */
 export class Crowd {
-  readonly pools: readonly Pool[];
+  readonly pools: readonly CardPool[];
   readonly #cores: number;
   readonly #seeded: Seeded;
   readonly #protected = new Map<AppId, boolean>();

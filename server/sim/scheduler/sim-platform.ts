@@ -143,8 +143,8 @@ export class SimPlatform {
       name: driver.name,
       instanceId,
       capabilities: driver.capabilities,
-      get placement() {
-        return driver.placement;
+      get pools() {
+        return driver.pools;
       },
       collectStorage: (...given) => driver.collectStorage(...given),
       open: (sink) => this.#ifAlive(() => driver.open(mortalSink(sink))),
@@ -153,7 +153,6 @@ export class SimPlatform {
       whyUnreached: (replicaId) => this.#ifAlive(() => driver.whyUnreached(replicaId)),
       exec: (...given) => this.#ifAlive(() => driver.exec(...given)),
       list: () => this.#ifAlive(list),
-      capacity: (...given) => driver.capacity(...given),
       outage: () => (mutation === "outages are not seen" ? null : driver.outage()),
       usage: () => this.#ifAlive(() => driver.usage()),
       forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),

@@ -61,7 +61,7 @@ function plan(given: Given): PlannedBuild | string {
     isPythonVersionGiven: false,
     hasDockerAuth,
     capabilities,
-    pools: widePlacement(["CPU"]).pools,
+    pools: widePlacement(["CPU"]).all,
     driver: "process",
     isRebuild: given.isRebuild ?? false,
     files: {

@@ -50,7 +50,7 @@ export type BuildParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
   /** The secrets of an app and its project. */
   readonly secretsOf: SecretsOf;
-  readonly driver: Pick<Driver, "name" | "capabilities" | "placement" | "collectStorage">;
+  readonly driver: Pick<Driver, "name" | "capabilities" | "pools" | "collectStorage">;
   readonly trial: TrialStarter;
   /** Resolves when the proxy of this process knows the app's live release. */
   readonly refreshRoute: (appId: AppId) => Promise<void>;
@@ -220,7 +220,7 @@ class BuildWork {
       isPythonVersionGiven: decided.isPythonVersionGiven,
       hasDockerAuth,
       capabilities: driver.capabilities,
-      pools: driver.placement.pools,
+      pools: driver.pools.all,
       driver: driver.name,
     });
     if (!planned.ok) throw new BuildFailed(planned.reason);

@@ -7,9 +7,8 @@ import type { Secret } from "#lib/secret.ts";
 import type { ContainerRuntime, ContainerRuntimes } from "./container-runtimes.ts";
 import type { Egress } from "./egress.ts";
 import type { ExecCommand, RunningExec } from "./exec.ts";
-import type { PoolWish } from "./pools/choose-pool.ts";
-import type { Placement } from "./pools/placement.ts";
 import type { GpuUse, PoolRequest } from "./pools/pool.ts";
+import type { Pools } from "./pools/pools.ts";
 
 /**
  * Where a replica accepts calls: a TCP port, or a Unix socket of this machine. Has the form that
@@ -185,9 +184,6 @@ export type Capabilities = {
   readonly containerRuntimes: ContainerRuntimes | null;
 };
 
-/** When a replica would fit: now, later when others exit, or never. */
-export type Capacity = "now" | "later" | "never";
-
 /**
  * The backend answers nothing, so that it can start nothing: since when, in `Clock.monotonicMs`,
  * and a sentence for the app's owner.
@@ -223,13 +219,8 @@ export interface Driver {
    * returns; a replica that exited unobserved is listed as running until `exited` is emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
-  /** What its replicas have of the platform's pools. See there for what a driver does with it. */
-  readonly placement: Placement;
-  /**
-   * Uses only what the driver already knows: callers ask often, so it must return at once. `ahead`:
-   * what comes first, even if it waits.
-   */
-  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity;
+  /** The pools that replicas run in, and what they have of them. */
+  readonly pools: Pools;
   /** Null: the backend answers, as far as the driver knows. Returns at once. */
   outage(): Outage | null;
   /**

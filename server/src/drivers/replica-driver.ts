@@ -2,14 +2,14 @@
 // start of it at a time, its claim, and its state by id.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { DiskWatch } from "./disk/disk-watch.ts";
-import { StartRefused, type Capabilities, type Capacity, type OwnedReplica } from "./driver.ts";
+import { StartRefused, type Capabilities, type OwnedReplica } from "./driver.ts";
 import type { ReplicaSpec } from "./driver.ts";
 import { unlimitedRefusal } from "./egress.ts";
 import { ExecRefused, replicaNotRunning, type ExecCommand, type RunningExec } from "./exec.ts";
 import { Execs } from "./execs.ts";
-import type { PoolWish } from "./pools/choose-pool.ts";
+import type { CardClaim } from "./pools/cards.ts";
 import type { Placement } from "./pools/placement.ts";
-import type { PoolClaim, PoolRequest } from "./pools/pool.ts";
+import type { Pools } from "./pools/pools.ts";
 import { Starts } from "./starts.ts";
 import { collectStorage, storagePathRefusal } from "./storage.ts";
 import type { DriverParts } from "./opened-driver.ts";
@@ -42,8 +42,8 @@ export type ReplicaDriverOptions = Pick<DriverParts, "log" | "instanceId"> & {
 /** The common part of the drivers. `driver.ts` documents the methods. */
 export abstract class ReplicaDriver<Replica extends HeldReplica> {
   readonly instanceId: string;
-  readonly placement: Placement;
   abstract readonly capabilities: Capabilities;
+  protected readonly placement: Placement;
   protected readonly replicas = new Map<ReplicaId, Replica>();
   protected readonly starts = new Starts();
   protected readonly execs = new Execs();
@@ -61,7 +61,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
    */
   protected abstract startReplica(
     spec: ReplicaSpec,
-    claim: PoolClaim,
+    claim: CardClaim,
     signal: AbortSignal,
   ): Promise<void>;
 
@@ -72,8 +72,8 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     return [...this.replicas.values()].filter((replica) => !replica.isEnded);
   }
 
-  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity {
-    return this.placement.capacity(request, ahead);
+  get pools(): Pools {
+    return this.placement;
   }
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -131,7 +131,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     return collectStorage(this.#options, readGone, signal);
   }
 
-  #claimFor(spec: ReplicaSpec): PoolClaim {
+  #claimFor(spec: ReplicaSpec): CardClaim {
     const { disk } = this.#options;
     const refusal =
       unlimitedRefusal(this.capabilities.egress, spec) ??

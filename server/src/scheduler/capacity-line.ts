@@ -28,7 +28,7 @@ type Entry = WaitingRelease & {
 };
 
 type LineParts = {
-  readonly driver: Pick<Driver, "capacity" | "outage" | "placement">;
+  readonly driver: Pick<Driver, "outage" | "pools">;
   readonly clock: Clock;
   /** Called when a protected release waits. */
   readonly onProtectedWait: () => void;

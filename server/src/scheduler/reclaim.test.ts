@@ -3,8 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { choosePool, freeOf, type PoolWish } from "#drivers/pools/choose-pool.ts";
-import { Placement } from "#drivers/pools/placement.ts";
+import {
+  choosePool,
+  freeAfter,
+  freeOf,
+  type FreePool,
+  type PoolWish,
+} from "#drivers/pools/choose-pool.ts";
 import type { Pool, PoolRequest } from "#drivers/pools/pool.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { chooseReclaimed, type ClaimingReplica, type ProtectedWish } from "./reclaim.ts";
@@ -18,12 +23,7 @@ const pools: readonly Pool[] = [4, 2].map((count, at) => ({
   overcommit: 1,
   cores: 8,
   memoryGb: 32,
-  gpus: Array.from({ length: count }, (_, index) => ({
-    id: `card-${at}-${index}`,
-    compute: "ADA_L4",
-    memoryGb: 24,
-    isUsable: true,
-  })),
+  gpus: [{ compute: "ADA_L4", memoryGb: 24, count, usable: count }],
 }));
 
 const request: fc.Arbitrary<PoolRequest> = fc
@@ -40,6 +40,16 @@ const request: fc.Arbitrary<PoolRequest> = fc
     compute: given.gpuCount > 0 ? "ADA_L4" : "CPU",
   }));
 
+const oneCard: PoolRequest = {
+  compute: "ADA_L4",
+  gpuCount: 1,
+  cpuCores: 1,
+  memoryGb: 1,
+  tier: "interruptible",
+  provider: null,
+  region: null,
+};
+
 const drawnReplica = fc.record({
   request,
   tier: fc.constantFrom("protected", "interruptible", "interruptible"),
@@ -52,13 +62,13 @@ const drawnReplica = fc.record({
 const replicas: fc.Arbitrary<ClaimingReplica[]> = fc
   .array(drawnReplica, { maxLength: 16 })
   .map((drawn) => {
-    const placement = new Placement(pools);
+    let free: readonly FreePool[] = freeOf(pools, []);
     return drawn.flatMap(({ request: wanted, tier, app, ...rest }, at) => {
       const replicaId = `replica-${at}` as ReplicaId;
-      const claim = placement.hold(replicaId, { ...wanted, tier });
-      return claim === null
-        ? []
-        : [{ ...rest, replicaId, claim, appId: `app-${app}` as AppId, beganAtMs: at }];
+      const claim = choosePool(free, [{ ...wanted, tier }]);
+      if (claim === null) return [];
+      free = freeAfter(free, { ended: [], begun: [claim] });
+      return [{ ...rest, replicaId, claim, appId: `app-${app}` as AppId, beganAtMs: at }];
     });
   });
 
@@ -82,10 +92,22 @@ function fitting(left: readonly ClaimingReplica[], wishes: readonly PoolWish[]):
   });
 }
 
+/** Whose end is chosen, where nobody else has anything of the pools. */
+function reclaimed(
+  having: readonly ClaimingReplica[],
+  waiting: readonly ProtectedWish[],
+): ReplicaId[] {
+  const free = freeOf(
+    pools,
+    having.map(({ claim }) => claim),
+  );
+  return chooseReclaimed({ pools, free, replicas: having, waiting });
+}
+
 test("neither a protected replica nor a trial nor one of the same app nor one that ends already makes way", () => {
   fc.assert(
     fc.property(replicas, waiting, (having, wanted) => {
-      const going = chooseReclaimed({ pools, replicas: having, waiting: wanted.slice(0, 1) });
+      const going = reclaimed(having, wanted.slice(0, 1));
       for (const replicaId of going) {
         const one = having.find((replica) => replica.replicaId === replicaId);
         assert.ok(one && one.claim.tier === "interruptible" && !one.isTrial && !one.isDraining);
@@ -100,7 +122,7 @@ test("nobody makes way without need: not where what ends is enough, and not more
   fc.assert(
     fc.property(replicas, waiting, (having, [first]) => {
       assert.ok(first);
-      const going = chooseReclaimed({ pools, replicas: having, waiting: [first] });
+      const going = reclaimed(having, [first]);
       const staying = having.filter(({ isDraining }) => !isDraining);
       const fits = (spared: ReplicaId | null): boolean =>
         fitting(
@@ -119,7 +141,7 @@ test("whoever waits gets enough if interruptible replicas of others could give i
     fc.property(replicas, waiting, (having, wanted) => {
       const [first] = wanted;
       assert.ok(first);
-      const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
+      const going = reclaimed(having, wanted);
       const mayStay = (one: ClaimingReplica): boolean =>
         !one.isDraining &&
         (one.claim.tier === "protected" || one.isTrial || one.appId === first.appId);
@@ -149,68 +171,77 @@ const waitingForTheSame: fc.Arbitrary<ProtectedWish[]> = fc
 test("once those chosen are ending, nobody else is chosen for a line of equal wishes", () => {
   fc.assert(
     fc.property(replicas, waitingForTheSame, (having, wanted) => {
-      const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
+      const going = reclaimed(having, wanted);
       const after = having.map((one) => ({
         ...one,
         isDraining: one.isDraining || going.includes(one.replicaId),
       }));
-      assert.deepEqual(chooseReclaimed({ pools, replicas: after, waiting: wanted }), []);
+      assert.deepEqual(reclaimed(after, wanted), []);
     }),
   );
 });
 
 test("idle replicas make way before busy ones, even if they are more, and the younger before the older", () => {
-  const claim = (gpus: string[]) => ({
+  const claim = (gpuCount: number) => ({
     compute: "ADA_L4",
     cpuCores: 1,
     memoryGb: 1,
     tier: "interruptible",
     pool: "pool-0",
-    gpus,
+    gpuCount,
   });
   const one = (
     id: string,
-    gpus: string[],
+    gpuCount: number,
     running: number,
     beganAtMs: number,
   ): ClaimingReplica => ({
     replicaId: id as ReplicaId,
     appId: "app-1" as AppId,
-    claim: claim(gpus),
+    claim: claim(gpuCount),
     isDraining: false,
     isTrial: false,
     running,
     beganAtMs,
   });
   const having = [
-    one("busy", ["card-0-0", "card-0-1"], 1, 0),
-    one("older", ["card-0-2"], 0, 1),
-    one("younger", ["card-0-3"], 0, 2),
+    one("busy", 2, 1, 0),
+    one("older", 1, 0, 1),
+    one("younger", 1, 0, 2),
     {
-      ...one("elsewhere", ["card-1-0", "card-1-1"], 2, 3),
-      claim: { ...claim(["card-1-0", "card-1-1"]), pool: "pool-1" },
+      ...one("elsewhere", 2, 2, 3),
+      claim: { ...claim(2), pool: "pool-1" },
     },
   ];
   const wish = (gpuCount: number): ProtectedWish[] => [
     {
       appId: "app-0" as AppId,
-      wish: [
-        {
-          compute: "ADA_L4",
-          gpuCount,
-          cpuCores: 1,
-          memoryGb: 1,
-          tier: "protected",
-          provider: null,
-          region: null,
-        },
-      ],
+      wish: [{ ...oneCard, gpuCount, tier: "protected" }],
     },
   ];
-  const chosen = (gpuCount: number): string[] =>
-    chooseReclaimed({ pools, replicas: having, waiting: wish(gpuCount) });
+  const chosen = (gpuCount: number): string[] => reclaimed(having, wish(gpuCount));
   assert.deepEqual(chosen(1), ["younger"]);
   assert.deepEqual(chosen(2).toSorted(), ["older", "younger"]);
   assert.deepEqual(chosen(3).toSorted(), ["busy", "younger"]);
   assert.deepEqual(chosen(5), []);
+});
+
+test("what others have of a pool, of whom this platform knows nothing, stays theirs", () => {
+  const wanted: ProtectedWish[] = [
+    { appId: "app-0" as AppId, wish: [{ ...oneCard, gpuCount: 2, tier: "protected" }] },
+  ];
+  const all = { ...oneCard, gpuCount: 4, pool: "pool-0" };
+  const free = freeOf(pools, [all, { ...all, gpuCount: 1, pool: "pool-1" }]);
+  const one: ClaimingReplica = {
+    replicaId: "mine" as ReplicaId,
+    appId: "app-1" as AppId,
+    claim: { ...oneCard, pool: "pool-1" },
+    isDraining: false,
+    isTrial: false,
+    running: 0,
+    beganAtMs: 0,
+  };
+  const given = { pools, free, waiting: wanted };
+  assert.deepEqual(chooseReclaimed({ ...given, replicas: [] }), []);
+  assert.deepEqual(chooseReclaimed({ ...given, replicas: [one] }), ["mine"]);
 });

@@ -2,7 +2,7 @@
 // takes none that is protected, no more than are needed once those that are ending have gone, and
 // those whose end disturbs the fewest calls. Where different wishes wait, pools may be filled in
 // another way once there is more room; then one more can make way.
-import { choosePool, freeOf, type PoolWish } from "#drivers/pools/choose-pool.ts";
+import { choosePool, freeAfter, type FreePool, type PoolWish } from "#drivers/pools/choose-pool.ts";
 import type { Pool, PoolClaim } from "#drivers/pools/pool.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 
@@ -30,10 +30,12 @@ export const reclaimedReason =
 /** The replicas that are to end, for those that wait in this order. */
 export function chooseReclaimed(given: {
   readonly pools: readonly Pool[];
+  /** What is free of them now. */
+  readonly free: readonly FreePool[];
   readonly replicas: readonly ClaimingReplica[];
   readonly waiting: readonly ProtectedWish[];
 }): ReplicaId[] {
-  const { pools, replicas, waiting } = given;
+  const { pools, free, replicas, waiting } = given;
   let staying = replicas.filter(({ isDraining }) => !isDraining);
   const settled: PoolClaim[] = [];
   const unsettled: PoolWish[] = [];
@@ -44,8 +46,11 @@ export function chooseReclaimed(given: {
    */
   const apps = new Set<AppId>();
   for (const { appId, wish } of waiting) {
-    const fitAmong = (left: readonly ClaimingReplica[]): PoolClaim | null =>
-      choosePool(freeOf(pools, [...left.map(({ claim }) => claim), ...settled]), wish, unsettled);
+    const fitAmong = (left: readonly ClaimingReplica[]): PoolClaim | null => {
+      const stays = new Set(left);
+      const ended = replicas.flatMap((one) => (stays.has(one) ? [] : [one.claim]));
+      return choosePool(freeAfter(free, { ended, begun: settled }), wish, unsettled);
+    };
     // What fits beside those that are still ending starts there now, and is in nobody's way later.
     const now = fitAmong(replicas);
     const fit = (left: readonly ClaimingReplica[]): PoolClaim | null => now ?? fitAmong(left);

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { StartRefused, type Address, type Driver, type ReplicaEvent } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
-import type { PoolRequest } from "#drivers/pools/pool.ts";
+import type { PoolClaim, PoolRequest } from "#drivers/pools/pool.ts";
 import { checksOf } from "#drivers/readiness.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
@@ -119,13 +119,13 @@ export class ReplicaRunner {
     });
     if (replica.isTrial) replica.heldUntilMs = Number.POSITIVE_INFINITY;
     replica.isCreating = true;
-    // At once, so that nobody else gets it while the start is on its way. The driver gives it back.
-    driver.placement.hold(replica.replicaId, request, options.ahead);
+    // At once, so that nobody else gets it while the start is on its way.
+    const claim = driver.pools.reserve(replica.replicaId, request, options.ahead);
     fleet.add(replica);
     counters.starts++;
     replica.deadlineMs = options.deadlineMs;
     this.watchPending(replica);
-    const creating = this.#create(replica, request).finally(() => {
+    const creating = this.#create(replica, request, claim).finally(() => {
       replica.isCreating = false;
       this.#creating.delete(replica);
       this.#parts.events.onChange(replica.appId);
@@ -348,11 +348,14 @@ export class ReplicaRunner {
       replica.abort.abort(new Error("the platform stops"));
   }
 
-  async #create(replica: Replica, { compute, provider, region }: PoolRequest): Promise<void> {
+  async #create(
+    replica: Replica,
+    { compute, provider, region }: PoolRequest,
+    claim: PoolClaim | null,
+  ): Promise<void> {
     const { driver, environmentOf, writer } = this.#parts;
     const { release, replicaId, restarts, isTrial } = replica;
-    const claim = driver.placement.claims.get(replicaId);
-    const pool = driver.placement.pools.find(({ name }) => name === claim?.pool);
+    const pool = driver.pools.all.find(({ name }) => name === claim?.pool);
     const row = replicaRow(release, {
       replicaId,
       compute,

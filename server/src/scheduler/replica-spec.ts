@@ -3,7 +3,7 @@
 import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, Outage, ReplicaSpec, Resources } from "#drivers/driver.ts";
-import type { PoolWish } from "#drivers/pools/choose-pool.ts";
+import { computeOf, type PoolWish } from "#drivers/pools/choose-pool.ts";
 import { whyNever, wishOf } from "#drivers/pools/fit.ts";
 import type { PoolRequest } from "#drivers/pools/pool.ts";
 import { whyWaiting } from "#drivers/pools/why-waiting.ts";
@@ -27,29 +27,30 @@ export type ComputeChoice =
 /** The first type in the app's list with free capacity, for one that `ahead` does not need. */
 export function chooseCompute(
   settings: AppSettings,
-  driver: Pick<Driver, "capacity" | "outage" | "placement">,
+  driver: Pick<Driver, "outage" | "pools">,
   ahead: readonly PoolWish[] = [],
 ): ComputeChoice {
   const asked = wishOf(settings).map(
-    (request) => [request, driver.capacity(request, ahead)] as const,
+    (request) => [request, driver.pools.capacity(request, ahead)] as const,
   );
   const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
   const outage = driver.outage();
   if (outage !== null && asked.some(([, capacity]) => capacity !== "never"))
     return { ok: false, why: "outage", ...outage };
   if (free !== undefined) return { ok: true, compute: free.compute, request: free };
-  const { pools, compute } = driver.placement;
   if (asked.some(([, capacity]) => capacity === "later")) {
     return {
       ok: false,
       why: "full",
       // Most turns do not read it.
       get reason() {
-        return whyWaiting(driver.placement.free, wishOf(settings), ahead);
+        return whyWaiting(driver.pools.free, wishOf(settings), ahead);
       },
     };
   }
-  const reason = whyNever(pools, settings) ?? missingCompute(settings.compute, compute);
+  const reason =
+    whyNever(driver.pools.all, settings) ??
+    missingCompute(settings.compute, computeOf(driver.pools.all));
   return { ok: false, why: "never", reason };
 }
 

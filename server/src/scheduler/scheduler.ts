@@ -184,7 +184,7 @@ export class Scheduler implements TrialStarter {
     this.#isRunning = true;
     const { driver, routes, allowance } = this.#parts;
     this.#unlisten.push(
-      driver.placement.onFree(() => this.#line.apps().forEach((appId) => this.nudge(appId))),
+      driver.pools.onFree(() => this.#line.apps().forEach((appId) => this.nudge(appId))),
       routes.onChange((appId) => this.nudge(appId)),
       allowance?.onChange((projectId) => this.#nudgeProject(projectId)) ?? (() => undefined),
     );
@@ -310,7 +310,7 @@ export class Scheduler implements TrialStarter {
 
   /** Ends interruptible replicas where protected ones wait and nothing else makes way for them. */
   #reclaim(): void {
-    const { claims, pools } = this.#parts.driver.placement;
+    const { all, claims, free } = this.#parts.driver.pools;
     const replicas = this.#fleet.all().flatMap((replica) => {
       const { replicaId, appId, state, isTrial, beganAtMs } = replica;
       const claim = claims.get(replicaId);
@@ -321,7 +321,8 @@ export class Scheduler implements TrialStarter {
       ];
     });
     for (const replicaId of chooseReclaimed({
-      pools,
+      pools: all,
+      free,
       replicas,
       waiting: this.#line.protectedWishes(),
     })) {

@@ -115,7 +115,7 @@ export async function openQueue(
     driver: {
       name: "process",
       capabilities: processCapabilities,
-      placement: widePlacement(),
+      pools: widePlacement(),
       ...given.driver,
       collectStorage: () => Promise.resolve(),
     },

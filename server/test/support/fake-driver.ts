@@ -6,7 +6,6 @@ import {
   StartRefused,
   type Address,
   type Capabilities,
-  type Capacity,
   type Driver,
   type Outage,
   type OwnedReplica,
@@ -18,8 +17,10 @@ import {
 } from "#drivers/driver.ts";
 import { ExecRefused, type RunningExec } from "#drivers/exec.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
+import type { CardClaim, CardPool } from "#drivers/pools/cards.ts";
 import { Placement } from "#drivers/pools/placement.ts";
-import type { PoolClaim, Pool, PoolRequest } from "#drivers/pools/pool.ts";
+import type { PoolRequest } from "#drivers/pools/pool.ts";
+import type { Capacity, Pools } from "#drivers/pools/pools.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
@@ -74,7 +75,7 @@ export type FakeReplica = {
   readonly spec: ReplicaSpec;
   readonly script: StartScript;
   readonly address: Address;
-  readonly claim: PoolClaim;
+  readonly claim: CardClaim;
   /** Lines that were not delivered yet. */
   readonly unread: string[];
   state: "pending" | "running" | "ended";
@@ -89,6 +90,21 @@ export type FakeReplica = {
   usage: ReplicaUsage;
   readonly gone: PromiseWithResolvers<void>;
 };
+
+/** A driver may know better than its pools: there is nothing of what is `full`. */
+class FakePlacement extends Placement {
+  readonly #full: ReadonlySet<string>;
+
+  constructor(pools: readonly CardPool[], full: ReadonlySet<string>) {
+    super(pools);
+    this.#full = full;
+  }
+
+  override capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity {
+    const capacity = super.capacity(request, ahead);
+    return capacity === "now" && this.#full.has(request.compute) ? "later" : capacity;
+  }
+}
 
 const everything: Capabilities = {
   dockerfile: true,
@@ -108,7 +124,7 @@ export type FakeDriverOptions = {
   /** Of these types there is more than anybody takes. */
   readonly compute?: readonly string[];
   /** Instead of `compute`. */
-  readonly pools?: readonly Pool[];
+  readonly pools?: readonly CardPool[];
   /** False: undelivered lines are lost when a replica ends, as when a pod is gone with its log. */
   readonly keepsLines?: boolean;
 };
@@ -157,7 +173,7 @@ export class FakeDriver implements Driver {
   }: FakeDriverOptions) {
     this.#clock = clock;
     this.#script = script;
-    this.placement = new Placement(pools ?? widePlacement(compute).pools);
+    this.placement = new FakePlacement(pools ?? widePlacement(compute).pools, this.full);
     this.#keepsLines = keepsLines;
   }
 
@@ -172,7 +188,7 @@ export class FakeDriver implements Driver {
   open(sink: ReplicaSink): Promise<void> {
     this.#sink = sink;
     // What an earlier process held for starts that it did not begin is gone with it.
-    this.placement = new Placement(this.placement.pools);
+    this.placement = new FakePlacement(this.placement.pools, this.full);
     for (const { spec, claim } of this.running()) this.placement.keep(spec.replicaId, claim);
     // What is left of a replica whose end was told is delivered when it is forgotten.
     for (const replica of this.#replicas.values()) if (!replica.isEndTold) this.#tellAll(replica);
@@ -184,9 +200,8 @@ export class FakeDriver implements Driver {
     return Promise.resolve();
   }
 
-  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity {
-    const capacity = this.placement.capacity(request, ahead);
-    return capacity === "now" && this.full.has(request.compute) ? "later" : capacity;
+  get pools(): Pools {
+    return this.placement;
   }
 
   outage(): Outage | null {

@@ -4,7 +4,7 @@ import type { ContainerCreateOptions } from "dockerode";
 import { appEnvironment, cardsAmong, type AppPaths } from "#drivers/app-environment.ts";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
-import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { CardClaim } from "#drivers/pools/cards.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { dockerArtifact } from "./artifact.ts";
 
@@ -37,12 +37,12 @@ export type ContainerRecord = Pick<
   readonly port: number;
   readonly program: string;
   readonly hasFrames: boolean;
-  readonly claim: PoolClaim;
+  readonly claim: CardClaim;
 };
 
 /** The engine and the installation for which a container is created. */
 export type ContainerContext = {
-  readonly claim: PoolClaim;
+  readonly claim: CardClaim;
   readonly instanceId: string;
   /** The app's network. */
   readonly network: string;
@@ -141,7 +141,7 @@ function dnsOf({ nameServers }: ContainerContext): string[] {
 }
 
 /** The cards of the replica, through NVIDIA's container toolkit. */
-function deviceRequests({ gpus }: PoolClaim) {
+function deviceRequests({ gpus }: CardClaim) {
   const ids = cardsAmong(gpus);
   return ids.length === 0
     ? {}
@@ -212,6 +212,6 @@ export function recordInLabels(given: Readonly<Record<string, string>>): Contain
     program: given[labels.program] ?? "",
     memoryGb: Number(given[labels.memoryGb]),
     hasFrames: given[labels.frames] === "true",
-    claim: JSON.parse(given[labels.claim] ?? "{}") as PoolClaim,
+    claim: JSON.parse(given[labels.claim] ?? "{}") as CardClaim,
   };
 }

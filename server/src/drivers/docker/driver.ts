@@ -8,7 +8,7 @@ import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import { whyNoRuntime, type ContainerRuntimes } from "#drivers/container-runtimes.ts";
 import type { ExecCommand, RunningExec } from "#drivers/exec.ts";
-import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { CardClaim } from "#drivers/pools/cards.ts";
 import {
   StartRefused,
   type Capabilities,
@@ -180,7 +180,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
 
   protected async startReplica(
     spec: ReplicaSpec,
-    claim: PoolClaim,
+    claim: CardClaim,
     signal: AbortSignal,
   ): Promise<void> {
     if (spec.artifact.kind !== "docker") {
@@ -239,7 +239,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     );
   }
 
-  async #create(spec: ReplicaSpec, claim: PoolClaim): Promise<string> {
+  async #create(spec: ReplicaSpec, claim: CardClaim): Promise<string> {
     const { engine, storageDir, instanceId, firewall } = this.#options;
     const storage = storageMounts(spec, storageDir);
     const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;

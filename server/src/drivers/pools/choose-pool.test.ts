@@ -3,13 +3,14 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import type { ReplicaId } from "#lib/ids.ts";
-import { choosePool, couldFit, freeOf, type PoolWish } from "./choose-pool.ts";
+import { countCards, type CardPool } from "./cards.ts";
+import { choosePool, couldFit, freeAfter, freeOf, type PoolWish } from "./choose-pool.ts";
 import { Placement } from "./placement.ts";
-import type { PoolClaim, Pool, PoolRequest } from "./pool.ts";
+import type { PoolClaim, PoolRequest } from "./pool.ts";
 
 const types = ["ADA_L4", "HOPPER_H100"] as const;
 
-const pools: fc.Arbitrary<readonly Pool[]> = fc
+const pools: fc.Arbitrary<readonly CardPool[]> = fc
   .array(
     fc.record({
       provider: fc.constantFrom(null, "aws", "local"),
@@ -60,7 +61,7 @@ const cpu: PoolRequest = {
   region: null,
 };
 
-const machine: Pool = {
+const machine: CardPool = {
   name: "machine",
   provider: null,
   region: null,
@@ -72,7 +73,7 @@ const machine: Pool = {
   gpus: [],
 };
 
-function l4(count: number): Pool["gpus"] {
+function l4(count: number): CardPool["gpus"] {
   return Array.from({ length: count }, (_, index) => ({
     id: `l4-${index}`,
     compute: "ADA_L4",
@@ -83,7 +84,7 @@ function l4(count: number): Pool["gpus"] {
 
 /** Starts and ends drawn replicas; the claims of those that exist then. */
 function play(
-  given: readonly Pool[],
+  given: readonly CardPool[],
   events: readonly { readonly wish: PoolWish; readonly ends: number }[],
 ) {
   const placement = new Placement(given);
@@ -102,7 +103,8 @@ describe("packing", () => {
   test("never gives out more cores, memory or GPUs than a pool has, and no GPU to two replicas", () => {
     fc.assert(
       fc.property(pools, events, (given, drawn) => {
-        const claims = [...play(given, drawn).claims.values()];
+        const played = play(given, drawn);
+        const claims = [...played.claims.values()];
         for (const pool of given) {
           const own = claims.filter((claim) => claim.pool === pool.name);
           const sum = (of: (claim: PoolClaim) => number): number =>
@@ -118,9 +120,10 @@ describe("packing", () => {
               pool.memoryGb * pool.overcommit + 1e-9,
           );
           const usable = pool.gpus.filter(({ isUsable }) => isUsable).map(({ id }) => id);
-          assert.ok(own.every(({ gpus }) => gpus.every((id) => usable.includes(id))));
+          const held = [...played.held.values()].filter((claim) => claim.pool === pool.name);
+          assert.ok(held.every(({ gpus }) => gpus.every((id) => usable.includes(id))));
         }
-        const cards = claims.flatMap(({ gpus }) => gpus);
+        const cards = [...played.held.values()].flatMap(({ gpus }) => gpus);
         assert.equal(new Set(cards).size, cards.length);
       }),
     );
@@ -135,10 +138,10 @@ describe("packing", () => {
         const earlier = chosen < 0 ? wanted : wanted.slice(0, chosen);
         for (const request of earlier) assert.equal(choosePool(free, [request]), null);
         if (claim === null) return;
-        const pool = given.find(({ name }) => name === claim.pool);
+        const pool = given.map(countCards).find(({ name }) => name === claim.pool);
         const request = wanted[chosen];
         assert.ok(pool !== undefined && request !== undefined && couldFit(pool, request));
-        assert.equal(claim.gpus.length, request.gpuCount);
+        assert.equal(claim.gpuCount, request.gpuCount);
         assert.ok(
           request.provider === null || pool.provider === null || pool.provider === request.provider,
         );
@@ -154,10 +157,10 @@ describe("packing", () => {
         const first = play(given, drawn);
         // The next process of the platform, which finds what runs.
         const next = new Placement(given);
-        for (const [replicaId, claim] of first.claims) next.keep(replicaId, claim);
+        for (const [replicaId, claim] of first.held) next.keep(replicaId, claim);
         assert.deepEqual(next.free, first.free);
-        for (const replicaId of [...first.claims.keys()].toReversed()) next.release(replicaId);
-        assert.deepEqual(next.free, freeOf(given, []));
+        for (const replicaId of [...first.held.keys()].toReversed()) next.release(replicaId);
+        assert.deepEqual(next.free, freeOf(given.map(countCards), []));
       }),
     );
   });
@@ -169,8 +172,7 @@ describe("packing", () => {
         const claim = choosePool(free, second, [first]);
         if (claim === null) return;
         const before = choosePool(free, first);
-        const claims = play(given, drawn).claims;
-        const after = choosePool(freeOf(given, [...claims.values(), claim]), first);
+        const after = choosePool(freeAfter(free, { ended: [], begun: [claim] }), first);
         assert.equal(after === null, before === null);
       }),
     );
@@ -178,7 +180,7 @@ describe("packing", () => {
 });
 
 test("a replica that waits for a GPU holds up neither those without one nor other types, but who wants its GPUs", () => {
-  const pool: Pool = {
+  const pool: CardPool = {
     ...machine,
     gpus: [...l4(2), { id: "h", compute: "HOPPER_H100", memoryGb: 80, isUsable: true }],
   };
@@ -187,25 +189,25 @@ test("a replica that waits for a GPU holds up neither those without one nor othe
     compute,
     gpuCount: count,
   });
-  const free = freeOf([pool], [{ ...cpu, compute: "ADA_L4", pool: "machine", gpus: ["l4-0"] }]);
+  const free = freeOf([countCards(pool)], [{ ...gpu(1), pool: "machine" }]);
   const ahead: PoolWish[] = [[gpu(2)]];
   assert.equal(choosePool(free, [gpu(1)], ahead), null);
-  assert.deepEqual(choosePool(free, [gpu(1)])?.gpus, ["l4-1"]);
-  assert.deepEqual(choosePool(free, [gpu(1, "HOPPER_H100")], ahead)?.gpus, ["h"]);
+  assert.equal(choosePool(free, [gpu(1)])?.gpuCount, 1);
+  assert.equal(choosePool(free, [gpu(1, "HOPPER_H100")], ahead)?.compute, "HOPPER_H100");
   assert.equal(choosePool(free, [cpu], ahead)?.pool, "machine");
 });
 
 test("a replica goes where it is least in the way: without GPU, to reclaimable machines, and where GPUs are left over", () => {
-  const withCards: Pool = { ...machine, name: "cards", gpus: l4(4) };
-  const fewer: Pool = {
+  const withCards: CardPool = { ...machine, name: "cards", gpus: l4(4) };
+  const fewer: CardPool = {
     ...machine,
     name: "fewer",
     gpus: [{ id: "single", compute: "ADA_L4", memoryGb: 24, isUsable: true }],
   };
-  const spot: Pool = { ...machine, name: "spot", tier: "interruptible", gpus: [] };
+  const spot: CardPool = { ...machine, name: "spot", tier: "interruptible", gpus: [] };
   const gpu = { ...cpu, compute: "ADA_L4", gpuCount: 1 };
-  const poolOf = (given: readonly Pool[], request: PoolRequest) =>
-    choosePool(freeOf(given, []), [request])?.pool;
+  const poolOf = (given: readonly CardPool[], request: PoolRequest) =>
+    choosePool(freeOf(given.map(countCards), []), [request])?.pool;
   assert.equal(poolOf([withCards, machine], cpu), "machine");
   assert.equal(poolOf([machine, spot], cpu), "spot");
   assert.equal(poolOf([spot, machine], { ...cpu, tier: "protected" }), "machine");
@@ -245,4 +247,31 @@ test("a card that is lost is not given out and does not make an app impossible; 
   placement.release("first" as ReplicaId);
   assert.equal(placement.capacity(gpu), "now");
   assert.equal(freed, 3, "those who wait hear of each chance once");
+});
+
+test("a card that its replica has is nobody else's, whether it answers and whichever pool it is in now", () => {
+  const gpu = { ...cpu, compute: "ADA_L4", gpuCount: 1 };
+  const other: CardPool = { ...machine, name: "other" };
+  const placement = new Placement([{ ...machine, gpus: l4(2) }, other]);
+  const { provider: _provider, region: _region, ...asked } = gpu;
+  const claim = { ...asked, pool: "machine" };
+  assert.deepEqual(placement.reserve("first" as ReplicaId, gpu), claim);
+  assert.deepEqual(placement.claims.get("first" as ReplicaId), claim);
+  const [lost, ...rest] = l4(2);
+  assert.ok(lost);
+  placement.setPools([{ ...machine, gpus: [{ ...lost, isUsable: false }, ...rest] }, other]);
+  assert.equal(placement.claims.get("first" as ReplicaId)?.gpuCount, 0, "nothing is free after it");
+  assert.deepEqual(
+    placement.all.map(({ gpus }) => gpus),
+    [[{ compute: "ADA_L4", memoryGb: 24, count: 2, usable: 1 }], []],
+  );
+  assert.deepEqual([...(placement.free[0]?.gpus ?? [])], [["ADA_L4", 1]]);
+  placement.setPools([machine, { ...other, gpus: l4(2) }]);
+  assert.deepEqual(
+    placement.free.map(({ gpus }) => [...gpus]),
+    [[], [["ADA_L4", 1]]],
+  );
+  assert.deepEqual(placement.hold("second" as ReplicaId, gpu)?.gpus, ["l4-1"]);
+  assert.equal(placement.reserve("third" as ReplicaId, gpu), null);
+  assert.equal(placement.capacity(gpu), "later");
 });

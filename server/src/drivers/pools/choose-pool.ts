@@ -1,7 +1,6 @@
-// Packs replicas into pools: which pool and which GPUs a replica gets, in view of what others have
-// and of those that have waited longer. Pure: what is free is derived from the claims of all
-// replicas each time.
-import { anyRegion, type PoolClaim, type Pool, type PoolRequest } from "./pool.ts";
+// Packs replicas into pools: which pool a replica gets, in view of what others have and of those
+// that have waited longer. Pure.
+import { anyRegion, type PoolClaim, type Pool, type PoolGpus, type PoolRequest } from "./pool.ts";
 
 /**
  * What is free in a pool. Cores and memory in thousandths; negative after a pool was made smaller.
@@ -10,8 +9,8 @@ export type FreePool = {
   readonly pool: Pool;
   readonly cores: number;
   readonly memory: number;
-  /** Ids of usable GPUs that no replica has. */
-  readonly gpus: readonly string[];
+  /** How many usable GPUs of each compute type no replica has. */
+  readonly gpus: ReadonlyMap<string, number>;
 };
 
 /**
@@ -25,28 +24,45 @@ type Dimension = string;
 /** Whole thousandths add up exactly. */
 const unit = 1000;
 
-/**
- * What the claims leave of each pool. A GPU that any claim names is not free, whatever its pool is
- * now.
- */
+/** What the claims leave of each pool. */
 export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): FreePool[] {
-  const used = new Map<string, { cores: number; memory: number }>();
-  const taken = new Set<string>();
-  const byName = new Map(pools.map((pool) => [pool.name, pool]));
-  for (const claim of claims) {
-    for (const id of claim.gpus) taken.add(id);
-    const pool = byName.get(claim.pool);
-    if (pool === undefined) continue;
-    const { cores, memory } = shareInPool(pool, claim);
-    const sum = used.get(pool.name) ?? { cores: 0, memory: 0 };
-    used.set(pool.name, { cores: sum.cores + cores, memory: sum.memory + memory });
-  }
-  return pools.map((pool) => ({
+  const empty = pools.map((pool) => ({
     pool,
-    cores: unitsOf(pool.cores * pool.overcommit) - (used.get(pool.name)?.cores ?? 0),
-    memory: unitsOf(pool.memoryGb * pool.overcommit) - (used.get(pool.name)?.memory ?? 0),
-    gpus: pool.gpus.filter(({ id, isUsable }) => isUsable && !taken.has(id)).map(({ id }) => id),
+    cores: unitsOf(pool.cores * pool.overcommit),
+    memory: unitsOf(pool.memoryGb * pool.overcommit),
+    gpus: new Map(pool.gpus.map(({ compute, usable }) => [compute, usable])),
   }));
+  return freeAfter(empty, { ended: [], begun: claims });
+}
+
+/** What is free when the replicas with some claims have ended, and others have begun. */
+export function freeAfter(
+  free: readonly FreePool[],
+  { ended, begun }: { readonly ended: Iterable<PoolClaim>; readonly begun: Iterable<PoolClaim> },
+): FreePool[] {
+  const left = new Map(free.map((one) => [one.pool.name, one]));
+  const add = (claim: PoolClaim, sign: 1 | -1): void => {
+    const one = left.get(claim.pool);
+    if (one !== undefined) left.set(claim.pool, changed(one, claim, sign));
+  };
+  for (const claim of ended) add(claim, 1);
+  for (const claim of begun) add(claim, -1);
+  return [...left.values()];
+}
+
+function changed(one: FreePool, claim: PoolClaim, sign: 1 | -1): FreePool {
+  const { compute, gpuCount } = claim;
+  const { cores, memory } = shareInPool(one.pool, claim);
+  const gpus =
+    gpuCount === 0
+      ? one.gpus
+      : new Map(one.gpus).set(compute, freeGpus(one, compute) + sign * gpuCount);
+  return {
+    pool: one.pool,
+    cores: one.cores + sign * cores,
+    memory: one.memory + sign * memory,
+    gpus,
+  };
 }
 
 /**
@@ -63,7 +79,7 @@ export function choosePool(
   const shut = new Map<string, Set<Dimension>>();
   for (const one of ahead) {
     const claim = firstFit(left, one, shut);
-    if (claim !== null) left = without(left, claim);
+    if (claim !== null) left = freeAfter(left, { ended: [], begun: [claim] });
     else shutFor(one, left, shut);
   }
   return firstFit(left, wish, shut);
@@ -75,7 +91,7 @@ export function couldFit(pool: Pool, request: PoolRequest): boolean {
   return (
     unitsOf(request.cpuCores) <= unitsOf(pool.cores * pool.overcommit) &&
     unitsOf(request.memoryGb) <= unitsOf(pool.memoryGb * pool.overcommit) &&
-    gpusOf(pool, request.compute).length >= request.gpuCount
+    gpusOf(pool, request.compute).count >= request.gpuCount
   );
 }
 
@@ -92,7 +108,7 @@ export function isAllowed(
 
 /** True when replicas in the pool can have the compute type. */
 export function offers(pool: Pool, compute: string): boolean {
-  return compute === "CPU" ? pool.takesCpu : gpusOf(pool, compute).length > 0;
+  return compute === "CPU" ? pool.takesCpu : gpusOf(pool, compute).count > 0;
 }
 
 /** The compute types that replicas can have. */
@@ -101,19 +117,10 @@ export function computeOf(pools: readonly Pool[]): readonly string[] {
   return [...new Set([...cpu, ...pools.flatMap(({ gpus }) => gpus.map(({ compute }) => compute))])];
 }
 
-/** The GPUs of a type in a pool, usable or not. */
-export function gpusOf(pool: Pool, compute: string): Pool["gpus"] {
-  return pool.gpus.filter((gpu) => gpu.compute === compute);
-}
-
-/** What remains after another claim. */
-export function without(free: readonly FreePool[], claim: PoolClaim): FreePool[] {
-  return free.map((one) => {
-    if (one.pool.name !== claim.pool) return one;
-    const { cores, memory } = shareInPool(one.pool, claim);
-    const gpus = one.gpus.filter((id) => !claim.gpus.includes(id));
-    return { pool: one.pool, cores: one.cores - cores, memory: one.memory - memory, gpus };
-  });
+/** The GPUs of a type in a pool. */
+export function gpusOf(pool: Pool, compute: string): PoolGpus {
+  const gpus = pool.gpus.find((one) => one.compute === compute);
+  return gpus ?? { compute, memoryGb: 0, count: 0, usable: 0 };
 }
 
 function firstFit(
@@ -139,10 +146,10 @@ function firstFit(
  * Replicas without GPUs leave pools with GPUs alone, interruptible ones those that protected ones
  * can use; GPUs come from where the fewest are left.
  */
-function waste({ pool, gpus }: FreePool, { compute, tier }: PoolRequest): number {
-  const tierWaste = tier !== "protected" && pool.tier === "protected" ? 1 : 0;
-  const ofType = gpusOf(pool, compute).filter(({ id }) => gpus.includes(id)).length;
-  return tierWaste * 1_000_000 + (compute === "CPU" ? pool.gpus.length : ofType);
+function waste(one: FreePool, { compute, tier }: PoolRequest): number {
+  const tierWaste = tier !== "protected" && one.pool.tier === "protected" ? 1 : 0;
+  const all = one.pool.gpus.reduce((sum, { count }) => sum + count, 0);
+  return tierWaste * 1_000_000 + (compute === "CPU" ? all : freeGpus(one, compute));
 }
 
 function shutFor(
@@ -164,7 +171,7 @@ export function lacking(one: FreePool, request: PoolRequest): Dimension[] {
   return [
     ...(one.cores < cores ? ["cores"] : []),
     ...(one.memory < memory ? ["memory"] : []),
-    ...(freeGpus(one, request.compute).length < request.gpuCount ? [request.compute] : []),
+    ...(freeGpus(one, request.compute) < request.gpuCount ? [request.compute] : []),
   ];
 }
 
@@ -172,16 +179,14 @@ function uses({ compute, gpuCount }: PoolRequest): Dimension[] {
   return ["cores", "memory", ...(gpuCount > 0 ? [compute] : [])];
 }
 
-function claimOf(
-  one: FreePool,
-  { provider: _provider, region: _region, gpuCount, ...rest }: PoolRequest,
-): PoolClaim {
-  return { ...rest, pool: one.pool.name, gpus: freeGpus(one, rest.compute).slice(0, gpuCount) };
+function claimOf({ pool }: FreePool, request: PoolRequest): PoolClaim {
+  const { compute, gpuCount, cpuCores, memoryGb, tier } = request;
+  return { pool: pool.name, compute, gpuCount, cpuCores, memoryGb, tier };
 }
 
-/** The ids of the GPUs of a type that are free. */
-export function freeGpus({ pool, gpus }: FreePool, compute: string): string[] {
-  return gpusOf(pool, compute).flatMap(({ id }) => (gpus.includes(id) ? [id] : []));
+/** How many GPUs of a type are free. */
+export function freeGpus({ gpus }: FreePool, compute: string): number {
+  return gpus.get(compute) ?? 0;
 }
 
 /**

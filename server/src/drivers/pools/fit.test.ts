@@ -8,12 +8,7 @@ import type { Pool } from "./pool.ts";
 
 function pool(given: Partial<Pool> & { readonly cards?: number } = {}): Pool {
   const { cards = 0, ...rest } = given;
-  const gpus = Array.from({ length: cards }, (_, index) => ({
-    id: `GPU-${index}`,
-    compute: "ADA_L4",
-    memoryGb: 24,
-    isUsable: true,
-  }));
+  const all = { compute: "ADA_L4", memoryGb: 24, count: cards, usable: cards };
   return {
     name: "rack",
     provider: null,
@@ -23,7 +18,7 @@ function pool(given: Partial<Pool> & { readonly cards?: number } = {}): Pool {
     cores: 8,
     memoryGb: 16,
     overcommit: 1,
-    gpus,
+    gpus: cards === 0 ? [] : [all],
     ...rest,
   };
 }

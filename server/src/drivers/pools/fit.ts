@@ -141,7 +141,7 @@ type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: 
  */
 function largestOf(pools: readonly Pool[], types: readonly string[] | null): string {
   const sizes = pools.map((pool): Size => {
-    const cards = (types ?? []).map((type) => gpusOf(pool, type).length);
+    const cards = (types ?? []).map((type) => gpusOf(pool, type).count);
     const gpus = types === null ? null : Math.min(Math.max(...cards), appFields.gpuCount.max);
     return { ...replicaMaxOf(pool), gpus };
   });

@@ -5,7 +5,8 @@ import { access, constants } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
 import { cardArguments, readCards, type SeenCard, type SeenCards } from "./nvidia-smi.ts";
-import type { Gpu, GpuUse } from "./pool.ts";
+import type { Gpu } from "./cards.ts";
+import type { GpuUse } from "./pool.ts";
 import type { DriverParts } from "#drivers/opened-driver.ts";
 
 export type GpuWatchParts = Pick<DriverParts, "clock" | "log"> & {

@@ -1,6 +1,6 @@
 // The pool of a platform without a pools file: the machine itself. Pure.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
-import type { Gpu, Pool } from "./pool.ts";
+import type { CardPool, Gpu } from "./cards.ts";
 
 export type Machine = {
   readonly cores: number;
@@ -20,7 +20,13 @@ const appsShare = 0.9;
 const simulatedGpus = 16;
 
 /** The machine as one pool, of every provider and region. */
-export function machinePool({ cores, memoryBytes, overcommit, gpus, isSimulating }: Machine): Pool {
+export function machinePool({
+  cores,
+  memoryBytes,
+  overcommit,
+  gpus,
+  isSimulating,
+}: Machine): CardPool {
   const missing = isSimulating
     ? computeTypes.filter((type) => type !== "CPU" && !has(gpus, type))
     : [];

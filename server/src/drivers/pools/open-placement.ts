@@ -11,7 +11,7 @@ import { readOperatorFile } from "#lib/operator-file.ts";
 import { GpuWatch, lookEveryGpuMs } from "./gpu-watch.ts";
 import { machinePool, simulated } from "./machine-pool.ts";
 import { Placement } from "./placement.ts";
-import type { Gpu, Pool } from "./pool.ts";
+import type { CardPool, Gpu } from "./cards.ts";
 import { readPoolFile, type ListedPool } from "./pool-file.ts";
 
 export type PoolSettings = {
@@ -48,7 +48,7 @@ export async function openPlacement(
       ? null
       : readOperatorFile("SLIPWAY_POOLS_FILE", poolsFile, (text) => readPoolFile(text, providers));
   const watch = new GpuWatch({ toolEnvironment: settings.toolEnvironment, clock, log });
-  const poolsNow = (): Pool[] =>
+  const poolsNow = (): CardPool[] =>
     listed === null
       ? [thisMachine(settings, watch.gpus)]
       : listedPools(listed, settings, watch.gpus);
@@ -75,7 +75,10 @@ export async function openPlacement(
   return placement;
 }
 
-function thisMachine({ overcommit, simulateCompute }: PoolSettings, gpus: readonly Gpu[]): Pool {
+function thisMachine(
+  { overcommit, simulateCompute }: PoolSettings,
+  gpus: readonly Gpu[],
+): CardPool {
   // 0 or a huge number without a limit by cgroups.
   const constrained = process.constrainedMemory();
   const memoryBytes = constrained > 0 ? Math.min(totalmem(), constrained) : totalmem();
@@ -91,7 +94,7 @@ function listedPools(
   listed: readonly ListedPool[],
   settings: PoolSettings,
   found: readonly Gpu[],
-): Pool[] {
+): CardPool[] {
   const left = new Map(
     computeTypes.map((type) => [type as string, found.filter(({ compute }) => compute === type)]),
   );

@@ -1,57 +1,62 @@
-// What the replicas of this platform have of its pools. One object, shared by the driver, which
-// keeps it equal to what runs, and the scheduler, which asks it before it starts anything. Nothing
-// is counted: what is free follows from the claims.
+// What the replicas of a machine have of its pools, to the single GPU. One object, shared by the
+// driver, which keeps it equal to what runs, and the scheduler, which asks it before it starts
+// anything. Nothing is counted: what is free follows from the claims.
 import type { ReplicaId } from "#lib/ids.ts";
-import {
-  choosePool,
-  computeOf,
-  couldFit,
-  freeOf,
-  type FreePool,
-  type PoolWish,
-} from "./choose-pool.ts";
-import type { PoolClaim, GpuUse, Pool, PoolRequest } from "./pool.ts";
+import { countCards, freeCards, type CardClaim, type CardPool } from "./cards.ts";
+import { choosePool, couldFit, freeOf, type FreePool, type PoolWish } from "./choose-pool.ts";
+import type { GpuUse, Pool, PoolClaim, PoolRequest } from "./pool.ts";
+import type { Capacity, Pools } from "./pools.ts";
 
 /**
  * A driver calls `keep` for each replica that it adopts, `hold` when it starts one, and `release`
  * when one has exited, was refused or is unknown when it is to be stopped.
  */
-export class Placement {
-  readonly #claims = new Map<ReplicaId, PoolClaim>();
+export class Placement implements Pools {
+  readonly #held = new Map<ReplicaId, CardClaim>();
   readonly #listeners = new Set<() => void>();
-  #pools: readonly Pool[];
+  #pools: readonly CardPool[];
   #gpuUse: ReadonlyMap<string, GpuUse> = new Map();
   /** Null: to be derived again. */
-  #free: readonly FreePool[] | null = null;
+  #derived: Derived | null = null;
 
-  constructor(pools: readonly Pool[]) {
+  constructor(pools: readonly CardPool[]) {
     this.#pools = pools;
   }
 
-  /** All pools, whatever is free. */
-  get pools(): readonly Pool[] {
+  /** All pools, with their cards. */
+  get pools(): readonly CardPool[] {
     return this.#pools;
   }
 
-  /** What is free in each pool. */
+  /** Who has which cards. */
+  get held(): ReadonlyMap<ReplicaId, CardClaim> {
+    return this.#held;
+  }
+
+  get all(): readonly Pool[] {
+    return this.#now().all;
+  }
+
   get free(): readonly FreePool[] {
-    return (this.#free ??= freeOf(this.#pools, this.#claims.values()));
+    return this.#now().free;
   }
 
-  /** Who has what. */
   get claims(): ReadonlyMap<ReplicaId, PoolClaim> {
-    return this.#claims;
+    return this.#now().claims;
   }
 
-  /** The compute types that replicas can have. */
-  get compute(): readonly string[] {
-    return computeOf(this.#pools);
-  }
-
-  /** Answers `Driver.capacity`. `ahead`: see `choosePool`. */
-  capacity(request: PoolRequest, ahead: readonly PoolWish[] = []): "now" | "later" | "never" {
+  capacity(request: PoolRequest, ahead: readonly PoolWish[] = []): Capacity {
     if (choosePool(this.free, [request], ahead) !== null) return "now";
-    return this.#pools.some((pool) => couldFit(pool, request)) ? "later" : "never";
+    return this.all.some((pool) => couldFit(pool, request)) ? "later" : "never";
+  }
+
+  reserve(
+    replicaId: ReplicaId,
+    request: PoolRequest,
+    ahead: readonly PoolWish[] = [],
+  ): PoolClaim | null {
+    const held = this.hold(replicaId, request, ahead);
+    return held === null ? null : (this.claims.get(replicaId) ?? null);
   }
 
   /** The replica's claim: the one that it has, or a new one. Null: nothing is free for it. */
@@ -59,11 +64,15 @@ export class Placement {
     replicaId: ReplicaId,
     request: PoolRequest,
     ahead: readonly PoolWish[] = [],
-  ): PoolClaim | null {
-    const held = this.#claims.get(replicaId);
+  ): CardClaim | null {
+    const held = this.#held.get(replicaId);
     if (held !== undefined) return held;
-    const claim = choosePool(this.free, [request], ahead);
-    if (claim !== null) this.keep(replicaId, claim);
+    const chosen = choosePool(this.free, [request], ahead);
+    if (chosen === null) return null;
+    const { pool, compute, cpuCores, memoryGb, tier, gpuCount } = chosen;
+    const gpus = this.#freeCardsOf(pool, compute).slice(0, gpuCount);
+    const claim: CardClaim = { pool, compute, cpuCores, memoryGb, tier, gpus };
+    this.keep(replicaId, claim);
     return claim;
   }
 
@@ -71,20 +80,20 @@ export class Placement {
    * Records the claim of a replica that exists. Undefined: it was started by a version without
    * pools, and counts for nothing.
    */
-  keep(replicaId: ReplicaId, claim: PoolClaim | undefined): void {
+  keep(replicaId: ReplicaId, claim: CardClaim | undefined): void {
     if (claim === undefined) return;
-    this.#claims.set(replicaId, claim);
-    this.#free = null;
+    this.#held.set(replicaId, claim);
+    this.#derived = null;
   }
 
   /** Gives back what the replica has. */
   release(replicaId: ReplicaId): void {
-    if (!this.#claims.delete(replicaId)) return;
+    if (!this.#held.delete(replicaId)) return;
     this.#changed();
   }
 
   /** Replaces the pools, when a GPU was found or lost. Claims stay. */
-  setPools(pools: readonly Pool[]): void {
+  setPools(pools: readonly CardPool[]): void {
     this.#pools = pools;
     this.#changed();
   }
@@ -103,7 +112,7 @@ export class Placement {
 
   /** Undefined when it has none, or none was measured. */
   #gpuUseOf(replicaId: ReplicaId): GpuUse | undefined {
-    const measured = (this.#claims.get(replicaId)?.gpus ?? []).flatMap(
+    const measured = (this.#held.get(replicaId)?.gpus ?? []).flatMap(
       (id) => this.#gpuUse.get(id) ?? [],
     );
     if (measured.length === 0) return undefined;
@@ -113,14 +122,57 @@ export class Placement {
     };
   }
 
-  /** Calls `listener` when more may be free than before. Returns a function that removes it. */
   onFree(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   #changed(): void {
-    this.#free = null;
+    this.#derived = null;
     for (const listener of this.#listeners) listener();
   }
+
+  #now(): Derived {
+    return (this.#derived ??= derive(this.#pools, this.#held));
+  }
+
+  #freeCardsOf(name: string, compute: string): string[] {
+    const pool = this.#pools.find((one) => one.name === name);
+    if (pool === undefined) return [];
+    const free = freeCards(pool, takenBy(this.#held.values()));
+    return free.flatMap((card) => (card.compute === compute ? [card.id] : []));
+  }
+}
+
+/** What others see of the pools and of the claims. */
+type Derived = Pick<Pools, "all" | "free" | "claims">;
+
+/** A card that any claim names is not free, whichever pool it is in now. */
+function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardClaim>): Derived {
+  const all = pools.map(countCards);
+  const taken = takenBy(held.values());
+  const usable = new Map(
+    pools.map(({ name, gpus }) => [
+      name,
+      new Set(gpus.flatMap(({ id, isUsable }) => (isUsable ? [id] : []))),
+    ]),
+  );
+  const claims = new Map<ReplicaId, PoolClaim>();
+  for (const [replicaId, { gpus, ...claim }] of held) {
+    const gpuCount = gpus.filter((id) => usable.get(claim.pool)?.has(id)).length;
+    claims.set(replicaId, { ...claim, gpuCount });
+  }
+  const free = freeOf(all, claims.values()).map((one, at) => {
+    const cards = pools[at] === undefined ? [] : freeCards(pools[at], taken);
+    const gpus = new Map(one.pool.gpus.map(({ compute }) => [compute, 0]));
+    for (const { compute } of cards) gpus.set(compute, (gpus.get(compute) ?? 0) + 1);
+    return { ...one, gpus };
+  });
+  return { all, free, claims };
+}
+
+function takenBy(claims: Iterable<CardClaim>): ReadonlySet<string> {
+  const taken = new Set<string>();
+  for (const { gpus } of claims) for (const id of gpus) taken.add(id);
+  return taken;
 }

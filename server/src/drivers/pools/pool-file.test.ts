@@ -111,14 +111,7 @@ describe("what is wrong is refused with its field, what stands there and what ma
 describe("an app that fits nowhere learns what would fit", () => {
   const pools = readPoolFile(file, providers).map((pool) => ({
     ...pool,
-    gpus: pool.gpus.flatMap(({ compute, count, memoryGb }) =>
-      Array.from({ length: count }, (_, index) => ({
-        id: String(index),
-        compute,
-        memoryGb,
-        isUsable: true,
-      })),
-    ),
+    gpus: pool.gpus.map((gpus) => ({ ...gpus, usable: gpus.count })),
   }));
   const gpu = { compute: ["ADA_L4"], gpuCount: 2, cpu: 4, memory: 16 };
 

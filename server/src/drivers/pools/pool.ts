@@ -1,15 +1,14 @@
 // What replicas can get from machines: pools, what a replica asks of one, and what one has of it.
 // Data only.
 
-/** A single GPU or other accelerator. */
-export type Gpu = {
-  /** The UUID of the card, or a name made up for one that is simulated or was never found. */
-  readonly id: string;
+/** The GPUs or other accelerators of one type in a pool. */
+export type PoolGpus = {
   readonly compute: string;
   /** GB of 10^9 bytes; 0 when unknown. */
   readonly memoryGb: number;
-  /** False while the card does not answer. A simulated one always does. */
-  readonly isUsable: boolean;
+  readonly count: number;
+  /** How many of them answer. */
+  readonly usable: number;
 };
 
 /** Machine resources at one location. */
@@ -30,7 +29,8 @@ export type Pool = {
   readonly memoryGb: number;
   /** By this factor replicas may together have more cores and memory than there are. */
   readonly overcommit: number;
-  readonly gpus: readonly Gpu[];
+  /** Each type once. */
+  readonly gpus: readonly PoolGpus[];
 };
 
 /** What one replica asks for. */
@@ -45,15 +45,8 @@ export type PoolRequest = {
   readonly region: string | null;
 };
 
-/**
- * What a replica has of a pool. Stored by the driver with the replica, so that the next process of
- * the platform knows it.
- */
-export type PoolClaim = Omit<PoolRequest, "provider" | "region" | "gpuCount"> & {
-  readonly pool: string;
-  /** The ids of its GPUs. */
-  readonly gpus: readonly string[];
-};
+/** What a replica has of a pool. `gpuCount`: of its GPUs, those that would be free after it. */
+export type PoolClaim = Omit<PoolRequest, "provider" | "region"> & { readonly pool: string };
 
 /**
  * The measured use of GPUs: the mean of their utilization from 0 to 1, and their memory together.

@@ -20,15 +20,9 @@ function pool(
   given: Partial<Pool> & { readonly cards?: number; readonly lost?: number } = {},
 ): Pool {
   const { cards = 0, lost = 0, ...rest } = given;
-  const name = rest.name ?? "rack";
-  const gpus = Array.from({ length: cards + lost }, (_, index) => ({
-    id: `${name}/${index}`,
-    compute: "ADA_L4",
-    memoryGb: 24,
-    isUsable: index < cards,
-  }));
+  const all = { compute: "ADA_L4", memoryGb: 24, count: cards + lost, usable: cards };
   return {
-    name,
+    name: "rack",
     provider: null,
     region: null,
     tier: "protected",
@@ -36,23 +30,21 @@ function pool(
     cores: 8,
     memoryGb: 32,
     overcommit: 1,
-    gpus,
+    gpus: all.count === 0 ? [] : [all],
     ...rest,
   };
 }
 
 /** What a replica has of the rack. */
-function has(claim: Partial<PoolClaim> & { readonly cards?: readonly number[] } = {}): PoolClaim {
-  const { cards = [], ...rest } = claim;
-  const name = rest.pool ?? "rack";
+function has(claim: Partial<PoolClaim> = {}): PoolClaim {
   return {
-    pool: name,
+    pool: "rack",
+    gpuCount: 0,
     compute: "ADA_L4",
     tier: "protected",
     cpuCores: 1,
     memoryGb: 1,
-    gpus: cards.map((card) => `${name}/${card}`),
-    ...rest,
+    ...claim,
   };
 }
 
@@ -72,19 +64,19 @@ type Case = {
 const cases: Readonly<Record<string, Case>> = {
   "all cards are in use": {
     pools: [pool({ cards: 1 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [gpu],
     says: inUse("ADA_L4"),
   },
   "those that answer are": {
     pools: [pool({ cards: 1, lost: 1 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [gpu],
     says: inUse("ADA_L4 that answers"),
   },
   "some are free, but too few": {
     pools: [pool({ cards: 3 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [{ ...gpu, gpuCount: 3 }],
     says: `A replica needs 3 ADA_L4, of which only 2 are free; it starts when there is enough. One that needs less could start sooner: gpuCount ${patch}.`,
   },
@@ -95,13 +87,13 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "too few answer": {
     pools: [pool({ cards: 1, lost: 1 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [{ ...gpu, gpuCount: 2 }],
     says: `A replica needs 2 ADA_L4, of which only 1 answers; it starts when there is enough. ${check}`,
   },
   "a card is free, but the memory beside it is not": {
     pools: [pool({ cards: 2 })],
-    claims: [has({ memoryGb: 30, cards: [0] })],
+    claims: [has({ memoryGb: 30, gpuCount: 1 })],
     wish: [gpu],
     says: `A replica needs 4 GB of memory, of which only 2 are free where ADA_L4 is free; it starts when there is enough. One that needs less could start sooner: memory ${patch}.`,
   },
@@ -122,13 +114,13 @@ const cases: Readonly<Record<string, Case>> = {
   },
   "only pools of another tier have it": {
     pools: [pool({ cards: 1 }), pool({ name: "spot", tier: "interruptible", cards: 1 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [{ ...gpu, tier: "protected" }],
     says: `${inUse("ADA_L4 with computeTier protected")} Without computeTier protected one could start now ${patch}.`,
   },
   "only another region has it": {
     pools: [pool({ cards: 1, region: "eu-1" }), pool({ name: "far", region: "us-1", cards: 1 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [{ ...gpu, region: "eu-1" }],
     says: `${inUse("ADA_L4 with region eu-1")} Without region eu-1 one could start now ${patch}.`,
   },
@@ -137,19 +129,19 @@ const cases: Readonly<Record<string, Case>> = {
       pool({ cards: 1, provider: "local" }),
       pool({ name: "far", provider: "aws", tier: "interruptible", cards: 1 }),
     ],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [{ ...gpu, provider: "local", tier: "protected" }],
     says: `${inUse("ADA_L4 with provider local")} Without computeTier protected and provider local one could start now ${patch}.`,
   },
   "a free card is where the replica does not fit": {
     pools: [pool({ cards: 1 }), pool({ name: "small", cores: 1, cards: 1 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [gpu],
     says: "A replica needs 1 ADA_L4, of which none is free in a place that suits it; it starts when there is enough.",
   },
   "each place lacks something else": {
     pools: [pool({ cards: 1 }), pool({ name: "full", cards: 1 }), pool({ name: "dark", lost: 1 })],
-    claims: [has({ cards: [0] }), has({ pool: "full", memoryGb: 32, compute: "CPU" })],
+    claims: [has({ gpuCount: 1 }), has({ pool: "full", memoryGb: 32, compute: "CPU" })],
     wish: [gpu],
     says: "A replica waits: at rack it needs 1 ADA_L4, of which none is free; at full it needs 4 GB of memory, of which none is free where ADA_L4 is free; at dark it needs 1 ADA_L4, of which none answers. It starts when one place has enough.",
   },
@@ -157,18 +149,18 @@ const cases: Readonly<Record<string, Case>> = {
     pools: [
       pool({
         gpus: [
-          { id: "a", compute: "HOPPER_H100", memoryGb: 80, isUsable: false },
-          { id: "b", compute: "ADA_L4", memoryGb: 24, isUsable: true },
+          { compute: "HOPPER_H100", memoryGb: 80, count: 1, usable: 0 },
+          { compute: "ADA_L4", memoryGb: 24, count: 1, usable: 1 },
         ],
       }),
     ],
-    claims: [has({ gpus: ["b"] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [{ ...gpu, compute: "HOPPER_H100" }, gpu],
     says: "A replica waits: it needs 1 ADA_L4, of which none is free; or it needs 1 HOPPER_H100, of which none answers. It starts when one place has enough.",
   },
   "what is free is for others": {
     pools: [pool({ cards: 2 })],
-    claims: [has({ cards: [0] })],
+    claims: [has({ gpuCount: 1 })],
     wish: [gpu],
     ahead: [[{ ...gpu, gpuCount: 2 }]],
     says: "What is free is for replicas that come first: protected ones, then those that have waited longer.",

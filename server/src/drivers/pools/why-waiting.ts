@@ -98,7 +98,7 @@ function reasonOf(
   if (isAll && more.length === 0 && countOf(group, lack) === 0) {
     const isSomeLost = group.candidates.some((one) => {
       const { compute } = one.request;
-      return usableOf(one.free, compute) < gpusOf(one.free.pool, compute).length;
+      return usableOf(one.free, compute) < gpusOf(one.free.pool, compute).count;
     });
     if (lack === "gpus") return allInUse(types, `${isSomeLost ? " that answers" : ""}${there}`);
     if (lack === "lost")
@@ -159,7 +159,7 @@ function countOf({ candidates }: Group, lack: Lack | undefined): number {
   const counts = candidates.map(({ free, request: { compute } }) => {
     if (lack === "cores") return free.cores / unit;
     if (lack === "memory") return free.memory / unit;
-    return lack === "lost" ? usableOf(free, compute) : freeGpus(free, compute).length;
+    return lack === "lost" ? usableOf(free, compute) : freeGpus(free, compute);
   });
   return Math.max(0, ...counts);
 }
@@ -243,5 +243,5 @@ function typesOf(requests: readonly PoolRequest[]): string {
 }
 
 function usableOf({ pool }: FreePool, compute: string): number {
-  return gpusOf(pool, compute).filter(({ isUsable }) => isUsable).length;
+  return gpusOf(pool, compute).usable;
 }

@@ -18,7 +18,7 @@ import {
   type ExecCommand,
   type RunningExec,
 } from "#drivers/exec.ts";
-import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { CardClaim } from "#drivers/pools/cards.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -176,7 +176,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
 
   protected async startReplica(
     spec: ReplicaSpec,
-    claim: PoolClaim,
+    claim: CardClaim,
     signal: AbortSignal,
   ): Promise<void> {
     assert(

@@ -13,7 +13,7 @@ import {
   storageDirOf,
   storageMounts,
 } from "#drivers/storage.ts";
-import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { CardClaim } from "#drivers/pools/cards.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { sinceBootMs } from "#lib/clock.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
@@ -68,7 +68,7 @@ export type LaunchContext = {
   readonly shells: ShellPool;
   readonly cgroups: { readonly places: readonly CgroupParent[] };
   /** What the replica has of a pool. */
-  readonly claim: PoolClaim;
+  readonly claim: CardClaim;
   /** Aborts long copying; once the app is spawned, the caller stops it. */
   readonly signal: AbortSignal;
 };

@@ -17,7 +17,7 @@ import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { readJson } from "#drivers/json-file.ts";
-import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { CardClaim } from "#drivers/pools/cards.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import { errorCode } from "#lib/error-code.ts";
 import type { Cgroup } from "./cgroup.ts";
@@ -99,7 +99,7 @@ export type ReplicaRecord = Pick<
    */
   readonly startedBootMs?: number;
   /** What it has of a pool. Absent in records of older versions. */
-  readonly claim?: PoolClaim;
+  readonly claim?: CardClaim;
 };
 
 /**
