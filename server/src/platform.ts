@@ -1,51 +1,31 @@
 // The only assembler: opens each area with exactly what it uses, in the order of this file. Closing
 // runs in reverse, so loops end before the parts they use.
-import { openSigningKeys, openTokens } from "#accounts/open.ts";
-import type { SigningKeys } from "#accounts/keys.ts";
-import { ownerKeys } from "#accounts/owner-keys.ts";
 import { takeExecSocket, isExecSocket } from "#api/exec-upgrade.ts";
 import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
-import type { ApiParts } from "#api/parts.ts";
-import { createApi } from "#api/server.ts";
-import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
-import { openApps } from "#apps/open.ts";
-import type { UseCases } from "#apps/use-cases.ts";
-import { openAudit } from "#audit/open.ts";
-import { openBilling, openPlans } from "#billing/open.ts";
-import type { MeterStep } from "#billing/usage/meter-step.ts";
-import { openBuilds, openUploads } from "#deploy/open.ts";
-import { endPushes, requestCancel } from "#deploy/end-builds.ts";
-import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
+import type { Urls } from "#api/urls.ts";
+import { openBuilds } from "#deploy/open.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
-import type { AppId } from "#lib/ids.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
-import { openLogs } from "#logs/open.ts";
-import { openMembership, openPeople, type OpenedMembership } from "#people/open.ts";
-import type { People } from "#people/people.ts";
 import { openListener } from "#proxy/open.ts";
-import type { Proxy } from "#proxy/proxy.ts";
-import type { PushPages } from "#pushes/commit-statuses.ts";
-import { openPushes } from "#pushes/open.ts";
-import { openFileRuns } from "#runs/open.ts";
-import type { RunStep } from "#runs/run-steps.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
-import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
-import { openVolumes } from "#volumes/open.ts";
-import { openWebhooks } from "#webhooks/open.ts";
-import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
 import { openCalls } from "./platform-calls.ts";
-import { isThereHere, openChosenDriver, whyNeverHere } from "./platform-driver.ts";
+import { openChosenDriver } from "./platform-driver.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
-import { hardwareParts } from "./platform-hardware.ts";
 import { Health } from "./platform-health.ts";
+import {
+  openApi,
+  openManagement,
+  type OnStep,
+  type OpenedManagement,
+} from "./platform-management.ts";
 import { openMetrics } from "./platform-metrics.ts";
 import { sealedColumns } from "./platform-sealed.ts";
 
@@ -66,9 +46,6 @@ export type Platform = {
    */
   stop(): Promise<void>;
 };
-
-/** Called after each durable step of a run, a delivery or metering. */
-export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 
 const clock = steadyClock;
 
@@ -96,45 +73,7 @@ export async function startPlatform(
   }
 }
 
-function usedByBuilds({ credentials, secrets }: UseCases) {
-  return { credentials, secretsOf: (appId: AppId) => secrets.environmentOf(appId) };
-}
-
-type Identity = ReturnType<typeof openTokens> & {
-  readonly keys: SigningKeys;
-  readonly people: People;
-  readonly membership: OpenedMembership;
-};
-
 type Given = { readonly log: Log; readonly lifecycle: Lifecycle; readonly onStep: OnStep };
-
-/** How builds are received. */
-const receivers = {
-  receiveBuild,
-  receiveUpload,
-  receiveSettings,
-  rebuild,
-  requestCancel,
-  endPushes,
-};
-
-/** Opens what says who calls: signing keys, people, tokens and memberships. */
-async function openIdentity(
-  settings: Config,
-  foundation: Foundation,
-  reached: Reached,
-): Promise<Identity> {
-  const keys = await openSigningKeys(foundation);
-  const people = await openPeople(settings, {
-    ...foundation,
-    keys,
-    baseUrl: () => reached.urls.baseUrl,
-  });
-  const tokens = openTokens(settings, { ...foundation, keys, people: people.lookup });
-  const { personChanged } = tokens;
-  const membership = openMembership(foundation, { people, personChanged });
-  return { ...tokens, keys, people, membership };
-}
 
 async function assemble(
   config: Config,
@@ -145,42 +84,24 @@ async function assemble(
   const storeParts = { ...given, clock, sealedColumns };
   const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
-  const ownerKeyOf = ownerKeys(foundation);
   const reached = new Reached();
-
-  const identity = await openIdentity(settings, foundation, reached);
-  const { keys, people, tokens, personChanged, membership } = identity;
-  const limits = await openPlans(settings, foundation);
-  const { plans, planDaysOf, logDaysOf } = limits;
-  const receiver = limits.receiverOver(receivers);
-  const { routes, useCases, removal } = await openApps(settings, {
+  const management = await openManagement(settings, {
     ...foundation,
-    receiver,
-    personChanged,
-    onRemoved: () => queue.noteUnused(),
-    whyNever: (wanted, advised) => whyNeverHere(driver, wanted, advised),
-    isThere: (artifact) => isThereHere(builder, artifact),
+    urls: () => reached.urls,
+    openDriver: () => openChosenDriver(settings, foundation),
+    onUnused: () => queue.noteUnused(),
+    onStep,
   });
-  const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
-
-  const chosen = await openChosenDriver(settings, foundation);
-  const { driver, builder, disk } = chosen;
-  const volumes = await openVolumes(settings, { ...foundation, ...chosen, ownerKeyOf });
+  const { opened, identity, limits, routes, webhooks, guard, ownerKeyOf } = management;
+  const { useCases, appLogs, buildLogs } = management.api;
+  const { driver, builder, disk } = opened;
   // An external database has a disk of its own.
   const storeRefusal = (): string | null =>
     config.databaseUrl === null ? disk.storeRefusal() : null;
-  const { webhooks, guard } = openWebhooks(settings, { ...foundation, ownerKeyOf, onStep });
-  const pushes = openPushes(settings, {
-    ...foundation,
-    builds: receiver,
-    guard,
-    findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
-    pages: pagesOf(reached),
-  });
   const calls = await openCalls(settings, {
     ...foundation,
     ...limits,
-    tokens,
+    tokens: identity.tokens,
     routes,
     driver,
     storeRefusal,
@@ -188,60 +109,35 @@ async function assemble(
     guard,
     onStep,
     ownerKeyOf,
-    builds: receiver,
-    lines: logs.appLogs,
+    builds: management.receiver,
+    lines: appLogs,
     environmentOf: (appId) => useCases.secrets.environmentOf(appId),
   });
   const { scheduler, runs } = calls;
-  const money = { ...foundation, plans: plans.useCases, guard, mail: people.mailer, onStep };
-  const billing = openBilling(settings, money);
-  const audit = await openAudit(settings, { ...foundation, signer: keys, guard, planDaysOf });
-
   const health = new Health({ db, clock, storeRefusal });
-  const uploads = await openUploads(settings, { ...foundation, disk, ownerKeyOf });
-  const port = await openApi(config, {
-    ...identity,
-    ...billing,
-    ...audit,
-    ...logs,
-    ...volumes,
-    ...calls,
-    useCases,
-    plans,
-    ownerKeyOf,
-    uploads,
-    health,
-    reached,
-    lifecycle,
-    log,
-    runs: calls.runUseCases,
-    fileRuns: openFileRuns(settings, useCases),
-    ...hardwareParts(driver, billing.priceOf, foundation),
-    webhooks: webhooks.useCases,
-    gitHooks: pushes.gitHooks,
-    repositories: pushes.repositories,
-  });
+  const port = await listen(config, { ...calls, management, health, reached, lifecycle });
   guard.addOwnListener({ host: config.host, port });
-  await chosen.onListening(port);
+  await opened.onListening(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
   await webhooks.start();
   const urls = { baseUrl: reached.urls.baseUrl, localUrl: localUrlOf(config, port) };
+  const { keys } = identity;
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
   const queue = await openBuilds(settings, {
     ...foundation,
-    ...usedByBuilds(useCases),
+    credentials: useCases.credentials,
+    secretsOf: (appId) => useCases.secrets.environmentOf(appId),
     driver,
     builder,
     guard,
-    buildLogs: logs.buildLogs,
+    buildLogs,
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),
   });
-  await pushes.start();
-  startRollOuts({ ...foundation, ...calls, ...membership, routes });
-  removal.start();
+  startRollOuts({ ...foundation, ...calls, ...identity.membership, routes });
+  await lifecycle.start();
   health.serve(lifecycle);
   await openMetrics(config, {
     ...foundation,
@@ -261,13 +157,6 @@ function countReplicas(scheduler: Scheduler): number {
   return Object.values(scheduler.replicaCounts()).reduce((sum, count) => sum + count, 0);
 }
 
-function pagesOf(reached: Reached): PushPages {
-  return {
-    appEndpoint: (projectId, name) => appEndpoint(reached.urls, projectId, name),
-    buildPage: (build) => buildPage(reached.urls, build),
-  };
-}
-
 /** The platform's own URLs, which are known only once it listens. */
 class Reached {
   #urls: Urls | null = null;
@@ -281,43 +170,28 @@ class Reached {
   }
 }
 
-type ApiNeeds = Omit<
-  ApiParts,
-  | "stopping"
-  | "urls"
-  | "deploysPerMinute"
-  | "announcements"
-  | "requestsPerMinute"
-  | "trustedProxies"
-  | "waitReason"
-  | "buildWaitReason"
-  | "clock"
-> & {
-  readonly scheduler: Scheduler;
-  readonly proxy: Proxy;
+type Listening = Awaited<ReturnType<typeof openCalls>> & {
+  readonly management: OpenedManagement;
+  readonly health: Health;
   readonly reached: Reached;
   readonly lifecycle: Lifecycle;
 };
 
 /** Opens the management API, and the listener in front of it and the proxy; returns the port. */
-async function openApi(config: Config, given: ApiNeeds): Promise<number> {
-  const { scheduler, proxy, lifecycle, reached, ...parts } = given;
+async function listen(config: Config, given: Listening): Promise<number> {
+  const { management, scheduler, proxy, runUseCases, lifecycle, reached, ...parts } = given;
   const stopping = new AbortController();
-  const api = createApi({
+  const api = await openApi(config, {
+    ...management.api,
     ...parts,
-    clock,
+    runs: runUseCases,
+    lifecycle,
     stopping: stopping.signal,
-    urls: () => reached.urls,
-    deploysPerMinute: config.deploysPerMinute,
-    announcements: config.announcements,
-    requestsPerMinute: config.requestsPerMinute,
-    trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),
     buildWaitReason: (appId) => scheduler.buildWaitReason(appId),
   });
-  await api.ready();
-  lifecycle.onClose("api", () => api.close());
-  const sockets = new LogSockets({ api, builds: parts.useCases.builds, clock, log: parts.log });
+  const { log, useCases } = management.api;
+  const sockets = new LogSockets({ api, builds: useCases.builds, clock, log });
   const port = await openListener(config, {
     proxy,
     lifecycle,

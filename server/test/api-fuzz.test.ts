@@ -107,7 +107,7 @@ type Stage = {
 
 /** A project with an app to ask about, and a token for each kind of caller. */
 async function setUp(t: TestContext): Promise<Stage> {
-  const api = await startManagementApi(t, { deploysPerMinute: 100_000 });
+  const api = await startManagementApi(t, { settings: { deploysPerMinute: 100_000 } });
   const body = { name: "my-app", gitRepo: "acme/shop" };
   const { body: created } = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
     body,

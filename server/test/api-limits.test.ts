@@ -11,7 +11,7 @@ function left({ headers }: ApiAnswer): (string | null)[] {
 
 test("each answer says what is left of a token's requests; one too many is 429 with Retry-After, for this token alone", async (t) => {
   const clock = movableClock();
-  const api = await startManagementApi(t, { requestsPerMinute: 3, clock });
+  const api = await startManagementApi(t, { settings: { requestsPerMinute: 3 }, clock });
   const other = await api.issue({ kind: "service_account", role: "member", name: "other" });
   assert.deepEqual(left(await api.call("GET", "/v2/projects")), ["3", "2", "60"]);
   assert.deepEqual(left(await api.call("GET", `/v2/projects/${api.projectId}/apps/none`)), [

@@ -114,7 +114,7 @@ test("a client with IPv6 does not get more tries by changing its address within 
 });
 
 test("the management API answers 401, then 429 with the seconds to wait", async (t) => {
-  const api = await startManagementApi(t, { failedTokensPerMinute: 3 });
+  const api = await startManagementApi(t, { settings: { failedTokensPerMinute: 3 } });
   const path = `/v2/projects/${api.projectId}/apps`;
   assert.equal((await api.call("GET", path)).status, 200);
   const fresh = await api.issue({ kind: "service_account" });

@@ -417,7 +417,7 @@ describe("a change is refused", () => {
   });
 
   test("with 429 beyond the deployments of a minute, but never a live change", async (t) => {
-    const made = await liveApp(await startManagementApi(t, { deploysPerMinute: 2 }));
+    const made = await liveApp(await startManagementApi(t, { settings: { deploysPerMinute: 2 } }));
     assert.equal((await change(made, { memory: 5 })).status, 200);
     assert.equal((await change(made, { memory: 6 })).status, 429);
     assert.deepEqual((await settings(made)).memory, { value: 3, origin: "repository", pending: 5 });

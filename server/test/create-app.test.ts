@@ -214,7 +214,7 @@ describe("a create request is refused", () => {
   });
 
   test("with 429 and Retry-After beyond the limit of its project", async (t) => {
-    const api = await startManagementApi(t, { deploysPerMinute: 2 });
+    const api = await startManagementApi(t, { settings: { deploysPerMinute: 2 } });
     assert.equal(
       (await create(api, { ...body, cpu: 0 })).status,
       400,

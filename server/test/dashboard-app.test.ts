@@ -170,7 +170,7 @@ describe("the page of runs", { skip: withoutBrowser }, () => {
 
 describe("the charts of an app", { skip: withoutBrowser }, () => {
   test("tell calls, errors, latency and cold starts, and the list of apps asks only for those in sight", async (t) => {
-    const stage = await startProjectStage(t, { requestsPerMinute: 10_000 });
+    const stage = await startProjectStage(t, { settings: { requestsPerMinute: 10_000 } });
     const { api, pages, open } = stage;
     await fillApp(stage);
     const page = await open(`${pages}/apps/my-app`);

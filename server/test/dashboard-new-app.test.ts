@@ -142,7 +142,8 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     const git = await startGitServer(t);
     await git.createRepo("acme", "examples", { "main.py": "" }, "main");
     await git.push("acme", "examples", { "main.py": "" }, "x'\"><img/src=x");
-    const stage = await openStage(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
+    const gitHosts = { defaultUrl: git.urlTemplate, otherUrls: [] };
+    const stage = await openStage(t, { settings: { gitHosts } });
     const { api, open, project } = stage;
     const page = await open(`${project}/new?branch=dev`);
     await useToken(page, api.token);
@@ -229,7 +230,8 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
       ),
       "docs/Dockerfile": "FROM debian\n",
     });
-    const stage = await openStage(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
+    const gitHosts = { defaultUrl: git.urlTemplate, otherUrls: [] };
+    const stage = await openStage(t, { settings: { gitHosts } });
     const { api, open, project } = stage;
     const made = { name: "first-app", gitRepo: "acme/examples" };
     assert.equal(

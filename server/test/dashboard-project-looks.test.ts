@@ -17,6 +17,7 @@ import {
   type ProjectStage,
 } from "./dashboard-project-stage.ts";
 import { lookAtAll, type Sight } from "./support/every-look.ts";
+import { volumesOf } from "./support/management-platform.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
@@ -79,7 +80,7 @@ async function fill(stage: ProjectStage): Promise<void> {
 
 describe("the pages of a project", { skip: withoutBrowser }, () => {
   test("hold hostile and long names in every look, and axe finds nothing", async (t) => {
-    const stage = await startProjectStage(t, { storageBytes: 50_000_000_000 });
+    const stage = await startProjectStage(t, { settings: volumesOf(50_000_000_000) });
     await fill(stage);
     const { api, pages, call, open } = stage;
     const base = api.baseUrl + pages;

@@ -17,6 +17,7 @@ import {
   startProjectStage,
 } from "./dashboard-project-stage.ts";
 import type { Json } from "./support/management-api.ts";
+import { volumesOf } from "./support/management-platform.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
 
@@ -92,7 +93,7 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
 
   test("upload several files in parts, ask before they replace one, and download and remove what is there", async (t) => {
     const { folder, call, pages, open } = await startProjectStage(t, {
-      storageBytes: 50_000_000_000,
+      settings: volumesOf(50_000_000_000),
     });
     const name = "a&b #1 %2e <b>.txt";
     mkdirSync(join(folder, "data", "line\nbreak\u202e"), { recursive: true });

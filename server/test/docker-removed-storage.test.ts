@@ -69,6 +69,7 @@ test(
     const settings = { disk: { storageBytes: null }, meteringSeconds: 3600 };
     const ownerKeyOf = ownerKeys({ db, clock: systemClock });
     await openVolumes(settings, { db, lifecycle, disk, files, ownerKeyOf, ...common });
+    await lifecycle.start();
     const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
     assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
     await until(

@@ -2,6 +2,7 @@
 // without a bound.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { removeOld } from "#lib/retention.ts";
@@ -47,7 +48,9 @@ test("a token that may do nothing writes a bounded number of entries into the au
 });
 
 test("who has a network of IPv6 begins no more device logins than who has one address", async (t) => {
-  const api = await startManagementApi(t, { trustedProxies: ["127.0.0.1"] });
+  const api = await startManagementApi(t, {
+    settings: { trustedProxies: new TrustedProxies(["127.0.0.1"]) },
+  });
   const begin = (address: string) =>
     api.call("POST", "/device-authorization", {
       token: null,

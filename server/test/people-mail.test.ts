@@ -6,7 +6,6 @@ import { systemClock } from "#lib/clock.ts";
 import { createLog, type Log } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { Mailer } from "#people/mailer.ts";
-import { plainSettings } from "#people/people-settings.ts";
 import "#test/support/leftovers.ts";
 import { makePerson } from "#test/support/person.ts";
 import { startMailReceiver } from "#test/support/mail-receiver.ts";
@@ -78,9 +77,7 @@ test("a mail server that is away is given up on when the platform stops", async 
 
 test("without mail, the operator's log says how to help whoever has forgotten their password, and the answer is the same", async (t) => {
   const { log, lines } = gatheredLog();
-  const api = await startManagementApi(t, {
-    people: { mailer: null, log, settings: plainSettings },
-  });
+  const api = await startManagementApi(t, { log });
   await makePerson(api.db, { email: "ada@example.test", name: "Ada" });
   const ask = (email: string): ReturnType<typeof api.call> =>
     api.call("POST", "/v2/auth/password/forgot", { token: null, body: { email } });

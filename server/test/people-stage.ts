@@ -4,12 +4,10 @@ import { createHmac } from "node:crypto";
 import { request } from "node:http";
 import type { TestContext } from "node:test";
 import { Secret } from "#lib/secret.ts";
-import { Mailer } from "#people/mailer.ts";
 import type { PeopleSettings } from "#people/people-settings.ts";
-import { plainSettings } from "#people/people-settings.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { makePerson } from "#test/support/person.ts";
 import { startMailReceiver, type MailReceiver } from "#test/support/mail-receiver.ts";
 import {
@@ -48,22 +46,17 @@ export async function startPeopleStage(
   } = {},
 ): Promise<PeopleStage> {
   const mail = await startMailReceiver(t);
-  const mailer = new Mailer({
-    url: new Secret(mail.url),
-    from: "Slipway <slipway@example.test>",
-    clock: systemClock,
-    log: silentLog,
-  });
-  const { trustedProxies = [], publicUrl, clock = systemClock, ...others } = settings;
+  const { trustedProxies = [], publicUrl = null, clock = systemClock, ...ways } = settings;
   const people = {
-    mailer,
-    settings: { ...plainSettings, ...others },
-    ...(publicUrl === undefined ? {} : { baseUrl: () => publicUrl }),
-  };
-  const api = await startManagementApi(t, { people, trustedProxies, clock });
-  t.after(async () => {
-    await api.people.close();
-    await mailer.close();
+    signUp: "invited",
+    oidc: null,
+    github: null,
+    ...ways,
+    mail: { url: new Secret(mail.url), from: "Slipway <slipway@example.test>" },
+  } as const;
+  const api = await startManagementApi(t, {
+    settings: { people, publicUrl, trustedProxies: new TrustedProxies(trustedProxies) },
+    clock,
   });
   const adaId = await makePerson(api.db, { email: adasEmail, name: "Ada", password: adasPassword });
   const secondProject = await api.addProject("second");

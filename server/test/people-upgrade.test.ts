@@ -11,7 +11,6 @@ import { Secret } from "#lib/secret.ts";
 import { appUri } from "#people/app-codes.ts";
 import { People } from "#people/people.ts";
 import { loadAuthSecret } from "#people/auth-secret.ts";
-import { plainSettings } from "#people/people-settings.ts";
 import { byPlatform } from "#test/support/accounts.ts";
 import { testDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
@@ -110,7 +109,7 @@ async function upgraded(t: TestContext): Promise<People> {
     log: silentLog,
     mailer: null,
     baseUrl: () => "http://127.0.0.1",
-    settings: plainSettings,
+    settings: { signUp: "invited", oidc: null, github: null },
   });
 }
 

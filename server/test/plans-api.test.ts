@@ -1,5 +1,7 @@
 // Plans over the wire: what the operator gives, what a project sees, and how many apps it may have.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
 import { operatorCoupon } from "@slipway/contract/billing-answers.ts";
@@ -11,9 +13,10 @@ import {
 import { setPlanCredits } from "#billing/plans/plan-credit.ts";
 import { readPlans } from "#billing/plans/plan-file.ts";
 import "#test/support/leftovers.ts";
+import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 
-const plans = readPlans(`
+const plans = `
 [plans.hobby]
 apps = 2
 replicas = 5
@@ -27,7 +30,7 @@ coupons = "named"
 
 [plans.big]
 apps = 100
-`);
+`;
 
 type Stage = {
   readonly api: ApiUnderTest;
@@ -36,7 +39,9 @@ type Stage = {
 };
 
 async function openStage(t: TestContext): Promise<Stage> {
-  const api = await startManagementApi(t, { plans });
+  const plansFile = join(temporaryFolder(t, "plans"), "plans.toml");
+  writeFileSync(plansFile, plans);
+  const api = await startManagementApi(t, { settings: { plansFile } });
   const operator = await api.issue({ kind: "operator" });
   return {
     api,

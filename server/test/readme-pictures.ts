@@ -32,7 +32,7 @@ const apps = {
 test("the pictures of the README", { skip: withoutBrowser }, async (t) => {
   const folder = process.env["SLIPWAY_README_PICTURES"];
   assert.ok(folder !== undefined, "SLIPWAY_README_PICTURES: the folder to write them into");
-  const stage = await startProjectStage(t, { requestsPerMinute: 10_000 });
+  const stage = await startProjectStage(t, { settings: { requestsPerMinute: 10_000 } });
   await stage.call("PATCH", "", { name: "shop" });
   const day = new Date().toISOString().slice(0, 10);
   for (const [index, [name, given]] of Object.entries(apps).entries()) {

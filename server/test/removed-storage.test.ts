@@ -86,6 +86,7 @@ test(
       ownerKeyOf: ownerKeys({ db, clock: systemClock }),
       ...common,
     });
+    await lifecycle.start();
     const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
     assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
     await until(

@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { test, type TestContext } from "node:test";
 import "./support/leftovers.ts";
 import { startGitServer, type GitServer, type GitServerOptions } from "./support/git-server.ts";
+import type { Config } from "#config.ts";
 import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support/management-api.ts";
 
 type Stage = {
@@ -20,13 +21,11 @@ type Stage = {
 async function openStage(
   t: TestContext,
   options: GitServerOptions = {},
-  others: { readonly outwardAllow?: readonly string[] } = {},
+  settings: Partial<Config> = {},
 ): Promise<Stage> {
   const git = await startGitServer(t, options);
-  const api = await startManagementApi(t, {
-    gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] },
-    ...others,
-  });
+  const gitHosts = { defaultUrl: git.urlTemplate, otherUrls: [] };
+  const api = await startManagementApi(t, { settings: { gitHosts, ...settings } });
   const ask: Stage["ask"] = (path, query, token = api.token) =>
     api.call(
       "GET",
@@ -163,7 +162,7 @@ test("the API of a host is not called at an address that the platform may not ca
   const stage = await openStage(
     t,
     { intercept: apiOf(hostKinds["GitLab"] ?? {}) },
-    { outwardAllow: [] },
+    { webhookAllow: [] },
   );
   await putToken(stage, "s3cret-t0ken");
   const [host] = (await stage.ask("", {})).body.hosts;

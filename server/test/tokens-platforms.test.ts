@@ -2,27 +2,21 @@
 // other refuses, at the management API and for calls of apps, though it has the token in memory.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { noConditions } from "./support/conditions.ts";
 import { test, type TestContext } from "node:test";
-import { createApi } from "#api/server.ts";
-import { Routes } from "#apps/routes.ts";
-import { AppHosts } from "#lib/app-hosts.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
-import { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { openApi } from "#platform-management.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener } from "#proxy/server.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { emptyDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 import type { Json } from "#test/support/management-api.ts";
-import { openManagement } from "#test/support/management-parts.ts";
+import { openManagementPlatform } from "#test/support/management-platform.ts";
 import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import { startPlatform } from "#test/support/platform-process.ts";
 import { until } from "#test/support/until.ts";
-
-const trustedProxies = new TrustedProxies([]);
 
 /** Where something answers as a platform does. */
 type Answering = { readonly baseUrl: string };
@@ -36,14 +30,17 @@ async function openSecond(
   fixture: { url: Secret; secretKey: string },
 ): Promise<Answering> {
   let baseUrl = "";
-  const management = await openManagement(t, { fixture }, () => baseUrl);
-  const { db, notifications } = management.fixture;
-  const routes = new Routes({ db, notifications, log: silentLog });
-  await routes.start();
-  t.after(() => routes.stop());
+  const platform = await openManagementPlatform(t, { fixture }, ({ appHosts }) => ({
+    baseUrl,
+    apiUrl: baseUrl,
+    dashboardUrl: `${baseUrl}/dashboard`,
+    appHosts,
+  }));
+  const { foundation, identity, settings, calls, routes } = platform;
+  const { trustedProxies } = settings;
   const proxy = new Proxy({
     routes,
-    tokens: management.door.door,
+    tokens: identity.tokens,
     view: new ReplicaView(),
     log: silentLog,
     clock: systemClock,
@@ -52,36 +49,10 @@ async function openSecond(
     limits: { lineLengthMax: 10, bodyBytesMax: 1_000_000 },
     trustedProxies,
   });
-  notifications.listen("tokens", () => proxy.tokensChanged());
-  const api = createApi({
-    ...management.apiParts,
-    urls: () => ({
-      baseUrl,
-      apiUrl: baseUrl,
-      dashboardUrl: `${baseUrl}/dashboard`,
-      appHosts: new AppHosts("localhost"),
-    }),
-    deploysPerMinute: 1000,
-    requestsPerMinute: 1_000_000,
-    trustedProxies,
-    hardware: () => ({ items: [] }),
-    operatorPlatform: () =>
-      Promise.resolve({
-        version: "0.0.0",
-        driver: "fake",
-        database: { bytes: 0, tables: [], since: new Date(0).toISOString(), bytesThen: 0 },
-        pools: [],
-      }),
-    announcements: [],
-    replicaUses: () => Promise.resolve(new Map()),
-    health: { notServing: () => null, notReady: () => Promise.resolve(null) },
-    waitReason: () => undefined,
-    buildWaitReason: () => undefined,
-    conditionsOf: noConditions,
-    shareNow: () => null,
-    execs: { open: () => Promise.reject(new Error("no replica runs here")) },
-  });
-  await api.ready();
+  foundation.notifications.listen("tokens", () => proxy.tokensChanged());
+  const { lifecycle } = foundation;
+  const stopping = new AbortController().signal;
+  const api = await openApi(settings, { ...platform.api, ...calls, lifecycle, stopping });
   const listener = createListener({
     handle: (request, response) => proxy.handle(request, response),
     handlePlain: (client, request) => proxy.handlePlain(client, request),

@@ -30,6 +30,7 @@ import { StorageFiles } from "#drivers/storage-files.ts";
 import { removeOld } from "#lib/retention.ts";
 import { oldVolumeRows, readKept } from "#volumes/volume-store.ts";
 import { startManagementApi, type ApiAnswer, type Json } from "#test/support/management-api.ts";
+import { volumesOf } from "#test/support/management-platform.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -379,7 +380,7 @@ test("a long list comes in pages", async (t) => {
 });
 
 test("a volume has a size: uploads beyond it are refused, and it is not made smaller than what it holds", async (t) => {
-  const { api, volume, folder, upload, remove } = await stage(t, { storageBytes: 3e9 });
+  const { api, volume, folder, upload, remove } = await stage(t, { settings: volumesOf(3e9) });
   const state = async () =>
     volumeList.parse((await api.call("GET", `/v2/projects/${api.projectId}/volumes`)).body)[0];
   assert.deepEqual(await state(), {
@@ -416,7 +417,7 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
 });
 
 test("uploads that began while there was space take no more of it together, whether their parts arrive or are cut off", async (t) => {
-  const { api, volume, folder, begin } = await stage(t, { storageBytes: 1e9 });
+  const { api, volume, folder, begin } = await stage(t, { settings: volumesOf(1e9) });
   mkdirSync(folder, { recursive: true });
   assert.equal(
     (await api.call("PATCH", `${volume}/resize`, { body: { newSizeGb: 1 } })).status,

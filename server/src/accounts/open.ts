@@ -30,9 +30,11 @@ export function openTokens(
   const check = new TokenCheck({ db, keys, notifications, clock, people });
   lifecycle.onClose("tokens", () => check.close());
   const uses = new TokenUses({ db, clock, log });
-  uses.start();
+  lifecycle.onStart(() => uses.start());
   lifecycle.onClose("uses of tokens", () => uses.stop());
   return {
+    check,
+    uses,
     tokens: new Authenticator({
       check,
       uses,

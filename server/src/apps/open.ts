@@ -24,7 +24,7 @@ type AppSettings = {
   readonly projectsPerPerson: number;
 };
 
-/** Resolves when all routes are loaded; `removal` is not started. */
+/** Resolves when all routes are loaded; the removal of deleted apps starts with the platform. */
 export async function openApps(
   { providers, gitHosts, projectsPerPerson }: AppSettings,
   {
@@ -45,6 +45,7 @@ export async function openApps(
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
   const removal = appRemoval({ db, clock, log, onRemoved });
+  lifecycle.onStart(() => removal.start());
   lifecycle.onClose("removal of apps", () => removal.stop());
   const onDeleted = (): void => removal.nudge();
   const refreshRoute = (appId: AppId): Promise<void> => routes.refresh(appId);
@@ -63,5 +64,5 @@ export async function openApps(
     onCancelled: onRemoved,
     clock,
   };
-  return { routes, removal, useCases: useCases(given) };
+  return { routes, useCases: useCases(given) };
 }

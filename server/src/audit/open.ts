@@ -27,30 +27,27 @@ type Parts = Foundation & {
   readonly planDaysOf: (projectId: ProjectId) => number | null;
 };
 
-/** Opens the audit log; its loops end with the platform. */
-export async function openAudit(settings: AuditSettings, parts: Parts) {
+/** Opens the audit log; its loops start and end with the platform. */
+export function openAudit(settings: AuditSettings, parts: Parts) {
   const { db, log, lifecycle, clock, planDaysOf, signer } = parts;
   const retentionOf: RetentionOf = (projectId) =>
     (projectId === null ? null : planDaysOf(projectId)) ?? settings.auditRetentionDays;
   const chain = new AuditChain({ db, clock, log, signer });
-  chain.start();
+  lifecycle.onStart(() => chain.start());
   lifecycle.onClose("audit checkpoints", () => chain.stop());
   const steps = () => auditRetention({ db, clock, signer, retentionOf });
   startRetention({ name: "audit retention", steps, clock, log, lifecycle });
   return {
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
-    auditForwarding: await openForwarding(settings, parts),
+    auditForwarding: openForwarding(settings, parts),
   };
 }
 
 /** Concurrent receivers, each with one batch at a time. */
 const totalMax = 16;
 
-async function openForwarding(
-  { auditForward }: AuditSettings,
-  parts: Parts,
-): Promise<ForwardingUseCases> {
+function openForwarding({ auditForward }: AuditSettings, parts: Parts): ForwardingUseCases {
   const { db, sealer, notifications, instanceId, guard, log, lifecycle, clock } = parts;
   const common = { clock, userAgent: "Slipway", totalMax };
   const client = new OutwardClient({ ...common, guard });
@@ -70,7 +67,7 @@ async function openForwarding(
         ? null
         : { url: auditForward.url.reveal(), key: auditForward.key, client: operators },
   });
-  await forwarder.start();
+  lifecycle.onStart(() => forwarder.start());
   lifecycle.onClose("audit forwarding", async () => {
     // Started first, awaited later: the next start resends a batch that is under way.
     const stopped = forwarder.stop();

@@ -134,7 +134,7 @@ type BillingParts = Foundation & {
 };
 
 /**
- * Opens the use cases for money and starts metering; its loops end with the platform. Throws
+ * Opens the use cases for money, and metering; its loops start and end with the platform. Throws
  * `CannotStart` for invalid prices.
  */
 export function openBilling(settings: BillingSettings, parts: BillingParts) {
@@ -184,7 +184,7 @@ function openBudgets(parts: BillingParts) {
     client.close();
     await notices.stop();
   });
-  notices.start();
+  lifecycle.onStart(() => notices.start());
   watch.loop.startWithin(lifecycle);
   return {
     budgets: new BudgetUseCases({ ...common, checkUrl: (url) => guard.checkUrl(url), onStep }),

@@ -1,5 +1,6 @@
-// Registers whatever is opened and closes it in reverse order, each part within a deadline, so that
-// one call stops the platform and leaves nothing behind.
+// Registers whatever is opened: `start()` begins what works by itself once everything is open, and
+// `close()` closes it in reverse order, each part within a deadline, so that one call stops the
+// platform and leaves nothing behind.
 import { systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
@@ -14,6 +15,7 @@ const closeWaitMs = 30_000;
 
 /** The ordered list of a platform's open parts. */
 export class Lifecycle {
+  readonly #begins: (() => Promise<void> | void)[] = [];
   readonly #parts: Part[] = [];
   readonly #log: Log;
   readonly #clock: Clock;
@@ -22,6 +24,16 @@ export class Lifecycle {
   constructor(options: { log: Log; clock?: Clock }) {
     this.#log = options.log;
     this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Registers work that begins once everything is open, such as a loop. */
+  onStart(begin: () => Promise<void> | void): void {
+    this.#begins.push(begin);
+  }
+
+  /** Begins all registered work, in the order in which it was registered. Call it once. */
+  async start(): Promise<void> {
+    for (const begin of this.#begins) await begin();
   }
 
   /** Registers an open part; the last registered is closed first. */

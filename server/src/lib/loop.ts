@@ -44,9 +44,9 @@ export class Loop {
     this.#running ??= this.#run();
   }
 
-  /** Starts, and stops when the platform does. */
+  /** Starts and stops with the platform. */
   startWithin(lifecycle: Lifecycle): void {
-    this.start();
+    lifecycle.onStart(() => this.start());
     lifecycle.onClose(this.#options.name, () => this.stop());
   }
 

@@ -26,7 +26,7 @@ const batchMaxDefault = 5_000;
  */
 const batchesMax = 4_000;
 
-/** Starts the loop, which ends with the platform. `steps` is called again in each turn. */
+/** Runs the loop while the platform runs. `steps` is called again in each turn. */
 export function startRetention(options: {
   readonly name: string;
   readonly steps: () => RemovalSteps;

@@ -19,6 +19,3 @@ export type PeopleSettings = {
   readonly oidc: ProviderSettings | null;
   readonly github: ProviderSettings | null;
 };
-
-/** Passwords and invitations only. */
-export const plainSettings: PeopleSettings = { signUp: "invited", oidc: null, github: null };

@@ -32,13 +32,12 @@ type Parts = Foundation & {
 };
 
 export type OpenedPushes = {
-  /** For the API; deliveries get their verdicts once `start` was called. */
+  /** For the API. */
   readonly gitHooks: GitHooks;
   readonly repositories: Repositories;
-  readonly start: () => Promise<void>;
 };
 
-/** Everything ends with the platform. */
+/** Deliveries get their verdicts once the platform starts; everything ends with it. */
 export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const { gitHosts: hosts, gitSizeBytes: bytesMax, gitPollSeconds, paths } = settings;
   const { lifecycle, clock, guard, findCredential } = parts;
@@ -59,6 +58,18 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
     commitStatuses({ ...parts, client, remote }),
     ...(gitPollSeconds > 0 ? [poll.loop] : []),
   ];
+  lifecycle.onClose("calls to git hosts", () => client.close());
+  lifecycle.onStart(async () => {
+    await remote.clean();
+    judge.loop.start();
+    lifecycle.onClose("pushes", () => judge.stop());
+    for (const loop of loops) {
+      loop.start();
+      lifecycle.onClose("pushes", () => loop.stop());
+    }
+    // Ends requests under way first.
+    lifecycle.onClose("calls of pushes", () => client.close());
+  });
   return {
     gitHooks: new GitHooks({ ...parts, hosts, onDelivery }),
     repositories: new Repositories({
@@ -68,16 +79,5 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
       hosts,
       providers: settings.providers,
     }),
-    async start() {
-      await remote.clean();
-      judge.loop.start();
-      lifecycle.onClose("pushes", () => judge.stop());
-      for (const loop of loops) {
-        loop.start();
-        lifecycle.onClose("pushes", () => loop.stop());
-      }
-      // Ends requests under way first.
-      lifecycle.onClose("calls to git hosts", () => client.close());
-    },
   };
 }

@@ -57,6 +57,16 @@ export function openFileRuns(
   return new FileRuns({ uploadDeployments, bodyBytesMax: asyncBodyBytesMax });
 }
 
+/** The use cases of runs for the API. */
+export function openRunUseCases(
+  { resultRetentionDays, resultBytesMax }: Pick<RunSettings, RunUseCaseSetting>,
+  parts: Omit<RunUseCasesOptions, RunUseCaseSetting>,
+): RunUseCases {
+  return new RunUseCases({ ...parts, resultRetentionDays, resultBytesMax });
+}
+
+type RunUseCaseSetting = "resultRetentionDays" | "resultBytesMax";
+
 type CallRecordsParts = Foundation & {
   /** How many successful plain calls of an app of the project are recorded per minute. */
   readonly callRecordsOf: NonNullable<CallRecordsOptions["successesOf"]>;
@@ -170,5 +180,5 @@ export function openRuns(settings: RunSettings, parts: Parts) {
     listen: (nudge) => notifications.listen("builds", nudge),
   }).startWithin(lifecycle);
   const onCancelled = (runId: RunId): void => runs.cancel(runId);
-  return { runs, runUseCases: new RunUseCases({ ...settings, ...parts, onCancelled }) };
+  return { runs, runUseCases: openRunUseCases(settings, { ...parts, onCancelled }) };
 }

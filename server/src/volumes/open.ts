@@ -55,7 +55,10 @@ export async function openVolumes(
     space,
     intervalMs: meteringSeconds * meteringTurns * 1000,
   });
-  for (const each of [loop, uses]) each.start();
+  lifecycle.onStart(() => {
+    loop.start();
+    uses.start();
+  });
   lifecycle.onClose("volumes", async () => {
     await Promise.all([loop.stop(), uses.stop()]);
     cancelRetry();

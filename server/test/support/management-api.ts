@@ -13,22 +13,20 @@ import type { TokenCheck } from "#accounts/token-check.ts";
 import type { TokenUses } from "#accounts/token-uses.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import type { ApiParts } from "#api/parts.ts";
-import { createApi } from "#api/server.ts";
+import type { FastifyInstance } from "fastify";
 import type { UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/record.ts";
-import { AppHosts } from "#lib/app-hosts.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Sealer } from "#lib/seal.ts";
-import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { People } from "#people/people.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import "./checked-answers.ts";
-import { noConditions } from "./conditions.ts";
-import { openManagement, type ManagementOptions } from "./management-parts.ts";
+import { openApi } from "#platform-management.ts";
+import { openManagementPlatform, type ManagementOptions } from "./management-platform.ts";
 import { makePerson } from "./person.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read answers of many shapes, after checking them.
@@ -101,7 +99,7 @@ function wishOf({ kind, role, projectId }: Wanted): TokenWish {
 }
 
 /** Serves the instance on a free port until the test ends; returns its address. */
-async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
+async function listen(t: TestContext, api: FastifyInstance): Promise<string> {
   // As in the platform's listener: a request without a body emits no body events. As there, idle
   // connections stay open: after node's usual five seconds, a busy machine may use one just as it
   // is closed.
@@ -120,20 +118,10 @@ async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promis
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-const emptyPlatform = {
-  version: "0.0.0",
-  driver: "fake",
-  database: { bytes: 0, tables: [], since: new Date(0).toISOString(), bytesThen: 0 },
-  pools: [],
-};
-
 /** Starts it on a free port; everything is closed after the test. */
 export async function startManagementApi(
   t: TestContext,
   options: ManagementOptions & {
-    readonly deploysPerMinute?: number;
-    readonly requestsPerMinute?: number;
-    readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
     readonly health?: ApiParts["health"];
     /** Serves it on a different listener; returns its address. */
@@ -143,37 +131,28 @@ export async function startManagementApi(
   } = {},
 ): Promise<ApiUnderTest> {
   let baseUrl = "";
-  const { fixture, door, cases, apiParts, uploadsDir, storageDir } = await openManagement(
-    t,
-    options,
-    () => baseUrl,
-  );
-  const { db, secretKey, sealer, notifications, keys, clock } = fixture;
-  const { people, tokens, tokenUses } = door;
-  const api = createApi({
-    ...apiParts,
-    urls: () => ({
-      baseUrl,
-      apiUrl: baseUrl,
-      dashboardUrl: `${baseUrl}/dashboard`,
-      appHosts: new AppHosts("localhost"),
-    }),
-    deploysPerMinute: options.deploysPerMinute ?? 1000,
-    requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
-    trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
-    hardware: () => ({ items: [] }),
-    operatorPlatform: () => Promise.resolve(emptyPlatform),
-    announcements: [],
-    replicaUses: () => Promise.resolve(new Map()),
-    health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
-    waitReason: options.waitReason ?? (() => undefined),
-    buildWaitReason: options.buildWaitReason ?? (() => undefined),
-    conditionsOf: noConditions,
-    shareNow: () => null,
-    execs: { open: () => Promise.reject(new Error("no replica runs here")) },
-    ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
+  const platform = await openManagementPlatform(t, options, ({ publicUrl, appHosts }) => {
+    const shownUrl = publicUrl ?? baseUrl;
+    return {
+      baseUrl: shownUrl,
+      apiUrl: shownUrl,
+      dashboardUrl: `${shownUrl}/dashboard`,
+      appHosts,
+    };
   });
-  await api.ready();
+  const { foundation, identity, settings, calls, secretKey, url } = platform;
+  const { db, sealer, notifications, clock, lifecycle } = foundation;
+  const { keys, people } = identity;
+  const { health, waitReason, buildWaitReason, stopping } = options;
+  const api = await openApi(settings, {
+    ...platform.api,
+    ...calls,
+    lifecycle,
+    health: health ?? calls.health,
+    waitReason: waitReason ?? calls.waitReason,
+    buildWaitReason: buildWaitReason ?? calls.buildWaitReason,
+    stopping: stopping ?? new AbortController().signal,
+  });
   baseUrl = await (options.listen ?? listen)(t, api);
   const issue: ApiUnderTest["issue"] = async ({ kind, role = "owner", projectId, name = kind }) => {
     const wish = wishOf({ kind, role, projectId: projectId ?? ownProject });
@@ -192,23 +171,24 @@ export async function startManagementApi(
   };
   const ownProject = await addProject("first");
   const token = await issue({ kind: "service_account", name: "owner" });
+  const { useCases, buildLogs, appLogs } = platform.api;
   return {
     db,
     baseUrl,
     projectId: ownProject,
     token,
-    useCases: cases,
-    databaseUrl: fixture.url,
-    uploadsDir,
-    storageDir,
-    buildLogs: apiParts.buildLogs,
-    appLogs: apiParts.appLogs,
+    useCases,
+    databaseUrl: url,
+    uploadsDir: settings.paths.uploadsDir,
+    storageDir: settings.paths.storageDir,
+    buildLogs,
+    appLogs,
     notifications,
     people,
     sealer,
     keys,
-    tokens,
-    tokenUses,
+    tokens: identity.check,
+    tokenUses: identity.uses,
     secretKey,
     issue,
     addProject,

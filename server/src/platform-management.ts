@@ -1,0 +1,165 @@
+// Opens what is behind the management API, except what handles calls and builds: who calls, plans,
+// apps, logs, the driver, volumes, webhooks, pushes, money and the audit log. A part of
+// `platform.ts`; tests of the API open the same, on a driver of their own.
+import type { FastifyInstance } from "fastify";
+import { openSigningKeys, openTokens } from "#accounts/open.ts";
+import { ownerKeys } from "#accounts/owner-keys.ts";
+import type { ApiParts } from "#api/parts.ts";
+import { createApi } from "#api/server.ts";
+import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
+import { openApps } from "#apps/open.ts";
+import { openAudit } from "#audit/open.ts";
+import { openBilling, openPlans } from "#billing/open.ts";
+import type { MeterStep } from "#billing/usage/meter-step.ts";
+import { openUploads } from "#deploy/open.ts";
+import { endPushes, requestCancel } from "#deploy/end-builds.ts";
+import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
+import type { OpenedDriver } from "#drivers/opened-driver.ts";
+import { openLogs } from "#logs/open.ts";
+import { openMembership, openPeople } from "#people/open.ts";
+import { openPushes } from "#pushes/open.ts";
+import { openFileRuns } from "#runs/open.ts";
+import type { RunStep } from "#runs/run-steps.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { openVolumes } from "#volumes/open.ts";
+import { openWebhooks } from "#webhooks/open.ts";
+import type { WebhookStep } from "#webhooks/webhook-step.ts";
+import type { Config, dataPaths } from "./config.ts";
+import { isThereHere, whyNeverHere } from "./platform-driver.ts";
+import { hardwareParts } from "./platform-hardware.ts";
+
+/** Called after each durable step of a run, a delivery or metering. */
+export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
+
+/** The settings, and where things are in the data folder. */
+export type Settings = Config & { readonly paths: ReturnType<typeof dataPaths> };
+
+type Parts = Foundation & {
+  /** Asked only once the platform listens. */
+  readonly urls: () => Urls;
+  /** Called once, after the apps are there. */
+  readonly openDriver: () => Promise<OpenedDriver>;
+  /** Called when something that was built may be used no more. */
+  readonly onUnused: () => void;
+  readonly onStep: OnStep;
+};
+
+/** All that was opened. */
+export type OpenedManagement = Awaited<ReturnType<typeof openManagement>>;
+
+/** How builds are received. */
+const receivers = {
+  receiveBuild,
+  receiveUpload,
+  receiveSettings,
+  rebuild,
+  requestCancel,
+  endPushes,
+};
+
+/** Opens all of it; what works by itself begins with `lifecycle.start()`. */
+export async function openManagement(settings: Settings, parts: Parts) {
+  const { urls, openDriver, onUnused, onStep, ...foundation } = parts;
+  const ownerKeyOf = ownerKeys(foundation);
+  const identity = await openIdentity(settings, parts);
+  const limits = await openPlans(settings, foundation);
+  const { plans, planDaysOf, logDaysOf } = limits;
+  const receiver = limits.receiverOver(receivers);
+  const { routes, useCases } = await openApps(settings, {
+    ...foundation,
+    receiver,
+    personChanged: identity.personChanged,
+    onRemoved: onUnused,
+    whyNever: (wanted, advised) => whyNeverHere(opened.driver, wanted, advised),
+    isThere: (artifact) => isThereHere(opened.builder, artifact),
+  });
+  const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
+
+  const opened = await openDriver();
+  const { disk } = opened;
+  const volumes = await openVolumes(settings, { ...foundation, ...opened, ownerKeyOf });
+  const { webhooks, guard } = openWebhooks(settings, { ...foundation, ownerKeyOf, onStep });
+  const pushes = openPushes(settings, {
+    ...foundation,
+    builds: receiver,
+    guard,
+    findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
+    pages: {
+      appEndpoint: (projectId, name) => appEndpoint(urls(), projectId, name),
+      buildPage: (build) => buildPage(urls(), build),
+    },
+  });
+  const mail = identity.people.mailer;
+  const billing = openBilling(settings, {
+    ...foundation,
+    plans: plans.useCases,
+    guard,
+    mail,
+    onStep,
+  });
+  const { keys: signer } = identity;
+  const audit = openAudit(settings, { ...foundation, signer, guard, planDaysOf });
+  return {
+    opened,
+    identity,
+    limits,
+    receiver,
+    routes,
+    webhooks,
+    guard,
+    ownerKeyOf,
+    /** What the API has of them. */
+    api: {
+      ...identity,
+      ...logs,
+      ...volumes,
+      ...billing,
+      ...audit,
+      ...pushes,
+      ...hardwareParts(opened.driver, billing.priceOf, foundation),
+      useCases,
+      plans,
+      ownerKeyOf,
+      uploads: await openUploads(settings, { ...foundation, disk, ownerKeyOf }),
+      fileRuns: openFileRuns(settings, useCases),
+      webhooks: webhooks.useCases,
+      log: foundation.log,
+      clock: foundation.clock,
+      urls,
+    },
+  };
+}
+
+/** Opens what says who calls: signing keys, people, tokens and memberships. */
+async function openIdentity(settings: Settings, { urls, ...foundation }: Parts) {
+  const keys = await openSigningKeys(foundation);
+  const people = await openPeople(settings, {
+    ...foundation,
+    keys,
+    baseUrl: () => urls().baseUrl,
+  });
+  const tokens = openTokens(settings, { ...foundation, keys, people: people.lookup });
+  const { personChanged } = tokens;
+  const membership = openMembership(foundation, { people, personChanged });
+  return { ...tokens, keys, people, membership };
+}
+
+type ApiSetting = "deploysPerMinute" | "announcements" | "requestsPerMinute" | "trustedProxies";
+
+/** Opens the management API, which does not listen yet. */
+export async function openApi(
+  config: Pick<Config, ApiSetting>,
+  { lifecycle, ...parts }: Omit<ApiParts, ApiSetting> & Pick<Foundation, "lifecycle">,
+): Promise<FastifyInstance> {
+  const { deploysPerMinute, announcements, requestsPerMinute, trustedProxies } = config;
+  const api = createApi({
+    ...parts,
+    deploysPerMinute,
+    announcements,
+    requestsPerMinute,
+    trustedProxies,
+  });
+  await api.ready();
+  lifecycle.onClose("api", () => api.close());
+  return api;
+}
