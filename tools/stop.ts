@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { chooseDriver } from "@slipway/server/src/drivers/choose-driver.ts";
 import type { ReplicaEvent } from "@slipway/server/src/drivers/driver.ts";
 import { keepingSink } from "@slipway/server/src/drivers/kept-ends.ts";
-import { openDriver } from "@slipway/server/src/drivers/open.ts";
+import { firstDriver, openDriver } from "@slipway/server/src/drivers/driver-table.ts";
 import { CannotStart } from "@slipway/server/src/lib/cannot-start.ts";
 import { systemClock as clock } from "@slipway/server/src/lib/clock.ts";
 import type { ReplicaId } from "@slipway/server/src/lib/ids.ts";
@@ -108,11 +108,11 @@ async function endReplicas(
   const { instanceId } = lock;
   const paths = dataPaths(config.dataDir);
   const settings = { ...config, paths };
-  const name = await chooseDriver(settings, { log, usedBefore: () => Promise.resolve("process") });
-  const { driver } = await openDriver(
-    { ...settings, driver: name },
-    { instanceId, lifecycle, log, clock },
-  );
+  const name = await chooseDriver(settings, {
+    log,
+    usedBefore: () => Promise.resolve(firstDriver),
+  });
+  const { driver } = await openDriver(name, settings, { instanceId, lifecycle, log, clock });
   const sink = keepingSink(paths.endsFile);
   await driver.open(sink);
   try {

@@ -1,5 +1,6 @@
 // The table of settings, one row each. `config.ts` reads the environment through it; `--help` and
 // docs/settings.md are generated from it.
+import { driverNames } from "#drivers/driver-table.ts";
 
 /** How a value is read; each kind has one parser in `config.ts`. */
 export type SettingKind =
@@ -72,7 +73,7 @@ export const settingTable = {
   SLIPWAY_DATABASE_CONNECTIONS: integer("10", 2, 200).about(
     "Maximum number of database connections.",
   ),
-  SLIPWAY_DRIVER: choice("auto", ["auto", "process", "docker"]).about(
+  SLIPWAY_DRIVER: choice("auto", ["auto", ...driverNames]).about(
     "Driver that runs replicas and builds: process, as processes of this machine, or docker, as containers of an engine on this machine. Apps that one driver has built must be deployed again for the other. auto: the one that was used until now; for a new installation docker where an engine answers and can build images, else process.",
   ),
   SLIPWAY_DOCKER_HOST: text("unix:///var/run/docker.sock").about(
@@ -256,6 +257,9 @@ export const settingTable = {
   ),
   SLIPWAY_REPLICA_EXIT_SECONDS: integer("30", 1, 900).about(
     "How long a replica without running calls may take to exit after SIGTERM before it is killed; never longer than its app's responseGracePeriodSeconds.",
+  ),
+  SLIPWAY_REPLICA_PENDING_SECONDS: integer("600", 10, 86400).about(
+    "How long a replica may wait for a machine or for its image before its start is abandoned. The time that its app has for becoming ready begins after that.",
   ),
   SLIPWAY_LOG_LEVEL: choice("info", ["debug", "info", "warn", "error", "silent"]).about(
     "Minimum severity of messages in the platform's own log.",

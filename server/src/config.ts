@@ -10,6 +10,7 @@ import { AppHosts } from "#lib/app-hosts.ts";
 import { closestName } from "#lib/closest-name.ts";
 import { Secret } from "#lib/secret.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
+import type { DriverName } from "#drivers/driver-table.ts";
 
 /** All settings, parsed. Times in seconds where the name says so, sizes in bytes. */
 export type Config = ReturnType<typeof readConfig>;
@@ -63,9 +64,7 @@ export function readConfig(environment: Environment) {
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
-    driver:
-      parseChoice<"auto" | "process" | "docker">("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) ??
-      "auto",
+    driver: parseChoice<"auto" | DriverName>("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) ?? "auto",
     /** Networks of apps. */
     appNetwork: {
       mode:
@@ -123,6 +122,7 @@ export function readConfig(environment: Environment) {
     metrics: readMetrics({ text, refuse }),
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
+    replicaPendingSeconds: integer("SLIPWAY_REPLICA_PENDING_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
     /**
      * The environment passed to programs that the platform starts (git, pip): PATH, proxies,

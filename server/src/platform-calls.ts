@@ -52,6 +52,7 @@ export async function openCalls(
     RunSettings & {
       readonly drainSeconds: number;
       readonly replicaExitSeconds: number;
+      readonly replicaPendingSeconds: number;
       readonly paths: { readonly endsFile: string };
     },
   parts: Parts,
@@ -99,6 +100,7 @@ export async function openCalls(
   notifications.listen("tokens", () => proxy.tokensChanged());
   const load = { demand: proxy, occupancy: proxy, allowance: withStops(allowance, routes) };
   const exitMs = settings.replicaExitSeconds * 1000;
+  const pendingMs = settings.replicaPendingSeconds * 1000;
   const rows = new ReplicaStore(db);
   const { endsFile } = settings.paths;
   const scheduler = new Scheduler({
@@ -109,6 +111,7 @@ export async function openCalls(
     environmentOf,
     lines,
     exitMs,
+    pendingMs,
     endsFile,
     ...load,
     clock,

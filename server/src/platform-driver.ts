@@ -7,7 +7,7 @@ import { whyNoRuntime } from "#drivers/container-runtimes.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
 import { egressRefusal } from "#drivers/egress.ts";
-import { openDriver } from "#drivers/open.ts";
+import { openDriver } from "#drivers/driver-table.ts";
 import type { OpenedDriver } from "#drivers/opened-driver.ts";
 import { storagePathRefusal } from "#drivers/storage.ts";
 import { whyNever } from "#drivers/pools/fit.ts";
@@ -24,7 +24,7 @@ export async function openChosenDriver(
 ): Promise<OpenedDriver> {
   const { log, db } = foundation;
   const driver = await chooseDriver(settings, { log, usedBefore: () => driverOfApps(db) });
-  const opened = await openDriver({ ...settings, driver }, foundation);
+  const opened = await openDriver(driver, settings, foundation);
   keepDriver(settings.paths.driverFile, driver);
   return opened;
 }

@@ -56,6 +56,7 @@ async function open(t: TestContext) {
   const view = new ReplicaView();
   const scheduler = new Scheduler({
     driver,
+    pendingMs: 600_000,
     rows,
     routes,
     view,

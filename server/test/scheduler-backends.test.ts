@@ -44,6 +44,21 @@ test("a replica for which no machine comes is given up on", async (t) => {
   assert.equal((await stage.rows())[0]?.reason, "No machine had room for it within 10 minutes.");
 });
 
+test("a replica waits for its machine as long as the operator lets it", async (t) => {
+  const stage = await openStage(t);
+  stage.pendingMs = 45_000;
+  stage.scripts = [{ ...goodStart, pendingMs: null }, goodStart];
+  const { proxy } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  proxy.call(stage.appId, 10);
+  await stage.reach("it was accepted", () => stage.driver.running().length === 1);
+  await stage.clock.advance(44_000);
+  assert.equal((await stage.rows())[0]?.reason, null);
+  await stage.clock.advance(2_000);
+  await stage.reach("it is given up on", async () => (await stage.rows())[0]?.reason !== null);
+  assert.equal((await stage.rows())[0]?.reason, "No machine had room for it within 45 seconds.");
+});
+
 test("where the first type of the list is in use, the next one is taken, and nothing is started where all are", async (t) => {
   const stage = await openStage(t, ["CPU", "HOPPER_H100", "ADA_L40"]);
   const { proxy, scheduler } = await stage.openProcess(t);

@@ -101,6 +101,8 @@ export class Stage {
     [this.appId, { appId: this.appId, projectId, live: null }],
   ]);
   readonly #listeners = new Set<(appId: AppId) => void>();
+  /** How long replicas of processes that are opened from now on may wait for a machine. */
+  pendingMs = 600_000;
   #releases = 0;
 
   constructor(db: Db, given: Pick<FakeDriverOptions, "compute" | "pools">) {
@@ -130,6 +132,7 @@ export class Stage {
     };
     const scheduler = new Scheduler({
       driver,
+      pendingMs: this.pendingMs,
       rows: new ReplicaStore(db),
       routes,
       demand: proxy,

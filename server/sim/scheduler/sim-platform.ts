@@ -60,6 +60,7 @@ export class SimPlatform {
     this.proxy = new ModelProxy(clock, parts);
     const { routes, allowance, probe, mutation } = parts;
     this.scheduler = new Scheduler({
+      pendingMs: 600_000,
       driver: this.#mortalDriver(parts.driver, mutation),
       rows: this.#mortalRows(parts.rows, mutation),
       routes,

@@ -5,6 +5,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
+import { imageDriver } from "#drivers/driver-table.ts";
 import { egressRefusal } from "#drivers/egress.ts";
 import { storagePathRefusal } from "#drivers/storage.ts";
 import { sharedWarnings, whyNever } from "#drivers/pools/fit.ts";
@@ -18,7 +19,7 @@ export type CapabilityFindings = {
 
 /** The default image of apps; asking for it needs no support. */
 const defaultBaseImage = "debian:bookworm-slim";
-const does = "the docker driver does (SLIPWAY_DRIVER=docker)";
+const does = `the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver})`;
 
 /** What an app wants, and what the driver here can do. */
 export type WantedOfDriver = {
@@ -70,7 +71,7 @@ export function checkCapabilities(
   }
   if (settings.containerRuntime !== null && capabilities.containerRuntimes === null) {
     warnings.push(
-      `containerRuntime is ${settings.containerRuntime}, which has no effect with the ${driver} driver: all its replicas have the same kind of sandbox. The docker driver has runtimes to choose from (SLIPWAY_DRIVER=docker).`,
+      `containerRuntime is ${settings.containerRuntime}, which has no effect with the ${driver} driver: all its replicas have the same kind of sandbox. The ${imageDriver} driver has runtimes to choose from (SLIPWAY_DRIVER=${imageDriver}).`,
     );
   }
   if (!capabilities.memoryLimit || !capabilities.cpuLimit) {

@@ -3,6 +3,7 @@
 import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver } from "#drivers/driver.ts";
+import { imageDriver } from "#drivers/driver-table.ts";
 import { dockerfilesAmong } from "#lib/dockerfile-names.ts";
 
 export type AppWithoutMain = {
@@ -60,7 +61,7 @@ function withDockerfile(app: AppWithoutMain, found: readonly string[]): string {
     const port = "and port to the port that the app listens on";
     return `${listed(found)}. To have the app built from it, ${setting}, ${port}.${ofItsFolder(app.settings, first)}`;
   }
-  return `${listed(found)}, which the ${app.driver} driver cannot build; the docker driver does (SLIPWAY_DRIVER=docker). Let the operator choose it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and name its packages in a requirements.txt.`;
+  return `${listed(found)}, which the ${app.driver} driver cannot build; the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver}). Let the operator choose it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and name its packages in a requirements.txt.`;
 }
 
 /** The folder of the app is what a Dockerfile copies from. */

@@ -3,23 +3,24 @@ import { sql, type RawBuilder } from "kysely";
 import type { ReleaseSettings } from "#apps/settings.ts";
 import type { UsedArtifacts } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
+import { firstDriver, isDriverName, type DriverName } from "#drivers/driver-table.ts";
 import { must } from "#lib/assert.ts";
 import { newReleaseId, type AppId, type BuildId, type ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
 /**
- * The driver that made the newest release. `process` for apps without a release: earlier versions
- * used no other unasked. Null without apps.
+ * The driver that made the newest release. For apps without a release the one that earlier versions
+ * used unasked. Null without apps.
  */
-export async function driverOfApps(db: Db): Promise<"process" | "docker" | null> {
+export async function driverOfApps(db: Db): Promise<DriverName | null> {
   const { rows } = await sql<{ kind: string | null }>`
     select (select artifact ->> 'kind' from releases order by created_at desc limit 1) as kind from apps limit 1`.execute(
     db,
   );
   const [row] = rows;
   if (row === undefined) return null;
-  return row.kind === "docker" ? "docker" : "process";
+  return isDriverName(row.kind) ? row.kind : firstDriver;
 }
 
 /**

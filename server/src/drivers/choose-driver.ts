@@ -1,16 +1,19 @@
 // Which driver a start uses: the one that SLIPWAY_DRIVER names; with `auto` the one that the
-// installation has used, since no other runs its releases; and for an installation without one
-// docker, if an engine does all that is needed, else process.
+// installation has used, since no other runs its releases; and for an installation without one the
+// best one that suits the machine.
 import { existsSync, readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
-import type { DockerDriverConfig } from "./docker/open.ts";
+import {
+  driverNames,
+  isDriverName,
+  suitedDriver,
+  type DriverName,
+  type DriverSettings,
+} from "./driver-table.ts";
 
-/** The drivers of this version. */
-export type DriverName = "process" | "docker";
-
-type Given = DockerDriverConfig & {
+type Given = DriverSettings & {
   readonly driver: DriverName | "auto";
   /** `driverFile`: names the driver of the latest start. */
   readonly paths: { readonly driverFile: string };
@@ -43,17 +46,12 @@ export async function chooseDriver(config: Given, { log, usedBefore }: Parts): P
     );
     return used;
   }
-  // The engine's library is large, and only this driver needs it.
-  const { dockerObstacle } = await import("./docker/open.ts");
-  const obstacle = await dockerObstacle(config);
-  const chosen = obstacle === null ? "docker" : "process";
-  const why =
-    obstacle ?? `an engine answers at ${config.docker.host}, and images can be built there`;
-  const other = obstacle === null ? "process" : "docker";
+  const { name, why } = await suitedDriver(config);
+  const others = driverNames.filter((other) => other !== name).join(" or ");
   log.info(
-    `driver ${chosen}: ${why}; to change it, set SLIPWAY_DRIVER=${other} before the first app is deployed`,
+    `driver ${name}: ${why}; to change it, set SLIPWAY_DRIVER=${others} before the first app is deployed`,
   );
-  return chosen;
+  return name;
 }
 
 /** Later starts with `auto` use it. */
@@ -64,8 +62,8 @@ export function keepDriver(file: string, driver: DriverName): void {
 function readDriver(file: string): DriverName | null {
   if (!existsSync(file)) return null;
   const name = readFileSync(file, "utf8").trim();
-  if (name === "process" || name === "docker") return name;
+  if (isDriverName(name)) return name;
   throw new CannotStart(
-    `${file} must contain process or docker: the driver that made the releases of this platform.`,
+    `${file} must contain ${driverNames.join(" or ")}: the driver that made the releases of this platform.`,
   );
 }

@@ -27,8 +27,8 @@ export type Address =
   | { readonly path: string };
 
 /**
- * The output of a build and the input of `start`. The driver that built it defines its fields.
- * Stored as JSON with the release.
+ * The output of a build and the input of `start`. `kind` is the name of the driver that built it,
+ * which defines the other fields. Stored as JSON with the release.
  */
 export type Artifact = {
   readonly kind: string;
@@ -207,7 +207,8 @@ export type ReplicaUsage = {
 
 /** Runs replicas on one kind of backend. All methods are idempotent per id. */
 export interface Driver {
-  readonly name: "process" | "docker" | "kubernetes" | "fake";
+  /** As in the table of drivers, and shown to people. */
+  readonly name: string;
   /**
    * The instance that the driver works for. Everything it starts carries this label permanently.
    */

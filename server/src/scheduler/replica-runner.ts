@@ -65,6 +65,8 @@ export type RunnerParts = Pick<Foundation, "clock" | "log"> & {
   readonly counters: Counters;
   /** How long a replica without calls may take to exit after SIGTERM. */
   readonly exitMs: number;
+  /** Timeout for a machine or its image; the deadline of its start begins after it. */
+  readonly pendingMs: number;
   readonly events: RunnerEvents;
 };
 
@@ -84,8 +86,6 @@ const terminateMsMin = 2000;
 const unreadyGraceMs = 5000;
 /** Pause before a retry when a driver failed to stop a replica. */
 const stopAgainMs = 5000;
-/** Timeout for a machine or its image; the deadline of its start begins after it. */
-const pendingMsMax = 600_000;
 /** Releases never change, so they are cached; this is the cache's limit. */
 const releasesMax = 1000;
 
@@ -134,12 +134,14 @@ export class ReplicaRunner {
     return replica;
   }
 
-  /** Abandons a replica that does not run within `pendingMsMax` of its start. */
+  /** Abandons a replica that does not run within `pendingMs` of its start. */
   watchPending(replica: Replica): void {
-    const minutes = Math.round(pendingMsMax / 60_000);
-    const leftMs = Math.max(0, replica.beganAtMs + pendingMsMax - this.#parts.clock.monotonicMs());
+    const { clock, pendingMs } = this.#parts;
+    const leftMs = Math.max(0, replica.beganAtMs + pendingMs - clock.monotonicMs());
+    const seconds = pendingMs / 1000;
+    const time = seconds % 60 === 0 ? `${seconds / 60} minutes` : `${seconds} seconds`;
     this.#endAfter(replica, leftMs, () =>
-      replica.isPending ? `No machine had room for it within ${minutes} minutes.` : null,
+      replica.isPending ? `No machine had room for it within ${time}.` : null,
     );
   }
 

@@ -42,6 +42,8 @@ export type SchedulerParts = {
   readonly log: Log;
   /** How long a replica without calls may take to exit after SIGTERM; by default 30 s. */
   readonly exitMs?: number;
+  /** How long a replica may wait for a machine or its image. */
+  readonly pendingMs: number;
   /** See `AdoptParts`. */
   readonly endsFile?: string;
   /** Limits of projects, and stops of apps; absent: neither exists. */
@@ -116,6 +118,7 @@ export class Scheduler implements TrialStarter {
       probe,
       counters,
       exitMs,
+      pendingMs: parts.pendingMs,
       clock,
       log,
       restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
