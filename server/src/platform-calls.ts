@@ -98,7 +98,11 @@ export async function openCalls(
     forwarding: forwardingTo(parts, settings.resultBytesMax),
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
-  const load = { demand: proxy, occupancy: proxy, allowance: withStops(allowance, routes) };
+  const load = {
+    demand: proxy.apps,
+    occupancy: proxy.apps,
+    allowance: withStops(allowance, routes),
+  };
   const exitMs = settings.replicaExitSeconds * 1000;
   const pendingMs = settings.replicaPendingSeconds * 1000;
   const rows = new ReplicaStore(db);
@@ -124,7 +128,11 @@ export async function openCalls(
   const drainMs = settings.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
   const condition = (appId: AppId, releaseId: ReleaseId): ReleaseCondition => {
-    const { calls = 0, failures = 0, failedSeconds = 0 } = proxy.tallyOf(appId, releaseId) ?? {};
+    const {
+      calls = 0,
+      failures = 0,
+      failedSeconds = 0,
+    } = proxy.apps.tallyOf(appId, releaseId) ?? {};
     return { calls, failures, failedSeconds, ...scheduler.serviceOf(appId, releaseId) };
   };
   // How the releases of a roll-out do now.
@@ -139,7 +147,7 @@ export async function openCalls(
   const uses = new UseOfReplicas({ sampler, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
   const replicas = () => scheduler.replicas();
-  const calls = () => proxy.meters();
+  const calls = () => proxy.apps.meters();
   const useHistory = new UseHistory({ db, sampler, replicas, calls, clock, log, lifecycle });
   useHistory.start();
   const execs = new ReplicaExecs({ driver, clock });

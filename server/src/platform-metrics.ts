@@ -93,7 +93,7 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
 }
 
 function addCalls(metrics: Metrics, { proxy, records }: Parts): void {
-  const apps = new ListedApps(() => proxy.meters());
+  const apps = new ListedApps(() => proxy.apps.meters());
   metrics.counter(
     "slipway_calls_total",
     "Calls to apps, by status class that the client received.",
@@ -120,12 +120,12 @@ function addCalls(metrics: Metrics, { proxy, records }: Parts): void {
   metrics.histogram(
     "slipway_call_duration_seconds",
     "Time from the arrival of a call to the end of its answer, across all apps.",
-    proxy.times.duration,
+    proxy.apps.times.duration,
   );
   metrics.histogram(
     "slipway_call_wait_seconds",
     "Time in the queue, for calls that had to wait and got a replica.",
-    proxy.times.lineWait,
+    proxy.apps.times.lineWait,
   );
   metrics.counter(
     "slipway_calls_refused_total",

@@ -45,7 +45,7 @@ async function openBed(t: TestContext): Promise<StoppedBed> {
       isStopped = true;
       // As the scheduler does it: no replica takes calls any more, and this is why.
       const [replica] = bed.view.ready(bed.appId);
-      if (replica !== undefined) bed.proxy.retire(replica.replicaId);
+      if (replica !== undefined) bed.proxy.apps.retire(replica.replicaId);
       bed.view.put(bed.appId, {
         ready: [],
         failure: { kind: "budget_reached", reason, retryAtMs: null },
@@ -69,7 +69,7 @@ test("running calls end, waiting ones and all that come are refused with 402, un
   const running = bed.call("/run");
   await until("a call runs", () => answers.length === 1);
   const waiting = bed.call("/run");
-  await until("another one waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("another one waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   stop();
   await assertRefused(await waiting);
   await assertRefused(await bed.call("/run"));
@@ -91,7 +91,7 @@ test("running calls end, waiting ones and all that come are refused with 402, un
   resume();
   // The scheduler has not looked yet: the view says still that the app is stopped.
   const later = bed.call("/run");
-  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   serve();
   await until("calls come through again", () => answers.length === 2);
   answers[1]?.();

@@ -96,7 +96,7 @@ test(
     client.socket.pause();
     client.ask(`GET ${helloPath}/run`);
     await until("the app answers", () => answers.length === 1);
-    await until("the place is free", () => bed.proxy.demandOf(bed.appId).running === 0);
+    await until("the place is free", () => bed.proxy.apps.demandOf(bed.appId).running === 0);
     await until("the app sees that nobody reads", () => answers[0]?.destroyed);
     assert.equal(bed.finished[0]?.outcome, "client_gone");
   }),

@@ -277,7 +277,7 @@ test(
     );
     await chunked.sees("HTTP/1.1 413 ");
     await chunked.sees("larger than 100000 bytes");
-    await until("nothing runs any more", () => bed.proxy.demandOf(bed.appId).running === 0);
+    await until("nothing runs any more", () => bed.proxy.apps.demandOf(bed.appId).running === 0);
   }),
 );
 
@@ -377,12 +377,12 @@ test(
       ),
     );
     for (const path of ["/a", "/a", "/b"]) await (await bed.call(path)).text();
-    const [meter] = bed.proxy.meters();
+    const [meter] = bed.proxy.apps.meters();
     assert.deepEqual(
       [meter?.appId, meter?.answers, meter?.running],
       [bed.appId, [0, 2, 0, 0, 1], 0],
     );
-    const { buckets } = bed.proxy.times.duration;
+    const { buckets } = bed.proxy.apps.times.duration;
     assert.equal(
       buckets.reduce((sum, count) => sum + count),
       3,

@@ -35,7 +35,7 @@ test(
     const first = bed.call("/run", { method: "POST", body: "mine" });
     const second = bed.call("/run");
     for (let turn = 0; turn < 10; turn++) {
-      await until("both wait", () => bed.proxy.demandOf(bed.appId).waiting === 2);
+      await until("both wait", () => bed.proxy.apps.demandOf(bed.appId).waiting === 2);
       await clock.advance(301);
     }
     const alive = await httpReplica(t, (request, response) => request.pipe(response));
@@ -45,7 +45,7 @@ test(
     bed.setReplicas(...dead);
     let status = 0;
     void bed.call("/run").then((response) => (status = response.status));
-    await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+    await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
     await until("it is refused", async () => {
       await clock.advance(20_000);
       return status !== 0;
@@ -63,7 +63,7 @@ test(
     const calls: Promise<Response>[] = [];
     for (const body of ["1", "2", "3"]) {
       calls.push(bed.call("/run", { method: "POST", body }));
-      await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === calls.length);
+      await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === calls.length);
     }
     const got: string[] = [];
     const successor = await httpReplica(t, (request, response) => {

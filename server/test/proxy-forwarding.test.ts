@@ -223,7 +223,7 @@ test(
     const limits = { lineLengthMax: 1, lineWaitMs: 5_000, bodyBytesMax: 100 };
     const { bed, forwarded } = await openForwarding(t, openBed, { clock, limits });
     const waiting = bed.call(`/run?${query}`);
-    await until("one waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+    await until("one waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
     const full = await bed.call(`/run?${query}`);
     assert.equal(full.status, 503);
     assert.deepEqual(forwarded.map(inShort), [`503 application/json ${await full.text()}`]);

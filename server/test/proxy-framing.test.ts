@@ -190,7 +190,7 @@ test(
     await client.sawEnd();
     assert.deepEqual(statuses(client.text), ["200"]);
     assert.doesNotMatch(client.text, /\r\n0\r\n\r\n/, "nor does it look complete");
-    await until("its place is given back", () => bed.proxy.demandOf(bed.appId).running === 0);
+    await until("its place is given back", () => bed.proxy.apps.demandOf(bed.appId).running === 0);
   }),
 );
 

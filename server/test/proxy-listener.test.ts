@@ -235,16 +235,16 @@ test("a stop with no time left ends calls and WebSockets", async (t) => {
   socket.on("error", () => undefined);
   t.after(() => socket.terminate());
   await until("both run", () => calls === 2);
-  assert.equal(bed.proxy.demandOf(bed.appId).running, 2);
+  assert.equal(bed.proxy.apps.demandOf(bed.appId).running, 2);
   await bed.listener.drain({ drainMs: 0 });
   await client.sawEnd();
-  await until("no place is taken", () => bed.proxy.demandOf(bed.appId).running === 0);
+  await until("no place is taken", () => bed.proxy.apps.demandOf(bed.appId).running === 0);
 });
 
 test("once the proxy is closed, who waits and who comes is told that the platform is stopping", async (t) => {
   const bed = await openProxyBed(t);
   const waiting = bed.call("/run");
-  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   bed.proxy.close();
   assert.equal((await waiting).status, 503);
   const response = await bed.call("/run");

@@ -34,7 +34,7 @@ test(
     const client = await bed.connect();
     client.ask(`GET ${helloPath}/run`);
     await until("the app works on it", () => hasCall);
-    assert.equal(bed.proxy.running(replicaIdOf(port)), 1);
+    assert.equal(bed.proxy.apps.running(replicaIdOf(port)), 1);
     client.socket.destroy();
     await until("the app sees that nobody waits", () => isClosed);
     await untilFree(bed);
@@ -53,7 +53,7 @@ test(
     await until("the app works on it", () => answers.length === 1);
     const second = await bed.connect();
     second.ask(`GET ${helloPath}/run`);
-    await until("the second waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+    await until("the second waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
     first.socket.destroy();
     await until("the second runs", () => answers.length === 2);
     answers[1]?.end("mine");
@@ -69,9 +69,9 @@ test(
     const two = await bed.connect();
     one.ask(`GET ${helloPath}/one`);
     two.ask(`GET ${helloPath}/two`);
-    await until("both wait", () => bed.proxy.demandOf(bed.appId).waiting === 2);
+    await until("both wait", () => bed.proxy.apps.demandOf(bed.appId).waiting === 2);
     one.socket.destroy();
-    await until("one waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+    await until("one waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
     const asked: string[] = [];
     bed.setReplicas(
       await httpReplica(t, (request, response) => {
@@ -257,7 +257,7 @@ test(
     const answer = bed.call("/run");
     await until("the app works on it", () => hasCall);
     await clock.advance(19_900);
-    assert.equal(bed.proxy.demandOf(bed.appId).running, 1);
+    assert.equal(bed.proxy.apps.demandOf(bed.appId).running, 1);
     await clock.advance(300);
     const response = await answer;
     assert.equal(response.status, 504);
@@ -287,7 +287,7 @@ test(
     const clock = new VirtualClock();
     const bed = await openBed(t, { clock, limits: { lineWaitMs: 5_000 } });
     const answer = bed.call("/run");
-    await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+    await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
     await clock.advance(5_200);
     const response = await answer;
     assert.equal(response.status, 504);

@@ -47,7 +47,7 @@ test("a run whose only replica cannot be reached waits in the line for its succe
   const bed = await openProxyBed(t);
   bed.setReplicas(await closedPort(t));
   const run = new WatchedRun(bed);
-  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   assert.equal(run.starts.length, 1);
   bed.setReplicas(await httpReplica(t, (_request, response) => response.end("good")));
   await assertEnded(bed, run, "200 good");
@@ -203,7 +203,7 @@ test("a run is withdrawn while it waits, while its keeper decides, while it conn
     response.on("close", () => (isClosed = true));
   });
   const waiting = new WatchedRun(bed);
-  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   waiting.handle.withdraw();
   await assertEnded(bed, waiting, "withdrawn");
 

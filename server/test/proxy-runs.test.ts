@@ -59,7 +59,7 @@ test("a run's call reaches the replica as it was accepted, and its answer is gat
   await assertEnded(bed, run, "201 one,two");
   assert.equal(bed.finished.length, 0, "the records of plain calls know nothing of runs");
   assert.deepEqual(
-    Array.from(bed.proxy.meters(), ({ answers }) => answers[1]),
+    Array.from(bed.proxy.apps.meters(), ({ answers }) => answers[1]),
     [1],
     "but metrics count it",
   );
@@ -182,13 +182,13 @@ test("runs and plain calls share the replica's places and the line, first come, 
   await until("the plain call runs", () => answers.length === 1);
   const run = new WatchedRun(bed);
   const last = bed.call("/run");
-  await until("two wait", () => bed.proxy.demandOf(bed.appId).waiting === 2);
+  await until("two wait", () => bed.proxy.apps.demandOf(bed.appId).waiting === 2);
   assert.equal(run.starts.length, 0, "its keeper is asked only when there is a place");
   answers[0]?.end("first");
   await until("the run runs", () => answers.length === 2);
   assert.equal(run.starts.length, 1);
   assert.deepEqual(
-    { ...bed.proxy.demandOf(bed.appId), lastActiveAtMs: 0, runMs: 0 },
+    { ...bed.proxy.apps.demandOf(bed.appId), lastActiveAtMs: 0, runMs: 0 },
     { running: 1, waiting: 1, lastActiveAtMs: 0, receivedTotal: 3, runMs: 0 },
   );
   answers[1]?.end("second");
@@ -212,9 +212,9 @@ test("nothing is sent before the keeper has agreed, and its place is taken meanw
   const decision = Promise.withResolvers<boolean>();
   const run = new WatchedRun(bed, { method: "GET", body: Buffer.alloc(0) }, () => decision.promise);
   await until("the keeper is asked", () => run.starts.length === 1);
-  assert.equal(bed.proxy.running(replicaIdOf(port)), 1);
+  assert.equal(bed.proxy.apps.running(replicaIdOf(port)), 1);
   const other = new WatchedRun(bed);
-  assert.equal(bed.proxy.demandOf(bed.appId).waiting, 1);
+  assert.equal(bed.proxy.apps.demandOf(bed.appId).waiting, 1);
   assert.equal(connections, 0);
   other.handle.withdraw();
   decision.resolve(true);
@@ -255,38 +255,38 @@ test("calls that an earlier process sent count before and after their replica is
   const bed = await openProxyBed(t, { settings: { replicaConcurrency: 2 } });
   const { port, answers } = await waitingReplica(t);
   const replicaId = replicaIdOf(port);
-  const letGo = bed.proxy.hold(bed.appId, replicaId);
-  const letGoOther = bed.proxy.hold(bed.appId, "hello-9" as ReplicaId);
-  assert.equal(bed.proxy.running(replicaId), 1);
-  assert.equal(bed.proxy.demandOf(bed.appId).running, 2);
+  const letGo = bed.proxy.apps.hold(bed.appId, replicaId);
+  const letGoOther = bed.proxy.apps.hold(bed.appId, "hello-9" as ReplicaId);
+  assert.equal(bed.proxy.apps.running(replicaId), 1);
+  assert.equal(bed.proxy.apps.demandOf(bed.appId).running, 2);
   bed.setReplicas(port);
-  const letGoLate = bed.proxy.hold(bed.appId, replicaId);
-  assert.equal(bed.proxy.running(replicaId), 2);
+  const letGoLate = bed.proxy.apps.hold(bed.appId, replicaId);
+  assert.equal(bed.proxy.apps.running(replicaId), 2);
   const run = new WatchedRun(bed);
-  assert.equal(bed.proxy.demandOf(bed.appId).waiting, 1, "what is counted takes a place");
+  assert.equal(bed.proxy.apps.demandOf(bed.appId).waiting, 1, "what is counted takes a place");
   letGo();
   letGo();
   await until("the place goes to the run", () => answers.length === 1);
-  assert.equal(bed.proxy.running(replicaId), 2);
+  assert.equal(bed.proxy.apps.running(replicaId), 2);
   const nudges = bed.nudged.length;
   letGoOther();
   assert.ok(bed.nudged.length > nudges, "the scheduler may be waiting for it");
   letGoLate();
   answers[0]?.end("done");
   await assertEnded(bed, run, "200 done");
-  assert.equal(bed.proxy.running(replicaId), 0);
+  assert.equal(bed.proxy.apps.running(replicaId), 0);
 });
 
 test("a replica that drains is told apart as long as a call of an earlier process is on it", async (t) => {
   const bed = await openProxyBed(t);
   const { port } = await waitingReplica(t);
   bed.setReplicas(port);
-  const letGo = bed.proxy.hold(bed.appId, replicaIdOf(port));
-  bed.proxy.retire(replicaIdOf(port));
+  const letGo = bed.proxy.apps.hold(bed.appId, replicaIdOf(port));
+  bed.proxy.apps.retire(replicaIdOf(port));
   bed.setReplicas();
-  assert.equal(bed.proxy.running(replicaIdOf(port)), 1);
+  assert.equal(bed.proxy.apps.running(replicaIdOf(port)), 1);
   const nudges = bed.nudged.length;
   letGo();
-  assert.equal(bed.proxy.running(replicaIdOf(port)), 0);
+  assert.equal(bed.proxy.apps.running(replicaIdOf(port)), 0);
   assert.ok(bed.nudged.length > nudges);
 });

@@ -73,9 +73,9 @@ test(
     });
     await Promise.all(clients);
     const isIdle = (): boolean =>
-      [...bed.proxy.meters()].every(({ running, waiting }) => running + waiting === 0);
+      [...bed.proxy.apps.meters()].every(({ running, waiting }) => running + waiting === 0);
     await until("no place is taken", isIdle);
-    assert.equal(bed.proxy.demandOf(bed.appId).receivedTotal, bed.finished.length);
+    assert.equal(bed.proxy.apps.demandOf(bed.appId).receivedTotal, bed.finished.length);
     const ids = new Set(bed.finished.map((call) => call.runId));
     assert.equal(ids.size, bed.finished.length, "each call ended once");
   }),

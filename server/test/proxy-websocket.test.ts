@@ -80,7 +80,7 @@ test("messages of all sizes pass both ways, and the socket counts as a running c
     unknown,
   ];
   assert.match(upgrade.headers["x-request-id"] ?? "", /^[0-9a-f-]{36}$/);
-  assert.equal(bed.proxy.running(replicaIdOf(port)), 1);
+  assert.equal(bed.proxy.apps.running(replicaIdOf(port)), 1);
   for (const size of [0, 1, 1_000, 100_000, 3_000_000]) {
     const message = Buffer.alloc(size, size % 251);
     socket.send(message);
@@ -91,7 +91,7 @@ test("messages of all sizes pass both ways, and the socket counts as a running c
   socket.close(4001, "bye");
   const [code] = (await once(socket, "close")) as [number];
   assert.equal(code, 4001);
-  await until("its place is free", () => bed.proxy.running(replicaIdOf(port)) === 0);
+  await until("its place is free", () => bed.proxy.apps.running(replicaIdOf(port)) === 0);
   const [call] = bed.finished;
   assert.deepEqual(
     [call?.isWebSocket, call?.status, call?.outcome, call?.path],
@@ -113,16 +113,16 @@ test("when either side breaks off, the other learns it", async (t) => {
   await until("the app has it", () => taken.length === 2);
   second.terminate();
   await once(taken[1] as WebSocket, "close");
-  await until("no place is taken", () => bed.proxy.demandOf(bed.appId).running === 0);
+  await until("no place is taken", () => bed.proxy.apps.demandOf(bed.appId).running === 0);
 });
 
 test("a socket waits in the line for a replica, and leaves it when its client goes away", async (t) => {
   const bed = await openProxyBed(t, custom);
   const waiting = openSocket(t, bed, "/");
   const leaving = openSocket(t, bed, "/");
-  await until("both wait", () => bed.proxy.demandOf(bed.appId).waiting === 2);
+  await until("both wait", () => bed.proxy.apps.demandOf(bed.appId).waiting === 2);
   leaving.terminate();
-  await until("one waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("one waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   assert.ok(bed.nudged.includes(bed.appId));
   bed.setReplicas(await socketReplica(t, (socket) => socket.send("hello")));
   const [message] = (await once(waiting, "message")) as [Buffer];
@@ -133,13 +133,13 @@ test("a socket whose replica cannot be reached waits for the next one", async (t
   const bed = await openProxyBed(t, custom);
   bed.setReplicas(await closedPort(t));
   const socket = openSocket(t, bed, "/");
-  await until("it waits", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until("it waits", () => bed.proxy.apps.demandOf(bed.appId).waiting === 1);
   bed.setReplicas(await socketReplica(t, (app) => app.send("hello")));
   const [message] = (await once(socket, "message", { signal: AbortSignal.timeout(30_000) })) as [
     Buffer,
   ];
   assert.equal(message.toString(), "hello");
-  assert.equal(bed.proxy.demandOf(bed.appId).running, 1);
+  assert.equal(bed.proxy.apps.demandOf(bed.appId).running, 1);
 });
 
 test("refusals of a handshake say why", async (t) => {
@@ -176,7 +176,7 @@ test("an app's own refusal of the handshake is handed on", async (t) => {
     ),
   );
   assert.deepEqual(await refusal(openSocket(t, bed, "/")), { status: 403, text: "not you" });
-  await until("no place is taken", () => bed.proxy.demandOf(bed.appId).running === 0);
+  await until("no place is taken", () => bed.proxy.apps.demandOf(bed.appId).running === 0);
 });
 
 test("an app that does not answer the handshake in time is a 504, an open socket has no such limit", async (t) => {
@@ -328,7 +328,10 @@ test("a socket ends with the token that it was opened with, also while it waits;
   const good = openSocket(t, bed, "/", "good");
   await Promise.all([once(bad, "open"), once(good, "open")]);
   const waiting = openSocket(t, bed, "/", "bad");
-  await until("the third waits for a place", () => bed.proxy.demandOf(bed.appId).waiting === 1);
+  await until(
+    "the third waits for a place",
+    () => bed.proxy.apps.demandOf(bed.appId).waiting === 1,
+  );
   const refused = refusal(waiting);
   revoked.add("bad");
   bed.proxy.tokensChanged();
@@ -337,7 +340,7 @@ test("a socket ends with the token that it was opened with, also while it waits;
   assert.equal(status, 401);
   assert.match(text, /revoked/);
   await echoes(good, "still here");
-  await until("places are free again", () => bed.proxy.demandOf(bed.appId).running === 1);
+  await until("places are free again", () => bed.proxy.apps.demandOf(bed.appId).running === 1);
   assert.deepEqual(
     bed.finished.map((call) => call.outcome),
     ["answered", "refused"],

@@ -84,12 +84,17 @@ export class SimPlatform implements Owner {
       log,
       notifications: { listen: (channel, run) => this.#listen(channel, run) },
       proxy: this.proxy,
+      calledApps: this.proxy,
       heldRuns: this.heldRuns,
       bodyBytesMax: bytesMax,
       answerBytesMax: bytesMax,
       runsAtOnce: 20,
       lineLength: 1000,
-      endReplica: () => undefined,
+      scheduler: {
+        endStuck: () => undefined,
+        brokeOff: () => Promise.resolve(null),
+        isReclaimed: () => false,
+      },
     });
     this.useCases = new RunUseCases({
       db,

@@ -57,7 +57,7 @@ export async function openListener(
   const { host, port, drainSeconds, trustedProxies } = settings;
   const { proxy, fallback, fallbackUpgrade, lifecycle, clock } = parts;
   const listener = createListener({
-    isAppHost: (host) => proxy.isAppHost(host),
+    isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),

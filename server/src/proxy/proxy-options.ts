@@ -19,16 +19,17 @@ export type ProxyLimits = LineLimits & {
   readonly bodyBytesMax: number;
 };
 
+/** The part of `Routes` that the proxy reads. */
+export type CalledRoutes = {
+  find(projectId: string, appName: string): AppRoute | undefined;
+  byAppId(appId: AppId): AppRoute | undefined;
+  /** Called before a call to an app without a release is refused: the release may be brand new. */
+  refresh?(appId: AppId): Promise<void>;
+};
+
 /** All parts of a proxy. */
 export type ProxyOptions = {
-  readonly routes: {
-    find(projectId: string, appName: string): AppRoute | undefined;
-    byAppId(appId: AppId): AppRoute | undefined;
-    /**
-     * Called before a call to an app without a release is refused: the release may be brand new.
-     */
-    refresh?(appId: AppId): Promise<void>;
-  };
+  readonly routes: CalledRoutes;
   readonly tokens: CallAuthenticator;
   readonly trustedProxies: TrustedProxies;
   /** The host names of apps; absent: below `localhost`. */

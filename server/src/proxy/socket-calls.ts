@@ -5,45 +5,25 @@ import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { newRunId, type AppId, type RunId } from "#lib/ids.ts";
+import { newRunId, type RunId } from "#lib/ids.ts";
 import type { Origin, Peer } from "#lib/trusted-proxies.ts";
-import type { AppCalls } from "./app-calls.ts";
+import { linesFor, type Admitted, type AppRequest, type CallAdmission } from "./call-admission.ts";
 import { noWebSocket, notForSockets, stopping } from "./call-faults.ts";
 import { notDeployed } from "./authorize.ts";
+import type { CalledApps } from "./called-apps.ts";
 import { answerBytes, refusalOf } from "./refusal.ts";
 import { RequestFields } from "./request-fields.ts";
-import { originForm, replicaPath, rootPathOf, type Target } from "./target.ts";
+import { originForm, replicaPath, rootPathOf } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
-
-/** The app of a request whose sender may call it. */
-export type Resolved = {
-  readonly target: Target;
-  readonly fields: RequestFields;
-  readonly route: AppRoute;
-};
-
-/** The request behind a WebSocket, which `readmit` judges again. */
-export type SocketAdmission = {
-  readonly target: Target;
-  readonly fields: RequestFields;
-  readonly address: string;
-};
 
 /** The parts that sockets share with all other calls. */
 export type SocketParts = UpgradeParts & {
   readonly clock: Clock;
   readonly isClosed: () => boolean;
   readonly peerOf: (request: IncomingMessage) => Peer;
-  readonly resolve: (
-    url: string,
-    fields: RequestFields,
-    origin: Origin,
-  ) => Resolved | Fault | Promise<Resolved | Fault>;
-  /** Whether the sender would be admitted now. */
-  readonly readmit: (admission: SocketAdmission) => AppRoute | Fault | Promise<AppRoute | Fault>;
+  readonly admission: CallAdmission;
   readonly refusalOf: (route: AppRoute) => Fault | null;
-  readonly lines: (resolved: Resolved, origin: Origin) => string;
-  readonly appOf: (appId: AppId) => AppCalls;
+  readonly apps: CalledApps;
   /** The client's answer to an error that is no fault. */
   readonly unexpected: (error: unknown, runId: RunId) => Fault;
 };
@@ -65,7 +45,7 @@ const retryMs = 5_000;
 export class SocketCalls {
   readonly #parts: SocketParts;
   readonly #upgradeParts: UpgradeParts;
-  readonly #open = new Map<UpgradeCall, SocketAdmission>();
+  readonly #open = new Map<UpgradeCall, AppRequest>();
   #nextLook: { readonly atMs: number; readonly cancel: () => void } | null = null;
 
   constructor(parts: SocketParts) {
@@ -83,7 +63,7 @@ export class SocketCalls {
 
   /** Handles one WebSocket request that names an app. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
-    const { monotonicMs, peerOf, resolve, unexpected } = this.#parts;
+    const { admission, monotonicMs, peerOf, unexpected } = this.#parts;
     const fields = new RequestFields(request.rawHeaders);
     const origin = peerOf(request).originOf(fields.forwardedFor);
     const arrival = { socket, firstBytes, origin, runId: newRunId(), atMs: monotonicMs() };
@@ -91,9 +71,9 @@ export class SocketCalls {
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuse(arrival, unexpected(error, arrival.runId));
     try {
-      const resolved = resolve(originForm(request.url ?? "/"), fields, origin);
-      if (!(resolved instanceof Promise)) return this.#connect(arrival, resolved);
-      resolved.then((later) => this.#connect(arrival, later)).catch(fail);
+      const admitted = admission.admitSocket(originForm(request.url ?? "/"), fields, origin);
+      if (!(admitted instanceof Promise)) return this.#connect(arrival, admitted);
+      admitted.then((later) => this.#connect(arrival, later)).catch(fail);
     } catch (error) {
       fail(error);
     }
@@ -110,14 +90,13 @@ export class SocketCalls {
     for (const call of this.#open.keys()) call.destroy();
   }
 
-  #connect(arrival: Arrival, resolved: Resolved | Fault): void {
-    const { lines, appOf } = this.#parts;
+  #connect(arrival: Arrival, admitted: Admitted | Fault): void {
     const { socket, firstBytes, origin, runId, atMs } = arrival;
-    if (resolved instanceof Fault) return refuse(arrival, resolved);
+    if (admitted instanceof Fault) return refuse(arrival, admitted);
     if (socket.destroyed) return;
-    const live = this.#admit(resolved);
+    const live = this.#admit(admitted);
     if (live instanceof Fault) return refuse(arrival, live);
-    const { target, fields, route } = resolved;
+    const { target, fields, route } = admitted;
     const { projectId, appId } = route;
     const { address } = origin;
     const about = {
@@ -129,20 +108,20 @@ export class SocketCalls {
       method: "GET",
       path: replicaPath(target, live.settings),
       rootPath: rootPathOf(target),
-      lines: lines(resolved, origin),
+      lines: linesFor(admitted, origin),
       clientAddress: address,
       webhookEndpoint: null,
       isWebSocket: true,
     };
-    const call = new UpgradeCall(about, appOf(appId), live, atMs, this.#upgradeParts);
-    const admission = { target, fields, address };
-    this.#open.set(call, admission);
+    const call = new UpgradeCall(about, this.#parts.apps.of(appId), live, atMs, this.#upgradeParts);
+    const asked = { target, fields, address };
+    this.#open.set(call, asked);
     call.enter();
     // The token may have been revoked during the lookup of its app.
-    this.#readmit(call, admission);
+    this.#readmit(call, asked);
   }
 
-  #admit({ target, route }: Resolved): NonNullable<AppRoute["live"]> | Fault {
+  #admit({ target, route }: Admitted): NonNullable<AppRoute["live"]> | Fault {
     const { refusalOf, isClosed } = this.#parts;
     const refusal = refusalOf(route);
     if (refusal !== null) return refusal;
@@ -161,18 +140,18 @@ export class SocketCalls {
     this.#nextLook?.cancel();
     const look = (): void => {
       this.#nextLook = null;
-      for (const [call, admission] of this.#open) this.#readmit(call, admission);
+      for (const [call, asked] of this.#open) this.#readmit(call, asked);
     };
     this.#nextLook = { atMs, cancel: clock.after(afterMs, look) };
   }
 
-  #readmit(call: UpgradeCall, admission: SocketAdmission): void {
+  #readmit(call: UpgradeCall, asked: AppRequest): void {
     const judge = (found: AppRoute | Fault): void => {
       if (!(found instanceof Fault)) return;
       if (found.code === "unavailable") this.#lookAgain(retryMs);
       else call.revoke(found);
     };
-    const found = this.#parts.readmit(admission);
+    const found = this.#parts.admission.admitAgain(asked);
     if (found instanceof Promise) void found.then(judge);
     else judge(found);
   }
@@ -182,11 +161,4 @@ function refuse({ socket, runId }: Arrival, fault: Fault): void {
   if (socket.destroyed) return;
   socket.once("finish", () => socket.destroy());
   socket.end(answerBytes(refusalOf(fault, runId), { isLast: true }));
-}
-
-/** The field lines of a call for its replica. */
-export function linesFor({ target, fields, route }: Resolved, origin: Origin): string {
-  // An app that is asked for the whole path must not put it in front once more.
-  const isKept = route.live?.settings.keepPathPrefix === true;
-  return fields.linesFor({ origin, route, rootPath: isKept ? "" : rootPathOf(target) });
 }

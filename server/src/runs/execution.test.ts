@@ -42,7 +42,8 @@ async function attempt(onlyReleaseId: ReleaseId | null, releaseId: ReleaseId): P
   const parts = {
     clock: systemClock,
     log: silentLog,
-    proxy: { run, hold: () => () => undefined },
+    proxy: { run },
+    calledApps: { hold: () => () => undefined },
     settlement,
     heldRuns: {},
     keepsAnswers: () => false,
@@ -53,10 +54,13 @@ async function attempt(onlyReleaseId: ReleaseId | null, releaseId: ReleaseId): P
       answerBytesMax: 1_000,
       ownerKeyOf: (projectId) => Promise.resolve(projectId),
     }),
-    endStuck: () => undefined,
+    hasReplicaAlone: () => false,
     decoder: new AnswerDecoder(1_000, (projectId) => Promise.resolve(projectId)),
-    whyBrokenOff: () => Promise.resolve(null),
-    isReclaimed: () => false,
+    scheduler: {
+      endStuck: () => undefined,
+      brokeOff: () => Promise.resolve(null),
+      isReclaimed: () => false,
+    },
     onLetGo: resolve,
   } as unknown as ExecutionParts;
   const named = {

@@ -5,10 +5,11 @@ import { Fault } from "#lib/fault.ts";
 import { refusesIdentity } from "#proxy/accept-encoding.ts";
 import type { AnswerDecoder } from "#proxy/answer-decoder.ts";
 import { replicaEnded } from "#proxy/call-faults.ts";
+import type { CalledApps } from "#proxy/called-apps.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
-import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
+import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
 import { heldIdOf, heldLineOf, heldStartMax, type HeldId } from "./held-id.ts";
@@ -19,7 +20,8 @@ import type { RunSettlement } from "./settlement.ts";
 
 /** The parts that all executions share. */
 export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
-  readonly proxy: Pick<Proxy, "run" | "hold">;
+  readonly proxy: Pick<Proxy, "run">;
+  readonly calledApps: Pick<CalledApps, "hold">;
   readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
   readonly settlement: RunSettlement;
   /** True when the app's replicas keep answers of runs until they are acknowledged. */
@@ -34,15 +36,12 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
    * lease.
    */
   readonly startMsMax: number;
-  /** Ends a replica that works only on this run and cannot be made to stop. */
-  readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
+  readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff" | "isReclaimed">;
   /**
-   * Why the replica has ended, on which the run's call broke off; null when it does not within a
-   * moment. Never rejects.
+   * True when no other call runs on the replica of a run, so that a replica which cannot be made to
+   * stop may be ended.
    */
-  readonly whyBrokenOff: (call: BrokenCall) => Promise<EndOfReplica | null>;
-  /** True when the replica ends to make way for another one. */
-  readonly isReclaimed: (replicaId: ReadyReplica["replicaId"]) => boolean;
+  readonly hasReplicaAlone: (appId: RunWork["appId"]) => boolean;
   readonly onLetGo: OnLetGo;
 };
 
@@ -166,17 +165,17 @@ export class Execution implements ActiveRun, RunWatcher {
    * still running.
    */
   async #stopAtReplica({ address, replicaId }: ReadyReplica): Promise<void> {
-    const { heldRuns, endStuck } = this.#parts;
+    const { heldRuns, scheduler, hasReplicaAlone } = this.#parts;
     const said = await heldRuns.cancel(address, this.#heldId);
     if (this.#isOver && this.#asking === null) return;
-    if (said === "running") endStuck(this.work.appId, replicaId);
+    if (said === "running" && hasReplicaAlone(this.work.appId)) scheduler.endStuck(replicaId);
     this.#asking?.abort(new Error("the run is cancelled"));
     this.#handle?.withdraw();
   }
 
   async #afterBreak(told: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
     const { runId } = this.work;
-    const why = this.#parts.whyBrokenOff({
+    const why = this.#parts.scheduler.brokeOff({
       replicaId: replica.replicaId,
       runId,
       sinceMs: this.#sinceMs,
@@ -190,10 +189,10 @@ export class Execution implements ActiveRun, RunWatcher {
 
   /** A broken connection does not end a run whose answer the replica keeps. */
   async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
-    const { proxy, heldRuns, answerBytesMax, callMsMax } = this.#parts;
+    const { calledApps, heldRuns, answerBytesMax, callMsMax } = this.#parts;
     const { appId } = this.work;
     this.#asking = new AbortController();
-    const release = proxy.hold(appId, replicaId);
+    const release = calledApps.hold(appId, replicaId);
     const options = {
       signal: this.#asking.signal,
       bytesMax: answerBytesMax,
@@ -230,7 +229,7 @@ export class Execution implements ActiveRun, RunWatcher {
       const readable = await this.#readable(ending);
       if (this.#isAbandoned) return;
       const attempt = this.work.attempt + (replica === null ? 0 : 1);
-      const isReclaimed = replica !== null && this.#parts.isReclaimed(replica.replicaId);
+      const isReclaimed = replica !== null && this.#parts.scheduler.isReclaimed(replica.replicaId);
       const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
       const isWritten = await settlement.end(this.work, readable, judged);
       if (isWritten && replica !== null && this.#isKept)

@@ -10,7 +10,6 @@ import { Secret } from "#lib/secret.ts";
 import { AnswerDecoder } from "#proxy/answer-decoder.ts";
 import type { ForwardedAnswer, Forwarding } from "#proxy/forwarding.ts";
 import type { Proxy } from "#proxy/proxy.ts";
-import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { DaysOfProjects } from "#store/steps-by-app.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
@@ -37,7 +36,7 @@ type Parts = Foundation & {
   readonly proxy: Proxy;
   readonly routes: Routes;
   readonly webhooks: Webhooks;
-  readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff" | "isReclaimed">;
+  readonly scheduler: RunsOptions["scheduler"];
   readonly builds: RunUseCasesOptions["builds"];
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
@@ -150,6 +149,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
     sealer,
     instanceId,
     proxy,
+    calledApps: proxy.apps,
     routes,
     clock,
     log,
@@ -164,9 +164,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
       const route = routes.byAppId(appId);
       return route !== undefined && parts.refusalOf(route) !== null;
     },
-    endReplica: (replicaId) => parts.scheduler.endStuck(replicaId),
-    whyBrokenOff: (call) => parts.scheduler.brokeOff(call),
-    isReclaimed: (replicaId) => parts.scheduler.isReclaimed(replicaId),
+    scheduler: parts.scheduler,
   });
   const { callDaysOf } = parts;
   const steps = () => runRetention({ db, clock, callDaysOf, ...settings });

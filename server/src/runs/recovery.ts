@@ -16,8 +16,8 @@ export type RecoveryParts = Pick<
   | "keepsAnswers"
   | "callMsMax"
   | "answerBytesMax"
-  | "endStuck"
-  | "isReclaimed"
+  | "scheduler"
+  | "hasReplicaAlone"
   | "clock"
   | "log"
   | "onLetGo"
@@ -80,14 +80,15 @@ export class Recovery implements ActiveRun {
         ending.kind !== "answered"
       ) {
         const said = await heldRuns.cancel(address, heldId);
-        if (said === "running") this.#parts.endStuck(this.work.appId, replicaId);
+        if (said === "running" && this.#parts.hasReplicaAlone(this.work.appId))
+          this.#parts.scheduler.endStuck(replicaId);
       }
       // The row tells of a replica that ended before this platform; a run whose answer was there is
       // not begun again for that.
       const isReclaimed =
         replicaId !== null &&
         ending !== forgotten &&
-        (replica?.isReclaimed === true || this.#parts.isReclaimed(replicaId));
+        (replica?.isReclaimed === true || this.#parts.scheduler.isReclaimed(replicaId));
       const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
       const isWritten = await settlement.end(
         { ...this.work, attempt: Math.max(0, attempt - 1) },

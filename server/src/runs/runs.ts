@@ -1,9 +1,10 @@
 // Async runs, assembled: accepting, processing, settling, taking over. One per platform.
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { Routes } from "#apps/routes.ts";
-import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, RunId } from "#lib/ids.ts";
 import { AnswerDecoder } from "#proxy/answer-decoder.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
+import type { CalledApps } from "#proxy/called-apps.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { Leases } from "#store/lease.ts";
@@ -20,7 +21,8 @@ import { RunSettlement } from "./settlement.ts";
 
 export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  readonly proxy: Pick<Proxy, "run" | "hold">;
+  readonly proxy: Pick<Proxy, "run">;
+  readonly calledApps: Pick<CalledApps, "hold">;
   readonly routes: Pick<Routes, "byAppId">;
   readonly outbox: Pick<Outbox, "add" | "committed">;
   readonly bodyBytesMax: number;
@@ -34,11 +36,7 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
    * stopped.
    */
   readonly isStopped?: (appId: AppId) => boolean;
-  /** Ends a replica at once. */
-  readonly endReplica: (replicaId: ReplicaId) => void;
-  /** As in `ExecutionParts`; if omitted, no reason is known. */
-  readonly whyBrokenOff?: ExecutionParts["whyBrokenOff"];
-  readonly isReclaimed?: ExecutionParts["isReclaimed"];
+  readonly scheduler: ExecutionParts["scheduler"];
   /** Client for replicas that keep answers; created here by default. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
   readonly onStep?: OnRunStep;
@@ -72,6 +70,8 @@ export class Runs implements AsyncAccept {
       log,
       instanceId,
       proxy,
+      calledApps,
+      scheduler,
       answerBytesMax,
       leaseMs = leaseMsUsually,
     } = options;
@@ -89,11 +89,8 @@ export class Runs implements AsyncAccept {
       log,
       answerBytesMax,
       keepsAnswers,
-      isReclaimed: options.isReclaimed ?? (() => false),
-      // Other calls on the same replica must not suffer.
-      endStuck: (appId: AppId, replicaId: ReplicaId) => {
-        if (this.#live(appId)?.replicaConcurrency === 1) options.endReplica(replicaId);
-      },
+      scheduler,
+      hasReplicaAlone: (appId: AppId) => this.#live(appId)?.replicaConcurrency === 1,
       heldRuns: this.#heldRuns,
       settlement: this.#settlement,
       callMsMax: (appId: AppId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000,
@@ -109,7 +106,7 @@ export class Runs implements AsyncAccept {
       execution: {
         ...common,
         proxy,
-        whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)),
+        calledApps,
         answerMemory: new AnswerMemory({ answerBytesMax, ownerKeyOf }),
         decoder: new AnswerDecoder(answerBytesMax, ownerKeyOf),
         startMsMax: (leaseMs * 3) / 4,
@@ -155,7 +152,7 @@ export class Runs implements AsyncAccept {
   async prepare(): Promise<void> {
     await this.#leases.endEarlier();
     for (const { runId, appId, replicaId } of await this.#store.leftRunning()) {
-      this.#holds.set(runId, this.#options.proxy.hold(appId, replicaId));
+      this.#holds.set(runId, this.#options.calledApps.hold(appId, replicaId));
     }
   }
 
@@ -215,6 +212,6 @@ export class Runs implements AsyncAccept {
     this.#holds.delete(runId);
     if (known !== undefined) return known;
     if (replica === null) return () => undefined;
-    return this.#options.proxy.hold(replica.appId, replica.replicaId);
+    return this.#options.calledApps.hold(replica.appId, replica.replicaId);
   }
 }

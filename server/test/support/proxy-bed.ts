@@ -127,7 +127,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     ...bed.options,
   });
   const listener = createListener({
-    isAppHost: (host) => proxy.isAppHost(host),
+    isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
@@ -394,7 +394,7 @@ export const helloPath = `/v4/${projectId}/hello`;
 /** Waits until no call runs or waits. */
 export async function untilFree(bed: ProxyBed): Promise<void> {
   await until("no place is taken", () => {
-    const { running, waiting } = bed.proxy.demandOf(bed.appId);
+    const { running, waiting } = bed.proxy.apps.demandOf(bed.appId);
     return running === 0 && waiting === 0;
   });
 }

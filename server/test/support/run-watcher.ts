@@ -68,7 +68,7 @@ export function inShort(ending: RunEnding): string {
 export async function assertEnded(bed: ProxyBed, run: WatchedRun, expected: string): Promise<void> {
   assert.equal(inShort(await run.ended()), expected);
   await until("no place is taken", () => {
-    const { running, waiting } = bed.proxy.demandOf(bed.appId);
+    const { running, waiting } = bed.proxy.apps.demandOf(bed.appId);
     return running === 0 && waiting === 0;
   });
   run.handle.withdraw();

@@ -1,0 +1,143 @@
+// Which app a request is for, and whether its caller may call it: by host name or path, token, and
+// the app's own rules for pages of other origins. All of it comes from memory, except for a token
+// that is not cached and an app whose first release may be brand new.
+import type { AppRoute } from "#apps/routes.ts";
+import type { AppHosts } from "#lib/app-hosts.ts";
+import { Fault } from "#lib/fault.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { Origin } from "#lib/trusted-proxies.ts";
+import { nothingAdded } from "./added-fields.ts";
+import { authorizeCall, type CallAuthenticator } from "./authorize.ts";
+import type { HttpClient } from "./client.ts";
+import { addedToAnswers, preflightAnswer } from "./cors.ts";
+import type { CalledRoutes } from "./proxy-options.ts";
+import type { RequestFields } from "./request-fields.ts";
+import { namedApp, readTarget, rootPathOf, type NamedApp, type Target } from "./target.ts";
+
+/** What is asked of an app, and by whom. */
+export type AppRequest = {
+  readonly target: Target;
+  readonly fields: RequestFields;
+  readonly address: string;
+};
+
+/** A request whose sender may call the app. */
+export type Admitted = {
+  readonly target: Target;
+  readonly fields: RequestFields;
+  readonly route: AppRoute;
+};
+
+/** A promise only if something must be looked up. */
+type Soon<Value> = Value | Promise<Value>;
+
+export type AdmissionParts = {
+  readonly routes: CalledRoutes;
+  readonly tokens: CallAuthenticator;
+  readonly appHosts: AppHosts;
+  readonly log: Log;
+};
+
+/** One per proxy. */
+export class CallAdmission {
+  readonly #parts: AdmissionParts;
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether a `Host` field names an app, which then answers below every path. */
+  isAppHost(host: string | undefined): boolean {
+    return this.#parts.appHosts.appOf(host) !== null;
+  }
+
+  /**
+   * Admits a call, and gives `client` the fields that its answers need for pages of other origins.
+   * Null: it was a question of a browser, and is answered.
+   */
+  admitCall(
+    url: string,
+    fields: RequestFields,
+    { client, origin, runId }: { client: HttpClient; origin: Origin; runId: RunId },
+  ): Soon<Admitted | Fault> | null {
+    const home = this.#parts.appHosts.appOf(fields.host);
+    const target = readTarget(url, home);
+    const named = target instanceof Fault ? (home ?? namedApp(url)) : target;
+    const route = named === null ? undefined : this.#find(named);
+    const request = { route, fields, hasOwnHost: home !== null };
+    client.added = named === null ? nothingAdded : addedToAnswers(request);
+    const preflight = preflightAnswer(client.method, request, runId);
+    if (preflight instanceof Fault) return preflight;
+    if (preflight !== null && preflight !== "app") {
+      client.answer(preflight);
+      return null;
+    }
+    if (target instanceof Fault) return target;
+    if (preflight === null || route === undefined)
+      return this.#admit({ target, fields, address: origin.address }, route);
+    // It must not start a run, or send anything, without a token.
+    const asked = { ...target, isAsync: false, webhookEndpoint: null };
+    return this.#withRelease({ target: asked, fields, route });
+  }
+
+  /** Admits a request for a WebSocket. */
+  admitSocket(url: string, fields: RequestFields, origin: Origin): Soon<Admitted | Fault> {
+    const target = readTarget(url, this.#parts.appHosts.appOf(fields.host));
+    if (target instanceof Fault) return target;
+    return this.#admit({ target, fields, address: origin.address }, this.#find(target));
+  }
+
+  /** Whether a sender who was admitted would be admitted now. */
+  admitAgain(asked: AppRequest): Soon<AppRoute | Fault> {
+    return this.#authorize(asked, this.#find(asked.target));
+  }
+
+  #find({ projectId, appName }: NamedApp): AppRoute | undefined {
+    return this.#parts.routes.find(projectId, appName);
+  }
+
+  #admit(asked: AppRequest, found: AppRoute | undefined): Soon<Admitted | Fault> {
+    const { target, fields } = asked;
+    if (fields.refused !== null) return new Fault("malformed", fields.refused);
+    const route = this.#authorize(asked, found);
+    if (route instanceof Fault) return route;
+    if (!(route instanceof Promise)) return this.#withRelease({ target, fields, route });
+    return route.then((later) =>
+      later instanceof Fault ? later : this.#withRelease({ target, fields, route: later }),
+    );
+  }
+
+  #authorize(
+    { target, fields, address }: AppRequest,
+    route: AppRoute | undefined,
+  ): Soon<AppRoute | Fault> {
+    const { projectId, appName } = target;
+    const asked = { projectId, appName, address };
+    return authorizeCall(this.#parts.tokens, route, asked, fields.authorization);
+  }
+
+  /**
+   * Reads the route of an app without a release again: a caller who saw a build end and calls at
+   * once must not be refused because the routing table lags behind.
+   */
+  #withRelease(admitted: Admitted): Soon<Admitted> {
+    const { routes, log } = this.#parts;
+    const { route, target } = admitted;
+    if (route.live !== null || routes.refresh === undefined) return admitted;
+    return routes.refresh(route.appId).then(
+      () => ({ ...admitted, route: routes.find(target.projectId, target.appName) ?? route }),
+      (error: unknown) => {
+        log.warn({ err: error, appId: route.appId }, "an app's route could not be read again");
+        return admitted;
+      },
+    );
+  }
+}
+
+/** The field lines of a call for its replica. */
+export function linesFor({ target, fields, route }: Admitted, origin: Origin): string {
+  // An app that is asked for the whole path must not put it in front once more.
+  const isKept = route.live?.settings.keepPathPrefix === true;
+  return fields.linesFor({ origin, route, rootPath: isKept ? "" : rootPathOf(target) });
+}

@@ -1,0 +1,100 @@
+// The apps that this proxy has calls of: their lines, and the slots on their replicas. The
+// scheduler reads each app's demand here.
+import type { AppRoute } from "#apps/routes.ts";
+import type { Fault } from "#lib/fault.ts";
+import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
+import { AppCalls, type AppCallsParts } from "./app-calls.ts";
+import { CallMeter, CallTimes } from "./call-meter.ts";
+import type { ReleaseTally } from "./release-tally.ts";
+import type { ReplicaSlot } from "./replica-slot.ts";
+
+export type CalledAppsParts = Omit<AppCallsParts, "slots"> & {
+  readonly routes: { byAppId(appId: AppId): AppRoute | undefined };
+};
+
+/** One per proxy. */
+export class CalledApps implements DemandSource, Occupancy {
+  /** How long calls of all apps took. */
+  readonly times = new CallTimes();
+  readonly #parts: CalledAppsParts & AppCallsParts;
+  readonly #apps = new Map<AppId, AppCalls>();
+  readonly #slots = new Map<ReplicaId, ReplicaSlot>();
+
+  constructor(parts: CalledAppsParts) {
+    this.#parts = { ...parts, slots: this.#slots };
+  }
+
+  /** The calls of an app; creates them at its first call or replica. */
+  of(appId: AppId): AppCalls {
+    const known = this.#apps.get(appId);
+    if (known !== undefined) return known;
+    const app = new AppCalls(new CallMeter(appId, this.times), this.#parts);
+    this.#apps.set(appId, app);
+    app.refresh();
+    return app;
+  }
+
+  /**
+   * The app's replicas have changed. Registers replicas before their first call, so that a replica
+   * can be retired before it; forgets a deleted app.
+   */
+  refresh(appId: AppId): void {
+    const app = this.of(appId);
+    app.refresh();
+    if (app.isIdle && this.#parts.routes.byAppId(appId) === undefined) this.#apps.delete(appId);
+  }
+
+  /**
+   * Counts a call that a replica works on but that this proxy did not send, in `demandOf` and
+   * `running`, even before the view lists the replica. Call the result when it is over; repeated
+   * calls do nothing.
+   */
+  hold(appId: AppId, replicaId: ReplicaId): () => void {
+    return this.of(appId).hold(replicaId);
+  }
+
+  demandOf(appId: AppId): Demand {
+    const meter = this.#apps.get(appId)?.meter;
+    if (meter === undefined) return noDemand;
+    const { running, waiting, lastActiveAtMs, receivedTotal } = meter;
+    return {
+      running,
+      waiting,
+      lastActiveAtMs,
+      receivedTotal,
+      runMs: meter.runMs(this.#parts.monotonicMs()),
+    };
+  }
+
+  /** The calls of a release since its first replica; undefined: it has had none. */
+  tallyOf(appId: AppId, releaseId: ReleaseId): ReleaseTally | undefined {
+    return this.#apps.get(appId)?.tallyOf(releaseId);
+  }
+
+  running(replicaId: ReplicaId): number {
+    const slot = this.#slots.get(replicaId);
+    if (slot !== undefined) return slot.running;
+    let count = 0;
+    for (const app of this.#apps.values()) count += app.heldOn(replicaId);
+    return count;
+  }
+
+  retire(replicaId: ReplicaId): void {
+    const slot = this.#slots.get(replicaId);
+    if (slot !== undefined) this.#apps.get(slot.replica.appId)?.retire(slot);
+  }
+
+  /** The meter of each app that had a call or a replica, in order of appearance. */
+  *meters(): Iterable<CallMeter> {
+    for (const { meter } of this.#apps.values()) yield meter;
+  }
+
+  /** Refuses waiting calls and closes idle connections to replicas. */
+  close(fault: Fault): void {
+    for (const app of this.#apps.values()) {
+      app.refuseWaiting(fault);
+      app.close();
+    }
+  }
+}
