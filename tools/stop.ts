@@ -105,18 +105,24 @@ async function endReplicas(
   config: Config,
   { lock, lifecycle }: { readonly lock: FolderLock; readonly lifecycle: Lifecycle },
 ): Promise<void> {
-  const { instanceId } = lock;
+  const { installationId, instanceId } = lock;
   const paths = dataPaths(config.dataDir);
   const settings = { ...config, paths };
   const name = await chooseDriver(settings, {
     log,
     usedBefore: () => Promise.resolve(firstDriver),
   });
-  const { driver } = await openDriver(name, settings, { instanceId, lifecycle, log, clock });
+  const { driver } = await openDriver(name, settings, {
+    installationId,
+    instanceId,
+    lifecycle,
+    log,
+    clock,
+  });
   const sink = keepingSink(paths.endsFile);
   await driver.open(sink);
   try {
-    const own = (await driver.list()).filter((one) => one.instanceId === instanceId);
+    const own = (await driver.list()).filter((one) => one.installationId === installationId);
     for (const { replicaId, state, reason } of own)
       if (state === "exited") sink.event(exitOf(replicaId, reason));
     const names = own

@@ -109,6 +109,7 @@ export async function openCalls(
   const { endsFile } = settings.paths;
   const scheduler = new Scheduler({
     driver,
+    instanceId: parts.instanceId,
     rows,
     routes,
     view,

@@ -30,7 +30,7 @@ function lockOf(t: TestContext, url: Secret, instanceId: string): DatabaseLock {
 async function held(t: TestContext, url: Secret, instanceId: string): Promise<DatabaseLock> {
   const lock = lockOf(t, url, instanceId);
   await lock.start();
-  await lock.announce();
+  await lock.announce("installation");
   return lock;
 }
 

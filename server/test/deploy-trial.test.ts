@@ -40,7 +40,7 @@ async function open(t: TestContext) {
   const sandbox = await detectSandbox(replicasDir);
   const newDriver = (): ProcessDriver =>
     new ProcessDriver({
-      instanceId: "trials",
+      installationId: "trials",
       dataDir,
       replicasDir,
       runtimeDir,
@@ -51,10 +51,12 @@ async function open(t: TestContext) {
       placement: widePlacement(),
     });
   const driver = newDriver();
-  await addInstance(db, driver);
+  const { installationId: instanceId, name } = driver;
+  await addInstance(db, { instanceId, name });
   const rows = new ReplicaStore(db);
   const view = new ReplicaView();
   const scheduler = new Scheduler({
+    instanceId,
     driver,
     pendingMs: 600_000,
     rows,

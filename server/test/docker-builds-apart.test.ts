@@ -93,11 +93,11 @@ test("a step learns nothing by which it could name images of others", { skip }, 
   );
   const told = runDocker(builds.engine, "run", "--rm", image);
   assert.match(told, /[0-9a-f]{32}\.build\.slipway\.internal/);
-  assert.ok(!told.includes(builds.instanceId), told);
+  assert.ok(!told.includes(builds.installationId), told);
   const [tag = ""] = JSON.parse(
     runDocker(builds.engine, "image", "inspect", "--format={{json .RepoTags}}", image),
   ) as string[];
-  const known = [builds.instanceId, appId, buildId, ...(told.match(/[0-9a-f]{32}/g) ?? [])];
+  const known = [builds.installationId, appId, buildId, ...(told.match(/[0-9a-f]{32}/g) ?? [])];
   assert.ok(!known.some((part) => tag.includes(part)), tag);
 });
 
@@ -133,7 +133,7 @@ test(
       await assert.rejects(builds.build(files, { plan, secrets }), isRefused);
     const generated = { plan: { baseImage: base, appId }, secrets: { A: "http://" } };
     await assert.rejects(builds.build({ "main.py": "" }, generated), isRefused);
-    const label = `--filter=label=slipway.instance=${builds.instanceId}`;
+    const label = `--filter=label=slipway.instance=${builds.installationId}`;
     assert.equal(runDocker(builds.engine, "image", "ls", "--quiet", label), "");
   },
 );

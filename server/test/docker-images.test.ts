@@ -309,7 +309,7 @@ test("a cancelled build leaves no program, container or folder", { skip }, async
       "image",
       "ls",
       "--quiet",
-      `--filter=label=${labels.instance}=${builds.instanceId}`,
+      `--filter=label=${labels.instance}=${builds.installationId}`,
     ),
     "",
   );
@@ -353,7 +353,7 @@ test(
       await failing;
       await until(`nothing runs after: ${at}`, () => programsIn(engine).length === 0);
       assert.deepEqual(readdirSync(builds.buildsDir), []);
-      const ours = `--filter=label=${labels.instance}=${builds.instanceId}`;
+      const ours = `--filter=label=${labels.instance}=${builds.installationId}`;
       // The engine may finish an export that nobody waits for any more; the next collection removes
       // what comes of it.
       await until(`no image is left after: ${at}`, async () => {

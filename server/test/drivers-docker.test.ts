@@ -125,7 +125,7 @@ test("the network of an app is made again when somebody has removed it", { skip 
   const { replicaId } = await startServing(stage);
   await stage.driver.stop(replicaId, { graceMs: 0 });
   await stage.driver.forget(replicaId);
-  const filter = `--filter=label=${labels.instance}=${stage.fixture.instanceId}`;
+  const filter = `--filter=label=${labels.instance}=${stage.fixture.installationId}`;
   stage.fixture.docker("network", "rm", stage.fixture.docker("network", "ls", "-q", filter));
   const next = await startServing(stage);
   await stage.driver.stop(next.replicaId, { graceMs: 0 });
@@ -400,8 +400,8 @@ test(
   async (t) => {
     const stage = await openStage(t);
     const { fixture, driver } = stage;
-    const made = `made-${fixture.instanceId}`;
-    const name = `taken-${fixture.instanceId}`;
+    const made = `made-${fixture.installationId}`;
+    const name = `taken-${fixture.installationId}`;
     const changes = [
       `LABEL ${labels.instance}=other ${labels.replica}=other ${labels.project}=p-ffffffff`,
       // As in an event of the engine.
@@ -426,7 +426,7 @@ sys.exit(3)`,
     const form = `--format={{.Config.Healthcheck.Test}} {{index .Config.Labels "${labels.instance}"}} {{range .Mounts}}{{.Type}}={{.Name}} {{end}}`;
     const seen = fixture.docker("inspect", form, fixture.nameOf(spec));
     const volume = /volume=(\w+)/.exec(seen)?.[1] ?? "";
-    assert.ok(seen.startsWith(`[NONE] ${fixture.instanceId} `), seen);
+    assert.ok(seen.startsWith(`[NONE] ${fixture.installationId} `), seen);
     assert.equal([...seen.matchAll(/volume=/g)].length, 1, "the storage is the project's");
     fixture.docker("exec", fixture.nameOf(spec), "sh", "-c", "touch /tmp/end");
     const { isExternal, reason } = await stage.sink.told("exited", spec.replicaId);
@@ -446,7 +446,7 @@ test(
     for (const signal of ["SIGKILL", "SIGTERM"] as const) {
       const spec = await startServing(stage);
       // As if the engine had ended before it could answer the request to create this one.
-      const given = [`${labels.instance}=${fixture.instanceId}`, `${labels.replica}=lost`];
+      const given = [`${labels.instance}=${fixture.installationId}`, `${labels.replica}=lost`];
       fixture.docker("create", ...given.flatMap((one) => ["--label", one]), baseImage, "true");
       await engine.end(signal);
       await until("the driver knows", () => driver.outage() !== null);

@@ -84,6 +84,8 @@ test("a second platform on a database is refused, takes over after a kill, and l
   await second.restart();
   assert.deepEqual(await rows(), before, "what it cannot know it does not judge");
   assert.match(second.output(), /are left alone/);
+  const installation = readFileSync(join(second.dataDir, "installation.id"), "utf8").trim();
+  assert.equal(installation, instanceId, "both work for the same installation");
   await second.end("SIGTERM");
   await first.restart();
   assert.equal(await resultOf(first), answer, "its replica has lived on");

@@ -158,7 +158,7 @@ test("what the scheduler knows of an app leaves the database when there is nothi
   assert.deepEqual(await stage.states(), { stopped: 1 });
 });
 
-test("replicas of another instance are neither written off nor ended, and those of nobody are taken over", async (t) => {
+test("replicas of another installation are neither written off nor ended, and those of nobody are taken over", async (t) => {
   const stage = await leaveOneReplica(t);
   const { spec } = must(stage.driver.running()[0], "one replica runs");
   await addInstance(stage.db, { instanceId: "another", name: "fake" });
@@ -176,7 +176,23 @@ test("replicas of another instance are neither written off nor ended, and those 
   await stage.db.deleteFrom("instances").where("id", "=", "another").execute();
   await stage.openProcess(t);
   await stage.reach("it gets its end", async () => (await row()).state === "stopped");
-  assert.equal((await row()).instance_id, stage.driver.instanceId);
+  assert.equal((await row()).instance_id, stage.driver.installationId);
+});
+
+test("a platform with an empty data folder takes over all that runs, and its rows say so", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const before = must((await stage.rows())[0], "there is one");
+  const fresh = { instanceId: "fresh", name: stage.driver.name };
+  await addInstance(stage.db, fresh, stage.driver.installationId);
+  const { view, scheduler } = await stage.openProcess(t, { instanceId: "fresh" });
+  assert.equal(view.ready(stage.appId)[0]?.replicaId, before.id);
+  assert.equal(stage.driver.started.size, 1, "nothing was started in its place");
+  const row = must(await rowOf(stage, before.id), "it has a row");
+  assert.deepEqual([row.state, row.instance_id], ["ready", "fresh"]);
+  await stage.closeProcess(scheduler);
+  await stage.openProcess(t);
+  const after = must(await rowOf(stage, before.id), "it has a row");
+  assert.deepEqual([after.state, after.instance_id], ["ready", stage.driver.installationId]);
 });
 
 test("a replica that no row tells of is stopped, also when it turns up later", async (t) => {
@@ -295,6 +311,7 @@ test("a replica that was draining ends for the reason that it had, and one of an
       cooldownPeriodSeconds: 10,
       maxReplicaCount: 2,
       replicaConcurrency: 1,
+      responseGracePeriodSeconds: 60,
     }),
   );
   for (const _ of ["one", "another"]) proxy.call(stage.appId, 1_000);

@@ -112,13 +112,14 @@ export class Stage {
 
   /**
    * Starts a process of the platform; stopped after the test at the latest. `heldOn`: a replica
-   * with a run from before.
+   * with a run from before. `instanceId`: that of its data folder, by default the first one's.
    */
   async openProcess(
     t: TestContext,
-    { heldOn }: { readonly heldOn?: ReplicaId } = {},
+    given: { readonly heldOn?: ReplicaId; readonly instanceId?: string } = {},
   ): Promise<Process> {
     const { clock, db, driver } = this;
+    const { heldOn, instanceId = driver.installationId } = given;
     const view = new ReplicaView();
     const proxy = new ModelProxy(clock);
     if (heldOn !== undefined) proxy.hold(heldOn);
@@ -132,6 +133,7 @@ export class Stage {
     };
     const scheduler = new Scheduler({
       driver,
+      instanceId,
       pendingMs: this.pendingMs,
       rows: new ReplicaStore(db),
       routes,
@@ -294,7 +296,8 @@ export async function openStage(
 ): Promise<Stage> {
   const { db } = await testDatabase(t);
   const stage = new Stage(db, pools === undefined ? { compute } : { pools });
-  await addInstance(db, stage.driver);
+  const { installationId: instanceId, name } = stage.driver;
+  await addInstance(db, { instanceId, name });
   await db.insertInto("projects").values({ id: projectId, name: "Project" }).execute();
   await db
     .insertInto("apps")

@@ -133,9 +133,9 @@ export function checkStop(
 
 /** Without calls and faults for long: each app has its minimum, and rows and replicas agree. */
 export function checkAtRest(world: Observed): void {
-  const { instanceId } = world.driver;
+  const { installationId } = world.driver;
   const alive = [...world.rows.rows.values()].filter(
-    (row) => row.state !== "stopped" && row.backend.instanceId === instanceId,
+    (row) => row.state !== "stopped" && row.backend.instanceId === installationId,
   );
   const running = world.driver.running().map((replica) => replica.spec.replicaId);
   expect(

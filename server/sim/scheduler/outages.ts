@@ -45,7 +45,7 @@ export class Outages {
     const { clock, driver, rows } = this.#parts;
     if (driver.currentOutage === null) return undefined;
     const beganAt = clock.now() - (clock.monotonicMs() - driver.currentOutage.sinceMs);
-    const isOwn = ({ backend }: MemoryRow): boolean => backend.instanceId === driver.instanceId;
+    const isOwn = ({ backend }: MemoryRow): boolean => backend.instanceId === driver.installationId;
     const late = [...rows.rows.values()].find((row) => isOwn(row) && row.createdAt > beganAt);
     return late === undefined
       ? undefined

@@ -62,6 +62,7 @@ export class SimPlatform {
     this.scheduler = new Scheduler({
       pendingMs: 600_000,
       driver: this.#mortalDriver(parts.driver, mutation),
+      instanceId: parts.driver.installationId,
       rows: this.#mortalRows(parts.rows, mutation),
       routes,
       allowance: mutation === "limits are not seen" ? everythingAllowed : allowance,
@@ -129,11 +130,11 @@ export class SimPlatform {
   }
 
   #mortalDriver(driver: Driver, mutation: Mutation | null): Driver {
-    const { instanceId } = driver;
+    const { installationId } = driver;
     const list = async (): Promise<readonly OwnedReplica[]> => {
       const all = await driver.list();
       return mutation === "labels of others are not seen"
-        ? all.map((one) => ({ ...one, instanceId }))
+        ? all.map((one) => ({ ...one, installationId }))
         : all;
     };
     const mortalSink = (sink: ReplicaSink): ReplicaSink => ({
@@ -142,7 +143,8 @@ export class SimPlatform {
     });
     return {
       name: driver.name,
-      instanceId,
+      installationId,
+      isShared: driver.isShared,
       capabilities: driver.capabilities,
       get pools() {
         return driver.pools;

@@ -67,9 +67,12 @@ export const metadataRanges = [
   "192.0.0.192/32",
 ];
 
+/** The names of interfaces have no space for more characters. */
+export const installationLength = 4;
+
 /** A short name for the installation with this data folder. */
 export function installationOf(dataDir: string): string {
-  return createHash("sha256").update(dataDir).digest("hex").slice(0, 4);
+  return createHash("sha256").update(dataDir).digest("hex").slice(0, installationLength);
 }
 
 /** The name of the nftables table of one installation. */

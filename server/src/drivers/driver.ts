@@ -148,8 +148,8 @@ export interface ReplicaSink {
  */
 export type OwnedReplica = {
   readonly replicaId: ReplicaId;
-  /** The instance that started it. Never touch replicas of other instances on the same backend. */
-  readonly instanceId: string;
+  /** The installation that started it. Never touch replicas of others on the same backend. */
+  readonly installationId: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   /** `pending`: accepted and waiting for a machine or its image, so `started` is still to come. */
@@ -210,9 +210,15 @@ export interface Driver {
   /** As in the table of drivers, and shown to people. */
   readonly name: string;
   /**
-   * The instance that the driver works for. Everything it starts carries this label permanently.
+   * The installation that the driver works for. Everything it starts carries this label
+   * permanently.
    */
-  readonly instanceId: string;
+  readonly installationId: string;
+  /**
+   * True: whoever reaches the backend finds all replicas of the installation there. False: only a
+   * platform with the same data folder on the same machine does.
+   */
+  readonly isShared: boolean;
   readonly capabilities: Capabilities;
   /**
    * Starts watching, including replicas of an earlier process. After it, `list` is accurate and
@@ -248,8 +254,8 @@ export interface Driver {
    */
   exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec>;
   /**
-   * Lists all replicas on the backend, including those of other instances that share it; each names
-   * its instance.
+   * Lists all replicas on the backend, including those of other installations that share it; each
+   * names its installation.
    */
   list(): Promise<readonly OwnedReplica[]>;
   /** Usage of running replicas; omits those that cannot be measured. */

@@ -10,6 +10,8 @@ import type { StorageFiles } from "./storage-files.ts";
 /** The input for opening any driver. */
 export type DriverParts = {
   /** Labels the replicas; a driver touches no others. */
+  readonly installationId: string;
+  /** Names what a driver keeps on this machine for a platform with its data folder. */
   readonly instanceId: string;
   readonly lifecycle: Lifecycle;
   readonly log: Log;

@@ -18,7 +18,7 @@ import type { DriverParts } from "./opened-driver.ts";
 export interface HeldReplica {
   readonly isEnded: boolean;
   /** The replica's known state, without a check. */
-  owned(instanceId: string): OwnedReplica;
+  owned(installationId: string): OwnedReplica;
   /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
   stop(graceMs: number): Promise<void>;
   /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
@@ -29,7 +29,7 @@ export interface HeldReplica {
   whyUnreached(): Promise<string | null>;
 }
 
-export type ReplicaDriverOptions = Pick<DriverParts, "log" | "instanceId"> & {
+export type ReplicaDriverOptions = Pick<DriverParts, "log" | "installationId"> & {
   /** One folder per project, shared by its apps. */
   readonly storageDir: string;
   /** As in `Sandbox`. */
@@ -41,7 +41,7 @@ export type ReplicaDriverOptions = Pick<DriverParts, "log" | "instanceId"> & {
 
 /** The common part of the drivers. `driver.ts` documents the methods. */
 export abstract class ReplicaDriver<Replica extends HeldReplica> {
-  readonly instanceId: string;
+  readonly installationId: string;
   abstract readonly capabilities: Capabilities;
   protected readonly placement: Placement;
   protected readonly replicas = new Map<ReplicaId, Replica>();
@@ -50,7 +50,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
   readonly #options: ReplicaDriverOptions;
 
   constructor(options: ReplicaDriverOptions) {
-    this.instanceId = options.instanceId;
+    this.installationId = options.installationId;
     this.placement = options.placement;
     this.#options = options;
   }
@@ -113,7 +113,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   list(): Promise<readonly OwnedReplica[]> {
     const established = [...this.replicas].filter(([replicaId]) => !this.starts.has(replicaId));
-    return Promise.resolve(established.map(([, replica]) => replica.owned(this.instanceId)));
+    return Promise.resolve(established.map(([, replica]) => replica.owned(this.installationId)));
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {

@@ -1,7 +1,7 @@
 // Compares the platform's replicas with those of the driver: at the start of the platform, and
 // periodically for missed events. Adopts running replicas unchanged, records the end of exited
-// ones, and stops unknown ones that carry the label of this instance. Leaves rows and replicas of
-// other instances alone.
+// ones, and stops unknown ones that carry the label of this installation. Leaves replicas of other
+// installations alone, and rows whose replicas this platform cannot see.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import { deliverKept } from "#drivers/kept-ends.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -11,7 +11,7 @@ import type { AliveRow } from "./replica-rows.ts";
 
 export type AdoptParts = Pick<
   RunnerParts,
-  "driver" | "rows" | "writer" | "fleet" | "clock" | "log"
+  "driver" | "backend" | "rows" | "writer" | "fleet" | "clock" | "log"
 > & {
   readonly runner: ReplicaRunner;
   /**
@@ -33,7 +33,7 @@ const awayStepMsMin = 60_000;
  */
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
   const { clock, driver, fleet, log } = parts;
-  const rows = await parts.rows.alive(driver);
+  const rows = await parts.rows.alive(parts.backend);
   // Register them before the driver is opened, so that none of their events and lines is lost.
   for (const row of rows) {
     const { appId, replicaId, unreadable } = row;
@@ -52,11 +52,11 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
     { adopted: fleet.all().length, rows: rows.length, unknown: unknown.length },
     "replicas taken over",
   );
-  const others = await parts.rows.countOthers(driver);
+  const others = await parts.rows.countOthers(parts.backend);
   if (others > 0) {
     log.warn(
       { replicas: others },
-      "replicas of other platforms, or of another driver, are left alone: their rows end when those start again (see the table instances)",
+      "replicas of other data folders, or of another driver, are left alone: their rows end when those start again (see the table instances)",
     );
   }
 }
@@ -85,9 +85,10 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
 }
 
-/** On a backend that several instances share, each handles only its own replicas. */
+/** On a backend that several installations share, each handles only its own replicas. */
 async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
-  return (await driver.list()).filter(({ instanceId }) => instanceId === driver.instanceId);
+  const all = await driver.list();
+  return all.filter(({ installationId }) => installationId === driver.installationId);
 }
 
 /**

@@ -5,20 +5,24 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { CandidateRelease } from "#deploy/trial.ts";
 import type { Address, Driver, Resources } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Tables } from "#store/tables.ts";
 import type { EndOrder, ReplicaState } from "./replica-state.ts";
 
 /** The immutable input for starting replicas. */
 export type StoredRelease = CandidateRelease;
 
-/** Where replicas run: only the instance with that driver knows their state. */
-export type Backend = Pick<Driver, "instanceId" | "name">;
+/** The platform that looks after a replica, and the driver that runs it. */
+export type Keeper = Pick<Foundation, "instanceId"> & Pick<Driver, "name">;
+
+/** A platform and its driver, which knows the state of the replicas. */
+export type Backend = Keeper & Pick<Driver, "installationId" | "isShared">;
 
 /** The start of a replica, as the basis of usage. Times in milliseconds since the epoch. */
 export type NewReplicaRow = Resources &
   Omit<StoredRelease, "settings" | "artifact"> & {
     readonly replicaId: ReplicaId;
-    readonly backend: Backend;
+    readonly backend: Keeper;
     /** It is the trial of a release that takes no calls yet. */
     readonly isTrial: boolean;
     readonly computeTier: AppSettings["computeTier"];
@@ -103,9 +107,12 @@ export interface ReplicaRows {
    * disappears counts up to here.
    */
   seen(heartbeats: readonly Heartbeat[]): Promise<void>;
-  /** All unstopped rows of this backend. Also claims unowned rows. */
+  /**
+   * All unstopped rows of this backend, after it has taken over those that nobody looks after: as
+   * one platform runs at a time, on a shared backend these are all of the installation.
+   */
   alive(backend: Backend): Promise<readonly AliveRow[]>;
-  /** How many unstopped rows other backends have. */
+  /** How many unstopped rows others have. */
   countOthers(backend: Backend): Promise<number>;
   /** The stored state of apps that scale or fail to start. */
   scaling(): Promise<readonly StoredScaling[]>;

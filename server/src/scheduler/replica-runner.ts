@@ -15,7 +15,7 @@ import type { Occupancy } from "./demand.ts";
 import { watchHealth } from "./health.ts";
 import type { Probe } from "./probe.ts";
 import { Replica, type Fleet, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
-import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
+import type { Backend, ReplicaRows, StoredRelease } from "./replica-rows.ts";
 import { replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { EndOrder } from "./replica-state.ts";
 import type { RowWriter } from "./row-writer.ts";
@@ -51,6 +51,7 @@ export type LineOwner = Pick<ReplicaRelease, "projectId" | "appId">;
 
 export type RunnerParts = Pick<Foundation, "clock" | "log"> & {
   readonly driver: Driver;
+  readonly backend: Backend;
   readonly rows: ReplicaRows;
   readonly writer: RowWriter;
   readonly fleet: Fleet;
@@ -355,7 +356,7 @@ export class ReplicaRunner {
     { compute, provider, region }: PoolRequest,
     claim: PoolClaim | null,
   ): Promise<void> {
-    const { driver, environmentOf, writer } = this.#parts;
+    const { driver, backend, environmentOf, writer } = this.#parts;
     const { release, replicaId, restarts, isTrial } = replica;
     const pool = driver.pools.all.find(({ name }) => name === claim?.pool);
     const row = replicaRow(release, {
@@ -363,7 +364,7 @@ export class ReplicaRunner {
       compute,
       isTrial,
       restarts,
-      backend: driver,
+      backend,
       provider: pool?.provider ?? provider,
       region: pool?.region ?? region,
       createdAt: replica.timeAt(replica.beganAtMs),

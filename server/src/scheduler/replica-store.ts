@@ -71,17 +71,12 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /**
-   * Claims unowned rows, then reads this backend's: oldest first, each with the settings of its
-   * release.
+   * Takes over rows that nobody looks after, then reads this backend's: oldest first, each with the
+   * settings of its release.
    */
-  async alive({ instanceId, name }: replicaRows.Backend): Promise<readonly replicaRows.AliveRow[]> {
-    await this.#db
-      .updateTable("replicas")
-      .set({ instance_id: instanceId })
-      .where("instance_id", "is", null)
-      .where("driver", "=", name)
-      .where("stopped_at", "is", null)
-      .execute();
+  async alive(backend: replicaRows.Backend): Promise<readonly replicaRows.AliveRow[]> {
+    const { instanceId, name } = backend;
+    await this.#takeOver(backend);
     const rows = await this.#db
       .selectFrom("replicas")
       .innerJoin("releases", "releases.id", "replicas.release_id")
@@ -118,6 +113,27 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       graceEndsAt: row.grace_ends_at?.getTime() ?? null,
       lastKnownAt: row.last_known_at.getTime(),
     }));
+  }
+
+  /**
+   * On a shared backend also the rows of the installation's other platforms. What those started
+   * that ran before installations had an id carries their own. Locks the rows.
+   */
+  async #takeOver(backend: replicaRows.Backend): Promise<void> {
+    const { instanceId, installationId, name, isShared } = backend;
+    const others = this.#db
+      .selectFrom("instances")
+      .select("id")
+      .where(sql`coalesce(installation_id, id)`, "=", installationId)
+      .where(sql.lit(isShared), "=", true)
+      .where("id", "<>", instanceId);
+    await this.#db
+      .updateTable("replicas")
+      .set({ instance_id: instanceId })
+      .where((row) => row.or([row("instance_id", "is", null), row("instance_id", "in", others)]))
+      .where("driver", "=", name)
+      .where("stopped_at", "is", null)
+      .execute();
   }
 
   /** No locks. */

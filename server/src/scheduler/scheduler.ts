@@ -19,7 +19,7 @@ import { Fleet, type Replica } from "./replica.ts";
 import { ReplicaEnds, type BrokenCall, type EndOfReplica, type LineStore } from "./replica-ends.ts";
 import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import { chooseReclaimed, reclaimedReason } from "./reclaim.ts";
-import type { ReplicaRows } from "./replica-rows.ts";
+import type { Backend, ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
 import type { ReleaseService } from "./served-releases.ts";
@@ -32,6 +32,8 @@ import { measureEveryMs, Utilization } from "./utilization.ts";
 
 export type SchedulerParts = {
   readonly driver: Driver;
+  /** Identifies this platform in the rows of the replicas that it looks after. */
+  readonly instanceId: string;
   readonly rows: ReplicaRows;
   readonly routes: RouteSource;
   readonly demand: DemandSource;
@@ -75,6 +77,7 @@ export class Scheduler implements TrialStarter {
   readonly sampler: UsageSampler;
   readonly #parts: SchedulerParts;
   readonly #clock: Clock;
+  readonly #backend: Backend;
   readonly #fleet = new Fleet();
   readonly #writer: RowWriter;
   readonly #runner: ReplicaRunner;
@@ -108,8 +111,15 @@ export class Scheduler implements TrialStarter {
     this.#writer = new RowWriter({ rows, clock, log });
     const writer = this.#writer;
     this.#ends = new ReplicaEnds({ lines: parts.lines, clock, log });
+    this.#backend = {
+      instanceId: parts.instanceId,
+      installationId: driver.installationId,
+      name: driver.name,
+      isShared: driver.isShared,
+    };
     this.#runner = new ReplicaRunner({
       driver,
+      backend: this.#backend,
       rows,
       writer,
       fleet,
@@ -344,6 +354,7 @@ export class Scheduler implements TrialStarter {
   #adoptParts(): AdoptParts {
     const { driver, rows, endsFile, log } = this.#parts;
     const own = {
+      backend: this.#backend,
       clock: this.#clock,
       writer: this.#writer,
       fleet: this.#fleet,

@@ -43,7 +43,8 @@ export class DatabaseLock {
   readonly #options: DatabaseLockOptions;
   readonly #connection: KeptConnection;
   #session: Session | undefined;
-  #isAnnounced = false;
+  /** Undefined: the holder is not announced yet. */
+  #installationId: string | undefined;
 
   constructor(options: DatabaseLockOptions) {
     this.#options = options;
@@ -64,8 +65,8 @@ export class DatabaseLock {
   }
 
   /** Writes the holder's row. */
-  async announce(): Promise<void> {
-    this.#isAnnounced = true;
+  async announce(installationId: string): Promise<void> {
+    this.#installationId = installationId;
     const { client } = this.#connection;
     // A broken connection is being replaced, and its successor announces itself.
     if (client !== undefined) await this.#announce(client);
@@ -89,7 +90,7 @@ export class DatabaseLock {
     }
     const { rows } = await client.query<Session>(ownSession);
     [this.#session] = rows;
-    if (this.#isAnnounced) await this.#announce(client);
+    if (this.#installationId !== undefined) await this.#announce(client);
   }
 
   async #refusal(client: Client, cause: Error): Promise<Error> {
@@ -103,11 +104,12 @@ export class DatabaseLock {
   async #announce(client: Client): Promise<void> {
     const { instanceId, dataDir } = this.#options;
     await client.query(
-      `insert into instances (id, host, pid, data_dir, connection_pid, locked_at)
-       values ($1, $2, $3, $4, pg_backend_pid(), clock_timestamp())
+      `insert into instances (id, host, pid, data_dir, connection_pid, locked_at, installation_id)
+       values ($1, $2, $3, $4, pg_backend_pid(), clock_timestamp(), $5)
        on conflict (id) do update set host = excluded.host, pid = excluded.pid, data_dir = excluded.data_dir,
-         connection_pid = excluded.connection_pid, locked_at = excluded.locked_at`,
-      [instanceId, hostname(), process.pid, dataDir],
+         connection_pid = excluded.connection_pid, locked_at = excluded.locked_at,
+         installation_id = excluded.installation_id`,
+      [instanceId, hostname(), process.pid, dataDir, this.#installationId],
     );
   }
 }

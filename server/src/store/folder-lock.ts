@@ -26,6 +26,13 @@ export type FolderLock = {
    * under this id are free.
    */
   readonly instanceId: string;
+  /**
+   * The installation that last used the folder. Its id is in the database; the copy in the folder
+   * is for tools that work without one.
+   */
+  readonly installationId: string;
+  /** Writes the copy. */
+  keepInstallation(installationId: string): void;
   release(): void;
 };
 
@@ -66,12 +73,19 @@ export function lockFolder(lockFile: string): FolderLock {
     database.close();
     throw isBusy(error) ? new FolderInUse(folder, readPid(pidFile)) : error;
   }
-  writePid(pidFile);
+  unlessDiskFull(() => writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 }));
   let held = true;
   const instanceId = readInstanceId(join(folder, "instance.id"));
+  const installationFile = join(folder, "installation.id");
   return {
     folder,
     instanceId,
+    // Folders of earlier versions, in which both were one, have no copy.
+    installationId: readId(installationFile) ?? instanceId,
+    keepInstallation(installationId) {
+      if (readId(installationFile) !== installationId)
+        unlessDiskFull(() => writeFileSafely(installationFile, `${installationId}\n`));
+    },
     release() {
       if (!held) return;
       held = false;
@@ -96,27 +110,25 @@ function makeFolder(folder: string): void {
   }
 }
 
-/**
- * The file is only for a message, so a full disk must not stop the start: a later step may free
- * space.
- */
-function writePid(pidFile: string): void {
+/** For files without which a platform can start: a later step may free space on a full disk. */
+function unlessDiskFull(write: () => void): void {
   try {
-    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+    write();
   } catch (error) {
     if (!isDiskFull(error)) throw error;
   }
 }
 
-/**
- * Created once. A lost file means a new instance: leases of the old one run out, and its replicas
- * are left alone.
- */
+/** Null: there is none. */
+function readId(file: string): string | null {
+  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+  return kept === "" ? null : kept;
+}
+
+/** Created once. A lost file means a new instance: leases of the old one run out. */
 function readInstanceId(file: string): string {
-  if (existsSync(file)) {
-    const kept = readFileSync(file, "utf8").trim();
-    if (kept !== "") return kept;
-  }
+  const kept = readId(file);
+  if (kept !== null) return kept;
   const made = randomUUID();
   writeFileSafely(file, `${made}\n`);
   return made;

@@ -12,6 +12,8 @@ export type Foundation = {
   readonly db: Db;
   readonly notifications: Notifications;
   readonly sealer: Sealer;
+  /** Identifies the installation: the same for every platform that ever works on the database. */
+  readonly installationId: string;
   /** Identifies this process on its data folder. */
   readonly instanceId: string;
   readonly lifecycle: Lifecycle;

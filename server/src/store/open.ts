@@ -10,6 +10,7 @@ import { DatabaseLock } from "./database-lock.ts";
 import { openDatabase } from "./database.ts";
 import { lockFolder, type FolderLock } from "./folder-lock.ts";
 import type { Foundation } from "./foundation.ts";
+import { readInstallationId } from "./installation-store.ts";
 import { migrate } from "./migrate.ts";
 import { Notifications } from "./notify.ts";
 import { startEmbedded } from "./postgres/embedded.ts";
@@ -63,7 +64,9 @@ export async function openStore(
   await databaseLock.start();
   lifecycle.onClose("lock on the database", () => databaseLock.stop());
   await migrate({ url, log });
-  await databaseLock.announce();
+  const installationId = await readInstallationId(db, instanceId);
+  lock.keepInstallation(installationId);
+  await databaseLock.announce(installationId);
   await watchClock(clock, { db, lifecycle, log });
   const sealer = await openSealer(db, {
     secretKeys,
@@ -79,6 +82,7 @@ export async function openStore(
     db,
     notifications,
     sealer,
+    installationId,
     instanceId,
     lifecycle,
     log,

@@ -488,6 +488,14 @@ create table git_hooks (
   constraint git_hooks_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE
 );
 
+create table installation (
+  id text not null,
+  is_only boolean not null default true,
+  constraint installation_pkey PRIMARY KEY (id),
+  constraint installation_is_only_check CHECK (is_only),
+  constraint installation_is_only_key UNIQUE (is_only)
+);
+
 create table instances (
   id text not null,
   host text not null,
@@ -495,6 +503,7 @@ create table instances (
   data_dir text not null,
   connection_pid integer not null,
   locked_at timestamp with time zone not null,
+  installation_id text,
   constraint instances_pkey PRIMARY KEY (id)
 );
 

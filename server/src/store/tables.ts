@@ -102,8 +102,9 @@ export type Tables = {
   git_heads: { app_id: AppId; branch: string; seen_sha: string; same_sha: string | null; };
   git_hooks: { app_id: AppId; address: string; secret_sealed: string; created_at: Generated<Date>;
     rotated_at: Date | null; received_at: Date | null; };
+  installation: { id: string; is_only: Generated<boolean>; };
   instances: { id: string; host: string; pid: number; data_dir: string; connection_pid: number;
-    locked_at: Date; };
+    locked_at: Date; installation_id: string | null; };
   invitations: { id: string; project_id: ProjectId; email: string;
     role: "owner" | "admin" | "member" | "billing"; secret_hash: Buffer; invited_by: string | null;
     created_at: Date; expires_at: Date; };

@@ -46,7 +46,7 @@ type AppRules = Pick<Firewall, "allowed" | "nameServers" | "platform">;
 /** One data folder and one instance in the engine; `close` removes both. */
 export class DockerFixture implements ConformanceFixture {
   readonly dataDir: string;
-  readonly instanceId: string;
+  readonly installationId: string;
   readonly #engine: Engine;
   readonly #at: TestEngine;
   readonly #image: string;
@@ -93,7 +93,7 @@ export class DockerFixture implements ConformanceFixture {
       given.rules === null
         ? null
         : { ...given.rules, installation, links: bridges, egress: new Map(), buildBridge: null };
-    this.instanceId = `test-${randomBytes(6).toString("hex")}`;
+    this.installationId = `test-${randomBytes(6).toString("hex")}`;
   }
 
   get storageDir(): string {
@@ -103,7 +103,7 @@ export class DockerFixture implements ConformanceFixture {
   driver({ disk }: { readonly disk?: DiskWatch } = {}): Driver {
     return new DockerDriver({
       ...(disk === undefined ? {} : { disk }),
-      instanceId: this.instanceId,
+      installationId: this.installationId,
       engine: this.#engine,
       installation: installationOf(this.dataDir),
       names: keyedNames(this.#key),
@@ -193,7 +193,7 @@ export class DockerFixture implements ConformanceFixture {
 
   /** The name of its container. */
   nameOf({ replicaId }: Pick<ReplicaSpec, "replicaId">): string {
-    return containerName(this.instanceId, replicaId);
+    return containerName(this.installationId, replicaId);
   }
 
   /** A program in Python with the image and the memory of other replicas. */
@@ -209,6 +209,6 @@ export class DockerFixture implements ConformanceFixture {
   }
 
   #ours() {
-    return { label: [`slipway.instance=${this.instanceId}`] };
+    return { label: [`slipway.instance=${this.installationId}`] };
   }
 }

@@ -103,7 +103,7 @@ function startPromises(promise: Promised): void {
       const [owned] = untimed(await stage.driver.list());
       assert.deepEqual(owned, {
         replicaId: spec.replicaId,
-        instanceId: stage.driver.instanceId,
+        installationId: stage.driver.installationId,
         appId: spec.appId,
         releaseId: spec.releaseId,
         state: "running",

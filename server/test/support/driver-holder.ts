@@ -10,7 +10,7 @@ import { widePlacement } from "./wide-placement.ts";
 
 /** The options of the holder. */
 export type HolderOptions = {
-  readonly instanceId: string;
+  readonly installationId: string;
   readonly dataDir: string;
   readonly replicasDir: string;
   readonly storageDir: string;

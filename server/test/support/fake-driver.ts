@@ -132,7 +132,8 @@ export type FakeDriverOptions = {
 /** Several platform processes may open and close it, one after the other. */
 export class FakeDriver implements Driver {
   readonly name = "fake" as const;
-  readonly instanceId = "fake";
+  readonly isShared = true;
+  readonly installationId = "fake";
   /** Meanwhile it answers nothing. */
   currentOutage: Outage | null = null;
   readonly capabilities: Capabilities = everything;
@@ -152,7 +153,7 @@ export class FakeDriver implements Driver {
   busy: (replicaId: ReplicaId) => number = () => 0;
   /** Storages that replicas have made: names of those of projects, ids of apps with their own. */
   readonly storages = new Set<string>();
-  /** Replicas of another instance on the same backend; false: it was ended. */
+  /** Replicas of another installation on the same backend; false: it was ended. */
   readonly others = new Map<ReplicaId, boolean>();
   readonly #replicas = new Map<ReplicaId, FakeReplica>();
   readonly #starting = new Map<
@@ -259,7 +260,7 @@ export class FakeDriver implements Driver {
     const own = [...this.#replicas.values()].map(
       ({ spec, address, state, isEndTold, end }): OwnedReplica => ({
         replicaId: spec.replicaId,
-        instanceId: this.instanceId,
+        installationId: this.installationId,
         appId: spec.appId,
         releaseId: spec.releaseId,
         state: listedState({ state, isEndTold }),
@@ -464,7 +465,7 @@ function listedState({ state, isEndTold }: Listed): OwnedReplica["state"] {
 function otherReplica(replicaId: ReplicaId, isRunning: boolean): OwnedReplica {
   return {
     replicaId,
-    instanceId: "another",
+    installationId: "another",
     address: null,
     reason: null,
     appId: "p-0000000f-other" as AppId,

@@ -24,7 +24,7 @@ export type ImageBuilds = {
   readonly builder: DockerBuilder;
   readonly buildsDir: string;
   /** A label of its images. */
-  readonly instanceId: string;
+  readonly installationId: string;
   /** Removes all images and folders that a build has left. */
   collectAll(): Promise<void>;
   /**
@@ -56,10 +56,10 @@ export function imageBuilds(
 ): ImageBuilds {
   const folder = temporaryFolder(t, "images");
   const buildsDir = join(folder, "builds");
-  const instanceId = `test-${randomBytes(6).toString("hex")}`;
+  const installationId = `test-${randomBytes(6).toString("hex")}`;
   const client = new Docker({ socketPath: engine.socketPath });
   const builder = new DockerBuilder({
-    instanceId,
+    installationId,
     names: keyedNames(randomBytes(32)),
     engine: { calls: client, streams: client, pings: pingsAt(engine.socketPath) },
     buildsDir,
@@ -87,7 +87,7 @@ export function imageBuilds(
   return {
     builder,
     buildsDir,
-    instanceId,
+    installationId,
     collectAll,
     async build(
       files,

@@ -1,15 +1,23 @@
-// Rows of replicas refer to the row of the instance that runs them. A running platform writes that
-// row after it has locked the database.
-import type { Backend } from "#scheduler/replica-rows.ts";
+// Rows of replicas refer to the row of the instance that looks after them. A running platform
+// writes that row after it has locked the database.
+import type { Keeper } from "#scheduler/replica-rows.ts";
 import type { Db } from "#store/database.ts";
 
-/** Adds the instance row for replicas of this backend, if it does not exist. */
-export async function addInstance(db: Db, backend: Backend): Promise<Backend> {
-  const row = { host: "host", pid: 1, data_dir: `/data/${backend.instanceId}`, connection_pid: 0 };
+/**
+ * Adds the instance row for replicas of this platform, if it does not exist. `installationId`: what
+ * they carry, if it is not the instance's own id.
+ */
+export async function addInstance(
+  db: Db,
+  keeper: Keeper,
+  installationId: string | null = null,
+): Promise<Keeper> {
+  const { instanceId } = keeper;
+  const row = { host: "host", pid: 1, data_dir: `/data/${instanceId}`, connection_pid: 0 };
   await db
     .insertInto("instances")
-    .values({ id: backend.instanceId, ...row, locked_at: new Date() })
+    .values({ id: instanceId, ...row, locked_at: new Date(), installation_id: installationId })
     .onConflict((conflict) => conflict.doNothing())
     .execute();
-  return backend;
+  return keeper;
 }

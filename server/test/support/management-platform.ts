@@ -128,7 +128,8 @@ async function openFoundation(
   lifecycle.onClose("notifications", () => notifications.stop());
   const sealer = new Sealer([secretKey]);
   const instanceId = randomUUID();
-  return { db, url, secretKey, sealer, notifications, instanceId, lifecycle, clock, log };
+  const ids = { installationId: instanceId, instanceId };
+  return { db, url, secretKey, sealer, notifications, ...ids, lifecycle, clock, log };
 }
 
 async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {

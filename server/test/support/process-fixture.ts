@@ -76,7 +76,7 @@ export class ProcessFixture implements ConformanceFixture {
   /** The serializable part of a driver's options. */
   places() {
     return {
-      instanceId: "process-ground",
+      installationId: "process-ground",
       dataDir: this.dataDir,
       replicasDir: this.replicasDir,
       storageDir: join(this.dataDir, "storage"),

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { NetworkInspectInfo } from "dockerode";
 import { limitEgress } from "#drivers/app-firewall-machine.ts";
-import type { Firewall } from "#drivers/app-firewall.ts";
+import { installationLength, type Firewall } from "#drivers/app-firewall.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { readText } from "#drivers/process/read-text.ts";
 import { chooseSubnet, subnetsRange } from "./app-subnet.ts";
@@ -14,7 +14,7 @@ import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import type { DriverParts } from "#drivers/opened-driver.ts";
 
-export type AppNetworksOptions = Pick<DriverParts, "clock" | "instanceId"> & {
+export type AppNetworksOptions = Pick<DriverParts, "clock" | "installationId"> & {
   readonly engine: Engine;
   readonly names: KeyedNames;
   /** See `Firewall`. */
@@ -35,7 +35,7 @@ const idleMs = 600_000;
 /** The option of a network that names its interface. */
 const bridgeOption = "com.docker.network.bridge.name";
 
-/** The networks of one instance. */
+/** The networks of one installation. */
 export class AppNetworks {
   readonly #options: AppNetworksOptions;
   /** The work in progress on a network, by name: creating and removing never overlap. */
@@ -110,7 +110,7 @@ export class AppNetworks {
   }
 
   #listed() {
-    const filters = { label: [`${labels.instance}=${this.#options.instanceId}`] };
+    const filters = { label: [`${labels.instance}=${this.#options.installationId}`] };
     return this.#options.engine.calls.listNetworks({ filters });
   }
 
@@ -138,7 +138,7 @@ export class AppNetworks {
   }
 
   async #create(owner: Owner): Promise<void> {
-    const { engine, instanceId } = this.#options;
+    const { engine, installationId } = this.#options;
     const create = (): Promise<unknown> =>
       engine.calls.createNetwork({
         Name: this.nameOf(owner),
@@ -151,7 +151,7 @@ export class AppNetworks {
           "com.docker.network.bridge.enable_icc": "false",
         },
         Labels: {
-          [labels.instance]: instanceId,
+          [labels.instance]: installationId,
           [labels.app]: owner.appId,
           ...(owner.egressCidrs === null
             ? {}
@@ -170,6 +170,24 @@ export class AppNetworks {
       }
     }
   }
+}
+
+/**
+ * How the installation is called in names of the networks that it has, see `installationOf`; null:
+ * it has none. A platform with another data folder goes on with these names, so that the rules for
+ * what runs stay in one table.
+ */
+export async function installationInUse(
+  { calls }: Pick<Engine, "calls">,
+  installationId: string,
+): Promise<string | null> {
+  const filters = { label: [`${labels.instance}=${installationId}`, labels.app] };
+  for (const { Options } of await calls.listNetworks({ filters })) {
+    const bridge = (Options?.[bridgeOption] as string | undefined) ?? "";
+    if (bridge.startsWith(bridges.prefix))
+      return bridge.slice(bridges.prefix.length, bridges.prefix.length + installationLength);
+  }
+  return null;
 }
 
 function hashOf(text: string): string {

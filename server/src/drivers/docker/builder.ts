@@ -40,7 +40,7 @@ import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./regist
 import { ConnectionBroke, retryBuild } from "./retry-build.ts";
 
 export type DockerBuilderOptions = BuildNetwork & {
-  readonly instanceId: string;
+  readonly installationId: string;
   readonly names: KeyedNames;
   readonly engine: Pick<Engine, "calls" | "streams" | "pings">;
   /** Absolute path; holds a folder for each running build. */
@@ -206,7 +206,7 @@ export class DockerBuilder implements Builder {
   ): Promise<DockerArtifact> {
     const { dir, end, endsAtMs, facts } = given;
     const { log, signal, sourceDir } = context;
-    const { instanceId, names, runtimeDir, toolEnvironment, userOf } = this.#options;
+    const { installationId, names, runtimeDir, toolEnvironment, userOf } = this.#options;
     const client = await this.#client();
     const projectId = projectIdOf(plan.appId);
     const user = userOf(projectId);
@@ -268,7 +268,7 @@ export class DockerBuilder implements Builder {
       "--progress=plain",
       `--iidfile=${join(dir, "image")}`,
       `--tag=${tag}`,
-      `--label=${labels.instance}=${instanceId}`,
+      `--label=${labels.instance}=${installationId}`,
       `--label=${labels.app}=${plan.appId}`,
       `--label=${labels.build}=${plan.buildId}`,
       ...(plan.startsClean ? ["--no-cache"] : []),
@@ -440,7 +440,7 @@ export class DockerBuilder implements Builder {
   }
 
   async #ownImages(): Promise<{ readonly id: string; readonly build: string }[]> {
-    const filter = `--filter=label=${labels.instance}=${this.#options.instanceId}`;
+    const filter = `--filter=label=${labels.instance}=${this.#options.installationId}`;
     const ids = new Set(
       (await this.#docker("image", "ls", "--quiet", "--no-trunc", filter))
         .split("\n")

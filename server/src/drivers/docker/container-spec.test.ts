@@ -22,7 +22,7 @@ function made(gpus: readonly string[]) {
   const claim = { pool: "machine", compute, cpuCores, memoryGb, tier, gpus };
   const { Env = [], HostConfig } = containerSpec(spec, {
     claim,
-    instanceId: "instance",
+    installationId: "installation",
     network: "network",
     storage: [{ from: "/storage", at: "/persistent-storage" }],
     cores: 8,

@@ -10,7 +10,7 @@ import { dockerArtifact } from "./artifact.ts";
 
 /** Labels of everything that the platform makes in an engine. */
 export const labels = {
-  /** The instance that made it. */
+  /** The installation that made it. */
   instance: "slipway.instance",
   app: "slipway.app",
   /** The build that made an image. */
@@ -43,7 +43,7 @@ export type ContainerRecord = Pick<
 /** The engine and the installation for which a container is created. */
 export type ContainerContext = {
   readonly claim: CardClaim;
-  readonly instanceId: string;
+  readonly installationId: string;
   /** The app's network. */
   readonly network: string;
   /** Host folders of the storage, and where the app sees them. */
@@ -90,7 +90,7 @@ export function containerSpec(
   const memoryBytes = Math.round(spec.memoryGb * 1e9);
   const hasEntrypoint = spec.runtime === "custom" && spec.entrypoint.length > 0;
   return {
-    name: containerName(context.instanceId, spec.replicaId),
+    name: containerName(context.installationId, spec.replicaId),
     Image: image,
     User: `${user}:${user}`,
     Env: Object.entries(environmentOf(spec, { port, takesRootPath, gpus: context.claim.gpus })).map(
@@ -149,8 +149,8 @@ function deviceRequests({ gpus }: CardClaim) {
 }
 
 /** Unique on an engine that several installations share. */
-export function containerName(instanceId: string, replicaId: ReplicaId): string {
-  return `slipway-${instanceId.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 12)}-${replicaId}`;
+export function containerName(installationId: string, replicaId: ReplicaId): string {
+  return `slipway-${installationId.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 12)}-${replicaId}`;
 }
 
 function environmentOf(
@@ -182,11 +182,11 @@ function environmentOf(
 
 function labelsOf(
   spec: ReplicaSpec,
-  { instanceId, claim }: ContainerContext,
+  { installationId, claim }: ContainerContext,
   port: number,
 ): Record<string, string> {
   return {
-    [labels.instance]: instanceId,
+    [labels.instance]: installationId,
     [labels.app]: spec.appId,
     [labels.replica]: spec.replicaId,
     [labels.release]: spec.releaseId,

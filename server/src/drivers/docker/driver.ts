@@ -74,6 +74,7 @@ const watching: RetryPolicy = {
 /** The Docker driver. `driver.ts` documents the methods. */
 export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   readonly name = "docker";
+  readonly isShared = true;
   readonly capabilities: Capabilities;
   readonly #options: DockerDriverOptions;
   readonly #networks: AppNetworks;
@@ -240,13 +241,13 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   }
 
   async #create(spec: ReplicaSpec, claim: CardClaim): Promise<string> {
-    const { engine, storageDir, instanceId, firewall } = this.#options;
+    const { engine, storageDir, installationId, firewall } = this.#options;
     const storage = storageMounts(spec, storageDir);
     const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;
     for (const { from } of storage) makeOwnedFolder(from, user);
     const context = {
       claim,
-      instanceId,
+      installationId,
       storage,
       cores: engine.facts.cores,
       runtime: spec.containerRuntime === null ? undefined : this.#runtimes[spec.containerRuntime],
@@ -324,14 +325,14 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   }
 
   #listed() {
-    const filters = { label: [`${labels.instance}=${this.instanceId}`, labels.replica] };
+    const filters = { label: [`${labels.instance}=${this.installationId}`, labels.replica] };
     return this.#options.engine.calls.listContainers({ all: true, filters });
   }
 
   async #watchEvents(): Promise<void> {
-    const { engine, instanceId, clock } = this.#options;
+    const { engine, installationId, clock } = this.#options;
     await followEvents(engine, {
-      instanceId,
+      installationId,
       clock,
       signal: this.#closing.signal,
       onEvent: (event) => this.#lookAt(event),

@@ -1,4 +1,4 @@
-// Follows what the engine tells of the containers of one instance.
+// Follows what the engine tells of the containers of one installation.
 import { addAbortListener } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
@@ -9,7 +9,7 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 /** What happened to a container. */
 export type EngineEvent = { readonly action: string; readonly containerId: string };
 
-type Given = Pick<DriverParts, "clock" | "instanceId"> & {
+type Given = Pick<DriverParts, "clock" | "installationId"> & {
   /** Ends it. */
   readonly signal: AbortSignal;
   readonly onEvent: (event: EngineEvent) => void;
@@ -26,10 +26,10 @@ export async function followEvents(
   { streams }: Pick<Engine, "streams">,
   given: Given,
 ): Promise<void> {
-  const { instanceId, clock, signal, onEvent, onFollowed, onBegin } = given;
+  const { installationId, clock, signal, onEvent, onFollowed, onBegin } = given;
   const filters = {
     event: ["die", "destroy", "kill"],
-    label: [`${labels.instance}=${instanceId}`],
+    label: [`${labels.instance}=${installationId}`],
   };
   // With what the engine has just done to those that are about to end.
   const since = Math.floor(clock.now() / 1000) - beforeSeconds;

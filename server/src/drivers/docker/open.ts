@@ -17,7 +17,7 @@ import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
-import { bridges, defaultBridge } from "./app-networks.ts";
+import { bridges, defaultBridge, installationInUse } from "./app-networks.ts";
 import { BuildSegment, segmentObstacle, type BuildSegmentOptions } from "./build-segment.ts";
 import { DockerBuilder } from "./builder.ts";
 import { findClient } from "./docker-client.ts";
@@ -62,11 +62,13 @@ const askWaitMs = 10_000;
 /** Throws `CannotStart` when no engine answers, or it cannot do what the settings ask for. */
 export async function openDockerDriver(
   config: DockerDriverConfig,
-  { instanceId, log, lifecycle, clock }: DriverParts,
+  { installationId, log, lifecycle, clock }: DriverParts,
 ): Promise<OpenedDriver> {
   const placement = await openPlacement(config, { log, lifecycle, clock });
   const engine = await connect(config.docker.host);
-  const installation = installationOf(await realpath(config.dataDir));
+  const installation =
+    (await installationInUse(engine, installationId)) ??
+    installationOf(await realpath(config.dataDir));
   const firewall = await openFirewall(config, { engine, installation });
   if (firewall !== null && !config.docker.areBuildsClosed)
     log.warn(
@@ -85,7 +87,7 @@ export async function openDockerDriver(
   const { storageDir, buildsDir, containersDir } = config.paths;
   const names = openKeyedNames(join(config.dataDir, "docker.key"));
   const driver = new DockerDriver({
-    instanceId,
+    installationId,
     names,
     engine,
     installation,
@@ -101,7 +103,7 @@ export async function openDockerDriver(
   });
   const { toolEnvironment, buildTimeoutSeconds, docker } = config;
   const builder = new DockerBuilder({
-    instanceId,
+    installationId,
     names,
     engine,
     buildsDir,

@@ -62,6 +62,7 @@ const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 /** The process driver. `driver.ts` documents the methods. */
 export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driver {
   readonly name = "process";
+  readonly isShared = false;
   readonly capabilities: Capabilities;
   readonly #options: ProcessDriverOptions;
   readonly #cgroups: Cgroups;

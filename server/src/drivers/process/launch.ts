@@ -51,7 +51,6 @@ import { isBelow } from "./system-mounts.ts";
 
 /** The machine's resources for a launch. All paths are absolute. */
 export type LaunchContext = {
-  readonly instanceId: string;
   readonly dataDir: string;
   readonly replicasDir: string;
   /** One folder per project, shared by its apps. */
@@ -109,7 +108,6 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     const record: ReplicaRecord = {
       version: 1,
       replicaId,
-      instanceId: context.instanceId,
       appId,
       releaseId,
       projectId,

@@ -36,7 +36,7 @@ export type ProcessDriverConfig = DiskConfig &
 /** Throws `CannotStart` when the settings ask for something that this machine does not support. */
 export async function openProcessDriver(
   config: ProcessDriverConfig,
-  { instanceId, log, lifecycle, clock }: DriverParts,
+  { installationId, instanceId, log, lifecycle, clock }: DriverParts,
 ): Promise<OpenedDriver> {
   const placement = await openPlacement(config, { log, lifecycle, clock });
   const { paths } = config;
@@ -50,7 +50,7 @@ export async function openProcessDriver(
   const { dataDir, toolEnvironment } = config;
   const { replicasDir, storageDir, buildsDir } = paths;
   const driver = new ProcessDriver({
-    instanceId,
+    installationId,
     dataDir,
     replicasDir,
     storageDir,

@@ -74,8 +74,6 @@ export type ReplicaRecord = Pick<
   "replicaId" | "appId" | "releaseId" | "projectId" | "runtime"
 > & {
   readonly version: 1;
-  /** The instance that started it. Absent in records of older versions. */
-  readonly instanceId?: string;
   /** Host of the replica's server; absent in records of older versions: the loopback address. */
   readonly host?: string;
   /** The replica's assigned port; null for a cortex app, which reports its own or has a socket. */

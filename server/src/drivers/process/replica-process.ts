@@ -108,12 +108,9 @@ export class ReplicaProcess {
     return this.#established.promise;
   }
 
-  /**
-   * The replica's known state, without a check. `holder`: the instance that owns the folder of
-   * replicas, for records without one.
-   */
-  owned(holder: string): OwnedReplica {
-    const { replicaId, appId, releaseId, instanceId = holder } = this.#options.record;
+  /** The replica's known state, without a check. */
+  owned(installationId: string): OwnedReplica {
+    const { replicaId, appId, releaseId } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
     const unseen =
@@ -125,7 +122,7 @@ export class ReplicaProcess {
     const time = ran === undefined ? {} : { ranMs: ran };
     return {
       replicaId,
-      instanceId,
+      installationId,
       appId,
       releaseId,
       state,
