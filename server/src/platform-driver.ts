@@ -8,7 +8,8 @@ import type { Builder } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
 import { egressRefusal } from "#drivers/egress.ts";
 import { openDriver } from "#drivers/driver-table.ts";
-import type { OpenedDriver } from "#drivers/opened-driver.ts";
+import type { OpenedDriver, SharedDisk } from "#drivers/opened-driver.ts";
+import { openDisk } from "#drivers/disk/open-disk.ts";
 import { storagePathRefusal } from "#drivers/storage.ts";
 import { whyNever } from "#drivers/pools/fit.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -17,16 +18,24 @@ import type { Config, dataPaths } from "./config.ts";
 /** For a look whether the image of a release is there, and for getting it from the registry. */
 const lookMs = 60_000;
 
-/** Later starts keep to this driver. Throws `CannotStart` where the machine cannot run it. */
+/** The driver of this start, and the disk of the data folder. */
+export type ChosenDriver = OpenedDriver & { readonly disk: SharedDisk };
+
+/**
+ * Later starts keep to this driver. The platform itself writes to the disk of its data folder, so
+ * that it is watched whatever the driver does. Throws `CannotStart` where the machine cannot run
+ * the driver.
+ */
 export async function openChosenDriver(
   settings: Config & { readonly paths: ReturnType<typeof dataPaths> },
   foundation: Foundation,
-): Promise<OpenedDriver> {
+): Promise<ChosenDriver> {
   const { log, db } = foundation;
   const driver = await chooseDriver(settings, { log, usedBefore: () => driverOfApps(db) });
   const opened = await openDriver(driver, settings, foundation);
   keepDriver(settings.paths.driverFile, driver);
-  return opened;
+  const disk = opened.disk ?? (await openDisk(settings, false, foundation));
+  return { ...opened, disk };
 }
 
 /** Why no replica that wants this could ever start here, in a sentence; null: one could. */

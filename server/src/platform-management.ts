@@ -14,7 +14,6 @@ import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { openUploads } from "#deploy/open.ts";
 import { endPushes, requestCancel } from "#deploy/end-builds.ts";
 import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
-import type { OpenedDriver } from "#drivers/opened-driver.ts";
 import { openLogs } from "#logs/open.ts";
 import { openMembership, openPeople } from "#people/open.ts";
 import { openPushes } from "#pushes/open.ts";
@@ -27,6 +26,7 @@ import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import type { Config, dataPaths } from "./config.ts";
 import { isThereHere, whyNeverHere } from "./platform-driver.ts";
 import { hardwareParts } from "./platform-hardware.ts";
+import type { ChosenDriver } from "./platform-driver.ts";
 
 /** Called after each durable step of a run, a delivery or metering. */
 export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
@@ -38,7 +38,7 @@ type Parts = Foundation & {
   /** Asked only once the platform listens. */
   readonly urls: () => Urls;
   /** Called once, after the apps are there. */
-  readonly openDriver: () => Promise<OpenedDriver>;
+  readonly openDriver: () => Promise<ChosenDriver>;
   /** Called when something that was built may be used no more. */
   readonly onUnused: () => void;
   readonly onStep: OnStep;

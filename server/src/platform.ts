@@ -117,7 +117,7 @@ async function assemble(
   const health = new Health({ db, clock, storeRefusal });
   const port = await listen(config, { ...calls, management, health, reached, lifecycle });
   guard.addOwnListener({ host: config.host, port });
-  await opened.onListening(port);
+  await opened.onListening?.(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
   await webhooks.start();

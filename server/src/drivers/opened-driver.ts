@@ -5,7 +5,7 @@ import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Builder } from "./builder.ts";
 import type { Driver } from "./driver.ts";
-import type { StorageFiles } from "./storage-files.ts";
+import type { Files } from "./storage-files.ts";
 
 /** The input for opening any driver. */
 export type DriverParts = {
@@ -18,16 +18,19 @@ export type DriverParts = {
   readonly clock: Clock;
 };
 
-/** A driver and its builder. */
+/** A driver and its builder, and what not every driver has. */
 export type OpenedDriver = {
   readonly driver: Driver;
   readonly builder: Builder;
-  /** The disk of this machine that replicas and builds write to. */
-  readonly disk: SharedDisk;
-  /** The storage of projects, for others than its apps. */
-  readonly files: StorageFiles;
-  /** Called once the platform listens: apps with their own networks may call it on this port. */
-  readonly onListening: (port: number) => Promise<void>;
+  /** The disk of the data folder, where replicas and builds write to it too; null: they do not. */
+  readonly disk: SharedDisk | null;
+  /** The storage of projects, for others than its apps; null: only apps reach it. */
+  readonly files: Files | null;
+  /**
+   * Called once the platform listens: apps with their own networks may call it on this port; null:
+   * they reach it, or never will.
+   */
+  readonly onListening: ((port: number) => Promise<void>) | null;
 };
 
 /** A disk that the platform shares with replicas and builds. */

@@ -60,6 +60,9 @@ const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT
 const namesMax = 1_000_000;
 const statsAtOnce = 32;
 
+/** What volumes need of the storage of projects. */
+export type Files = Pick<StorageFiles, keyof StorageFiles>;
+
 /**
  * The files of all projects. Refusals are `Fault("not_found" | "conflict" | "not_usable" |
  * "invalid")`.

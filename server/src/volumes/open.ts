@@ -1,7 +1,7 @@
 // Opens the volumes of projects, and the loop that removes what is left of uploads, downloads and
 // removed folders.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
-import type { OpenedDriver } from "#drivers/opened-driver.ts";
+import type { OpenedDriver, SharedDisk } from "#drivers/opened-driver.ts";
 import { Loop } from "#lib/loop.ts";
 import { removeOld } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -17,7 +17,7 @@ export type VolumeSettings = {
 };
 
 type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> &
-  Pick<OpenedDriver, "disk" | "files"> & { readonly ownerKeyOf: OwnerKeyOf };
+  Pick<OpenedDriver, "files"> & { readonly disk: SharedDisk; readonly ownerKeyOf: OwnerKeyOf };
 type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
 /**
@@ -47,20 +47,16 @@ export async function openVolumes(
     if (!isDone && !signal.aborted) cancelRetry = clock.after(retryMs, () => loop.nudge());
   };
   const loop = new Loop({ name: "volumes", turn, intervalMs, clock, log });
-  const uses = volumeUses({
-    db,
-    clock,
-    log,
-    files,
-    space,
-    intervalMs: meteringSeconds * meteringTurns * 1000,
-  });
+  const loops = [loop];
+  if (files !== null) {
+    const intervalMs = meteringSeconds * meteringTurns * 1000;
+    loops.push(volumeUses({ db, clock, log, files, space, intervalMs }));
+  }
   lifecycle.onStart(() => {
-    loop.start();
-    uses.start();
+    for (const each of loops) each.start();
   });
   lifecycle.onClose("volumes", async () => {
-    await Promise.all([loop.stop(), uses.stop()]);
+    await Promise.all(loops.map((each) => each.stop()));
     cancelRetry();
   });
   return {
@@ -74,6 +70,7 @@ async function removeFolders(
   { db, files, disk, space, log }: Removing,
   signal: AbortSignal,
 ): Promise<boolean> {
+  if (files === null) return true;
   const { left, gone, written } = await files.collect((ids) => store.readKept(db, ids), signal);
   for (const projectId of gone) space.noteRemoved(projectId);
   for (const projectId of written) {

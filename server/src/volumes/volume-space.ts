@@ -1,6 +1,6 @@
 // How much each volume may hold, and how much it holds, as far as that was counted lately.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
-import type { StorageFiles } from "#drivers/storage-files.ts";
+import type { Files } from "#drivers/storage-files.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
@@ -10,7 +10,7 @@ import { readSize, readSizes } from "./volume-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 export type VolumeSpaceOptions = Pick<Foundation, "db" | "clock"> & {
-  readonly files: Pick<StorageFiles, "usedBytes">;
+  readonly files: Pick<Files, "usedBytes"> | null;
   /** Ends replicas that write beyond the limit. */
   readonly disk: { limitStorage(projectId: ProjectId, bytes: number): void };
   readonly ownerKeyOf: OwnerKeyOf;
@@ -73,8 +73,12 @@ export class VolumeSpace {
     if (sizeGb !== null) this.#setSize(projectId, sizeGb);
   }
 
-  /** Null: there are so many files that they cannot be counted in time. `isNew`: counted now. */
+  /**
+   * Null: there are too many files to count them in time, or only apps reach them. `isNew`: counted
+   * now.
+   */
   async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
+    if (this.#options.files === null) return null;
     const counted = this.#counted.get(projectId);
     if (!isNew && counted !== undefined && counted.untilMs > this.#options.clock.monotonicMs())
       return counted.bytes;
@@ -118,7 +122,7 @@ export class VolumeSpace {
     try {
       if (leave === null) return null;
       const beganMs = clock.monotonicMs();
-      const bytes = await files.usedBytes(projectId, this.#closing.signal);
+      const bytes = (await files?.usedBytes(projectId, this.#closing.signal)) ?? null;
       const endedMs = clock.monotonicMs();
       const untilMs = endedMs + Math.max(freshMs, (endedMs - beganMs) * countShare);
       this.#counted.set(projectId, { bytes, untilMs });

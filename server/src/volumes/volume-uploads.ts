@@ -10,7 +10,7 @@ import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/record.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
-import type { StorageFiles } from "#drivers/storage-files.ts";
+import type { Files } from "#drivers/storage-files.ts";
 import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
@@ -19,12 +19,13 @@ import { Latest } from "#lib/latest.ts";
 import { Secret } from "#lib/secret.ts";
 import { pathText, readFilePath } from "./volume-path.ts";
 import type { VolumeSpace } from "./volume-space.ts";
+import { requireFiles } from "./require-files.ts";
 import * as store from "./volume-store.ts";
 import { hashOfKey, recordOfVolume } from "./volumes.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
-  readonly files: Pick<StorageFiles, "openIncoming" | "finishIncoming" | "hasIncoming" | "place">;
+  readonly files: Pick<Files, "openIncoming" | "finishIncoming" | "hasIncoming" | "place"> | null;
   readonly space: VolumeSpace;
   readonly disk: Pick<SharedDisk, "room" | "storeRefusal">;
   readonly ownerKeyOf: OwnerKeyOf;
@@ -87,6 +88,7 @@ export class VolumeUploads {
     const { db, space } = this.#options;
     const { partCount } = wanted;
     const filePath = pathText(readFilePath("file_path", wanted.filePath));
+    requireFiles(this.#options.files);
     const open = await store.readOpenUploads(db, projectId);
     if (open.count >= openMax) {
       const text = `The project has begun ${openMax} uploads that are not complete, which is the limit: complete them, or wait until they end after ${store.volumeUploadHours} hours.`;
@@ -179,7 +181,7 @@ export class VolumeUploads {
       const bounds = { min: number < partCount ? partMax : 0, max: partMax };
       if (length !== null) requireSize(number, length, bounds);
       await this.#reserve(projectId, { uploadId: id, number, bytes: length ?? partMax });
-      const file = await this.#options.files.openIncoming(id);
+      const file = await requireFiles(this.#options.files).openIncoming(id);
       try {
         const at = { from: (number - 1) * partMax, max: partMax };
         const written = await writeBody(file, at, addAbortSignal(signal, body));
@@ -215,7 +217,8 @@ export class VolumeUploads {
   }
 
   async #finish(upload: store.VolumeUploadRow, named: readonly NamedPart[], by: By): Promise<void> {
-    const { db, files, space } = this.#options;
+    const { db, space } = this.#options;
+    const files = requireFiles(this.#options.files);
     const { id, projectId, filePath, partCount } = upload;
     const stored = await store.readParts(db, id);
     requireParts(partCount, stored, named);

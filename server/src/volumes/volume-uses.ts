@@ -1,7 +1,7 @@
 // Counts again and again what the volumes of all projects hold, and keeps it as rows that metering
 // bills: each is a time in which a volume held the same. Between two counts it is what the earlier
 // one found.
-import type { StorageFiles } from "#drivers/storage-files.ts";
+import type { Files } from "#drivers/storage-files.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { VolumeSpace } from "./volume-space.ts";
@@ -9,7 +9,7 @@ import { readOpenUploads } from "./volume-store.ts";
 import { noteUse, readUsing } from "./volume-uses-store.ts";
 
 export type VolumeUsesParts = Pick<Foundation, "db" | "clock" | "log"> & {
-  readonly files: Pick<StorageFiles, "projects">;
+  readonly files: Pick<Files, "projects">;
   readonly space: Pick<VolumeSpace, "usedBytes">;
   readonly intervalMs: number;
 };

@@ -5,19 +5,20 @@ import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type AuditEntry, type By } from "#audit/record.ts";
-import type { StorageFiles, StoredEntry } from "#drivers/storage-files.ts";
+import type { Files, StoredEntry } from "#drivers/storage-files.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
+import { requireFiles } from "./require-files.ts";
 import { pathText, readFilePath, readInnerPath, readVolumePath } from "./volume-path.ts";
 import { gbBytes, type VolumeSpace } from "./volume-space.ts";
 import * as store from "./volume-store.ts";
 
 export type VolumesOptions = {
   readonly db: Db;
-  readonly files: Pick<StorageFiles, "list" | "open" | "remove" | "removeFolder">;
+  readonly files: Pick<Files, "list" | "open" | "remove" | "removeFolder"> | null;
   readonly space: VolumeSpace;
   /** A folder was removed, whose space is to be freed. */
   readonly onRemoved: () => void;
@@ -61,8 +62,9 @@ export class Volumes {
     { dir, ...page }: { readonly dir: string; readonly after: string; readonly max: number },
   ): Promise<readonly StoredEntry[]> {
     const { names } = readVolumePath("dir", dir);
+    const files = requireFiles(this.#options.files);
     try {
-      return await this.#options.files.list({ projectId, names }, page);
+      return await files.list({ projectId, names }, page);
     } catch (error) {
       if (names.length === 0 && error instanceof Fault && error.code === "not_found") return [];
       throw error;
@@ -73,7 +75,7 @@ export class Volumes {
   async beginDownload(projectId: ProjectId, filePath: string, by: By): Promise<Secret> {
     const { db, files } = this.#options;
     const path = readFilePath("file_path", filePath);
-    const { handle } = await files.open({ projectId, names: path.names });
+    const { handle } = await requireFiles(files).open({ projectId, names: path.names });
     await handle.close();
     const key = new Secret(randomBytes(32).toString("base64url"));
     const download = { projectId, filePath: pathText(path), keyHash: hashOfKey(key.reveal()) };
@@ -102,12 +104,14 @@ export class Volumes {
   /** Opens it; the caller closes it. Throws `Fault("not_found")` when it is gone. */
   async openDownload({ projectId, filePath }: DownloadedFile): Promise<OpenedFile> {
     const names = filePath.split("/");
-    return { name: names.at(-1) ?? "", ...(await this.#options.files.open({ projectId, names })) };
+    const files = requireFiles(this.#options.files);
+    return { name: names.at(-1) ?? "", ...(await files.open({ projectId, names })) };
   }
 
   /** Removes a file, or a folder whose path ends with a slash. */
   async remove(projectId: ProjectId, filePath: string, by: By): Promise<void> {
-    const { db, files, space, onRemoved } = this.#options;
+    const { db, space, onRemoved } = this.#options;
+    const files = requireFiles(this.#options.files);
     const path = readInnerPath("file_path", filePath);
     await db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);

@@ -8,7 +8,8 @@ import type { ApiParts } from "#api/parts.ts";
 import type { Urls } from "#api/urls.ts";
 import { requestCancel } from "#deploy/end-builds.ts";
 import type { Builder } from "#drivers/builder.ts";
-import type { OpenedDriver, SharedDisk } from "#drivers/opened-driver.ts";
+import type { SharedDisk } from "#drivers/opened-driver.ts";
+import type { ChosenDriver } from "#platform-driver.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { dataPaths, readConfig, toolEnvironmentOf, type Config } from "#config.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -151,7 +152,7 @@ function openTestDriver(
   { paths }: Settings,
   { clock }: Foundation,
   { isThere = () => Promise.resolve(true) }: ManagementOptions,
-): OpenedDriver {
+): ChosenDriver {
   const builder: Builder = {
     build: () => Promise.reject(new Error("nothing is built here")),
     isThere,
