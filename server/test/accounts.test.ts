@@ -21,6 +21,7 @@ import { toJson } from "#store/json.ts";
 import { resealOld, sealingKeyIds } from "#store/sealed-store.ts";
 import { openDatabase } from "#store/database.ts";
 import type { NotificationListener } from "#store/notify.ts";
+import { personLookup } from "#people/person-lookup.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { byPlatform, testAccounts, type Accounts } from "#test/support/accounts.ts";
 import { openDatabaseGate } from "#test/support/database-gate.ts";
@@ -200,7 +201,13 @@ test("a token ends at its date, in memory too", async (t) => {
 test("a revoked token is refused by every platform on the database", async (t) => {
   const accounts = await testAccounts(t);
   const { db, keys, notifications, check } = accounts;
-  const second = new TokenCheck({ db, keys, notifications, clock: systemClock });
+  const second = new TokenCheck({
+    db,
+    keys,
+    notifications,
+    people: personLookup(db),
+    clock: systemClock,
+  });
   const token = await serviceToken(accounts);
   const other = await serviceToken(accounts);
   for (const one of [check, second])
@@ -248,7 +255,12 @@ test("revocations that were missed while the connection was broken hold after it
 test("while the database does not answer a token that was valid goes on, unless word came that it has changed", async (t) => {
   const accounts = await testAccounts(t);
   const gate = await openDatabaseGate(t, accounts.url);
-  const db = await openDatabase({ url: new Secret(gate.url), connections: 2, log: silentLog });
+  const db = await openDatabase({
+    clock: systemClock,
+    url: new Secret(gate.url),
+    connections: 2,
+    log: silentLog,
+  });
   t.after(() => db.destroy());
   let tell: NotificationListener = () => undefined;
   const notifications = {
@@ -257,7 +269,13 @@ test("while the database does not answer a token that was valid goes on, unless 
       return () => undefined;
     },
   };
-  const check = new TokenCheck({ db, keys: accounts.keys, notifications, clock: systemClock });
+  const check = new TokenCheck({
+    db,
+    keys: accounts.keys,
+    notifications,
+    people: personLookup(db),
+    clock: systemClock,
+  });
   const token = await serviceToken(accounts);
   const other = await serviceToken(accounts);
   const caller = await check.check(token);
@@ -346,7 +364,12 @@ test("keys are sealed anew with a new secret key; with another one alone the sta
   await resealOld(db, new Sealer([newKey, oldKey]), sealedColumns);
   const rotated = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
   await rotated.load(db);
-  const check = new TokenCheck({ ...accounts, keys: rotated, clock: systemClock });
+  const check = new TokenCheck({
+    ...accounts,
+    keys: rotated,
+    people: personLookup(db),
+    clock: systemClock,
+  });
   assert.ok(await check.check(token));
 });
 

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { Routes } from "#apps/routes.ts";
 import { newReleaseId, type AppId, type BuildId } from "#lib/ids.ts";
 import { createLog, silentLog } from "#lib/log.ts";
@@ -64,7 +65,12 @@ test("all apps are known after the start, and found by project and name", async 
   const one = await create(api, "one");
   const two = await create(api, "two", { disableAuth: true });
   const releaseId = await promote(api, one, { disableAuth: true, port: 4321 });
-  const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });
+  const routes = new Routes({
+    clock: systemClock,
+    db: api.db,
+    notifications: api.notifications,
+    log: silentLog,
+  });
   t.after(() => routes.stop());
   assert.equal(routes.find(api.projectId, "one"), undefined, "before the start nothing is known");
   await routes.start();
@@ -102,7 +108,12 @@ test("an app without a release says which pages may read why: by its request, el
   await create(api, "three");
   const settings = toJson({ corsOrigins, corsHeaders: ["X-Of-App"], corsCredentials: true });
   await api.db.updateTable("builds").set({ settings }).where("id", "=", two.buildId).execute();
-  const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });
+  const routes = new Routes({
+    clock: systemClock,
+    db: api.db,
+    notifications: api.notifications,
+    log: silentLog,
+  });
   t.after(() => routes.stop());
   await routes.start();
   const corsOf = (name: string): unknown => routes.find(api.projectId, name)?.cors;
@@ -120,7 +131,12 @@ test("an app without a release says which pages may read why: by its request, el
 
 test("new apps, new releases and ends of builds are seen by notification, and listeners are told once", async (t) => {
   const api = await startManagementApi(t);
-  const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });
+  const routes = new Routes({
+    clock: systemClock,
+    db: api.db,
+    notifications: api.notifications,
+    log: silentLog,
+  });
   await routes.start();
   t.after(() => routes.stop());
   const told: string[] = [];
@@ -148,6 +164,7 @@ test("new apps, new releases and ends of builds are seen by notification, and li
 test("after refresh what is committed is what is found, without a notification", async (t) => {
   const api = await startManagementApi(t);
   const routes = new Routes({
+    clock: systemClock,
     db: api.db,
     notifications: { listen: () => () => undefined },
     log: silentLog,
@@ -175,7 +192,12 @@ test("an app whose stored settings cannot be read is logged with the field, and 
     pretty: false,
     to: { write: (line) => void lines.push(line) },
   });
-  const routes = new Routes({ db: api.db, notifications: { listen: () => () => undefined }, log });
+  const routes = new Routes({
+    clock: systemClock,
+    db: api.db,
+    notifications: { listen: () => () => undefined },
+    log,
+  });
   t.after(() => routes.stop());
   await routes.start();
   assert.ok(routes.byAppId(two.appId)?.live);
@@ -208,7 +230,12 @@ test("a release from before runs could be tried again takes calls", async (t) =>
     .updateTable("releases")
     .set({ settings: sql`settings - 'retries'` })
     .execute();
-  const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });
+  const routes = new Routes({
+    clock: systemClock,
+    db: api.db,
+    notifications: api.notifications,
+    log: silentLog,
+  });
   t.after(() => routes.stop());
   await routes.start();
   assert.equal(routes.byAppId(one.appId)?.live?.settings.retries, 0);
@@ -223,7 +250,7 @@ test("when a notification was lost, all is read again", async (t) => {
       return () => listeners.delete(channel);
     },
   };
-  const routes = new Routes({ db: api.db, notifications, log: silentLog });
+  const routes = new Routes({ clock: systemClock, db: api.db, notifications, log: silentLog });
   await routes.start();
   await create(api, "one");
   await create(api, "two");
@@ -239,6 +266,7 @@ test("a read that began earlier and ends later does not put back what it saw", a
   let gates: Promise<void>[] = [];
   const held = holding(api.db, () => gates.pop());
   const routes = new Routes({
+    clock: systemClock,
     db: held,
     notifications: { listen: () => () => undefined },
     log: silentLog,
@@ -264,6 +292,7 @@ test("a read that began before an app was deleted does not put it back over the 
   let gates: Promise<void>[] = [];
   const held = holding(api.db, () => gates.pop());
   const routes = new Routes({
+    clock: systemClock,
     db: held,
     notifications: { listen: () => () => undefined },
     log: silentLog,
@@ -293,6 +322,7 @@ test("while the database fails it is tried again until it answers", async (t) =>
     failures-- > 0 ? Promise.reject(new Error("the database is away")) : undefined,
   );
   const routes = new Routes({
+    clock: systemClock,
     db: failing,
     notifications: { listen: () => () => undefined },
     log: silentLog,

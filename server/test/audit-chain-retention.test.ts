@@ -31,7 +31,7 @@ import { until } from "./support/until.ts";
 
 test("retention leaves a chain that is intact, while entries are added and exports are made, by two platforms at once", async (t) => {
   const { db, url } = await withProjects(t);
-  const other = await openDatabase({ url, connections: 5, log: silentLog });
+  const other = await openDatabase({ clock: systemClock, url, connections: 5, log: silentLog });
   cleanLast(t, () => other.destroy());
   const oldCount = 23_000;
   await sql`

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { canonicalText, type JsonValue } from "#audit/chain/canonical.ts";
 import { record } from "#audit/record.ts";
 import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
@@ -66,7 +67,7 @@ test("any JSON has here the text that the database hashes", async (t) => {
 
 test("a hundred transactions at once, over several projects in any order, leave no gap and wait for none in a circle", async (t) => {
   const { db, url } = await withProjects(t);
-  const many = await openDatabase({ url, connections: 40, log: silentLog });
+  const many = await openDatabase({ clock: systemClock, url, connections: 40, log: silentLog });
   cleanLast(t, () => many.destroy());
   const expected = new Map<ProjectId | null, number>();
   const chains = [...projects, null];
@@ -94,6 +95,7 @@ test("a connection that is cut before, in or after a commit leaves an entry with
   const { db, url } = await withProjects(t);
   const gate = await openDatabaseGate(t, url);
   const through = await openDatabase({
+    clock: systemClock,
     url: new Secret(gate.url),
     connections: 20,
     log: silentLog,

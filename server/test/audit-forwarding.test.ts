@@ -59,6 +59,7 @@ async function open(
     log: silentLog,
     platform: null,
     intervalMs: 50,
+    instanceId: randomUUID(),
     ...changes,
   });
   await forwarder.start();

@@ -166,7 +166,7 @@ test("entries of a database of before are told from what service accounts did, a
   for (const file of readdirSync(all).filter((name) => name < "0005"))
     copyFileSync(join(all, file), join(before, file));
   await migrate({ url, log: silentLog, folder: before });
-  const db = await openDatabase({ url, connections: 2, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: 2, log: silentLog });
   cleanLast(t, () => db.destroy());
   const inference = randomUUID();
   const service = randomUUID();
@@ -203,7 +203,7 @@ test("entries of a database of before are told from what service accounts did, a
     .execute();
   await db.destroy();
   await migrate({ url, log: silentLog });
-  const now = await openDatabase({ url, connections: 2, log: silentLog });
+  const now = await openDatabase({ clock: systemClock, url, connections: 2, log: silentLog });
   cleanLast(t, () => now.destroy());
   await record(now, { projectId, action: "app.create", by: byPlatform });
   const actors = async (project: ProjectId | null) =>

@@ -15,6 +15,7 @@ import { bootstrap, type BootstrapFile } from "#bootstrap.ts";
 import { sealedColumns } from "#platform-sealed.ts";
 import { openSealer } from "#store/secret-key.ts";
 import type { Db } from "#store/database.ts";
+import { personLookup } from "#people/person-lookup.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
@@ -47,6 +48,7 @@ async function kindsOf(
   const check = new TokenCheck({
     db,
     keys,
+    people: personLookup(db),
     notifications: { listen: () => () => undefined },
     clock: systemClock,
   });

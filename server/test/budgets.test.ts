@@ -80,7 +80,7 @@ async function openFixture(
       return useCases.set({ projectId, appId: of }, wish, byPlatform);
     },
     async planCache(own = clock) {
-      const notifications = new Notifications({ url, log: silentLog });
+      const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
       await notifications.start();
       const planCache = new PlanCache({
         db,

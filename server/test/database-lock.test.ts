@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { hostname } from "node:os";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
@@ -18,6 +19,7 @@ import { until } from "#test/support/until.ts";
 
 function lockOf(t: TestContext, url: Secret, instanceId: string): DatabaseLock {
   const lock = new DatabaseLock({
+    clock: systemClock,
     url,
     instanceId,
     dataDir: `/data/${instanceId}`,

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { openDatabase, type Db } from "#store/database.ts";
@@ -29,7 +30,7 @@ function migrationsFolder(t: TestContext): string {
 }
 
 async function open(t: TestContext, url: Secret): Promise<Db> {
-  const db = await openDatabase({ url, connections: 3, log });
+  const db = await openDatabase({ clock: systemClock, url, connections: 3, log });
   t.after(() => db.destroy());
   return db;
 }
@@ -118,7 +119,12 @@ test("a connection that breaks while it is being set up takes no place of anothe
   const isSettingUp = (sent: Buffer): boolean =>
     sent.includes("default_transaction_isolation") && ++cuts <= 3;
   const gate = await openDatabaseGate(t, url, isSettingUp);
-  const db = await openDatabase({ url: new Secret(gate.url), connections: 2, log: silentLog });
+  const db = await openDatabase({
+    clock: systemClock,
+    url: new Secret(gate.url),
+    connections: 2,
+    log: silentLog,
+  });
   cleanLast(t, () => db.destroy());
   for (let count = 0; count < 3; count++)
     await assert.rejects(sql`select 1`.execute(db), /terminated/);
@@ -135,6 +141,7 @@ test("a database that cannot be used is refused with the place and the reason, n
   };
   const refusal = async (bad: Secret): Promise<string> => {
     const error: unknown = await openDatabase({
+      clock: systemClock,
       url: bad,
       connections: 2,
       log,
@@ -179,7 +186,12 @@ test("a database that comes up late is waited for", async (t) => {
     info: { value: () => knocks++ === 0 && gate.listen(port, "127.0.0.1") },
   }) as typeof log;
   t.after(() => void gate.close());
-  const db = await openDatabase({ url: new Secret(late.toString()), connections: 2, log: watched });
+  const db = await openDatabase({
+    clock: systemClock,
+    url: new Secret(late.toString()),
+    connections: 2,
+    log: watched,
+  });
   await db.destroy();
   assert.ok(knocks >= 1);
 });

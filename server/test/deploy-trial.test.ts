@@ -20,6 +20,7 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { addInstance } from "#test/support/instances.ts";
 import { until } from "#test/support/until.ts";
+import { everythingAllowed } from "#test/support/everything-allowed.ts";
 import { widePlacement } from "#test/support/wide-placement.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
@@ -31,10 +32,10 @@ async function open(t: TestContext) {
   const replicasDir = join(dataDir, "replicas");
   await mkdir(replicasDir);
   const server = await startGitServer(t);
-  const notifications = new Notifications({ url, log: silentLog });
+  const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
-  const routes = new Routes({ db, notifications, log: silentLog });
+  const routes = new Routes({ clock: systemClock, db, notifications, log: silentLog });
   await routes.start();
   t.after(() => routes.stop());
   const sandbox = await detectSandbox(replicasDir);
@@ -57,6 +58,7 @@ async function open(t: TestContext) {
   const view = new ReplicaView();
   const scheduler = new Scheduler({
     instanceId,
+    clock: systemClock,
     driver,
     pendingMs: 600_000,
     rows,
@@ -67,6 +69,9 @@ async function open(t: TestContext) {
     occupancy: { running: () => 0, retire: () => undefined },
     environmentOf: () => Promise.resolve({}),
     lines: { append: () => Promise.resolve(), assignLast: () => Promise.resolve() },
+    allowance: everythingAllowed,
+    exitMs: 30_000,
+    endsFile: null,
   });
   await scheduler.start();
   const { stop } = await startQueue(t, {

@@ -68,10 +68,10 @@ async function open(
 }
 
 async function openRoutes(t: TestContext, { db, url }: { db: Db; url: Secret }): Promise<Routes> {
-  const notifications = new Notifications({ url, log: silentLog });
+  const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
-  const routes = new Routes({ db, notifications, log: silentLog });
+  const routes = new Routes({ clock: systemClock, db, notifications, log: silentLog });
   await routes.start();
   t.after(() => routes.stop());
   return routes;

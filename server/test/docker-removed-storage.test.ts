@@ -63,7 +63,7 @@ test(
   { skip },
   async (t) => {
     const { db } = await testDatabase(t);
-    const lifecycle = new Lifecycle({ log: silentLog });
+    const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
     const { disk, files, storageDir, sink, spec } = await removeUnder(t, null);
     cleanLast(t, () => lifecycle.close());
     const settings = { disk: { storageBytes: null }, meteringSeconds: 3600 };

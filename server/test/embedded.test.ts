@@ -8,6 +8,7 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import type { TestContext } from "node:test";
 import { Client } from "pg";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { startEmbedded, type Embedded } from "#store/postgres/embedded.ts";
 import { lockFolder, type FolderLock } from "#store/folder-lock.ts";
@@ -31,6 +32,7 @@ function place(t: TestContext, folder = temporaryFolder(t, "embedded")): Place {
     lock,
     async start() {
       const server = await startEmbedded({
+        clock: systemClock,
         folder: join(folder, "postgres"),
         lock,
         log: silentLog,

@@ -7,6 +7,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { openDatabase } from "#store/database.ts";
 import { lockFolder } from "#store/folder-lock.ts";
@@ -274,7 +275,13 @@ async function startServer(t: TestContext) {
   const lock = lockFolder(join(dataDir, "slipway.lock"));
   const folder = join(dataDir, "postgres");
   mkdirSync(folder, { recursive: true });
-  const server = await startEmbedded({ folder, lock, log: silentLog, durable: false });
+  const server = await startEmbedded({
+    clock: systemClock,
+    folder,
+    lock,
+    log: silentLog,
+    durable: false,
+  });
   t.after(async () => {
     await server.stop();
     lock.release();

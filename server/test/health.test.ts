@@ -1,6 +1,7 @@
 // What probes are answered, and how often the database is looked at for it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
@@ -40,6 +41,7 @@ test("a database that only lets read, or that does not answer, is told as such",
   const given = new URL(url.reveal());
   given.searchParams.set("options", "-c default_transaction_read_only=on");
   const readOnly = await openDatabase({
+    clock: systemClock,
     url: new Secret(given.href),
     connections: 1,
     log: silentLog,

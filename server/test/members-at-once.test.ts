@@ -266,6 +266,7 @@ test("an app that is being added to a project while that is deleted is deleted w
     db: at.db,
     personChanged: () => undefined,
     onDeleted: () => undefined,
+    ownedMax: 100,
   });
   const deletion = await at.db.transaction().execute(async (tx) => {
     await addApp({ ...at, db: tx });

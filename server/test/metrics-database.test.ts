@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { readBacklog } from "#metrics/backlog-store.ts";
 import { DatabaseCounts } from "#store/database-counts.ts";
@@ -41,7 +42,13 @@ test("what waits is counted, and what has ended is not", async (t) => {
 test("waits for connections and failed statements are counted", async (t) => {
   const { url } = await testDatabase(t);
   const counts = new DatabaseCounts();
-  const db = await openDatabase({ url, connections: 1, log: silentLog, counts });
+  const db = await openDatabase({
+    clock: systemClock,
+    url,
+    connections: 1,
+    log: silentLog,
+    counts,
+  });
   t.after(() => db.destroy());
   await assert.rejects(sql`select 1 / 0`.execute(db), /division by zero/);
   await assert.rejects(sql`selec`.execute(db), /syntax/);

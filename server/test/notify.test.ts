@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { createLog, silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { notify, Notifications } from "#store/notify.ts";
@@ -13,7 +14,7 @@ import { administer } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
 
 async function listening(t: TestContext, url: Secret): Promise<Notifications> {
-  const notifications = new Notifications({ url, log: silentLog });
+  const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   return notifications;
@@ -74,7 +75,7 @@ test("after its connection broke it listens again, and every listener is told to
 test("stopping while it cannot connect ends at once", async (t) => {
   const { url } = await testDatabase(t);
   const log = createLog({ level: "silent", pretty: false });
-  const notifications = new Notifications({ url, log });
+  const notifications = new Notifications({ clock: systemClock, url, log });
   await notifications.start();
   t.after(() => notifications.stop());
   const name = new URL(url.reveal()).pathname.slice(1);
@@ -96,7 +97,11 @@ test(
   async (t) => {
     const { url } = await testDatabase(t);
     const gate = await openDatabaseGate(t, url);
-    const notifications = new Notifications({ url: new Secret(gate.url), log: silentLog });
+    const notifications = new Notifications({
+      clock: systemClock,
+      url: new Secret(gate.url),
+      log: silentLog,
+    });
     await notifications.start();
     await gate.silence();
     const stopped = notifications.stop();

@@ -1,5 +1,6 @@
 // Fair shares belong to people: whoever owns many projects has the share of one owner with all of
 // them, and owns so many at most.
+import { appsAlone } from "#test/support/apps-alone.ts";
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { PassThrough, Readable } from "node:stream";
@@ -150,10 +151,9 @@ test("a person owns so many projects, and whoever owns more keeps them", async (
   const mine = await projectsOf(db, "many", 3);
   const person = await db.selectFrom("members").select("person_id").executeTakeFirstOrThrow();
   const { projects } = useCases({
+    ...appsAlone,
     db,
     sealer: new Sealer([templateSecretKey]),
-    providers: [],
-    personChanged: () => undefined,
     receiver: undefined as never,
     projectsPerPerson: 3,
   });

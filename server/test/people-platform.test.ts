@@ -62,9 +62,9 @@ test("the owner signs in; sessions are known to every platform, end on every one
     200,
   );
 
-  const other = await openDatabase({ url, connections: 2, log: silentLog });
+  const other = await openDatabase({ clock: systemClock, url, connections: 2, log: silentLog });
   cleanLast(t, () => other.destroy());
-  const notifications = new Notifications({ url, log: silentLog });
+  const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
   await notifications.start();
   cleanLast(t, () => notifications.stop());
   const keys = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });

@@ -266,15 +266,6 @@ test("an app without a release and a proxy that is closed take no async calls", 
   assert.equal(calls.length + other.calls.length, 0);
 });
 
-test("a platform without webhooks says so to those who name one", async (t) => {
-  const bed = await openProxyBed(t, { options: { asyncAccept: { accept: acceptWhole } } });
-  for (const query of ["async=true&", ""]) {
-    const response = await bed.call(`/run?${query}webhookEndpoint=https%3A%2F%2Fx`);
-    assert.equal(response.status, 503);
-    assert.match(await response.text(), /does not take calls with webhookEndpoint/);
-  }
-});
-
 test(
   "bodies are read whole, announced or not, in pieces of any size",
   bothWays(async (t, openBed) => {

@@ -39,7 +39,7 @@ test(
   { skip },
   async (t) => {
     const { db } = await testDatabase(t);
-    const lifecycle = new Lifecycle({ log: silentLog });
+    const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
     const fixture = new ProcessFixture({ sandbox });
     const { dataDir } = fixture;
     const storageDir = join(dataDir, "storage");

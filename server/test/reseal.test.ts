@@ -10,6 +10,7 @@ import { Sealer } from "#lib/seal.ts";
 import { callSecretContext } from "#runs/settlement.ts";
 import { sealedColumns } from "#platform-sealed.ts";
 import { resealOld, sealingKeyIds } from "#store/sealed-store.ts";
+import { appsAlone } from "./support/apps-alone.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { startManagementApi } from "./support/management-api.ts";
 
@@ -60,13 +61,7 @@ test("after a start with a new key everything opens with that key alone", async 
     requestCancel,
     endPushes,
   };
-  const cases = useCases({
-    db: api.db,
-    sealer: only,
-    receiver,
-    providers: [],
-    personChanged: () => undefined,
-  });
+  const cases = useCases({ ...appsAlone, db: api.db, sealer: only, receiver });
   const environment = await cases.secrets.environmentOf(created.body.appId);
   const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);
   assert.deepEqual(Object.fromEntries(values), { A: "one", B: "two" });

@@ -4,6 +4,7 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import {
   newRunId,
   type AppId,
@@ -33,7 +34,7 @@ type Stage = {
 async function stage(t: TestContext): Promise<Stage> {
   const { db } = await testDatabase(t);
   const leasesOf = (holder: string): Leases<"runs"> =>
-    new Leases({ db, table: "runs", holder, leaseMs, log: silentLog });
+    new Leases({ clock: systemClock, db, table: "runs", holder, leaseMs, log: silentLog });
   return {
     db,
     ours: new RunStore({ db, holder: "ours", leaseMs }),

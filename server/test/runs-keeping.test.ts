@@ -33,7 +33,13 @@ const daysAgo = (days: number): Date => new Date(Date.now() - days * dayMs);
 
 test("records of calls are written by themselves, whatever their texts hold, and never twice", async (t) => {
   const { db } = await testDatabase(t);
-  const records = new CallRecords({ ...callRecordWriter(db), clock: systemClock, log: silentLog });
+  const records = new CallRecords({
+    ...callRecordWriter(db),
+    whyBrokenOff: () => Promise.resolve(null),
+    successesOf: () => Infinity,
+    clock: systemClock,
+    log: silentLog,
+  });
   t.after(() => records.stop());
   const texts = [
     "/plain",
@@ -104,8 +110,16 @@ test("records of calls are written by themselves, whatever their texts hold, and
 });
 
 describe("what is old is removed", () => {
-  const remove = (db: Db, days: { resultRetentionDays: number; runRetentionDays: number }) =>
-    removeOld(runRetention({ db, clock: systemClock, ...days }), new AbortController().signal);
+  type Days = { readonly resultRetentionDays: number; readonly runRetentionDays: number };
+  const steps = (db: Db, days: Days) =>
+    runRetention({
+      db,
+      clock: systemClock,
+      ...days,
+      callRetentionDays: days.runRetentionDays,
+      callDaysOf: () => null,
+    });
+  const remove = (db: Db, days: Days) => removeOld(steps(db, days), new AbortController().signal);
   const idsOf = async (db: Db, table: "runs" | "calls"): Promise<Set<RunId>> =>
     new Set((await db.selectFrom(table).select("id").execute()).map((row) => row.id));
   const requestsOf = async (db: Db): Promise<Set<RunId>> =>
@@ -214,7 +228,7 @@ describe("what is old is removed", () => {
     await fill(db, { state: "failure", count: 700, begin: "2020-01-01" });
     const stopped = AbortSignal.abort(new Error("stop"));
     const days = { resultRetentionDays: 1, runRetentionDays: 100_000 };
-    await removeOld(runRetention({ db, clock: systemClock, ...days }), stopped);
+    await removeOld(steps(db, days), stopped);
     const left = async () =>
       (await deadQuery(appId, { status: null, from: null, limit: 1_000 }).execute(db)).rows.length;
     assert.equal(await left(), 700);

@@ -5,6 +5,7 @@ import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { openDatabase } from "#store/database.ts";
 import { migrate, readMigrations } from "#store/migrate.ts";
@@ -21,7 +22,7 @@ test("a run in flight is asked for by the number it was sent with, and the next 
   for (const { name } of before)
     await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
   await migrate({ url, log: silentLog, folder });
-  const db = await openDatabase({ url, connections: 4, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
   t.after(() => db.destroy());
   for (const [state, attempt] of [
     ["running", 2],

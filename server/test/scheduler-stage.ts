@@ -152,6 +152,8 @@ export class Stage {
       },
       view,
       allowance: this.allowance,
+      exitMs: 30_000,
+      endsFile: null,
       log: silentLog,
       clock,
       probe: ({ address }) =>

@@ -16,6 +16,7 @@ import type { Json } from "#test/support/management-api.ts";
 import { openManagementPlatform } from "#test/support/management-platform.ts";
 import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import { startPlatform } from "#test/support/platform-process.ts";
+import { noOtherSockets, proxyAlone } from "#test/support/proxy-alone.ts";
 import { until } from "#test/support/until.ts";
 
 /** Where something answers as a platform does. */
@@ -39,13 +40,12 @@ async function openSecond(
   const { foundation, identity, settings, calls, routes } = platform;
   const { trustedProxies } = settings;
   const proxy = new Proxy({
+    ...proxyAlone,
     routes,
     tokens: identity.tokens,
     view: new ReplicaView(),
     log: silentLog,
-    clock: systemClock,
     nudge: () => undefined,
-    onFinished: () => undefined,
     limits: { lineLengthMax: 10, bodyBytesMax: 1_000_000 },
     trustedProxies,
   });
@@ -54,6 +54,8 @@ async function openSecond(
   const stopping = new AbortController().signal;
   const api = await openApi(settings, { ...platform.api, ...calls, lifecycle, stopping });
   const listener = createListener({
+    fallbackUpgrade: noOtherSockets,
+    isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),

@@ -16,6 +16,7 @@ import { TokenUseCases } from "#accounts/token-use-cases.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import { openDatabase } from "#store/database.ts";
 import { migrate, readMigrations } from "#store/migrate.ts";
+import { personLookup } from "#people/person-lookup.ts";
 import { byPlatform } from "#test/support/accounts.ts";
 import { emptyDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -30,7 +31,7 @@ test("tokens that were issued before they had accounts stay valid and become acc
   for (const { name } of before)
     await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
   await migrate({ url, log: silentLog, folder });
-  const db = await openDatabase({ url, connections: 4, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
   t.after(() => db.destroy());
   const projectId = "p-00000001" as ProjectId;
   const id = "00000000-0000-4000-8000-000000000001" as TokenId;
@@ -55,7 +56,13 @@ test("tokens that were issued before they had accounts stay valid and become acc
   await migrate({ url, log: silentLog });
   await keys.load(db);
   const notifications = { listen: () => () => undefined };
-  const caller = await new TokenCheck({ db, keys, notifications, clock: systemClock }).check(token);
+  const caller = await new TokenCheck({
+    db,
+    keys,
+    notifications,
+    people: personLookup(db),
+    clock: systemClock,
+  }).check(token);
   assert.ok(caller !== null && caller.kind !== "person");
   assert.deepEqual([caller.accountId, caller.role, caller.permissions], [id, "owner", null]);
   const parts = { db, keys, clock: systemClock };

@@ -1,6 +1,7 @@
 // Answers that are there before a body has arrived reach clients that send all of it before they
 // read, and close then.
 import "#test/support/leftovers.ts";
+import { noOtherSockets } from "#test/support/proxy-alone.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -50,6 +51,8 @@ test("a body over the limit gets its 413 read, whatever its route and however it
   const api = await startManagementApi(t, {
     listen: async (context, app) => {
       const listener = createListener({
+        fallbackUpgrade: noOtherSockets,
+        isAppHost: () => false,
         handle: () => undefined,
         upgrade: () => undefined,
         clock: systemClock,

@@ -230,6 +230,8 @@ test("a kill of the platform behind any step of metering loses and doubles nothi
     log: silentLog,
     prices: builtInPrices,
     intervalMs: 1_000,
+    onPosted: () => undefined,
+    onStep: () => undefined,
   };
   const last = new Meter({ ...fixed, postingDelayMs: 0 });
   await last.turn();

@@ -88,6 +88,8 @@ export class UsageStage {
       prices: builtInPrices,
       intervalMs: 1_000,
       postingDelayMs: 0,
+      onPosted: () => undefined,
+      onStep: () => undefined,
     };
     return new Meter({ ...fixed, ...options });
   }

@@ -15,7 +15,7 @@ const projectId = "p-00000001" as ProjectId;
 
 test("files that only apps reach are refused to others, with what to do instead", async (t) => {
   const { db } = await testDatabase(t);
-  const lifecycle = new Lifecycle({ log: silentLog });
+  const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
   t.after(() => lifecycle.close());
   const { volumes, volumeUploads } = await openVolumes(
     { disk: { storageBytes: 1e9 }, meteringSeconds: 3600 },

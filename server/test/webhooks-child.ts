@@ -28,8 +28,8 @@ const [step = "", timesText = "0"] = stepText.split(":");
 let timesLeft = Number(timesText);
 const task = JSON.parse(taskText) as ChildTask;
 const url = new Secret(databaseUrl);
-const db = await openDatabase({ url, connections: 4, log: silentLog });
-const notifications = new Notifications({ url, log: silentLog });
+const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
+const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
 await notifications.start();
 const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
 const webhooks = new Webhooks({

@@ -1,5 +1,6 @@
 // What the tests of webhooks stand on: a real database, real receivers on this machine, and one or
 // more platforms' webhooks.
+import { randomUUID } from "node:crypto";
 import { ownerKeys } from "#accounts/owner-keys.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -109,7 +110,11 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
   return {
     ...accounts,
     async open(options = {}) {
-      const notifications = new Notifications({ url: databaseUrl, log: silentLog });
+      const notifications = new Notifications({
+        clock: systemClock,
+        url: databaseUrl,
+        log: silentLog,
+      });
       await notifications.start();
       const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
       const client = new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" });
@@ -124,6 +129,8 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
         atOnce: 64,
         drainMs: 0,
         surveyMs: 200,
+        instanceId: randomUUID(),
+        onStep: () => undefined,
         ...options,
       });
       await webhooks.start();

@@ -7,6 +7,7 @@ import { createListener } from "@slipway/server/src/proxy/server.ts";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import { silentLog } from "@slipway/server/src/lib/log.ts";
 import { TrustedProxies } from "@slipway/server/src/lib/trusted-proxies.ts";
+import { noOtherSockets, proxyAlone } from "@slipway/server/test/support/proxy-alone.ts";
 import { ReplicaView } from "@slipway/server/src/scheduler/replica-view.ts";
 import { benchAppId, benchRoute, benchReplica, benchToken, benchTokens } from "./bench-app.ts";
 
@@ -15,9 +16,11 @@ const view = new ReplicaView();
 const routes = new Map([[`${benchRoute.projectId}/${benchRoute.appName}`, benchRoute]]);
 const trustedProxies = new TrustedProxies([]);
 const proxy = new Proxy({
+  ...proxyAlone,
   routes: {
     find: (projectId, appName) => routes.get(`${projectId}/${appName}`),
     byAppId: (appId) => (appId === benchAppId ? benchRoute : undefined),
+    refresh: () => Promise.resolve(),
   },
   tokens: benchTokens(benchToken),
   view,
@@ -28,6 +31,8 @@ const proxy = new Proxy({
 });
 view.put(benchAppId, { ready: [benchReplica(upstreamPort)], failure: undefined });
 const listener = createListener({
+  fallbackUpgrade: noOtherSockets,
+  isAppHost: (host) => proxy.admission.isAppHost(host),
   handle: (request, response) => proxy.handle(request, response),
   handlePlain: (client, request) => proxy.handlePlain(client, request),
   upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),

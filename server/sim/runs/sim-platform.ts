@@ -95,6 +95,8 @@ export class SimPlatform implements Owner {
         brokeOff: () => Promise.resolve(null),
         isReclaimed: () => false,
       },
+      isStopped: () => false,
+      onStep: () => undefined,
     });
     this.useCases = new RunUseCases({
       db,

@@ -1,7 +1,7 @@
 // Our contender: the whole scheduler, on the driver and the rows of the simulation.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
-import { everythingAllowed } from "#scheduler/allowance.ts";
+import { everythingAllowed } from "#test/support/everything-allowed.ts";
 import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { FakeDriver, goodScript } from "#test/support/fake-driver.ts";

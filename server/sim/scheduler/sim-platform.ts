@@ -5,7 +5,8 @@ import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newRunId, type ReplicaId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
-import { everythingAllowed, type Allowance } from "#scheduler/allowance.ts";
+import type { Allowance } from "#scheduler/allowance.ts";
+import { everythingAllowed } from "#test/support/everything-allowed.ts";
 import type { RouteSource } from "#scheduler/app-state.ts";
 import type { Demand, DemandSource, Occupancy } from "#scheduler/demand.ts";
 import type { Probe } from "#scheduler/probe.ts";
@@ -72,6 +73,8 @@ export class SimPlatform {
       lines: { append: () => Promise.resolve(), assignLast: () => Promise.resolve() },
       view: this.view,
       log: silentLog,
+      exitMs: 30_000,
+      endsFile: null,
       clock,
       probe,
     });

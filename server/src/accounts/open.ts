@@ -23,7 +23,7 @@ export function openTokens(
   settings: { readonly failedTokensPerMinute: number },
   parts: Foundation & {
     readonly keys: SigningKeys;
-    readonly people: NonNullable<TokenCheckOptions["people"]>;
+    readonly people: TokenCheckOptions["people"];
   },
 ) {
   const { db, sealer, keys, notifications, clock, log, lifecycle, people } = parts;

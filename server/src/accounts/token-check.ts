@@ -13,8 +13,8 @@ import { tokenLookup, type Found, type Lookup } from "./token-lookup.ts";
 export type TokenCheckOptions = Pick<Foundation, "db" | "clock"> & {
   readonly keys: SigningKeys;
   readonly notifications: Pick<Notifications, "listen">;
-  /** Looks up sessions of people; without it, their tokens are not valid. */
-  readonly people?: Lookup<PersonClaims>;
+  /** Looks up sessions of people. */
+  readonly people: Lookup<PersonClaims>;
   /** The size of the cache of valid tokens. */
   readonly knownMax?: number;
 };
@@ -65,7 +65,7 @@ export class TokenCheck {
     this.#clock = options.clock;
     this.#claims = new SignedClaims(options);
     this.#lookUp = async (claims) =>
-      claims.kind === "token" ? tokens(claims) : ((await people?.(claims)) ?? null);
+      claims.kind === "token" ? tokens(claims) : await people(claims);
     this.#known = new LruMap(options.knownMax ?? knownMax);
     this.#seen = new LruMap(options.knownMax ?? knownMax);
     this.#endListening = [

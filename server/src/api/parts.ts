@@ -117,12 +117,12 @@ export type ApiParts = {
   /** Why the replica of a build of an app waits; undefined: none does. */
   readonly buildWaitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
-  readonly clock?: Clock;
+  readonly clock: Clock;
   /**
    * Aborted when the platform begins to stop, which ends live logs, as nothing else would.
    * `close()` ends them too.
    */
-  readonly stopping?: AbortSignal;
+  readonly stopping: AbortSignal;
 };
 
 /** What handlers of routes choose from. */

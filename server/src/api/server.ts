@@ -13,7 +13,6 @@ import {
 import { takesUntypedJson } from "@slipway/contract/older-clients.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
-import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { perMinute, RateLimit } from "#lib/rate-limit.ts";
@@ -71,7 +70,7 @@ const pathPartLengthMax = 300;
  * logs.
  */
 export function createApi(parts: ApiParts): FastifyInstance {
-  const { useCases, clock = systemClock } = parts;
+  const { useCases, clock } = parts;
   const ending = new AbortController();
   const api = openInstance(parts);
   const others = new OtherMethods(api);
@@ -79,8 +78,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ending.abort(new Error("the platform is stopping"));
     done();
   });
-  const stopping =
-    parts.stopping === undefined ? ending.signal : AbortSignal.any([parts.stopping, ending.signal]);
+  const stopping = AbortSignal.any([parts.stopping, ending.signal]);
   const limit = new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments });
   const requestLimit = new RateLimit({
     max: parts.requestsPerMinute,
@@ -143,7 +141,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
 }
 
 /** Configures how it reads requests, and the headers of every answer. */
-function openInstance({ trustedProxies, log, clock = systemClock }: ApiParts): FastifyInstance {
+function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance {
   const api = fastify({
     logger: false,
     genReqId: () => randomUUID(),

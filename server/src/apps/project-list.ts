@@ -39,7 +39,7 @@ export class ProjectList {
   constructor(options: {
     readonly db: Db;
     /** How many projects one person may own when creating another; by default, any number. */
-    readonly ownedMax?: number | undefined;
+    readonly ownedMax: number;
     readonly personChanged: (personId: string) => void;
     /** Called after the commit when a project was deleted, perhaps with apps. */
     readonly onDeleted: () => void;

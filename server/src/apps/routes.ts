@@ -2,7 +2,7 @@
 // without the database. Loaded at the start, and updated whenever an app or a build changes.
 import { isDeepStrictEqual } from "node:util";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
@@ -59,7 +59,7 @@ export type RouteRollOut = {
 
 export type RoutesOptions = Pick<Foundation, "db" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  readonly clock?: Clock;
+  readonly clock: Clock;
 };
 
 type Listener = (appId: AppId) => void;
@@ -95,7 +95,7 @@ export class Routes {
 
   constructor(options: RoutesOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock;
   }
 
   /** Finds an app by name, in one map access; undefined when it does not exist. */

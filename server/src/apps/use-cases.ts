@@ -1,6 +1,6 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
 import { record, type AuditEntry } from "#audit/record.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
@@ -25,44 +25,27 @@ export type UseCases = ReturnType<typeof useCases>;
 export function useCases(options: {
   readonly db: Db;
   readonly sealer: Sealer;
-  readonly clock?: Clock;
+  readonly clock: Clock;
   /** Implemented by `deploy/receive.ts` and `deploy/end-builds.ts`. */
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** By default, that of SLIPWAY_GIT_URL by default. */
-  readonly gitHosts?: GitHosts;
-  /** By default, there is everything. */
-  readonly whyNever?: WhyNever;
-  /** How many projects one person may own when creating another; by default, any number. */
-  readonly projectsPerPerson?: number;
-  /** By default, nothing that was built was removed. */
-  readonly isThere?: IsThere;
+  readonly gitHosts: GitHosts;
+  readonly whyNever: WhyNever;
+  /** How many projects one person may own when creating another. */
+  readonly projectsPerPerson: number;
+  readonly isThere: IsThere;
   /** Called after the commit of a change of settings. */
-  readonly refreshRoute?: (appId: AppId) => Promise<void>;
+  readonly refreshRoute: (appId: AppId) => Promise<void>;
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
   /** Called after the commit when apps were deleted. */
-  readonly onDeleted?: () => void;
+  readonly onDeleted: () => void;
   /** Called after the commit when a build was cancelled. */
-  readonly onCancelled?: () => void;
+  readonly onCancelled: () => void;
 }) {
-  const {
-    db,
-    sealer,
-    receiver,
-    providers,
-    personChanged,
-    onDeleted = () => undefined,
-    clock = systemClock,
-  } = options;
-  const {
-    whyNever = () => null,
-    gitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] },
-    refreshRoute = () => Promise.resolve(),
-    isThere = () => Promise.resolve(true),
-    onCancelled = () => undefined,
-  } = options;
+  const { db, sealer, receiver, providers, personChanged, onDeleted, clock } = options;
+  const { whyNever, gitHosts, refreshRoute, isThere, onCancelled } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers, whyNever, gitHosts }),
     uploadDeployments: new UploadDeployments({ db, sealer, builds: receiver, providers, whyNever }),

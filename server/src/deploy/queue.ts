@@ -2,7 +2,6 @@
 // count), one per app and not all of one project; ends cancelled builds and takes over those of a
 // killed platform. The rows are the queue, and leases keep a build to one process; its trial and
 // artifacts belong to that process.
-import { randomUUID } from "node:crypto";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -26,7 +25,7 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
    * The instance of the data folder, which only one process holds at a time; absent: builds of an
    * earlier process are taken over when their leases expire.
    */
-  readonly instanceId?: string;
+  readonly instanceId: string;
   /** How long a killed platform's builds wait before they are taken over. */
   readonly leaseMs?: number;
 };
@@ -84,7 +83,7 @@ export class BuildQueue {
       log,
       clock,
       table: "builds",
-      holder: `builds-${options.instanceId ?? randomUUID()}`,
+      holder: `builds-${options.instanceId}`,
       leaseMs: options.leaseMs ?? leaseMsDefault,
     });
     this.#loop = new Loop({

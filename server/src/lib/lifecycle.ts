@@ -1,7 +1,7 @@
 // Registers whatever is opened: `start()` begins what works by itself once everything is open, and
 // `close()` closes it in reverse order, each part within a deadline, so that one call stops the
 // platform and leaves nothing behind.
-import { systemClock, type Clock } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
 type Part = {
@@ -21,9 +21,9 @@ export class Lifecycle {
   readonly #clock: Clock;
   #closing: Promise<void> | undefined;
 
-  constructor(options: { log: Log; clock?: Clock }) {
+  constructor(options: { log: Log; clock: Clock }) {
     this.#log = options.log;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock;
   }
 
   /** Registers work that begins once everything is open, such as a loop. */

@@ -1,6 +1,6 @@
 // Runs a turn at an interval, and at once when nudged. A turn takes no input, reads everything,
 // does bounded work and can be repeated safely. Turns of one loop never overlap.
-import { systemClock, type Clock } from "./clock.ts";
+import type { Clock } from "./clock.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
 
@@ -18,7 +18,7 @@ export type LoopOptions = {
    */
   readonly waitsForClock?: boolean;
   readonly log: Log;
-  readonly clock?: Clock;
+  readonly clock: Clock;
 };
 
 /**
@@ -36,7 +36,7 @@ export class Loop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock;
   }
 
   start(): void {

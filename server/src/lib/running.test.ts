@@ -60,6 +60,7 @@ describe("a loop", () => {
       Promise.withResolvers<void>(),
     );
     const loop = new Loop({
+      clock: systemClock,
       name: "test",
       intervalMs: 60_000,
       log: silentLog,
@@ -124,6 +125,7 @@ describe("a loop", () => {
     const third = Promise.withResolvers<void>();
     let turns = 0;
     const loop = new Loop({
+      clock: systemClock,
       name: "test",
       intervalMs: 1,
       log: silentLog,
@@ -149,7 +151,7 @@ describe("a loop", () => {
 describe("a lifecycle", () => {
   test("closes in reverse order, one after the other", async () => {
     const closed: string[] = [];
-    const lifecycle = new Lifecycle({ log: silentLog });
+    const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
     lifecycle.onClose("database", () => void closed.push("database"));
     lifecycle.onClose("server", async () => {
       await new Promise((resolve) => setImmediate(resolve));
@@ -160,7 +162,7 @@ describe("a lifecycle", () => {
   });
   test("a part that does not close keeps no other open, and is named", async () => {
     const closed: string[] = [];
-    const lifecycle = new Lifecycle({ log: silentLog });
+    const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
     lifecycle.onClose("database", () => void closed.push("database"));
     lifecycle.onClose("server", () => Promise.reject(new Error("stuck")));
     await assert.rejects(lifecycle.close(), (error: AggregateError) =>

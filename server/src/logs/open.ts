@@ -30,7 +30,7 @@ export function openLogs(
 type LogRetentionOptions = Pick<Foundation, "db" | "clock"> & {
   /** For how many days lines are kept. */
   readonly days: number;
-  readonly daysOf?: DaysOfProjects;
+  readonly daysOf: DaysOfProjects;
 };
 
 /**

@@ -124,7 +124,7 @@ export class CallAdmission {
   #withRelease(admitted: Admitted): Soon<Admitted> {
     const { routes, log } = this.#parts;
     const { route, target } = admitted;
-    if (route.live !== null || routes.refresh === undefined) return admitted;
+    if (route.live !== null) return admitted;
     return routes.refresh(route.appId).then(
       () => ({ ...admitted, route: routes.find(target.projectId, target.appName) ?? route }),
       (error: unknown) => {

@@ -112,14 +112,6 @@ export function notForSockets(what: string): Fault {
   );
 }
 
-/** `what`: the parameter of a part that this platform was assembled without. */
-export function notTaken(what: string): Fault {
-  return new Fault(
-    "unavailable",
-    `This platform does not take calls with ${what}; leave it out to wait for the answer.`,
-  );
-}
-
 /**
  * A function reads JSON, which nobody has decoded; web apps may decode a body themselves. Null: it
  * is not coded.

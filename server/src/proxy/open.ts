@@ -29,7 +29,7 @@ type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts"> &
 };
 
 type ListenerParts = {
-  readonly fallbackUpgrade?: FallbackUpgrade;
+  readonly fallbackUpgrade: FallbackUpgrade;
   readonly proxy: Proxy;
   /** Handles requests that name no app. */
   readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;
@@ -62,7 +62,7 @@ export async function openListener(
     handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback,
-    ...(fallbackUpgrade === undefined ? {} : { fallbackUpgrade }),
+    fallbackUpgrade,
     trustedProxies,
     clock,
   });

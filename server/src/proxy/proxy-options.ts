@@ -24,7 +24,7 @@ export type CalledRoutes = {
   find(projectId: string, appName: string): AppRoute | undefined;
   byAppId(appId: AppId): AppRoute | undefined;
   /** Called before a call to an app without a release is refused: the release may be brand new. */
-  refresh?(appId: AppId): Promise<void>;
+  refresh(appId: AppId): Promise<void>;
 };
 
 /** All parts of a proxy. */
@@ -32,24 +32,24 @@ export type ProxyOptions = {
   readonly routes: CalledRoutes;
   readonly tokens: CallAuthenticator;
   readonly trustedProxies: TrustedProxies;
-  /** The host names of apps; absent: below `localhost`. */
-  readonly appHosts?: AppHosts;
+  /** The host names of apps. */
+  readonly appHosts: AppHosts;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
   /** Makes the scheduler look at the app now. */
   readonly nudge: (appId: AppId) => void;
   readonly limits: ProxyLimits;
   readonly log: Log;
-  readonly clock?: Clock;
+  readonly clock: Clock;
   /** Called when a call that entered its app has ended. */
-  readonly onFinished?: OnFinished;
-  readonly brokeOff?: BrokeOff;
+  readonly onFinished: OnFinished;
+  readonly brokeOff: BrokeOff;
   /**
    * Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked
    * for each call.
    */
-  readonly refusalOf?: (route: AppRoute) => Fault | null;
-  /** Accepts calls with `async=true`; without it they are refused. */
-  readonly asyncAccept?: AsyncAccept;
-  /** Forwards answers of calls that name a `webhookEndpoint`; without it those are refused. */
-  readonly forwarding?: Forwarding;
+  readonly refusalOf: (route: AppRoute) => Fault | null;
+  /** Accepts calls with `async=true`. */
+  readonly asyncAccept: AsyncAccept;
+  /** Forwards answers of calls that name a `webhookEndpoint`. */
+  readonly forwarding: Forwarding;
 };

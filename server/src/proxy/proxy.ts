@@ -4,8 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
-import { AppHosts } from "#lib/app-hosts.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
 import { newRunId, type RunId } from "#lib/ids.ts";
 import { Tally } from "#lib/tally.ts";
@@ -13,7 +12,7 @@ import type { Origin } from "#lib/trusted-proxies.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
 import { asyncCall } from "./async-accept.ts";
 import { Call, type CallParts, type PlainAbout } from "./call.ts";
-import { codedBody, internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
+import { codedBody, internal, stopping, tooLarge } from "./call-faults.ts";
 import { CallAdmission, linesFor, type Admitted } from "./call-admission.ts";
 import { recordOf } from "./call-record.ts";
 import { CalledApps } from "./called-apps.ts";
@@ -36,7 +35,7 @@ import {
 } from "./run-call.ts";
 import { SocketCalls } from "./socket-calls.ts";
 import { originForm, replicaPath, rootPathOf } from "./target.ts";
-import { whyEndedWith } from "./why-ended.ts";
+import { whyEnded } from "./why-ended.ts";
 
 /** A request, and what the platform recorded on its arrival. */
 type Arrival = {
@@ -68,14 +67,14 @@ export class Proxy {
   #isClosed = false;
 
   constructor(options: ProxyOptions) {
-    const { clock = systemClock, onFinished, limits, log, nudge, view } = options;
+    const { clock, onFinished, brokeOff, limits, log, nudge, view } = options;
     const monotonicMs = (): number => clock.monotonicMs();
     const deadlines = new Deadlines(clock);
     this.#options = options;
     this.#clock = clock;
     this.#deadlines = deadlines;
     const common = { deadlines, monotonicMs };
-    const { appHosts = new AppHosts("localhost"), routes, tokens } = options;
+    const { appHosts, routes, tokens } = options;
     this.admission = new CallAdmission({ routes, tokens, appHosts, log });
     this.apps = new CalledApps({
       ...common,
@@ -86,19 +85,16 @@ export class Proxy {
       random: () => clock.random(),
       readBuffer: Buffer.allocUnsafeSlow(readBufferBytes),
     });
-    const tell =
-      onFinished === undefined
-        ? null
-        : (call: AdmittedCall, outcome: CallOutcome): void =>
-            onFinished(recordOf(call, outcome, clock));
+    const tell = (call: AdmittedCall, outcome: CallOutcome): void =>
+      onFinished(recordOf(call, outcome, clock));
     const { bodyBytesMax } = limits;
     const callParts = { ...common, bodyBytesMax, log, onEnd: tell };
-    this.#callParts = { ...callParts, whyEnded: whyEndedWith(options.brokeOff, clock) };
+    this.#callParts = { ...callParts, whyEnded: (call) => whyEnded(call, { brokeOff, clock }) };
     this.#runParts = { ...callParts, whyEnded: null, onEnd: (call) => this.#runs.delete(call) };
     this.#sockets = new SocketCalls({
       ...common,
       clock,
-      onEnd: (call, outcome) => tell?.(call, outcome),
+      onEnd: tell,
       isClosed: () => this.#isClosed,
       peerOf: (request) => options.trustedProxies.peerOf(request.socket),
       admission: this.admission,
@@ -242,7 +238,6 @@ export class Proxy {
     const { forwarding } = this.#options;
     const { route } = admitted;
     const { client, origin, runId } = arrival;
-    if (forwarding === undefined) return this.#refuse(arrival, notTaken("webhookEndpoint"));
     const fault = forwarding.check(url);
     if (fault !== null) return this.#refuse(arrival, fault);
     const lines = linesFor(admitted, origin);
@@ -259,12 +254,10 @@ export class Proxy {
     const { target, route, fields } = admitted;
     const { webhookEndpoint } = target;
     const { client, origin, runId } = arrival;
-    if (asyncAccept === undefined) return this.#refuse(arrival, notTaken("async=true"));
     if (route.live === null) return this.#refuse(arrival, notDeployed(route));
     if (this.#isClosed) return this.#refuse(arrival, stopping());
     if (webhookEndpoint !== null) {
-      const fault =
-        forwarding === undefined ? notTaken("webhookEndpoint") : forwarding.check(webhookEndpoint);
+      const fault = forwarding.check(webhookEndpoint);
       if (fault !== null) return this.#refuse(arrival, fault);
     }
     const lines = linesFor(admitted, origin);
@@ -277,7 +270,7 @@ export class Proxy {
   }
 
   #refusalOf(route: AppRoute): Fault | null {
-    return this.#options.refusalOf?.(route) ?? null;
+    return this.#options.refusalOf(route);
   }
 
   #refuse(

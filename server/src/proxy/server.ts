@@ -34,10 +34,9 @@ export type FallbackUpgrade = {
 
 export type ListenerParts = {
   /**
-   * Whether a `Host` field names an app, so that every path below it is the app's; without it none
-   * does.
+   * Whether a `Host` field names an app, so that every path below it is the app's.
    */
-  readonly isAppHost?: (host: string | undefined) => boolean;
+  readonly isAppHost: (host: string | undefined) => boolean;
   /** Handles each request for an app: below `/v4/`, or on an app's host. */
   readonly handle: TakeRequest;
   /** Handles each plain call, which needs only a socket; without it `handle` gets all of them. */
@@ -45,7 +44,7 @@ export type ListenerParts = {
   /** Handles each WebSocket request for an app. */
   readonly upgrade: TakeUpgrade;
   /** Handles other WebSocket requests. */
-  readonly fallbackUpgrade?: FallbackUpgrade;
+  readonly fallbackUpgrade: FallbackUpgrade;
   /** Handles every other request. */
   readonly fallback: TakeRequest;
   readonly trustedProxies: TrustedProxies;
@@ -260,14 +259,14 @@ function dateLiner(clock: Clock): () => string {
 function isCall({ isAppHost }: ListenerParts, request: IncomingMessage): boolean {
   const url = request.url ?? "/";
   if (url.startsWith("/v4/") || isCallPath(originForm(url))) return true;
-  return isAppHost?.(request.headers.host) === true;
+  return isAppHost(request.headers.host);
 }
 
 /** Who takes a request for a WebSocket; null: nobody. */
 function takerOf(parts: ListenerParts, request: IncomingMessage): TakeUpgrade | null {
   const { upgrade, fallbackUpgrade } = parts;
   if (isCall(parts, request)) return upgrade;
-  return fallbackUpgrade?.takes(request.url ?? "/") === true ? fallbackUpgrade.take : null;
+  return fallbackUpgrade.takes(request.url ?? "/") ? fallbackUpgrade.take : null;
 }
 
 /** Other upgrades are answered as plain requests (RFC 9110, 7.8). */

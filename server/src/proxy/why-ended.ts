@@ -16,18 +16,8 @@ export type BrokeOff = (call: BrokenCall, waitMs: number) => Promise<EndOfReplic
  */
 const reasonWaitMs = 2_000;
 
-/**
- * Asks for a sentence for a caller, or null when the replica does not end within a moment. Null:
- * there is nobody to ask.
- */
-export function whyEndedWith(
-  brokeOff: BrokeOff | undefined,
-  clock: Clock,
-): ((call: AdmittedCall) => Promise<string | null>) | null {
-  return brokeOff === undefined ? null : (call) => whyEndedFor(call, { brokeOff, clock });
-}
-
-async function whyEndedFor(
+/** Asks for a sentence for a caller; null when the replica does not end within a moment. */
+export async function whyEnded(
   call: AdmittedCall,
   { brokeOff, clock }: { readonly brokeOff: BrokeOff; readonly clock: Clock },
 ): Promise<string | null> {

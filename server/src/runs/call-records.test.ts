@@ -67,7 +67,15 @@ function stage(
     // As when the connection breaks after the commit.
     if (leftOutFailures-- > 0) throw new Error("the database is away");
   };
-  const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax, successesOf });
+  const records = new CallRecords({
+    write,
+    writeLeftOut,
+    clock,
+    log,
+    perSecondMax,
+    successesOf,
+    whyBrokenOff: () => Promise.resolve(null),
+  });
   const leftOut = (): number[] => [...counts.values()].map(({ calls }) => calls);
   const recover = (): void => void (failures = 0);
   return { clock, written, records, leftOut, counts, logged, recover };
@@ -85,6 +93,7 @@ test("a call that broke off has the reason of the app, else of its replica's end
       const end = { reason: "The app ended with exit code 3.", reasonForCaller: "" };
       return Promise.resolve(call.replicaId === "gone" ? end : null);
     },
+    successesOf: () => Infinity,
     clock,
     log: pino({ enabled: false }),
   });

@@ -15,14 +15,13 @@ import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
   /** Why the call's replica has ended; null when it does not within a moment. Never rejects. */
-  readonly whyBrokenOff?: (call: BrokenCall) => Promise<EndOfReplica | null>;
+  readonly whyBrokenOff: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
   /**
-   * The first so many successful calls of an app in each minute are recorded, by its project; by
-   * default, all.
+   * The first so many successful calls of an app in each minute are recorded, by its project.
    */
-  readonly successesOf?: (projectId: ProjectId) => number;
+  readonly successesOf: (projectId: ProjectId) => number;
 };
 
 /** Calls that end within this time are written together. */
@@ -47,7 +46,7 @@ export class CallRecords {
   #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
 
   constructor(options: CallRecordsOptions) {
-    const { write, clock, log, perSecondMax = 2_000, successesOf = () => Infinity } = options;
+    const { write, clock, log, perSecondMax = 2_000, successesOf } = options;
     this.#successes = new RateLimit({ max: Infinity, clock });
     this.#successesOf = successesOf;
     this.#clock = clock;
@@ -81,7 +80,7 @@ export class CallRecords {
       return this.#leftOut.add(call);
     const { replicaId, runId, begunAt } = call;
     const isAsked = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
-    const why = isAsked ? this.#whyBrokenOff?.({ replicaId, runId, sinceMs: begunAt }) : undefined;
+    const why = isAsked ? this.#whyBrokenOff({ replicaId, runId, sinceMs: begunAt }) : undefined;
     if (why === undefined || this.#waiting.size >= queueMax) return this.#add(callRecordOf(call));
     const added = why.then((end) => {
       this.#waiting.delete(added);

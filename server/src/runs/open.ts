@@ -68,13 +68,13 @@ type RunUseCaseSetting = "resultRetentionDays" | "resultBytesMax";
 
 type CallRecordsParts = Foundation & {
   /** How many successful plain calls of an app of the project are recorded per minute. */
-  readonly callRecordsOf: NonNullable<CallRecordsOptions["successesOf"]>;
+  readonly callRecordsOf: CallRecordsOptions["successesOf"];
 };
 
 /** Opens the recording of plain calls. */
 export function openCallRecords(
   { db, clock, log, lifecycle, callRecordsOf: successesOf }: CallRecordsParts,
-  whyBrokenOff: NonNullable<CallRecordsOptions["whyBrokenOff"]>,
+  whyBrokenOff: CallRecordsOptions["whyBrokenOff"],
 ): CallRecords {
   const records = new CallRecords({
     ...callRecordWriter(db),

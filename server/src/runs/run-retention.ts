@@ -23,18 +23,12 @@ export async function* runRetention(options: {
   readonly clock: Clock;
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
-  /** How many days records of plain calls are kept; by default as long as runs. */
-  readonly callRetentionDays?: number;
+  /** How many days records of plain calls are kept. */
+  readonly callRetentionDays: number;
   /** The same by the plans of projects. */
-  readonly callDaysOf?: DaysOfProjects;
+  readonly callDaysOf: DaysOfProjects;
 }): AsyncGenerator<RemovalStep> {
-  const {
-    db,
-    clock,
-    resultRetentionDays,
-    runRetentionDays,
-    callRetentionDays = runRetentionDays,
-  } = options;
+  const { db, clock, resultRetentionDays, runRetentionDays, callRetentionDays } = options;
   // No later than their runs: runs are deleted in large batches, so they should have no bodies by
   // then.
   const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));

@@ -31,15 +31,12 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly runsAtOnce: number;
   readonly lineLength: number;
   readonly leaseMs?: number;
-  /**
-   * True while a budget has stopped the app: its runs are not claimed. If omitted, no app is ever
-   * stopped.
-   */
-  readonly isStopped?: (appId: AppId) => boolean;
+  /** True while a budget has stopped the app: its runs are not claimed. */
+  readonly isStopped: (appId: AppId) => boolean;
   readonly scheduler: ExecutionParts["scheduler"];
   /** Client for replicas that keep answers; created here by default. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
-  readonly onStep?: OnRunStep;
+  readonly onStep: OnRunStep;
 };
 
 const leaseMsUsually = 30_000;
@@ -75,7 +72,7 @@ export class Runs implements AsyncAccept {
       answerBytesMax,
       leaseMs = leaseMsUsually,
     } = options;
-    const onStep = options.onStep ?? ((): void => undefined);
+    const { onStep } = options;
     const store = new RunStore({ db, holder: instanceId, leaseMs });
     this.#store = store;
     this.#leases = new Leases({ db, table: "runs", holder: instanceId, leaseMs, log, clock });
@@ -113,7 +110,7 @@ export class Runs implements AsyncAccept {
       },
       recovery: common,
       placesOf: (appId) => this.#placesOf(appId),
-      isStopped: options.isStopped ?? (() => false),
+      isStopped: options.isStopped,
       runsMax: options.runsAtOnce,
       lineLengthMax: options.lineLength,
       onTakenOver: (runId, replica) => this.#holdFor(runId, replica),

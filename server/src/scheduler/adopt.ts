@@ -15,10 +15,10 @@ export type AdoptParts = Pick<
 > & {
   readonly runner: ReplicaRunner;
   /**
-   * The ends and the last lines of replicas that ended while no platform ran; undefined: nobody
-   * keeps them.
+   * The ends and the last lines of replicas that ended while no platform ran; null: nobody keeps
+   * them.
    */
-  readonly endsFile: string | undefined;
+  readonly endsFile: string | null;
 };
 
 /**
@@ -42,7 +42,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
     fleet.add(replicaOf(row, clock));
   }
   await driver.open(sink);
-  if (parts.endsFile !== undefined) await deliverKept(parts.endsFile, sink, parts);
+  if (parts.endsFile !== null) await deliverKept(parts.endsFile, sink, parts);
   const owned = new Map((await listOwn(driver)).map((one) => [one.replicaId, one]));
   for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));
   const known = new Set(rows.map((row) => row.replicaId));

@@ -26,13 +26,6 @@ export interface Allowance {
   onChange(listener: (projectId: ProjectId | null) => void): () => void;
 }
 
-/** Allows everything. */
-export const everythingAllowed: Allowance = {
-  limitsOf: () => ({ name: "", replicasMax: null, gpusMax: null }),
-  stopOf: () => undefined,
-  onChange: () => () => undefined,
-};
-
 /** A replica that counts towards limits: it starts or serves, and is not on trial. */
 export type CountedReplica = {
   readonly replicaId: ReplicaId;

@@ -3,12 +3,12 @@
 // needed and never waits, so a slow start of one app does not delay another. Turns are idempotent.
 import type { CandidateRelease, TrialOptions, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
-import { everythingAllowed, type Allowance } from "./allowance.ts";
+import type { Allowance } from "./allowance.ts";
 import { AppReconciler, type ReconcilerParts } from "./app-reconciler.ts";
 import type { RouteSource } from "./app-state.ts";
 import { CapacityLine } from "./capacity-line.ts";
@@ -42,15 +42,15 @@ export type SchedulerParts = {
   readonly lines: LineStore;
   readonly view: ReplicaView;
   readonly log: Log;
-  /** How long a replica without calls may take to exit after SIGTERM; by default 30 s. */
-  readonly exitMs?: number;
+  /** How long a replica without calls may take to exit after SIGTERM. */
+  readonly exitMs: number;
   /** How long a replica may wait for a machine or its image. */
   readonly pendingMs: number;
   /** See `AdoptParts`. */
-  readonly endsFile?: string;
-  /** Limits of projects, and stops of apps; absent: neither exists. */
-  readonly allowance?: Allowance;
-  readonly clock?: Clock;
+  readonly endsFile: string | null;
+  /** Limits of projects, and stops of apps. */
+  readonly allowance: Allowance;
+  readonly clock: Clock;
   readonly probe?: Probe;
 };
 
@@ -60,7 +60,6 @@ const lookIntervalMs = 1000;
 const compareIntervalMs = 30_000;
 /** A kill loses changes since the last save. */
 const saveIntervalMs = 2000;
-const exitMsDefault = 30_000;
 /** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
 
@@ -92,17 +91,8 @@ export class Scheduler implements TrialStarter {
   #isRunning = false;
 
   constructor(parts: SchedulerParts) {
-    const { log, clock = systemClock, probe = networkProbe(clock), exitMs = exitMsDefault } = parts;
-    const {
-      driver,
-      rows,
-      routes,
-      demand,
-      occupancy,
-      environmentOf,
-      view,
-      allowance = everythingAllowed,
-    } = parts;
+    const { log, clock, probe = networkProbe(clock), exitMs } = parts;
+    const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance } = parts;
     const fleet = this.#fleet;
     const counters = new Counters();
     this.#parts = parts;

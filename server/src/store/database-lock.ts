@@ -16,7 +16,7 @@ export type DatabaseLockOptions = {
   readonly instanceId: string;
   readonly dataDir: string;
   readonly log: Log;
-  readonly clock?: Clock;
+  readonly clock: Clock;
 };
 
 /** Waits for a holder that was just killed, or is stopping. */
@@ -55,7 +55,7 @@ export class DatabaseLock {
       log,
       purpose: "the lock on the database",
       prepare: (client) => this.#take(client),
-      ...(clock === undefined ? {} : { clock }),
+      clock,
     });
   }
 

@@ -27,7 +27,7 @@ export type DatabaseOptions = {
   readonly log: Log;
   /** How long to wait for a server that is starting or not there yet. */
   readonly reachWaitMs?: number;
-  readonly clock?: Clock;
+  readonly clock: Clock;
   readonly counts?: DatabaseCounts;
 };
 

@@ -2,7 +2,7 @@
 // LISTEN and session locks. A connection that breaks or stops answering is replaced.
 import { Client } from "pg";
 import { backoffMs } from "#lib/backoff.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -18,7 +18,7 @@ export type KeptConnectionOptions = {
   /** Runs after a broken connection was replaced. Must not throw. */
   readonly onReplaced?: () => void;
   readonly log: Log;
-  readonly clock?: Clock;
+  readonly clock: Clock;
 };
 
 const connecting: RetryPolicy = {
@@ -42,7 +42,7 @@ export class KeptConnection {
 
   constructor(options: KeptConnectionOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock;
   }
 
   /**

@@ -3,7 +3,7 @@
 // raises the row's epoch, and every write names the epoch that the worker holds, so a worker that
 // lost its lease can no longer change anything. For the times see database-time.ts.
 import { sql, type RawBuilder } from "kysely";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import { changeOne, changeRows, type Db } from "./database.ts";
@@ -43,7 +43,7 @@ export type LeaseOptions<Name extends LeasedTable> = {
   readonly holder: string;
   readonly leaseMs: number;
   readonly log: Log;
-  readonly clock?: Clock;
+  readonly clock: Clock;
 };
 
 /** One holder's leases on the rows of one table. */
@@ -53,7 +53,7 @@ export class Leases<Name extends LeasedTable> {
 
   constructor(options: LeaseOptions<Name>) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    this.#clock = options.clock;
   }
 
   /**

@@ -55,7 +55,7 @@ export class Notifications {
   readonly #listeners = new Map<Channel, Set<NotificationListener>>();
   readonly #connection: KeptConnection;
 
-  constructor(options: { url: Secret; log: Log; clock?: Clock }) {
+  constructor(options: { url: Secret; log: Log; clock: Clock }) {
     this.#log = options.log;
     this.#connection = new KeptConnection({
       ...options,

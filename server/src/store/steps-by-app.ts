@@ -19,13 +19,13 @@ export async function* stepsByApp(
   db: Db,
   wanted: {
     readonly days: number;
-    readonly daysOf: DaysOfProjects | undefined;
+    readonly daysOf: DaysOfProjects;
     /** `appId` undefined: of all apps. */
     readonly stepsOf: (days: number, appId?: AppId) => readonly RemovalStep[];
   },
 ): AsyncGenerator<RemovalStep> {
   const { days, daysOf, stepsOf } = wanted;
-  const ofProject = daysOf?.() ?? null;
+  const ofProject = daysOf();
   if (ofProject === null) return yield* stepsOf(days);
   for (let after: AppId | null = null; ;) {
     const apps: Awaited<ReturnType<typeof appsAfter>> = await appsAfter(db, after);

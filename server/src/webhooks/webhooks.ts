@@ -1,6 +1,5 @@
 // Webhooks of one platform: creates the parts, connects them, and opens and closes them in order.
 // The outbox accepts deliveries, the dispatcher sends them, and the API calls `useCases`.
-import { randomUUID } from "node:crypto";
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { EndpointId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -25,13 +24,13 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
    * The id of the data folder, which one process uses at a time; absent: deliveries of a killed
    * process wait for their leases to expire.
    */
-  readonly instanceId?: string;
+  readonly instanceId: string;
   /** The client for outgoing requests: `OutwardClient`. */
   readonly client: PostClient;
   /** The maximum number of concurrent deliveries. */
   readonly atOnce: number;
   /** Called right after each durable step; see `webhookSteps`. */
-  readonly onStep?: (name: WebhookStep) => void;
+  readonly onStep: (name: WebhookStep) => void;
   /** For one attempt. */
   readonly timeoutMs?: number;
   readonly leaseMs?: number;
@@ -71,24 +70,14 @@ export class Webhooks {
   #unlisten: (() => void) | undefined;
 
   constructor(options: WebhooksOptions) {
-    const {
-      db,
-      sealer,
-      notifications,
-      instanceId,
-      client,
-      atOnce,
-      clock,
-      log,
-      onStep = ignore,
-    } = options;
+    const { db, sealer, notifications, instanceId, client, atOnce, clock, log, onStep } = options;
     const {
       leaseMs = leaseMsDefault,
       timeoutMs = timeoutMsDefault,
       surveyMs = surveyMsDefault,
     } = options;
     this.#options = options;
-    const holder = { holder: `webhooks-${instanceId ?? randomUUID()}`, leaseMs };
+    const holder = { holder: `webhooks-${instanceId}`, leaseMs };
     this.#leases = new Leases({
       db,
       clock,
@@ -148,8 +137,8 @@ export class Webhooks {
 
   /** Reclaims what an earlier process of this folder was sending, and begins to send. */
   async start(): Promise<void> {
-    const { instanceId, notifications } = this.#options;
-    if (instanceId !== undefined) await this.#leases.endEarlier();
+    const { notifications } = this.#options;
+    await this.#leases.endEarlier();
     this.#unlisten = notifications.listen("deliveries", (id) =>
       this.#dispatcher.lookAt(id as EndpointId | null),
     );
@@ -178,5 +167,3 @@ export class Webhooks {
     }
   }
 }
-
-function ignore(): void {}

@@ -3,6 +3,7 @@
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Client } from "pg";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { startEmbedded } from "#store/postgres/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
@@ -75,7 +76,12 @@ function pathsBelow(folder: string, path = ""): string[] {
  */
 export async function readDatabase(folder: string): Promise<string> {
   const lock = lockFolder(join(folder, "slipway.lock"));
-  const server = await startEmbedded({ folder: join(folder, "postgres"), lock, log: silentLog });
+  const server = await startEmbedded({
+    clock: systemClock,
+    folder: join(folder, "postgres"),
+    lock,
+    log: silentLog,
+  });
   const client = new Client({ connectionString: server.url.reveal() });
   await client.connect();
   try {

@@ -24,6 +24,7 @@ import type { SignedIn } from "#people/sessions.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener } from "#proxy/server.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
+import { noOtherSockets, proxyAlone } from "./proxy-alone.ts";
 import type { Bearer, MatrixCaller } from "./access-matrix.ts";
 import { badTokens, signedToken } from "./bad-tokens.ts";
 import { testBy, type ApiUnderTest } from "./management-api.ts";
@@ -322,9 +323,11 @@ export async function openAppListener(
   };
   const trustedProxies = new TrustedProxies([]);
   const proxy = new Proxy({
+    ...proxyAlone,
     routes: {
       find: (project, name) => (project === projectId && name === calledApp ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
+      refresh: () => Promise.resolve(),
     },
     tokens,
     trustedProxies,
@@ -334,6 +337,8 @@ export async function openAppListener(
     limits: { lineLengthMax: 1, bodyBytesMax: 1_000 },
   });
   const listener = createListener({
+    fallbackUpgrade: noOtherSockets,
+    isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (_request, response) => response.writeHead(500).end(),

@@ -13,6 +13,7 @@ import { TokenCheck } from "#accounts/token-check.ts";
 import { platformActor, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
+import { personLookup } from "#people/person-lookup.ts";
 import { testDatabase } from "./database.ts";
 import { makePerson } from "./person.ts";
 import { templateSecretKey } from "./test-server.ts";
@@ -49,7 +50,7 @@ export async function testAccounts(
     };
   });
   await keys.load(db);
-  const notifications = new Notifications({ url, log: silentLog });
+  const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   const { knownMax } = options;
@@ -57,6 +58,7 @@ export async function testAccounts(
     db,
     keys,
     notifications,
+    people: personLookup(db),
     clock,
     ...(knownMax === undefined ? {} : { knownMax }),
   });

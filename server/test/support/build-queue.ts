@@ -1,5 +1,6 @@
 // A build queue on real parts for tests: database, git server, the process driver's builder. Only
 // the trial is faked, since the scheduler's own tests cover it.
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { BuildQueue } from "#deploy/queue.ts";
@@ -73,12 +74,13 @@ export async function openQueue(
 ): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
   const { db, folder, clock = systemClock } = given;
   givePip(join(folder, "builds"));
-  const notifications = new Notifications({ url: given.url, log: silentLog });
+  const notifications = new Notifications({ clock: systemClock, url: given.url, log: silentLog });
   await notifications.start();
   const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });
   const git = new Git({ toolEnvironment });
   const queue = new BuildQueue({
     db,
+    instanceId: randomUUID(),
     notifications,
     logs,
     clock,

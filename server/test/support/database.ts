@@ -3,6 +3,7 @@
 // SLIPWAY_TEST_DATABASE; a file that is run alone starts its own server.
 import { randomBytes } from "node:crypto";
 import { after } from "node:test";
+import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { openDatabase, type Db } from "#store/database.ts";
@@ -34,7 +35,7 @@ export async function testDatabase(
   const url = await emptyDatabase(t, {
     template: options.hasKey === true ? keyTemplateName : templateName,
   });
-  const db = await openDatabase({ url, connections: 10, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: 10, log: silentLog });
   cleanLast(t, () => db.destroy());
   return { db, url };
 }

@@ -124,7 +124,7 @@ async function openFoundation(
   const secretKey = fixture?.secretKey ?? templateSecretKey;
   const lifecycle = new Lifecycle({ log, clock: systemClock });
   t.after(() => lifecycle.close());
-  const notifications = new Notifications({ url, log });
+  const notifications = new Notifications({ clock: systemClock, url, log });
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());
   const sealer = new Sealer([secretKey]);
@@ -134,7 +134,7 @@ async function openFoundation(
 }
 
 async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
-  const db = await openDatabase({ url, connections: 4, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
   cleanLast(t, () => db.destroy());
   return { db, url };
 }

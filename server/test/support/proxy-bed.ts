@@ -36,6 +36,7 @@ import type { ProxyOptions } from "#proxy/proxy-options.ts";
 import { Proxy } from "#proxy/proxy.ts";
 import { createListener, type Listener, type ListenerTimes } from "#proxy/server.ts";
 import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
+import { noOtherSockets, proxyAlone } from "./proxy-alone.ts";
 import { settingsWith } from "./app-settings.ts";
 import { until } from "./until.ts";
 import { tcpAddress } from "./replica-address.ts";
@@ -109,9 +110,11 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const finished: FinishedCall[] = [];
   const trustedProxies = new TrustedProxies(bed.trustedProxies ?? []);
   const proxy = new Proxy({
+    ...proxyAlone,
     routes: {
       find: (project, name) => (project === projectId && name === "hello" ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
+      refresh: () => Promise.resolve(),
     },
     tokens: {
       cached: (token) => (token.startsWith("late.") ? undefined : bedCaller(token)),
@@ -127,6 +130,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     ...bed.options,
   });
   const listener = createListener({
+    fallbackUpgrade: noOtherSockets,
     isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),

@@ -42,6 +42,7 @@ export async function startTestServer(): Promise<TestServer> {
   const folder = makeFolder("database", memoryFolder());
   const lock = lockFolder(join(folder, lockName));
   const server = await startEmbedded({
+    clock: systemClock,
     folder: join(folder, "postgres"),
     lock,
     log: silentLog,
@@ -97,7 +98,12 @@ function removeUnlocked(folder: string): void {
 }
 
 async function addKey(url: string): Promise<void> {
-  const db = await openDatabase({ url: new Secret(url), connections: 1, log: silentLog });
+  const db = await openDatabase({
+    clock: systemClock,
+    url: new Secret(url),
+    connections: 1,
+    log: silentLog,
+  });
   try {
     const keys = new SigningKeys({ sealer: new Sealer([templateSecretKey]), clock: systemClock });
     await keys.rotate(db, { actor: platformActor });

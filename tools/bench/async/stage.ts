@@ -16,6 +16,7 @@ import {
   type PlatformProcess,
 } from "@slipway/server/test/support/platform-process.ts";
 import { administer, databaseUrl } from "@slipway/server/test/support/test-server.ts";
+import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import { cpuSecondsOf, startChild, type Child } from "#bench/child.ts";
 import { connectTo, OurContender, PeerContender } from "./contender.ts";
 import { busyApp, cortexApp, customApp } from "./our-apps.ts";
@@ -61,6 +62,7 @@ export async function openServer(stage: Stage): Promise<Server> {
   stage.onClose(() => lock.release());
   const folder = join(stage.folder, "postgres");
   const server = await startEmbedded({
+    clock: systemClock,
     folder,
     lock,
     log: silentLog,

@@ -74,7 +74,7 @@ async function measureAudit(
   { stage, url, ...options }: Filled,
   print: Print,
 ): Promise<Omit<AuditResult, "fillSeconds">> {
-  const db = await openDatabase({ url, connections: 4, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
   stage.onClose(() => db.destroy());
   const owner = await connectOwner(stage, url);
   const size = await owner.query<{ bytes: string }>(
@@ -94,7 +94,12 @@ async function measureAudit(
   const lazy = new Secret(
     `${url.reveal()}&options=${encodeURIComponent("-c synchronous_commit=off")}`,
   );
-  const lazyDb = await openDatabase({ url: lazy, connections: 1, log: silentLog });
+  const lazyDb = await openDatabase({
+    clock: systemClock,
+    url: lazy,
+    connections: 1,
+    log: silentLog,
+  });
   stage.onClose(() => lazyDb.destroy());
   const changes = await measureChanges({
     db: lazyDb,
@@ -124,7 +129,7 @@ async function connectOwner(stage: Stage, url: Secret): Promise<Client> {
 async function fill({ stage, url, ...options }: Filled, print: Print): Promise<void> {
   const { rows } = options;
   const projects = projectsOf(options);
-  const db = await openDatabase({ url, connections: fillers, log: silentLog });
+  const db = await openDatabase({ clock: systemClock, url, connections: fillers, log: silentLog });
   stage.onClose(() => db.destroy());
   const owner = await connectOwner(stage, url);
   const definitions = await prepareFill(owner, { projects, rows });

@@ -49,7 +49,7 @@ export async function benchUsage(
     const owner = new Client({ connectionString: url.reveal() });
     await owner.connect();
     stage.onClose(() => owner.end());
-    const db = await openDatabase({ url, connections: 4, log: silentLog });
+    const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
     stage.onClose(() => db.destroy());
     await fill(owner, options.apps);
     print("filled a year");
@@ -95,6 +95,8 @@ async function benchMeter(
     prices: builtInPrices,
     intervalMs: minuteMs,
     postingDelayMs: 10 * minuteMs,
+    onPosted: () => undefined,
+    onStep: () => undefined,
   });
   const ids = Array.from({ length: replicas }, (_, index) => `bench-${index + 1}` as ReplicaId);
   const sightings: number[] = [];

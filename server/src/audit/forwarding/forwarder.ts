@@ -1,7 +1,6 @@
 // Forwards entries of the audit log to receivers, in the order of each chain and at least once.
 // Every platform on the database polls every few seconds for unclaimed forwardings with something
 // to send. Entries send no notification: it would make concurrent changes wait for each other.
-import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
@@ -27,7 +26,7 @@ type Scope = ForwardingRow["scope"];
 export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   /** Identifies this process on its data folder; may be absent. */
-  readonly instanceId?: string;
+  readonly instanceId: string;
   /** For URLs from project owners. */
   readonly client: Receiver["client"];
   /** The operator's receiver of all chains. */
@@ -63,7 +62,7 @@ export class Forwarder {
   constructor(options: ForwarderOptions) {
     const { db, clock, log, instanceId, notifications, intervalMs = intervalMsUsual } = options;
     this.#options = options;
-    const holder = `audit-${instanceId ?? randomUUID()}`;
+    const holder = `audit-${instanceId}`;
     this.#leases = new Leases({ db, clock, log, leaseMs, table: "audit_forwardings", holder });
     this.#loop = new Loop({
       name: "audit forwarding",
@@ -77,8 +76,8 @@ export class Forwarder {
 
   /** Releases the leases of an earlier process on this folder, and begins. */
   async start(): Promise<void> {
-    const { db, instanceId, platform } = this.#options;
-    if (instanceId !== undefined) await this.#leases.endEarlier();
+    const { db, platform } = this.#options;
+    await this.#leases.endEarlier();
     if (platform === null) await forgetChains(db);
     this.#loop.start();
   }

@@ -25,9 +25,9 @@ export type MeterOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   /** The maximum delay until usage is posted to the ledger. */
   readonly postingDelayMs: number;
   /** Called after usage of a project was counted. Must return at once and not throw. */
-  readonly onPosted?: (projectId: ProjectId) => void;
+  readonly onPosted: (projectId: ProjectId) => void;
   /** For tests, which kill the process after a step. */
-  readonly onStep?: (step: MeterStep) => void;
+  readonly onStep: (step: MeterStep) => void;
 };
 
 /** Sources of each kind per step. */
@@ -80,11 +80,11 @@ export class Meter {
     for (let step = 0; step < stepsMax && !signal?.aborted; step++) {
       const done = await db.transaction().execute((tx) => meterStep(tx, projectId, this.#options));
       if (done === "busy") break;
-      onStep?.("usage counted");
+      onStep("usage counted");
       isChanged ||= done.isChanged;
       if (!done.isMore) break;
     }
-    if (isChanged) onPosted?.(projectId);
+    if (isChanged) onPosted(projectId);
   }
 }
 
@@ -111,11 +111,11 @@ async function meterStep(
   );
   const changes = changesOf(metered, builds, borders);
   await store.writeSlices(tx, metered);
-  onStep?.("slices written");
+  onStep("slices written");
   await addToDays(tx, projectId, changes.days);
   await addToStretches(tx, projectId, changes.stretches);
   await store.writeProgress(tx, metered);
-  onStep?.("progress written");
+  onStep("progress written");
   const isChanged = changes.days.length > 0;
   if (account.isPostingDue || (isChanged && postingDelayMs === 0)) {
     await postUsage(tx, {
@@ -125,7 +125,7 @@ async function meterStep(
       postings: account.postings,
       nowMs: clock.now(),
     });
-    onStep?.("usage posted");
+    onStep("usage posted");
   } else if (isChanged || hasCut) {
     await store.wantPosting(tx, projectId, postingDelayMs);
   }

@@ -6,7 +6,7 @@ import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import type { FolderLock } from "#store/folder-lock.ts";
@@ -43,7 +43,7 @@ export type EmbeddedOptions = {
   readonly connections?: number;
   /** False only for tests: data need not survive a power failure. */
   readonly durable?: boolean;
-  readonly clock?: Clock;
+  readonly clock: Clock;
 };
 
 const databaseName = "slipway";
@@ -57,7 +57,7 @@ const socketName = ".s.PGSQL.5432";
  * `CannotStart` with what to do.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
-  const { folder, log, durable = true, clock = systemClock } = options;
+  const { folder, log, durable = true, clock } = options;
   await makeClusterFolder(folder);
   const program = await findPostgres(folder);
   const paths = clusterPaths(folder);
