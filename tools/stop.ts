@@ -122,7 +122,7 @@ async function endReplicas(
   const sink = keepingSink(paths.endsFile);
   await driver.open(sink);
   try {
-    const own = (await driver.list()).filter((one) => one.installationId === installationId);
+    const own = await driver.list();
     for (const { replicaId, state, reason } of own)
       if (state === "exited") sink.event(exitOf(replicaId, reason));
     const names = own

@@ -247,6 +247,8 @@ test("another installation on the engine is left alone", { skip }, async (t) => 
   const again = other.fixture.driver();
   await other.driver.close();
   await again.open(other.sink);
+  const listed = (await again.list()).map(({ replicaId }) => replicaId);
+  assert.ok(!listed.includes(spec.replicaId), "it is not listed elsewhere");
   await again.close();
   assert.deepEqual(
     (await one.driver.list()).map(({ state }) => state),

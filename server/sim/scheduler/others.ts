@@ -1,5 +1,4 @@
-// What belongs to another platform: a replica on the same ground that no row tells of, and a row
-// whose replica runs elsewhere.
+// What belongs to another platform: a row whose replica runs elsewhere.
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
@@ -7,10 +6,9 @@ import type { FakeDriver } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import type { MemoryRow, MemoryRows } from "./memory-rows.ts";
 
-const besideUs = "beside-us" as ReplicaId;
 const elsewhere = "elsewhere" as ReplicaId;
 
-/** Adds both. */
+/** Adds it. */
 export function addOthers({
   rows,
   driver,
@@ -55,20 +53,12 @@ export function addOthers({
     endOrder: null,
     graceEndsAt: null,
   };
-  driver.others.set(besideUs, true);
   rows.releases.set(ids.releaseId, release);
   rows.rows.set(elsewhere, row);
 }
 
-/** What was done to them that is nobody's business; undefined when nothing was. */
-export function harmDone({
-  rows,
-  driver,
-}: {
-  readonly rows: MemoryRows;
-  readonly driver: FakeDriver;
-}): string | undefined {
-  if (driver.others.get(besideUs) !== true) return "a replica of another platform was ended";
+/** What was done to it that is nobody's business; undefined when nothing was. */
+export function harmDone({ rows }: { readonly rows: MemoryRows }): string | undefined {
   return rows.rows.get(elsewhere)?.state === "ready"
     ? undefined
     : "the row of another platform's replica was changed";

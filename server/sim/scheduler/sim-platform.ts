@@ -1,7 +1,7 @@
 // One process of the platform in the simulation: a scheduler with a model of the proxy. It can be
 // killed at any moment: nothing of it goes on after that, and what was under way outside of it
 // comes to whatever end it comes to.
-import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
+import type { Driver, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newRunId, type ReplicaId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -32,8 +32,7 @@ export type Mutation =
   | "failed starts are forgotten"
   | "cooldowns are forgotten"
   | "orders to end are forgotten"
-  | "rows of others are taken for its own"
-  | "labels of others are not seen";
+  | "rows of others are taken for its own";
 
 export type PlatformParts = {
   readonly clock: Clock;
@@ -133,20 +132,13 @@ export class SimPlatform {
   }
 
   #mortalDriver(driver: Driver, mutation: Mutation | null): Driver {
-    const { installationId } = driver;
-    const list = async (): Promise<readonly OwnedReplica[]> => {
-      const all = await driver.list();
-      return mutation === "labels of others are not seen"
-        ? all.map((one) => ({ ...one, installationId }))
-        : all;
-    };
     const mortalSink = (sink: ReplicaSink): ReplicaSink => ({
       event: (event) => this.isAlive && sink.event(event),
       lines: (lines) => (this.isAlive ? sink.lines(lines) : Promise.resolve()),
     });
     return {
       name: driver.name,
-      installationId,
+      installationId: driver.installationId,
       isShared: driver.isShared,
       capabilities: driver.capabilities,
       get pools() {
@@ -158,7 +150,7 @@ export class SimPlatform {
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
       whyUnreached: (replicaId) => this.#ifAlive(() => driver.whyUnreached(replicaId)),
       exec: (...given) => this.#ifAlive(() => driver.exec(...given)),
-      list: () => this.#ifAlive(list),
+      list: () => this.#ifAlive(() => driver.list()),
       outage: () => (mutation === "outages are not seen" ? null : driver.outage()),
       usage: () => this.#ifAlive(() => driver.usage()),
       forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),

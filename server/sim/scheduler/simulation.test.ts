@@ -99,7 +99,6 @@ const mutations: readonly {
   { mutation: "cooldowns are forgotten", message: /outlives the cooldown/ },
   { mutation: "orders to end are forgotten", message: /is said to have ended/, isCrowded: true },
   { mutation: "rows of others are taken for its own", message: /row of another platform/ },
-  { mutation: "labels of others are not seen", message: /replica of another platform/ },
 ];
 
 const broken: {

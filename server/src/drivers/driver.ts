@@ -148,8 +148,6 @@ export interface ReplicaSink {
  */
 export type OwnedReplica = {
   readonly replicaId: ReplicaId;
-  /** The installation that started it. Never touch replicas of others on the same backend. */
-  readonly installationId: string;
   readonly appId: AppId;
   readonly releaseId: ReleaseId;
   /** `pending`: accepted and waiting for a machine or its image, so `started` is still to come. */
@@ -254,8 +252,8 @@ export interface Driver {
    */
   exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec>;
   /**
-   * Lists all replicas on the backend, including those of other installations that share it; each
-   * names its installation.
+   * Lists all replicas of the installation, and none of others that share the backend: nobody
+   * touches these.
    */
   list(): Promise<readonly OwnedReplica[]>;
   /** Usage of running replicas; omits those that cannot be measured. */

@@ -18,7 +18,7 @@ import type { DriverParts } from "./opened-driver.ts";
 export interface HeldReplica {
   readonly isEnded: boolean;
   /** The replica's known state, without a check. */
-  owned(installationId: string): OwnedReplica;
+  owned(): OwnedReplica;
   /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
   stop(graceMs: number): Promise<void>;
   /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
@@ -113,7 +113,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   list(): Promise<readonly OwnedReplica[]> {
     const established = [...this.replicas].filter(([replicaId]) => !this.starts.has(replicaId));
-    return Promise.resolve(established.map(([, replica]) => replica.owned(this.installationId)));
+    return Promise.resolve(established.map(([, replica]) => replica.owned()));
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {

@@ -2,7 +2,7 @@
 // periodically for missed events. Adopts running replicas unchanged, records the end of exited
 // ones, and stops unknown ones that carry the label of this installation. Leaves replicas of other
 // installations alone, and rows whose replicas this platform cannot see.
-import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
+import type { OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import { deliverKept } from "#drivers/kept-ends.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Replica } from "./replica.ts";
@@ -43,7 +43,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   }
   await driver.open(sink);
   if (parts.endsFile !== null) await deliverKept(parts.endsFile, sink, parts);
-  const owned = new Map((await listOwn(driver)).map((one) => [one.replicaId, one]));
+  const owned = new Map((await driver.list()).map((one) => [one.replicaId, one]));
   for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));
   const known = new Set(rows.map((row) => row.replicaId));
   const unknown = [...owned.values()].filter((one) => !known.has(one.replicaId));
@@ -68,7 +68,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const { clock, driver, fleet, runner } = parts;
   const before = fleet.all().filter((replica) => !replica.isCreating);
-  const owned = await listOwn(driver);
+  const owned = await driver.list();
   const listed = new Set(owned.map((one) => one.replicaId));
   for (const replica of before) {
     if (listed.has(replica.replicaId)) continue;
@@ -83,12 +83,6 @@ export async function compareReplicas(parts: AdoptParts): Promise<void> {
     (one) => one.state !== "exited" && fleet.get(one.replicaId) === undefined,
   );
   await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
-}
-
-/** On a backend that several installations share, each handles only its own replicas. */
-async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
-  const all = await driver.list();
-  return all.filter(({ installationId }) => installationId === driver.installationId);
 }
 
 /**

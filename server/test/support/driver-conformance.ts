@@ -103,7 +103,6 @@ function startPromises(promise: Promised): void {
       const [owned] = untimed(await stage.driver.list());
       assert.deepEqual(owned, {
         replicaId: spec.replicaId,
-        installationId: stage.driver.installationId,
         appId: spec.appId,
         releaseId: spec.releaseId,
         state: "running",

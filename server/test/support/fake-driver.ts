@@ -22,7 +22,7 @@ import { Placement } from "#drivers/pools/placement.ts";
 import type { PoolRequest } from "#drivers/pools/pool.ts";
 import type { Capacity, Pools } from "#drivers/pools/pools.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
 import { widePlacement } from "./wide-placement.ts";
 
@@ -153,8 +153,6 @@ export class FakeDriver implements Driver {
   busy: (replicaId: ReplicaId) => number = () => 0;
   /** Storages that replicas have made: names of those of projects, ids of apps with their own. */
   readonly storages = new Set<string>();
-  /** Replicas of another installation on the same backend; false: it was ended. */
-  readonly others = new Map<ReplicaId, boolean>();
   readonly #replicas = new Map<ReplicaId, FakeReplica>();
   readonly #starting = new Map<
     ReplicaId,
@@ -233,7 +231,6 @@ export class FakeDriver implements Driver {
 
   async stop(replicaId: ReplicaId, { graceMs }: { readonly graceMs: number }): Promise<void> {
     this.#answer();
-    if (this.others.has(replicaId)) this.others.set(replicaId, false);
     const starting = this.#starting.get(replicaId);
     starting?.abort.abort();
     await starting?.done.catch(() => undefined);
@@ -260,7 +257,6 @@ export class FakeDriver implements Driver {
     const own = [...this.#replicas.values()].map(
       ({ spec, address, state, isEndTold, end }): OwnedReplica => ({
         replicaId: spec.replicaId,
-        installationId: this.installationId,
         appId: spec.appId,
         releaseId: spec.releaseId,
         state: listedState({ state, isEndTold }),
@@ -268,10 +264,7 @@ export class FakeDriver implements Driver {
         reason: isEndTold ? (end?.reason ?? null) : null,
       }),
     );
-    return Promise.resolve([
-      ...own,
-      ...[...this.others].map(([id, isRunning]) => otherReplica(id, isRunning)),
-    ]);
+    return Promise.resolve(own);
   }
 
   #answer(): void {
@@ -460,16 +453,4 @@ type Listed = Pick<FakeReplica, "state" | "isEndTold">;
 function listedState({ state, isEndTold }: Listed): OwnedReplica["state"] {
   if (isEndTold) return "exited";
   return state === "pending" ? "pending" : "running";
-}
-
-function otherReplica(replicaId: ReplicaId, isRunning: boolean): OwnedReplica {
-  return {
-    replicaId,
-    installationId: "another",
-    address: null,
-    reason: null,
-    appId: "p-0000000f-other" as AppId,
-    releaseId: "release-of-another" as ReleaseId,
-    state: isRunning ? "running" : "exited",
-  };
 }

@@ -114,7 +114,7 @@ export class Container {
   }
 
   /** The container's known state, without asking the engine. */
-  owned(installationId: string): OwnedReplica {
+  owned(): OwnedReplica {
     const { replicaId, appId, releaseId } = this.record;
     const state = this.#ended === null ? "running" : "exited";
     const isTimed = state === "running" && this.#startedAtMs !== null;
@@ -124,7 +124,6 @@ export class Container {
     const reason = this.#ended?.reason ?? null;
     return {
       replicaId,
-      installationId,
       appId,
       releaseId,
       state,

@@ -109,7 +109,7 @@ export class ReplicaProcess {
   }
 
   /** The replica's known state, without a check. */
-  owned(installationId: string): OwnedReplica {
+  owned(): OwnedReplica {
     const { replicaId, appId, releaseId } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
@@ -122,7 +122,6 @@ export class ReplicaProcess {
     const time = ran === undefined ? {} : { ranMs: ran };
     return {
       replicaId,
-      installationId,
       appId,
       releaseId,
       state,
