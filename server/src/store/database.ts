@@ -6,7 +6,7 @@ import { Kysely, sql, type InsertObject, type SelectQueryBuilder, type Transacti
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
-import { systemClock, type Clock } from "#lib/clock.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
@@ -50,7 +50,7 @@ const retryPauseMs = 250;
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
-  const { clock = systemClock, counts = new DatabaseCounts() } = options;
+  const { clock, counts = new DatabaseCounts() } = options;
   const time = new DatabaseTime({
     clock: steadyClock,
     log: options.log,
@@ -149,7 +149,7 @@ async function checkServer(
   options: DatabaseOptions,
   time: DatabaseTime,
 ): Promise<void> {
-  const { clock = systemClock, reachWaitMs = 15_000, log } = options;
+  const { clock, reachWaitMs = 15_000, log } = options;
   const deadline = clock.monotonicMs() + reachWaitMs;
   for (;;) {
     const found = await askVersion(config, time);
