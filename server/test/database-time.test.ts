@@ -43,11 +43,13 @@ function machines() {
 
 test("statements have one time, with microseconds, whatever a transaction waits for", async (t) => {
   const { db } = await testDatabase(t);
+  const beganMs = Date.now();
   const { rows } = await sql<{ at: Date; same: boolean; text: string }>`
     select clock_timestamp() as at, clock_timestamp() = lease_clock() as same, clock_timestamp()::text as text,
            ${1}::int as other`.execute(db);
   const row = rows[0];
-  assert.ok(row !== undefined && Math.abs(row.at.getTime() - Date.now()) < 60_000);
+  assert.ok(row !== undefined);
+  assert.ok(row.at.getTime() >= beganMs && row.at.getTime() <= Date.now());
   assert.equal(row.same, true);
   assert.match(row.text, /\d:\d\d(\.\d{1,6})?\+00$/);
 });

@@ -4,7 +4,7 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, watch, type FSWatcher } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -29,6 +29,8 @@ const detected = await detectSandbox(tmpdir());
 const none: Sandbox = { kind: "none", reason: "as a test" };
 
 const sandboxes = detected.kind === "none" ? [none] : [detected, none];
+/** Files that a start writes, and what the holder prints about it. */
+const momentsMax = 8;
 const killRounds = countOf({ what: "moments of a start", complete: 8, short: 3 });
 
 for (const sandbox of drawCases(sandboxes, { what: "kinds of sandbox", max: 1 })) {
@@ -44,11 +46,11 @@ function adoption(sandbox: Sandbox): void {
   it("finds every replica again wherever a kill hit the platform, and nothing runs that it does not list", async () => {
     const fixture = new ProcessFixture({ sandbox });
     try {
-      // Spread over the time that a start takes, from the first folder to the running app.
+      // Spread over what a start does, from the first folder to the running app.
       for (let round = 0; round < killRounds; round++)
         await killWhileStarting(fixture, {
           afterStarts: 1 + (round % 3),
-          delay: (round * 8) / killRounds,
+          moment: Math.floor((round * momentsMax) / killRounds),
         });
       assert.deepEqual(await fixture.remains(), []);
     } finally {
@@ -107,28 +109,33 @@ function spawnHolder(
 
 async function killWhileStarting(
   fixture: ProcessFixture,
-  given: { afterStarts: number; delay: number },
+  given: { afterStarts: number; moment: number },
 ): Promise<void> {
   const specs = Array.from({ length: given.afterStarts + 2 }, () =>
     fixture.spec({ kind: "serves" }),
   );
+  const wanted = specs[given.afterStarts - 1]?.replicaId ?? "";
+  mkdirSync(fixture.replicasDir, { recursive: true });
   const holder = spawnHolder(fixture, specs);
-  // The folder of a start is its first act: from there it is a matter of turns of the event loop
-  // and microseconds.
-  const wanted = specs[given.afterStarts - 1];
-  while (!readFolder(fixture.replicasDir).includes(wanted?.replicaId ?? "")) {
-    assert.equal(
-      holder.exitCode ?? holder.signalCode,
-      null,
-      "the platform starts replicas until it is killed",
-    );
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  const killAtMs = performance.now() + given.delay;
   const closed = once(holder, "close");
-  while (performance.now() < killAtMs) await new Promise((resolve) => setImmediate(resolve));
-  holder.kill("SIGKILL");
-  await closed;
+  let left = given.moment;
+  const pass = (): void => {
+    if (left-- <= 0) holder.kill("SIGKILL");
+  };
+  // The folder of a start is its first act.
+  let inside: FSWatcher | undefined;
+  const outside = watch(fixture.replicasDir, (_event, name) => {
+    if (name !== wanted || inside !== undefined) return;
+    inside = watch(join(fixture.replicasDir, wanted), pass);
+    pass();
+  });
+  holder.stdout?.on("data", () => {
+    if (inside !== undefined) pass();
+  });
+  const [, signal] = (await closed) as [number | null, string | null];
+  outside.close();
+  inside?.close();
+  assert.equal(signal, "SIGKILL", "the platform starts replicas until it is killed");
 
   const driver = fixture.driver();
   const sink = new DriverSink();
@@ -139,14 +146,6 @@ async function killWhileStarting(
   await driver.close();
   await until("no process is left", () => fixture.processes().length === 0);
   assert.deepEqual(await fixture.remains(), []);
-}
-
-function readFolder(dir: string): string[] {
-  try {
-    return readdirSync(dir);
-  } catch {
-    return [];
-  }
 }
 
 function environments(sandbox: Sandbox): void {

@@ -282,12 +282,12 @@ test("a success in between, or a single failure long ago, pauses nothing", async
   receiver.answer = answerWith(200);
   await sendOne();
   receiver.answer = answerWith(400);
+  const beganMs = Date.now();
   await sendOne();
   assert.equal(await pauseDead(pauseParts(stage)), 0);
   const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items;
-  assert.ok(
-    Date.now() - Number(endpoint?.failingSince) < 60_000 && endpoint?.lastSuccessAt instanceof Date,
-  );
+  assert.ok(Number(endpoint?.failingSince) >= beganMs, "it fails since the last one");
+  assert.ok(endpoint?.lastSuccessAt instanceof Date);
 });
 
 test("endpoints are listed page by page, each once however many deliveries it has", async (t) => {
@@ -314,6 +314,7 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
   const [own, ...others] = await useCases.secrets.list(projectId, by);
   assert.ok(own !== undefined && others.length === 0 && own.expiresAt === null);
   const made = [own];
+  const beganMs = Date.now();
   for (let count = 0; count < 4; count++)
     made.push(await useCases.secrets.create(projectId, 24, by));
   const listed = await useCases.secrets.list(projectId, by);
@@ -322,8 +323,8 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
     [made[4]?.id, made[3]?.id],
   );
   assert.equal(listed[0]?.expiresAt, null);
-  const leftMs = Number(listed[1]?.expiresAt) - Date.now();
-  assert.ok(Math.abs(leftMs - 24 * 3_600_000) < 60_000, "a day");
+  const madeMs = Number(listed[1]?.expiresAt) - 24 * 3_600_000;
+  assert.ok(madeMs >= beganMs && madeMs <= Date.now(), "a day");
   const everything = JSON.stringify([
     await db.selectFrom("webhook_secrets").selectAll().execute(),
     await recorded(db),

@@ -282,13 +282,14 @@ test("a failed delivery is tried again under the same id with a new time, and it
   const { projectId } = stage;
   const { secret } = await webhooks.useCases.secrets.create(projectId, 24, byPlatform);
   receiver.answer = answerWith(503, `busy ${"x".repeat(5000)}`, { "Retry-After": "7200" });
+  const beganMs = Date.now();
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);
   const place = { projectId, id: added.id };
   const waiting = await deliveryOnce(webhooks, place, ({ attempts }) => attempts === 1);
   assert.equal(waiting.state, "pending");
-  const waitMs = Number(waiting.dueAt) - Date.now();
-  assert.ok(Math.abs(waitMs - 7_200_000) < 60_000, `Retry-After is honoured, not ${waitMs} ms`);
+  const answeredMs = Number(waiting.dueAt) - 7_200_000;
+  assert.ok(answeredMs >= beganMs && answeredMs <= Date.now(), "Retry-After is honoured");
   receiver.answer = answerWith(200, "thanks");
   await stage.makeDue();
   const done = await deliveryOnce(webhooks, place, ({ state }) => state === "delivered");

@@ -20,7 +20,7 @@ import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { ProcessDriver } from "#drivers/process/driver.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
-import { systemClock } from "#lib/clock.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Behaviour, ConformanceFixture } from "./driver-conformance.ts";
 import { makeFolder } from "./folder.ts";
@@ -62,13 +62,13 @@ export class ProcessFixture implements ConformanceFixture {
     return join(this.dataDir, "replicas");
   }
 
-  driver(disk?: DiskWatch, placement = widePlacement()): Driver {
+  driver(disk?: DiskWatch, placement = widePlacement(), clock: Clock = systemClock): Driver {
     const watched = disk === undefined ? {} : { disk };
     return new ProcessDriver({
       ...this.places(),
       ...watched,
       placement,
-      clock: systemClock,
+      clock,
       log: silentLog,
     });
   }
