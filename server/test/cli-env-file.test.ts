@@ -3,13 +3,15 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { promisify } from "node:util";
 import { readEnvFile } from "@slipway/cli/src/env-file.ts";
 import { Refused } from "@slipway/cli/src/refused.ts";
-import { temporaryFolder } from "#test/support/folder.ts";
+import { ahead } from "#test/support/ahead.ts";
+import { makeFolder, removeFolder } from "#test/support/folder.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 
+const installMs = 240_000;
 const run = promisify(execFile);
 
 /**
@@ -94,30 +96,31 @@ test("what Docker Compose and python-dotenv read differently is refused with its
   assert.throws(() => readEnvFile(utf16, ".env"), /^Refused: \.env, line 1: this is not UTF-8/);
 });
 
-test(
-  "python-dotenv of the package index reads the same values",
-  { skip: await packageIndexAnswers() },
-  async (t) => {
-    const folder = temporaryFolder(t, "dotenv");
-    await run("python3", ["-m", "venv", folder]);
-    const python = join(folder, "bin/python");
-    await run(python, [
-      "-m",
-      "pip",
-      "install",
-      "--quiet",
-      "--disable-pip-version-check",
-      "python-dotenv==1.2.4",
-    ]);
-    const code = `import io, json, sys
+const skip = await packageIndexAnswers();
+const folder = makeFolder("dotenv");
+const python = join(folder, "bin/python");
+after(() => removeFolder(folder));
+
+/** Before the first test, since the index may be slow. */
+const install = await ahead(async () => {
+  if (skip !== false) return;
+  const options = ["--quiet", "--disable-pip-version-check"];
+  await run("python3", ["-m", "venv", folder], { timeout: installMs });
+  await run(python, ["-m", "pip", "install", ...options, "python-dotenv==1.2.4"], {
+    timeout: installMs,
+  });
+});
+
+test("python-dotenv of the package index reads the same values", { skip }, async () => {
+  install();
+  const code = `import io, json, sys
 from dotenv import dotenv_values
 texts = [io.TextIOWrapper(io.BytesIO(one.encode())).read() for one in json.loads(sys.argv[1])]
 print(json.dumps([dotenv_values(stream=io.StringIO(one)) for one in texts]))`;
-    const texts = JSON.stringify(readAlike.map(([text]) => text));
-    const { stdout } = await run(python, ["-X", "utf8", "-c", code, texts]);
-    assert.deepEqual(
-      JSON.parse(stdout),
-      readAlike.map(([, values]) => values),
-    );
-  },
-);
+  const texts = JSON.stringify(readAlike.map(([text]) => text));
+  const { stdout } = await run(python, ["-X", "utf8", "-c", code, texts]);
+  assert.deepEqual(
+    JSON.parse(stdout),
+    readAlike.map(([, values]) => values),
+  );
+});

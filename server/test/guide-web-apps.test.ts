@@ -4,15 +4,16 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { after, test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { resolveSettings } from "#apps/settings.ts";
+import { ahead } from "./support/ahead.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
-import { temporaryFolder } from "./support/folder.ts";
+import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
 import { packageIndexAnswers } from "./support/package-index.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
@@ -153,8 +154,8 @@ const uses: Readonly<Record<string, Use>> = {
  * A folder with `uv`: pip takes minutes for a hundred packages, most of them to compile what is
  * never loaded.
  */
-async function installUv(t: TestContext): Promise<string> {
-  const folder = temporaryFolder(t, "uv");
+async function installUv(): Promise<string> {
+  const folder = join(packages, "uv");
   await run("python3", ["-m", "venv", folder], { timeout: installMs });
   await run(join(folder, "bin/pip"), ["install", "--quiet", "uv"], { timeout: installMs });
   return folder;
@@ -163,8 +164,8 @@ async function installUv(t: TestContext): Promise<string> {
 /**
  * An environment with the packages of a recipe, as a build would choose them; returns its programs.
  */
-async function install(t: TestContext, uv: string, { dependencies }: AppSettings): Promise<string> {
-  const folder = temporaryFolder(t, "packages");
+async function install(name: string, uv: string, { dependencies }: AppSettings): Promise<string> {
+  const folder = join(packages, name);
   const program = join(uv, "bin/uv");
   const options = { timeout: installMs, env: { ...process.env, UV_CACHE_DIR: join(uv, "cache") } };
   await run(
@@ -250,26 +251,37 @@ async function answers(port: number): Promise<boolean> {
 }
 
 const skip = withoutBrowser || (await packageIndexAnswers());
+const packages = makeFolder("packages");
+const ports = await freePorts(recipes().size);
+const ready = [...recipes()].map(([name, files], index) => ({
+  name,
+  recipe: placed(files, { port: ports[index] ?? "", storage: join(packages, "storage") }),
+}));
+const drawn = drawCases(ready, { what: "recipes", max: 3 });
+/** The programs of each drawn recipe. */
+const bins = new Map<string, string>();
+after(() => removeFolder(packages));
+
+/** Before the test, since the index may be slow. */
+const installed = await ahead(async () => {
+  if (skip !== false) return;
+  mkdirSync(join(packages, "storage"));
+  const uv = await installUv();
+  for (const { name, recipe } of drawn) bins.set(name, await install(name, uv, recipe.settings));
+});
 
 test("the recipes of the guide are used in a browser", { skip, timeout: allMs }, async (t) => {
+  installed();
   const found = findBrowser();
   assert.ok("program" in found);
-  const all = recipes();
-  assert.deepEqual([...all.keys()].toSorted(), Object.keys(uses).toSorted());
-  const ports = await freePorts(all.size);
-  const storage = temporaryFolder(t, "storage");
-  const ready = [...all].map(([name, files], index) => ({
-    name,
-    recipe: placed(files, { port: ports[index] ?? "", storage }),
-  }));
-  const uv = await installUv(t);
+  assert.deepEqual([...recipes().keys()].toSorted(), Object.keys(uses).toSorted());
   const browser = await startBrowser(t, found.program);
-  for (const { name, recipe } of drawCases(ready, { what: "recipes", max: 3 })) {
+  for (const { name, recipe } of drawn) {
     await t.test(name, async (part) => {
       const { secrets = {}, use } = uses[name] ?? assert.fail(name);
       const { settings } = recipe;
       assert.equal(settings.disableAuth, true);
-      const bin = await install(part, uv, settings);
+      const bin = bins.get(name) ?? assert.fail(name);
       await serve(part, recipe, { bin, secrets });
       const bed = await openProxyBed(part, { route: { disableAuth: true }, settings });
       bed.setReplicas(settings.port);
