@@ -149,6 +149,28 @@ describe("a loop", () => {
 });
 
 describe("a lifecycle", () => {
+  test("begins what works by itself once all is open, one after the other", async () => {
+    const begun: string[] = [];
+    const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
+    lifecycle.onStart(async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      begun.push("first");
+    });
+    const turns = Promise.withResolvers<void>();
+    const turn = (): Promise<void> => {
+      begun.push("loop");
+      turns.resolve();
+      return Promise.resolve();
+    };
+    const timing = { intervalMs: 3_600_000, clock: systemClock };
+    new Loop({ name: "loop", turn, ...timing, log: silentLog }).startWithin(lifecycle);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(begun, []);
+    await lifecycle.start();
+    await turns.promise;
+    assert.deepEqual(begun, ["first", "loop"]);
+    await lifecycle.close();
+  });
   test("closes in reverse order, one after the other", async () => {
     const closed: string[] = [];
     const lifecycle = new Lifecycle({ clock: systemClock, log: silentLog });
