@@ -7,18 +7,18 @@ import type { AppRoute, Routes } from "#apps/routes.ts";
 import type { RollOutLoopParts } from "#deploy/roll-out-loop.ts";
 import type { ReleaseCondition } from "#deploy/worse.ts";
 import type { Driver } from "#drivers/driver.ts";
-import { diskFullRetrySeconds } from "#lib/disk-full.ts";
-import { Fault } from "#lib/fault.ts";
+import type { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { openProxy, type ProxySettings } from "#proxy/open.ts";
+import type { Proxy } from "#proxy/proxy.ts";
 import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
-import type { Allowance } from "#scheduler/allowance.ts";
 import { ReplicaExecs } from "#scheduler/replica-execs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler, type SchedulerParts } from "#scheduler/scheduler.ts";
+import { stopOfPerson, withStoppedApps } from "#scheduler/stopped-apps.ts";
 import { UseHistory } from "#scheduler/use-history.ts";
 import type { OpenedPlans } from "#billing/open.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -70,7 +70,6 @@ export async function openCalls(
     environmentOf,
     allowance,
   } = parts;
-  const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
   const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
@@ -85,23 +84,14 @@ export async function openCalls(
     nudge: (appId) => scheduler.nudge(appId),
     onFinished: records.onFinished,
     brokeOff: (call, waitMs) => scheduler.brokeOff(call, waitMs),
-    asyncAccept: {
-      accept: (call) => {
-        const refusal = storeRefusal();
-        if (refusal === null) runs.accept(call);
-        else
-          call.refuse(
-            new Fault("unavailable", refusal, { retryAfterSeconds: diskFullRetrySeconds }),
-          );
-      },
-    },
+    asyncAccept: { accept: (call) => runs.accept(call) },
     forwarding: forwardingTo(parts, settings.resultBytesMax),
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
   const load = {
     demand: proxy.apps,
     occupancy: proxy.apps,
-    allowance: withStops(allowance, routes),
+    allowance: withStoppedApps(allowance, routes),
   };
   const exitMs = settings.replicaExitSeconds * 1000;
   const pendingMs = settings.replicaPendingSeconds * 1000;
@@ -128,22 +118,6 @@ export async function openCalls(
   lifecycle.onClose("scheduler", () => scheduler.stop());
   const drainMs = settings.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
-  const condition = (appId: AppId, releaseId: ReleaseId): ReleaseCondition => {
-    const {
-      calls = 0,
-      failures = 0,
-      failedSeconds = 0,
-    } = proxy.apps.tallyOf(appId, releaseId) ?? {};
-    return { calls, failures, failedSeconds, ...scheduler.serviceOf(appId, releaseId) };
-  };
-  // How the releases of a roll-out do now.
-  const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
-    old: condition(appId, old),
-    next: condition(appId, next),
-    weight: view.weightOf(appId, next),
-  });
-  const shareNow = (appId: AppId, releaseId: ReleaseId): number | null =>
-    view.ready(appId).length === 0 ? null : view.weightOf(appId, releaseId);
   const { sampler } = scheduler;
   const uses = new UseOfReplicas({ sampler, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
@@ -159,36 +133,31 @@ export async function openCalls(
     runs,
     runUseCases,
     records,
-    conditionsOf,
-    shareNow,
+    ...releaseConditions({ proxy, scheduler, view }),
     replicaUses,
     useHistory,
   };
 }
 
-/** The stops of persons come before those of budgets: a person has to act first. */
-function withStops(allowance: Allowance, routes: Routes): Allowance {
-  return {
-    ...allowance,
-    stopOf(projectId, appId) {
-      const route = routes.byAppId(appId);
-      const fault = route === undefined ? null : stopOfPerson(route);
-      return fault === null
-        ? allowance.stopOf(projectId, appId)
-        : { code: "app_stopped", reason: fault.message };
-    },
+/** How the releases of an app do now, and which part of its calls one of them gets. */
+function releaseConditions(parts: { proxy: Proxy; scheduler: Scheduler; view: ReplicaView }) {
+  const { proxy, scheduler, view } = parts;
+  const conditionOf = (appId: AppId, releaseId: ReleaseId): ReleaseCondition => {
+    const tally = proxy.apps.tallyOf(appId, releaseId);
+    return {
+      calls: tally?.calls ?? 0,
+      failures: tally?.failures ?? 0,
+      failedSeconds: tally?.failedSeconds ?? 0,
+      ...scheduler.serviceOf(appId, releaseId),
+    };
   };
-}
-
-/**
- * Why the app takes no calls; null: nobody has stopped it. Asked for each call: allocates only for
- * stopped apps.
- */
-function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault | null {
-  if (isStopped !== true) return null;
-  const path = `/v2/projects/${projectId}/apps/${projectId}-${appName}/start`;
-  return new Fault(
-    "app_stopped",
-    `The app is stopped. It takes calls again when somebody starts it: POST ${path}.`,
-  );
+  const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
+    old: conditionOf(appId, old),
+    next: conditionOf(appId, next),
+    weight: view.weightOf(appId, next),
+  });
+  /** Null: no replica takes calls. */
+  const shareNow = (appId: AppId, releaseId: ReleaseId): number | null =>
+    view.ready(appId).length === 0 ? null : view.weightOf(appId, releaseId);
+  return { conditionsOf, shareNow };
 }

@@ -45,6 +45,7 @@ async function stage(t: TestContext): Promise<Stage> {
     log: silentLog,
     onStep: ignore,
     bodyBytesMax: 1_000_000,
+    storeRefusal: () => null,
     ownerKeyOf: (projectId) => Promise.resolve(projectId.replace(/1\d$/, "1")),
     store: Object.assign(Object.create(store) as RunStore, { insert }),
     sealer: new Sealer(["0".repeat(64)]),

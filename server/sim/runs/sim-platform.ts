@@ -74,6 +74,7 @@ export class SimPlatform implements Owner {
     const outbox = new Outbox({ db, sealer, dispatcher, clock, log, onStep: () => undefined });
     this.runs = new Runs({
       ownerKeyOf: (projectId) => Promise.resolve(projectId),
+      storeRefusal: () => null,
       db,
       sealer,
       instanceId,

@@ -23,6 +23,8 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
   /** The key of both gates: a person's projects share what one may hold. */
   readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   readonly onStep: OnRunStep;
+  /** Why nothing new can be stored when the disk is full; null: there is space. */
+  readonly storeRefusal: () => string | null;
 };
 
 const waitingMax = 20_000;
@@ -81,7 +83,9 @@ export class Enqueue implements AsyncAccept {
   }
 
   accept(call: AsyncCall): void {
-    const { log } = this.#options;
+    const { log, storeRefusal } = this.#options;
+    const refusal = storeRefusal();
+    if (refusal !== null) return call.refuse(fullDisk(refusal));
     this.#inTurn(call).catch((error: unknown) => {
       if (error instanceof Fault) return call.refuse(error);
       if (error instanceof BatcherFull) return call.refuse(busy());
@@ -192,10 +196,11 @@ function busy(): Fault {
 function notStoredFor(error: unknown): Fault {
   if (!isDiskFull(error))
     return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
-  return new Fault("unavailable", diskFullText, {
-    cause: error,
-    retryAfterSeconds: diskFullRetrySeconds,
-  });
+  return fullDisk(diskFullText, error);
+}
+
+function fullDisk(message: string, cause?: unknown): Fault {
+  return new Fault("unavailable", message, { cause, retryAfterSeconds: diskFullRetrySeconds });
 }
 
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {

@@ -41,6 +41,7 @@ type Parts = Foundation & {
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
   readonly ownerKeyOf: RunsOptions["ownerKeyOf"];
+  readonly storeRefusal: RunsOptions["storeRefusal"];
   /** How long records of plain calls are kept, by the plans of projects. */
   readonly callDaysOf: DaysOfProjects;
 };
@@ -159,6 +160,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
     outbox: webhooks.outbox,
     bodyBytesMax: settings.asyncBodyBytesMax,
     ownerKeyOf: parts.ownerKeyOf,
+    storeRefusal: parts.storeRefusal,
     answerBytesMax: resultBytesMax,
     isStopped: (appId) => {
       const route = routes.byAppId(appId);

@@ -27,6 +27,7 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly outbox: Pick<Outbox, "add" | "committed">;
   readonly bodyBytesMax: number;
   readonly ownerKeyOf: EnqueueOptions["ownerKeyOf"];
+  readonly storeRefusal: EnqueueOptions["storeRefusal"];
   readonly answerBytesMax: number;
   readonly runsAtOnce: number;
   readonly lineLength: number;
@@ -126,6 +127,7 @@ export class Runs implements AsyncAccept {
       runner: this.#runner,
       bodyBytesMax,
       ownerKeyOf,
+      storeRefusal: options.storeRefusal,
     });
   }
 

@@ -1,0 +1,28 @@
+// Apps that a person has stopped: they have no replicas, and their calls are refused.
+import type { AppRoute, Routes } from "#apps/routes.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Allowance } from "./allowance.ts";
+
+/** Null: nobody has stopped the app. Asked for each call: allocates only for stopped apps. */
+export function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault | null {
+  if (isStopped !== true) return null;
+  const path = `/v2/projects/${projectId}/apps/${projectId}-${appName}/start`;
+  return new Fault(
+    "app_stopped",
+    `The app is stopped. It takes calls again when somebody starts it: POST ${path}.`,
+  );
+}
+
+/** An allowance that stops these apps too. Their reason comes first: a person has to act first. */
+export function withStoppedApps(allowance: Allowance, routes: Pick<Routes, "byAppId">): Allowance {
+  return {
+    ...allowance,
+    stopOf(projectId, appId) {
+      const route = routes.byAppId(appId);
+      const fault = route === undefined ? null : stopOfPerson(route);
+      return fault === null
+        ? allowance.stopOf(projectId, appId)
+        : { code: "app_stopped", reason: fault.message };
+    },
+  };
+}
