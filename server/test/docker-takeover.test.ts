@@ -16,6 +16,7 @@ import { leaveNothing } from "#test/support/docker-platform.ts";
 import { deploy } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { forgetInstallation } from "#test/support/instances.ts";
 import { PlatformProcess, startPlatform } from "#test/support/platform-process.ts";
 import { templateName } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
@@ -84,14 +85,16 @@ test(
     assert.equal(await resultOf(first), answer, "the first one serves");
 
     await first.end("SIGKILL");
+    const client = new Client({ connectionString: url });
+    t.after(() => client.end());
+    await client.connect();
+    // The old platform may also have been of an earlier version.
+    await forgetInstallation(client);
     await second.restart();
     assert.equal(await resultOf(second), answer, "the same replica answers");
     assert.deepEqual(list("ps"), containers);
     assert.equal(idIn(second.dataDir, "installation.id"), idIn(first.dataDir, "instance.id"));
     assert.notEqual(idIn(second.dataDir, "instance.id"), idIn(first.dataDir, "instance.id"));
-    const client = new Client({ connectionString: url });
-    t.after(() => client.end());
-    await client.connect();
     const alive = "select instance_id from replicas where stopped_at is null";
     const { rows } = await client.query<{ instance_id: string }>(alive);
     assert.deepEqual(rows, [{ instance_id: idIn(second.dataDir, "instance.id") }]);

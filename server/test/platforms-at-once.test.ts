@@ -3,7 +3,7 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { copyFileSync, readFileSync } from "node:fs";
+import { copyFileSync, readFileSync, rmSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
@@ -12,6 +12,7 @@ import { emptyDatabase } from "#test/support/database.ts";
 import { deploy } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { forgetInstallation } from "#test/support/instances.ts";
 import { PlatformProcess, startPlatform } from "#test/support/platform-process.ts";
 import { templateName } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
@@ -23,6 +24,10 @@ const app = `import os
 def run():
     return os.getpid()
 `;
+
+/** The installation that the platform works for. */
+const idOf = ({ dataDir }: PlatformProcess): string =>
+  readFileSync(join(dataDir, "installation.id"), "utf8").trim();
 
 async function resultOf(platform: PlatformProcess): Promise<unknown> {
   const answer = await platform.call("pid-app", "run");
@@ -84,11 +89,14 @@ test("a second platform on a database is refused, takes over after a kill, and l
   await second.restart();
   assert.deepEqual(await rows(), before, "what it cannot know it does not judge");
   assert.match(second.output(), /are left alone/);
-  const installation = readFileSync(join(second.dataDir, "installation.id"), "utf8").trim();
-  assert.equal(installation, instanceId, "both work for the same installation");
+  assert.equal(idOf(second), instanceId, "both work for the same installation");
   await second.end("SIGTERM");
+  // As an earlier version left the database and the folder of the first one.
+  await forgetInstallation(client);
+  rmSync(join(first.dataDir, "installation.id"));
   await first.restart();
   assert.equal(await resultOf(first), answer, "its replica has lived on");
+  assert.equal(idOf(first), instanceId, "what its folder said is the identity now");
 });
 
 test("a platform whose database another one has taken says so and ends", async (t) => {
