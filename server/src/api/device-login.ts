@@ -10,7 +10,7 @@ import { bodyOf, partOf, readBody, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 import { personCallerOf } from "./people-auth.ts";
 
-/** Per minute and address (for IPv6: network). Several people may share one. */
+/** Per minute and address (for IPv6: network), which several people may share. */
 const beginsMax = 120;
 /** Existing clients poll twice a second. */
 const asksMax = 600;

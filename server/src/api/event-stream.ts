@@ -10,8 +10,8 @@ import { projectOf, type ApiCall } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /**
- * Sends events until it resolves; `send` takes whole events. `signal` aborts when the client or the
- * platform is gone.
+ * Sends events; the stream ends when the promise resolves. `send` takes whole events. `signal`
+ * aborts when the client is gone or the platform stops.
  */
 export type SendEvents = (
   send: (text: string) => Promise<void>,
@@ -20,7 +20,7 @@ export type SendEvents = (
 
 type StreamParts = Pick<HandlerParts, "clock" | "log" | "stopping" | "followers" | "ownerKeyOf">;
 
-/** Each asks the database again and again, for as long as its client stays. */
+/** Bounded, since each follower queries the database for as long as its client stays. */
 const followersMax = 400;
 const ownerFollowersMax = 50;
 /** Well below the idle timeouts of common proxies (30 s and more). */
@@ -43,7 +43,7 @@ export function takenOver(reply: FastifyReply): ServerResponse {
   return reply.raw;
 }
 
-/** The places of all streams of one API. */
+/** Bounds the streams of one API, those of each owner among them. */
 export function followersGate(): Gate {
   return new Gate({
     max: followersMax,
@@ -94,7 +94,7 @@ async function stream(
     await write(response, ": connected\n\n", signal);
     await sendEvents((text) => write(response, text, signal), signal);
   } catch (error) {
-    // A caller who has lost the right is told on the next request.
+    // A caller who has lost the permission learns it at the next request.
     if (!signal.aborted && !(error instanceof Fault))
       parts.log.error({ err: error, requestId: request.id }, "a live stream of events broke");
   } finally {

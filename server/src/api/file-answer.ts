@@ -11,7 +11,7 @@ import { paced } from "./slow-clients.ts";
 
 type SentFile = { readonly name: string; readonly handle: FileHandle; readonly stats: Stats };
 
-/** `last` is included; an empty file has the last byte -1. */
+/** Offsets of bytes, both included; `last` is -1 for an empty file. */
 type ByteRange = { readonly first: number; readonly last: number };
 type Sending = Pick<HandlerParts, "clock" | "stopping">;
 
@@ -54,8 +54,8 @@ export async function sendFile(
 }
 
 /**
- * Sends the head, and bytes of a file unless only that was asked for. Resolves when they are sent
- * or broken off: the client is gone or takes them too slowly, the file is shorter now, or the
+ * Sends the head of the answer and, except for HEAD, a range of the file. Resolves when all is sent
+ * or the answer was broken off: the client is gone or too slow, the file has become shorter, or the
  * platform stops. Never rejects.
  */
 export async function sendBytes(

@@ -9,8 +9,8 @@ export type AuditWindow = { readonly fromMicros: number; readonly toMicros: numb
 const dayMs = 86_400_000;
 
 /**
- * The window of a query at a given time; null: it must be empty. Throws `Fault("invalid")` when
- * `from` is after `to`, which defaults to the present.
+ * The window of a query; null: nothing in it can still be there. Without `to`, it has no end.
+ * Throws `Fault("invalid")` when `from` is after `to`, or in the future.
  */
 export function windowOf(
   wanted: { readonly from: Instant | null; readonly to: Instant | null },

@@ -21,7 +21,7 @@ export type NewDeliveryRow = Omit<NewDelivery, "secret"> & {
 /** The holder and the duration of a lease. */
 export type Holder = { readonly holder: string; readonly leaseMs: number };
 
-/** Array elements are sent as text of twice their length, parameters as they are. */
+/** Larger bodies are parameters of their own: in an array they would be sent as hex text. */
 const largeBytes = 32 * 1024;
 
 /** Inserts rows and unknown endpoints in one statement. */

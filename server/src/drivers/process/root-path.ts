@@ -1,18 +1,15 @@
-// Finds out whether the web server of an app can be told below which path clients see the app, so
-// that the links that the app writes lead there, such as those of FastAPI's /docs. uvicorn takes
-// the path from a variable and puts it in front of the paths that the app sees, so this is done
-// only for apps that expect it.
+// Decides whether uvicorn is given the path under which clients reach the app, so that links which
+// the app generates, such as those of FastAPI's /docs, point there. uvicorn reads that path from a
+// variable and puts it in front of the request paths that the app sees, so only apps that expect
+// this get it.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { BuildPlan } from "#drivers/builder.ts";
 import { runTool, type BuildTools } from "./build-tool.ts";
 
-/**
- * From these versions on they agree that the path that an app sees begins with its root path (ASGI,
- * 2.3).
- */
+/** The first versions in which the path that an app sees begins with its root path (ASGI 2.3). */
 const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
-/** Code that reads paths itself would find them changed. */
+/** Code with these reads request paths itself, and would see other ones than before. */
 const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
 
 /** True when uvicorn may be told the path. The build log says so, or why not. */
