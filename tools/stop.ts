@@ -1,6 +1,7 @@
 // `npm run stop`: ends the platform that works on the data folder (SLIPWAY_DATA_DIR), if one runs,
 // then its replicas, and a database server that a killed platform has left. Says what it ended.
-// Touches nothing that is not of this data folder, and does nothing the second time.
+// Does nothing the second time. Containers are those of the installation, also if a platform with
+// another data folder has taken them over.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { chooseDriver } from "@slipway/server/src/drivers/choose-driver.ts";

@@ -11,7 +11,8 @@ import { output } from "./output.ts";
 export const down = command({
   name: "down",
   about: `Stop the platform on this machine, after its running calls have ended, and the replicas of its apps. Data stays: the
-next slipway up goes on with it. Only the platform of the data folder ends (SLIPWAY_DATA_DIR).`,
+next slipway up goes on with it. Only the platform of the data folder ends
+(SLIPWAY_DATA_DIR); with the Docker driver, so do all containers of the same installation, whose database it shares.`,
   examples: ["down"],
   options: trustOption,
   async run(given, machine) {

@@ -21,10 +21,7 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly buildsAtOnce: number;
   /** How many good releases of an app keep their artifacts. */
   readonly releasesKept: number;
-  /**
-   * The instance of the data folder, which only one process holds at a time; absent: builds of an
-   * earlier process are taken over when their leases expire.
-   */
+  /** The instance of the data folder, which only one process holds at a time. */
   readonly instanceId: string;
   /** How long a killed platform's builds wait before they are taken over. */
   readonly leaseMs?: number;

@@ -140,9 +140,12 @@ export class ReplicaRunner {
     const { clock, pendingMs } = this.#parts;
     const leftMs = Math.max(0, replica.beganAtMs + pendingMs - clock.monotonicMs());
     const seconds = pendingMs / 1000;
-    const time = seconds % 60 === 0 ? `${seconds / 60} minutes` : `${seconds} seconds`;
+    const minutes = seconds === 60 ? "1 minute" : `${seconds / 60} minutes`;
+    const time = seconds % 60 === 0 ? minutes : `${seconds} seconds`;
     this.#endAfter(replica, leftMs, () =>
-      replica.isPending ? `No machine had room for it within ${time}.` : null,
+      replica.isPending
+        ? `It did not run within ${time}: no machine was free for it, or its image took longer.`
+        : null,
     );
   }
 

@@ -189,7 +189,7 @@ export class Scheduler implements TrialStarter {
     this.#unlisten.push(
       driver.pools.onFree(() => this.#line.apps().forEach((appId) => this.nudge(appId))),
       routes.onChange((appId) => this.nudge(appId)),
-      allowance?.onChange((projectId) => this.#nudgeProject(projectId)) ?? (() => undefined),
+      allowance.onChange((projectId) => this.#nudgeProject(projectId)),
     );
     for (const loop of this.#loops) loop.start();
   }

@@ -6,14 +6,18 @@ import { readRows, type Db } from "./database.ts";
 /**
  * The id of the installation. The first time, it is the one that living replicas carry: that of the
  * data folder, if it has been used with the database, else that of the platform that ran last. A
- * new database takes that of the folder.
+ * new database takes the one that the folder worked for before.
  */
-export async function readInstallationId(db: Db, instanceId: string): Promise<string> {
+export async function readInstallationId(
+  db: Db,
+  folder: { readonly instanceId: string; readonly installationId: string },
+): Promise<string> {
+  const { instanceId, installationId } = folder;
   await sql`
     insert into installation (id)
     select coalesce((select id from instances order by (id = ${instanceId}) desc, locked_at desc limit 1),
-                    ${instanceId})
+                    ${installationId})
     on conflict do nothing`.execute(db);
   const rows = await readRows<{ id: string }>(db)`select id from installation`;
-  return rows[0]?.id ?? instanceId;
+  return rows[0]?.id ?? installationId;
 }

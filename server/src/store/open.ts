@@ -64,7 +64,7 @@ export async function openStore(
   await databaseLock.start();
   lifecycle.onClose("lock on the database", () => databaseLock.stop());
   await migrate({ url, log });
-  const installationId = await readInstallationId(db, instanceId);
+  const installationId = await readInstallationId(db, lock);
   lock.keepInstallation(installationId);
   await databaseLock.announce(installationId);
   await watchClock(clock, { db, lifecycle, log });

@@ -20,10 +20,7 @@ import type { WebhookStep } from "./webhook-step.ts";
 export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly ownerKeyOf: OwnerKeyOf;
-  /**
-   * The id of the data folder, which one process uses at a time; absent: deliveries of a killed
-   * process wait for their leases to expire.
-   */
+  /** The instance of the data folder, which only one process holds at a time. */
   readonly instanceId: string;
   /** The client for outgoing requests: `OutwardClient`. */
   readonly client: PostClient;

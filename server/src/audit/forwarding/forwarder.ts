@@ -25,7 +25,7 @@ type Scope = ForwardingRow["scope"];
 
 export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  /** Identifies this process on its data folder; may be absent. */
+  /** The instance of the data folder, which only one process holds at a time. */
   readonly instanceId: string;
   /** For URLs from project owners. */
   readonly client: Receiver["client"];

@@ -13,8 +13,6 @@ import { authOf, registryAuths } from "./registry-auth.ts";
 /** Where images are pushed, with the operator's credentials. */
 export type ImageRegistry = { readonly name: string; readonly auth: Secret | null };
 
-const pullWaitMs = 600_000;
-
 type Given = {
   readonly engine: Pick<Engine, "calls" | "streams">;
   readonly artifact: DockerArtifact;
@@ -94,9 +92,7 @@ async function pullFrom(reference: string, { engine, registry, signal }: Given):
   })) as Readable;
   let end = "";
   output.on("data", (part: Buffer) => (end = `${end}${part.toString()}`.slice(-2_000)));
-  await finished(output, {
-    signal: AbortSignal.any([signal, AbortSignal.timeout(pullWaitMs)]),
-  }).finally(() => output.destroy());
+  await finished(output, { signal }).finally(() => output.destroy());
   const [, reason] = /"error":"((?:[^"\\]|\\.)*)"/.exec(end) ?? [];
   if (reason !== undefined) throw new Error(`${reference} was not pulled: ${reason}`);
 }
