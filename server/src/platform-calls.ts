@@ -88,11 +88,6 @@ export async function openCalls(
     forwarding: forwardingTo(parts, settings.resultBytesMax),
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
-  const load = {
-    demand: proxy.apps,
-    occupancy: proxy.apps,
-    allowance: withStoppedApps(allowance, routes),
-  };
   const exitMs = settings.replicaExitSeconds * 1000;
   const pendingMs = settings.replicaPendingSeconds * 1000;
   const rows = new ReplicaStore(db);
@@ -108,7 +103,9 @@ export async function openCalls(
     exitMs,
     pendingMs,
     endsFile,
-    ...load,
+    demand: proxy.apps,
+    occupancy: proxy.apps,
+    allowance: withStoppedApps(allowance, routes),
     clock,
     log,
   });
