@@ -151,7 +151,8 @@ async function checkChannels({ open, platform }: Stage): Promise<void> {
   });
   shell.send(0, "stty size\r");
   await until("it has the first size", () => String(shell.told(1)).includes("17 91"));
-  shell.send(4, '{"Width":120,"Height":40}');
+  // As when a window is dragged larger: the last size is the one that stays.
+  for (let width = 101; width <= 120; width++) shell.send(4, `{"Width":${width},"Height":40}`);
   shell.send(4, "nonsense");
   await until("it has the next size", () => {
     shell.send(0, "stty size\r");

@@ -2,6 +2,7 @@
 // and accounts of providers connected by it; from the sandbox, and from the app's own host name.
 import assert from "node:assert/strict";
 import {
+  hasEmptyFrame,
   html,
   isLoaded,
   pagePath,
@@ -55,12 +56,8 @@ export const signInAttempts: Record<string, Attempt> = {
       }
       const frame = `Object.assign(document.createElement("iframe"), { src: "${stage.baseUrl}/dashboard/device?code=${code}", onload: resolve })`;
       await page.evaluate(`new Promise((resolve) => document.body.append(${frame}))`);
-      const { frameTree } = await page.send("Page.getFrameTree");
-      assert.match(
-        frameTree.childFrames[0].frame.url,
-        /^chrome-error:/,
-        "nobody can be made to click in it",
-      );
+      // Nobody can be made to click in it.
+      await hasEmptyFrame(page);
       await sendForm(page, decision, approval);
       await isLoaded(page, decision);
       assert.match(await page.text(), /message/, "it is refused");

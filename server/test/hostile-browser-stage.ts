@@ -193,11 +193,7 @@ class SignedIn {
 
   async isUnharmed(): Promise<void> {
     const { baseUrl, api, asked } = this.#fixture;
-    const used = asked.filter(
-      ({ headers }) => headers.cookie?.includes("slipway_session") === true,
-    );
-    const what = used.map(({ method, url }) => `${method} ${url}`);
-    assert.deepEqual(what, [], "nothing was sent with the session");
+    assert.deepEqual(askedWithSession(asked), [], "nothing was sent with the session");
     const now = await this.#cookiesFor(`${baseUrl}/v2/auth/token`);
     assert.deepEqual(now, this.#own, "the platform's cookies are as they were");
     assert.deepEqual(
@@ -217,6 +213,12 @@ class SignedIn {
   }
 }
 
+function askedWithSession(asked: readonly Asked[]): string[] {
+  return asked
+    .filter(({ headers }) => headers.cookie?.includes("slipway_session") === true)
+    .map(({ method, url }) => `${method} ${url}`);
+}
+
 function noted({ method = "", url = "", headers }: IncomingMessage): Asked {
   return { method, url, headers };
 }
@@ -232,6 +234,29 @@ export async function isLoaded(page: Page, at: string): Promise<void> {
       // It is between two pages.
       .catch(() => false),
   );
+}
+
+/** The page has one frame, in which the browser shows none of the platform. */
+export async function hasEmptyFrame(page: Page): Promise<void> {
+  await until("the frame has been refused", () => /^chrome-error:[^,]*$/.test(page.frames().join()));
+}
+
+/**
+ * The page opens the dashboard in a window, which is then out of the page's hands: there it is the
+ * person's own dashboard, whose requests with the session are no harm.
+ */
+export async function openDashboardFrom(stage: HostileStage, page: Page): Promise<void> {
+  const [opened] = await Promise.all([
+    page.context.waitForEvent("page"),
+    page.evaluate(`void (window.opened = window.open("${stage.baseUrl}/dashboard"))`),
+  ]);
+  await until("it is gone from the page's hands", () =>
+    page.evaluate("window.opened === null || window.opened.closed"),
+  );
+  await opened.getByText("No apps yet.").waitFor();
+  await opened.close();
+  assert.deepEqual(askedWithSession(stage.asked), ["POST /v2/auth/token"]);
+  stage.asked.length = 0;
 }
 
 /** What a page that acts as the person could change. */

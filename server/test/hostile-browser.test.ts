@@ -6,8 +6,10 @@ import { test } from "node:test";
 import { cookieAttempts } from "./hostile-browser-cookies.ts";
 import { signInAttempts } from "./hostile-browser-sign-in.ts";
 import {
+  hasEmptyFrame,
   html,
   isLoaded,
+  openDashboardFrom,
   pagePath,
   setting,
   startHostileStage,
@@ -196,8 +198,7 @@ const windows: Record<string, Attempt> = {
       const frame = Object.assign(document.createElement("iframe"), { src: "/dashboard", onload: resolve });
       document.body.append(frame);
     })`);
-    const { frameTree } = await page.send("Page.getFrameTree");
-    assert.match(frameTree.childFrames[0].frame.url, /^chrome-error:/);
+    await hasEmptyFrame(page);
     assert.equal(await tried(page, "frames[0].document.body.innerText"), "SecurityError");
   },
   async "the dashboard in a window of the page's"(stage) {
@@ -432,12 +433,8 @@ const wholeSite: Record<string, Attempt> = {
       const frame = Object.assign(document.createElement("iframe"), { src: "${stage.baseUrl}/dashboard", onload: resolve });
       document.body.append(frame);
     })`);
-    const { frameTree } = await page.send("Page.getFrameTree");
-    assert.match(frameTree.childFrames[0].frame.url, /^chrome-error:/);
-    await page.evaluate(`void (window.opened = window.open("${stage.baseUrl}/dashboard"))`);
-    await until("it is gone from the page's hands", () =>
-      page.evaluate("window.opened === null || window.opened.closed"),
-    );
+    await hasEmptyFrame(page);
+    await openDashboardFrom(stage, page);
   },
 };
 

@@ -112,6 +112,12 @@ export class Page {
     return (await this.#session.send(method as "Page.enable", params as never)) as unknown as Json;
   }
 
+  /** The addresses of the frames in it. */
+  frames(): string[] {
+    const [, ...inner] = this.#page.frames();
+    return inner.map((frame) => frame.url());
+  }
+
   /** Gives the reader another screen. */
   async turnTo({ isDark = false, width = 1200 }: Look): Promise<void> {
     const metrics = { width, height: 800, deviceScaleFactor: 1, mobile: width < 600 };

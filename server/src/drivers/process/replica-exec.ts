@@ -93,7 +93,10 @@ class SandboxExec implements RunningExec {
   readonly stdout: Readable;
   readonly stderr: Readable;
   #terminal: string | null = null;
+  /** Null: there is no terminal. */
   #size: TerminalSize | null;
+  /** One at a time: two at once could end in the other order, with the older size. */
+  #isResizing = false;
   #reason: string | null = null;
   #isSwept = false;
 
@@ -118,22 +121,25 @@ class SandboxExec implements RunningExec {
   resize(size: TerminalSize): void {
     if (this.#size === null) return;
     this.#size = size;
-    if (this.#terminal === null || this.#child.exitCode !== null) return;
-    const { columns, rows } = size;
-    const words = [
-      "stty",
-      "-F",
-      this.#terminal,
-      "cols",
-      String(columns),
-      "rows",
-      String(rows),
-    ] as const;
-    const child = start(this.#scope.enter([...words]));
-    if (child === null) return;
-    child.stdin.on("error", () => undefined).end();
-    child.stdout.resume();
-    child.stderr.resume();
+    if (this.#terminal !== null && !this.#isResizing) void this.#applySize(this.#terminal);
+  }
+
+  /** Sets the newest size, also when another one comes meanwhile. */
+  async #applySize(terminal: string): Promise<void> {
+    this.#isResizing = true;
+    let applied: TerminalSize | null = null;
+    while (this.#size !== null && this.#size !== applied && this.#child.exitCode === null) {
+      applied = this.#size;
+      const { columns, rows } = applied;
+      const words = ["-F", terminal, "cols", String(columns), "rows", String(rows)];
+      const child = start(this.#scope.enter(["stty", ...words]));
+      if (child === null) break;
+      child.stdin.on("error", () => undefined).end();
+      child.stdout.resume();
+      child.stderr.resume();
+      await once(child, "exit").catch(() => undefined);
+    }
+    this.#isResizing = false;
   }
 
   end(reason: string): void {
