@@ -182,6 +182,44 @@ test(
   },
 );
 
+/** Prints how many of the frames to a card that is nowhere reach each of two ports. */
+const countFrames = `
+import select, socket, sys
+other, unknown, address = sys.argv[1:]
+ends = {name: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) for name in (other, unknown)}
+for name, end in ends.items(): end.bind((name, 0))
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+seen = dict.fromkeys(ends, 0)
+for _ in range(20): sender.sendto(b"FOR-ANOTHER-STEP", (address, 9))
+while readable := select.select(list(ends.values()), [], [], 2)[0]:
+    for name, end in ends.items():
+        if end in readable: seen[name] += b"FOR-ANOTHER-STEP" in end.recv(2000)
+print(*seen.values())
+`;
+
+test("a port hears nothing before it is known", { skip }, async (t) => {
+  const { name, table, segment } = await openBridge(t);
+  const leave = await segment.enter();
+  try {
+    await run("sh", [
+      "-ec",
+      `ip link add ${name}x master ${name} type veth peer name ${name}y
+      for link in a b x y; do ip link set ${name}$link up; done
+      ip neigh replace ${addressOf(9)} lladdr ${macOf(9)} dev ${name} nud permanent`,
+    ]);
+    await until("the ports are in use", async () => {
+      const { stdout } = await run("ip", ["-oneline", "link", "show", "master", name]);
+      return stdout.match(/state UP/g)?.length === 2;
+    });
+    assert.match((await run("nft", ["list", "set", "bridge", table, "others"])).stdout, /"st.*a"/);
+    const words = ["-c", countFrames, `${name}b`, `${name}y`, addressOf(9)];
+    assert.equal((await run("python3", words)).stdout.trim(), "20 0");
+  } finally {
+    await leave();
+    await run("ip", ["link", "delete", `${name}x`]);
+  }
+});
+
 test(
   "what the rules name is forgotten after a minute unless it is renewed",
   { skip },

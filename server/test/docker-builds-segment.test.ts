@@ -14,10 +14,8 @@ import { runDocker, type Engine } from "#test/support/dockerd.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
 import {
-  answer,
   attackerProgram,
   openMeeting,
-  password,
   victimProgram,
 } from "#test/support/layer-two-attack.ts";
 import type { WithAfter } from "#test/support/clean-last.ts";
@@ -51,10 +49,12 @@ async function attack(
   }: { readonly mine: ImageBuilds; readonly theirs: ImageBuilds; readonly isBeside: boolean },
 ) {
   const meeting = await openMeeting(t, engine.hostAddress, isBeside ? 2 : 1);
-  const words = ["run", "--detach", baseImage, "python3", "-u", "-c", attackerProgram, meeting.url];
+  const { url, secrets } = meeting;
+  const attackIt = attackerProgram(secrets);
+  const words = ["run", "--detach", baseImage, "python3", "-u", "-c", attackIt, url];
   const container = isBeside ? runDocker(engine, ...words) : null;
-  const attacker = runStep(mine, attackerProgram, meeting.url);
-  const victim = await runStep(theirs, victimProgram, meeting.url).finally(() => meeting.end());
+  const attacker = runStep(mine, attackIt, url);
+  const victim = await runStep(theirs, victimProgram(secrets), url).finally(() => meeting.end());
   const step = await attacker;
   if (container === null) return { step, beside: "", victim };
   runDocker(engine, "wait", container);
@@ -70,8 +70,8 @@ test(
     const theirs = imageBuilds(t, engine);
     // Two attackers would take each other's place.
     const open = await attack(t, engine, { mine, theirs, isBeside: false });
-    assert.match(open.step, new RegExp(`READ ${password}`), "the attack is real");
-    assert.match(open.step, new RegExp(`READ ${answer}`), "the attack is real");
+    assert.match(open.step, /READ VICTIM-PASSWORD/, "the attack is real");
+    assert.match(open.step, /READ ANSWER-FOR-THE-VICTIM/, "the attack is real");
 
     const connected = await connectEngine(engine.socketPath);
     const options = { engine: connected, installation: "feed", clock: systemClock, log: silentLog };

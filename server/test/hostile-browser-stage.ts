@@ -238,7 +238,9 @@ export async function isLoaded(page: Page, at: string): Promise<void> {
 
 /** The page has one frame, in which the browser shows none of the platform. */
 export async function hasEmptyFrame(page: Page): Promise<void> {
-  await until("the frame has been refused", () => /^chrome-error:[^,]*$/.test(page.frames().join()));
+  await until("the frame has been refused", () =>
+    /^chrome-error:[^,]*$/.test(page.frames().join()),
+  );
 }
 
 /**

@@ -1,14 +1,24 @@
 // A step of a build, or a container, that reads its neighbours' traffic with raw frames, and the
 // step that it is aimed at. Both meet through a server of the test at the machine's address of
 // their network.
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 
-/** What the victim sends and gets. */
-export const password = "VICTIM-PASSWORD-8291";
-export const answer = "ANSWER-FOR-THE-VICTIM-5520";
+/**
+ * What the victim sends and gets, of one attack: the machine goes on sending what an earlier victim
+ * had not acknowledged, to whoever has its address by now.
+ */
+export type Secrets = { readonly password: string; readonly answer: string };
+
+/** Two that nobody has seen. */
+function newSecrets(): Secrets {
+  const mark = randomBytes(4).toString("hex");
+  return { password: `VICTIM-PASSWORD-${mark}`, answer: `ANSWER-FOR-THE-VICTIM-${mark}` };
+}
+
 /** So long does the victim ask: longer than the attackers need for all their ways. */
 const victimSeconds = 10;
 /** Attackers that are not ended otherwise. */
@@ -34,7 +44,8 @@ def meet(url):
  * the gateway that all neighbours are here, sends frames in the name of their cards, and passes on
  * what arrives for others.
  */
-export const attackerProgram = `${meetProgram}
+export function attackerProgram({ password, answer }: Secrets): string {
+  return `${meetProgram}
 import fcntl, os, socket, struct, sys, threading, time, urllib.request
 base = sys.argv[1]
 secrets = [b"${password}", b"${answer}"]
@@ -80,9 +91,11 @@ except OSError as error: print("ENDED", error)
 over.set()
 print("ATTACKED")
 `;
+}
 
 /** Prints `ANSWERED` when all its requests were, else `UNANSWERED`. */
-export const victimProgram = `${meetProgram}
+export function victimProgram({ password, answer }: Secrets): string {
+  return `${meetProgram}
 import sys, time, urllib.request
 base, missed = sys.argv[1], 0
 meet(base + "/victim")
@@ -96,10 +109,12 @@ while time.monotonic() < end:
     time.sleep(0.05)
 print("ANSWERED" if missed == 0 else f"UNANSWERED {missed}")
 `;
+}
 
 /** The place where attackers and a victim meet. */
 export type Meeting = {
   readonly url: string;
+  readonly secrets: Secrets;
   /** Lets the attackers end. */
   end(): void;
 };
@@ -109,13 +124,14 @@ export type Meeting = {
  * it.
  */
 export async function openMeeting(t: WithAfter, host: string, attackers: number): Promise<Meeting> {
+  const secrets = newSecrets();
   const waiting: (() => void)[] = [];
   const attacking: (() => void)[] = [];
   const server = createServer((request, response) => {
     const end = (): void => void response.end();
     if (request.url === "/victim") waiting.push(end);
     else if (request.url === "/until-the-victim-is-done") attacking.push(end);
-    else response.end(request.url === "/package" ? answer : "");
+    else response.end(request.url === "/package" ? secrets.answer : "");
     if (attacking.length >= attackers) for (const go of waiting.splice(0)) go();
   });
   server.listen(0, host);
@@ -127,6 +143,7 @@ export async function openMeeting(t: WithAfter, host: string, attackers: number)
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://${host}:${port}`,
+    secrets,
     end(): void {
       for (const stop of attacking.splice(0)) stop();
     },

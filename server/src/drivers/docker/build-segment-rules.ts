@@ -15,8 +15,8 @@ export type Port = {
 export type SegmentFacts = {
   readonly table: string;
   /**
-   * Ranges (CIDR, IPv4) of the network. What speaks in it at a port that is in neither list is not
-   * heard.
+   * Ranges (CIDR, IPv4) of the network. What is at a port that is in neither list is not heard, and
+   * hears nothing.
    */
   readonly ranges: readonly string[];
   readonly steps: readonly Port[];
@@ -86,6 +86,9 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
     "  type filter hook output priority filter;",
     "  oifname . ether daddr @cards accept",
     "  oifname @steps ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 drop",
+    "  oifname @steps accept",
+    "  oifname != @others ip daddr @ranges drop",
+    "  oifname != @others arp daddr ip @ranges drop",
     " }",
     "}",
   ].join("\n")}\n`;
