@@ -13,11 +13,7 @@ import { baseImage, noEngine } from "#test/support/docker-engine.ts";
 import { runDocker, type Engine } from "#test/support/dockerd.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
-import {
-  attackerProgram,
-  openMeeting,
-  victimProgram,
-} from "#test/support/layer-two-attack.ts";
+import { attackerProgram, openMeeting, victimProgram } from "#test/support/layer-two-attack.ts";
 import type { WithAfter } from "#test/support/clean-last.ts";
 import { until } from "#test/support/until.ts";
 
