@@ -188,10 +188,12 @@ function report(
 
 /** What the files of this run took, and what all of them would. */
 function sayTimes({ durations, tookMs }: Outcome, all: readonly string[]): string[] {
+  // A failed test may have been started by a helper, which is no test file.
+  const ran = all.filter((file) => durations.has(file)).length;
   const minutes = (tookMs / 60_000).toFixed(1);
   const allMinutes = minutesOf(all, filesAtOnce);
   return [
-    `ℹ ${durations.size} of ${all.length} test files took ${minutes} minutes; all take about ${allMinutes}`,
+    `ℹ ${ran} of ${all.length} test files took ${minutes} minutes; all take about ${allMinutes}`,
   ];
 }
 

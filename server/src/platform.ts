@@ -4,6 +4,7 @@ import { takeExecSocket, isExecSocket } from "#api/exec-upgrade.ts";
 import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
 import type { Urls } from "#api/urls.ts";
 import { openBuilds } from "#deploy/open.ts";
+import type { BuildQueue } from "#deploy/queue.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -85,11 +86,13 @@ async function assemble(
   const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
   const reached = new Reached();
+  // The API answers before there is a queue, which looks at everything when it starts.
+  let queue: BuildQueue | null = null;
   const management = await openManagement(settings, {
     ...foundation,
     urls: () => reached.urls,
     openDriver: () => openChosenDriver(settings, foundation),
-    onUnused: () => queue.noteUnused(),
+    onUnused: () => queue?.noteUnused(),
     onStep,
   });
   const { opened, identity, limits, routes, webhooks, guard, ownerKeyOf } = management;
@@ -125,7 +128,7 @@ async function assemble(
   const { keys } = identity;
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
-  const queue = await openBuilds(settings, {
+  queue = await openBuilds(settings, {
     ...foundation,
     credentials: useCases.credentials,
     secretsOf: (appId) => useCases.secrets.environmentOf(appId),

@@ -57,6 +57,11 @@ test("without a branch of origin it is the local main branch, and without that n
   assert.deepEqual(readDifference(clone), { base: null, changed: [], turn: 3 });
 });
 
+test("on a local main branch it is the last commit that differs", (t) => {
+  const { origin } = repositories(t);
+  assert.deepEqual(readDifference(origin), { base: "HEAD~1", changed: ["second"], turn: 2 });
+});
+
 test("a clone of one commit of one branch has nothing to compare with, unless a revision is named", (t) => {
   const { origin, clone } = repositories(t);
   git(origin, "switch", "--create", "work");

@@ -25,13 +25,20 @@ export function readDifference(folder: string, wanted?: string): Difference {
   if (wanted !== undefined && !isThere(wanted))
     throw new Error(`SLIPWAY_TEST_BASE is "${wanted}", which git does not know here`);
   const turn = Number(git(folder, "rev-list", "--count", "HEAD") ?? "0");
-  const base = wanted ?? mainBranches.find(isThere) ?? null;
+  const base = wanted ?? mainBranch(folder, isThere);
   if (base === null) return { base, changed: [], turn };
   // A shallow clone may lack the commit where the two parted.
   const parted = git(folder, "merge-base", base, "HEAD") ?? base;
   const changed = linesOf(git(folder, "diff", "--name-only", "--no-renames", "-z", parted));
   const added = linesOf(git(folder, "ls-files", "--others", "--exclude-standard", "-z"));
   return { base, changed: [...new Set([...changed, ...added])].sort(), turn };
+}
+
+/** On a local main branch it is the commit before: the branch would not differ from itself. */
+function mainBranch(folder: string, isThere: (name: string) => boolean): string | null {
+  const found = mainBranches.find(isThere) ?? null;
+  const isItself = found === "main" && git(folder, "branch", "--show-current") === "main";
+  return isItself && isThere("HEAD~1") ? "HEAD~1" : found;
 }
 
 function linesOf(answer: string | null): string[] {
