@@ -22,10 +22,6 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 const isFull = process.env["SLIPWAY_TEST_FAULTS"] === "full";
 const runsEach = 60;
 const waitMs = 90_000;
-/**
- * When a connection is given up on which a statement has no answer; accepting takes 10 s at most.
- */
-const connectionMs = 30_000;
 const timeout = isFull ? 3_600_000 : 240_000;
 
 type Answer = {
@@ -184,14 +180,15 @@ async function frozen(asking: Asking): Promise<void> {
   const others = isFull
     ? asking.areRefused(["read", "signIn"])
     : Promise.all([asking.ask("read"), asking.ask("signIn")]);
-  others.catch(() => undefined);
+  let haveOthersEnded = false;
+  void others
+    .catch(() => undefined)
+    .then(() => {
+      haveOthersEnded = true;
+    });
   try {
-    const atMs = performance.now();
     await asking.areRefused(["accept", "acceptOnce"]);
-    assert.ok(
-      performance.now() - atMs < connectionMs,
-      "before the statement's connection is given up",
-    );
+    assert.ok(!haveOthersEnded, "accepting takes 10 s at most, a statement without an answer 30 s");
     await asking.warmCallsGoOn();
     const { baseUrl } = platform.bootstrap;
     const ready = await fetch(`${baseUrl}/readyz`);
