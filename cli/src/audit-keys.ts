@@ -8,15 +8,15 @@ import { Refused } from "./refused.ts";
 const answerMs = 30_000;
 
 /**
- * The keys by id. `place`: a file or an http(s) URL. Throws `Refused` with exit code 2 when no keys
- * can be loaded.
+ * The keys by id. `source`: a file or an http(s) URL. Throws `Refused` with exit code 2 when no
+ * keys can be loaded.
  */
-export async function readKeys(place: string): Promise<ReadonlyMap<string, KeyObject>> {
-  const text = /^https?:\/\//.test(place) ? await fetchText(place) : await fileText(place);
+export async function readKeys(source: string): Promise<ReadonlyMap<string, KeyObject>> {
+  const text = /^https?:\/\//.test(source) ? await fetchText(source) : await fileText(source);
   const keys = keysOf(text);
   if (keys.size > 0) return keys;
   throw refused(
-    `${place} contains no public signing keys. The platform's JWKS is at /.well-known/jwks.json.`,
+    `${source} contains no public signing keys. The platform's JWKS is at /.well-known/jwks.json.`,
   );
 }
 

@@ -33,8 +33,8 @@ export const verifyAudit = command({
     },
   },
   async run(given, machine) {
-    const place = given.text("keys");
-    const keys = place === undefined ? null : await readKeys(place);
+    const source = given.text("keys");
+    const keys = source === undefined ? null : await readKeys(source);
     const earlierFile = given.text("earlier");
     const earlier = earlierFile === undefined ? null : await verifyEarlier(earlierFile, keys);
     const verdict = await verify(given.operand("file"), keys, earlier);

@@ -68,7 +68,7 @@ function takingText(percent: number | null): string {
  */
 async function whenItTakesCalls(at: At, number: number, waitMs: number) {
   const endMs = performance.now() + waitMs;
-  let told = "";
+  let lastReason = "";
   for (let pauseMs = lookMs.first; ; pauseMs = Math.min(pauseMs * lookMs.factor, lookMs.max)) {
     const path = { ...at.path, release: String(number) };
     const release = await answerOf(at.api.GET(`${route}/releases/{release}`, { params: { path } }));
@@ -80,8 +80,8 @@ async function whenItTakesCalls(at: At, number: number, waitMs: number) {
     if (performance.now() + pauseMs > endMs) {
       throw new Refused(`${waiting} This has not changed in time; the platform goes on trying.`);
     }
-    if (waiting !== told) at.machine.tell(waiting);
-    told = waiting;
+    if (waiting !== lastReason) at.machine.tell(waiting);
+    lastReason = waiting;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }

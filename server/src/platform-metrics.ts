@@ -318,12 +318,12 @@ function addStores(metrics: Metrics, { db, clock, counts, disk }: Parts): void {
   metrics.gauge(
     "slipway_disk_free_bytes",
     "Free disk space for the data folder.",
-    () => disk.room.bytes,
+    () => disk.freeSpace.bytes,
   );
   metrics.gauge(
     "slipway_disk_reserve_bytes",
     "Reserved disk space: with less free space nothing is built, with less than a quarter of it nothing is started.",
-    () => disk.room.reserveBytes,
+    () => disk.freeSpace.reserveBytes,
   );
 }
 

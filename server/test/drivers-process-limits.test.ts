@@ -24,7 +24,7 @@ const sandbox = await detectSandbox(tmpdir());
 const cgroups = detectCgroups(`test-${randomUUID()}`);
 after(() => releaseCgroups(cgroups));
 const needs = (controller: Controller): { skip: string | false } => ({
-  skip: cgroups.places.some((place) => place.controller === controller)
+  skip: cgroups.parents.some((parent) => parent.controller === controller)
     ? false
     : `no cgroups here: ${cgroups.missing}`,
 });
@@ -73,9 +73,9 @@ function read(
   controller: Controller,
   names: { readonly 1: string; readonly 2: string },
 ): string {
-  const place = groupAt(cgroups.places, replicaId).find((one) => one.controller === controller);
-  assert.ok(place, `there is a ${controller} cgroup`);
-  return readFileSync(join(place.folder, names[place.version]), "utf8").trim();
+  const parent = groupAt(cgroups.parents, replicaId).find((one) => one.controller === controller);
+  assert.ok(parent, `there is a ${controller} cgroup`);
+  return readFileSync(join(parent.folder, names[parent.version]), "utf8").trim();
 }
 
 const neighbour = `import time
@@ -146,7 +146,7 @@ test(
       (await sink.told("exited", spec.replicaId)).reason,
       /used up its memory of 0\.2 GB/,
     );
-    const folders = groupAt(cgroups.places, spec.replicaId).map(({ folder }) => folder);
+    const folders = groupAt(cgroups.parents, spec.replicaId).map(({ folder }) => folder);
     // A process that the kernel has just killed leaves its cgroup a moment later.
     await until("its cgroups are empty", () =>
       folders.every(
@@ -260,9 +260,9 @@ print("is", open("/proc/self/oom_score_adj").read().strip(), os.nice(0), flush=T
 
 test("limits and what the kernel says of them are those of version 2 where that is in use", (t) => {
   const folder = temporaryFolder(t, "cgroup");
-  const place = (controller: Controller) => ({ controller, version: 2 as const, folder });
+  const parent = (controller: Controller) => ({ controller, version: 2 as const, folder });
   const limits = { memoryBytes: 2_000_000_000, cpuCores: 1.5, tasksMax: 77 };
-  const group = makeGroup([place("memory"), place("cpu"), place("pids")], "one", limits);
+  const group = makeGroup([parent("memory"), parent("cpu"), parent("pids")], "one", limits);
   const at = (name: string): string => join(folder, "one", name);
   assert.deepEqual(
     ["memory.max", "cpu.max", "pids.max"].map((name) => readFileSync(at(name), "utf8")),

@@ -37,8 +37,8 @@ async function put(url: string): Promise<void> {
 
 test("an upload ends when the disk gets full, and goes on when there is room again", async (t) => {
   const { api, start } = await stage(t);
-  const room = { bytes: 1e9, reserveBytes: 1e6 };
-  const disk = { room, buildRefusal: () => null };
+  const freeSpace = { bytes: 1e9, reserveBytes: 1e6 };
+  const disk = { freeSpace, buildRefusal: () => null };
   const uploads = new Uploads({
     db: api.db,
     clock: systemClock,
@@ -56,10 +56,10 @@ test("an upload ends when the disk gets full, and goes on when there is room aga
   });
   body.write("one");
   await until("it arrives", async () => (await uploads.progress(key)).receivedBytes === 3);
-  room.bytes = 1e5;
+  freeSpace.bytes = 1e5;
   body.end("two");
   await isFull;
-  room.bytes = 1e9;
+  freeSpace.bytes = 1e9;
   const rest = { range: "bytes 3-5/6", length: 3, body: Readable.from([Buffer.from("two")]) };
   assert.deepEqual((await uploads.receive(key, rest)).receivedBytes, 6);
 });
@@ -71,8 +71,8 @@ test("slow uploads of a project leave half of the places to others", async (t) =
       (await start({ name: `app-${index}` })).uploadUrl.split("/").at(-1),
     ),
   );
-  const room = { bytes: 1e9, reserveBytes: 0 };
-  const disk = { room, buildRefusal: () => null };
+  const freeSpace = { bytes: 1e9, reserveBytes: 0 };
+  const disk = { freeSpace, buildRefusal: () => null };
   const uploads = new Uploads({
     db: api.db,
     clock: systemClock,
@@ -102,7 +102,7 @@ test("slow uploads of a project leave half of the places to others", async (t) =
 
 test("the uploads of a project that wait for more, or for their builds, have a limit together", async (t) => {
   const { api, start } = await stage(t);
-  const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
+  const disk = { freeSpace: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
   const options = {
     ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
     db: api.db,
@@ -134,7 +134,7 @@ test("the uploads of a project that wait for more, or for their builds, have a l
 
 test("uploads that begin at once have no more together, and the first ones go on", async (t) => {
   const { api, start } = await stage(t);
-  const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
+  const disk = { freeSpace: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
   const options = {
     ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
     db: api.db,

@@ -26,7 +26,7 @@ test("files that only apps reach are refused to others, with what to do instead"
       log: silentLog,
       files: null,
       disk: {
-        room: { bytes: 1e12, reserveBytes: 1 },
+        freeSpace: { bytes: 1e12, reserveBytes: 1 },
         buildRefusal: () => null,
         storeRefusal: () => null,
         limitStorage: () => undefined,

@@ -4,10 +4,10 @@ import { api, askIfThere } from "#api.ts";
 import { slowRefreshMs } from "#queries.ts";
 
 /** `app` undefined: the budget of the whole project. */
-export type BudgetPlace = { readonly project: string; readonly app: string | undefined };
+export type BudgetScope = { readonly project: string; readonly app: string | undefined };
 
 /** Null: there is none. */
-async function budgetOf({ project, app }: BudgetPlace, signal: AbortSignal) {
+async function budgetOf({ project, app }: BudgetScope, signal: AbortSignal) {
   const path = { project_id: project };
   const appPath = { ...path, app_id: app ?? "" };
   return app === undefined
@@ -24,9 +24,9 @@ async function budgetOf({ project, app }: BudgetPlace, signal: AbortSignal) {
 export type Budget = NonNullable<Awaited<ReturnType<typeof budgetOf>>>;
 
 /** Null: there is none. */
-export const budgetQuery = (place: BudgetPlace) =>
+export const budgetQuery = (scope: BudgetScope) =>
   queryOptions({
-    queryKey: ["budget", place.project, place.app],
-    queryFn: ({ signal }) => budgetOf(place, signal),
+    queryKey: ["budget", scope.project, scope.app],
+    queryFn: ({ signal }) => budgetOf(scope, signal),
     refetchInterval: slowRefreshMs,
   });

@@ -14,7 +14,7 @@ import { Answer, Facts, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appsQuery, queryClient, slowRefreshMs } from "#queries.ts";
 import { appName } from "./app-name.ts";
-import { budgetQuery, type Budget, type BudgetPlace } from "./budget-query.ts";
+import { budgetQuery, type Budget, type BudgetScope } from "./budget-query.ts";
 
 const projectPath = "/v2/projects/{project_id}/budget";
 const appPath = "/v2/projects/{project_id}/apps/{app_id}/budget";
@@ -95,15 +95,15 @@ type TableProps = {
 function Table({ project, apps, spent, total, currency, mayWrite }: TableProps): ReactNode {
   const search = useSearch({ strict: false });
   const [open, setOpen] = useState<string | null>(search.app ?? null);
-  const places: BudgetPlace[] = [undefined, ...apps].map((app) => ({ project, app }));
-  const budgets = useQueries({ queries: places.map((place) => budgetQuery(place)) });
-  const rows = places.map((place, at) => {
-    const key = place.app ?? "";
+  const scopes: BudgetScope[] = [undefined, ...apps].map((app) => ({ project, app }));
+  const budgets = useQueries({ queries: scopes.map((scope) => budgetQuery(scope)) });
+  const rows = scopes.map((scope, at) => {
+    const key = scope.app ?? "";
     const answer = budgets[at];
     const budget = answer?.data;
-    const micros = place.app === undefined ? total : (spent.get(place.app) ?? 0);
+    const micros = scope.app === undefined ? total : (spent.get(scope.app) ?? 0);
     const cents = budget?.spent_cents ?? Math.floor(micros / 10_000);
-    const name = place.app === undefined ? "the whole project" : appName(place.app, project);
+    const name = scope.app === undefined ? "the whole project" : appName(scope.app, project);
     let verb = "Details";
     if (mayWrite) verb = budget === null ? "Set" : "Change";
     const canOpen = budget !== undefined && (mayWrite || budget !== null);
@@ -111,7 +111,7 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
     return {
       key,
       cells: [
-        place.app === undefined ? (
+        scope.app === undefined ? (
           <strong key="name">The whole project</strong>
         ) : (
           <Name key="name" of={name} />
@@ -132,12 +132,12 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
             </Button>
           )}
           {mayWrite && budget !== undefined && budget !== null ? (
-            <Confirm what="Remove" to={`the budget of ${name}`} onAct={() => removeBudget(place)} />
+            <Confirm what="Remove" to={`the budget of ${name}`} onAct={() => removeBudget(scope)} />
           ) : null}
         </div>,
       ],
       below: isOpen ? (
-        <Opened place={place} budget={budget} mayWrite={mayWrite} onClose={() => setOpen(null)} />
+        <Opened scope={scope} budget={budget} mayWrite={mayWrite} onClose={() => setOpen(null)} />
       ) : undefined,
     };
   });
@@ -185,14 +185,14 @@ function percentOf({ spent_cents: spent, amount_cents: amount }: Budget): number
   return Math.floor((100 * spent) / amount);
 }
 
-async function removeBudget({ project, app }: BudgetPlace): Promise<void> {
+async function removeBudget({ project, app }: BudgetScope): Promise<void> {
   const path = { project_id: project };
   if (app === undefined) await ask(api.DELETE(projectPath, { params: { path } }));
   else await ask(api.DELETE(appPath, { params: { path: { ...path, app_id: app } } }));
   await changed();
 }
 
-async function setBudget({ project, app }: BudgetPlace, body: Wish): Promise<void> {
+async function setBudget({ project, app }: BudgetScope, body: Wish): Promise<void> {
   const path = { project_id: project };
   if (app === undefined) await ask(api.PUT(projectPath, { params: { path }, body }));
   else await ask(api.PUT(appPath, { params: { path: { ...path, app_id: app } }, body }));
@@ -243,14 +243,14 @@ function Shown({ of }: { readonly of: Budget }): ReactNode {
 }
 
 type OpenedProps = {
-  readonly place: BudgetPlace;
+  readonly scope: BudgetScope;
   readonly budget: Budget | null;
   readonly mayWrite: boolean;
   readonly onClose: () => void;
 };
 
 /** What is below a row: the budget as it is, and the form for those who may set it. */
-function Opened({ place, budget, mayWrite, onClose }: OpenedProps): ReactNode {
+function Opened({ scope, budget, mayWrite, onClose }: OpenedProps): ReactNode {
   const [isChanging, setChanging] = useState(mayWrite);
   return (
     <div className="narrow">
@@ -264,7 +264,7 @@ function Opened({ place, budget, mayWrite, onClose }: OpenedProps): ReactNode {
           budget={budget}
           onClose={onClose}
           set={async (body) => {
-            await setBudget(place, body);
+            await setBudget(scope, body);
             setChanging(false);
           }}
         />

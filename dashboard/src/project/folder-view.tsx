@@ -25,18 +25,18 @@ const pageSize = 200;
 const namesMax = 10_000;
 
 const filesOf = (
-  place: Place,
+  folder: Place,
   page: { after?: string | undefined; pageSize: number },
   signal?: AbortSignal,
 ) => {
   const { after, pageSize: size } = page;
   const query = {
     pageSize: size,
-    ...(place.dir === "" ? {} : { dir: place.dir }),
+    ...(folder.dir === "" ? {} : { dir: folder.dir }),
     ...(after === undefined ? {} : { after }),
   };
   return ask(
-    api.GET(`${volumePath}/ls`, { params: { path: volumeOf(place.project), query }, signal }),
+    api.GET(`${volumePath}/ls`, { params: { path: volumeOf(folder.project), query }, signal }),
   );
 };
 
@@ -58,10 +58,10 @@ export function FolderView({ project }: { readonly project: string }): ReactNode
   const { dir = "", after } = useSearch({ strict: false });
   const navigate = useNavigate();
   const mayWrite = useMay(project)("volumes.write");
-  const place = { project, dir };
+  const folder = { project, dir };
   const files = useQuery({
     queryKey: ["files", project, dir, after],
-    queryFn: ({ signal }) => filesOf(place, { after, pageSize: pageSize + 1 }, signal),
+    queryFn: ({ signal }) => filesOf(folder, { after, pageSize: pageSize + 1 }, signal),
   });
   const goTo = (page: string | undefined): void => {
     void navigate({
@@ -72,16 +72,16 @@ export function FolderView({ project }: { readonly project: string }): ReactNode
   return (
     <>
       <div className="title">
-        <Trail {...place} />
+        <Trail {...folder} />
         <Button variant="default" className="end" onClick={() => void files.refetch()}>
           Look again
         </Button>
       </div>
-      {mayWrite ? <Upload key={project} {...place} /> : null}
+      {mayWrite ? <Upload key={project} {...folder} /> : null}
       <Answer of={files}>
         {(all) => (
           <>
-            <Files {...place} entries={all.slice(0, pageSize)} />
+            <Files {...folder} entries={all.slice(0, pageSize)} />
             <PageButtons
               page={after}
               nextToken={all.length <= pageSize ? undefined : all[pageSize - 1]?.name}

@@ -72,21 +72,21 @@ export async function addAddresses(
   const { accountId, addresses, at, max, unusedSince } = wanted;
   await tx.selectFrom("tokens").select("id").where("id", "=", accountId).forUpdate().execute();
   const known = tx.selectFrom("token_addresses").where("account_id", "=", accountId);
-  let room = max - (await countRows(known));
-  if (room < addresses.length) {
+  let rowsLeft = max - (await countRows(known));
+  if (rowsLeft < addresses.length) {
     await tx
       .deleteFrom("token_addresses")
       .where("account_id", "=", accountId)
       .where("last_used_at", "<", unusedSince)
       .execute();
-    room = max - (await countRows(known));
+    rowsLeft = max - (await countRows(known));
   }
-  if (room <= 0) return [];
+  if (rowsLeft <= 0) return [];
   const rows = await tx
     .insertInto("token_addresses")
     .values(
       addresses
-        .slice(0, room)
+        .slice(0, rowsLeft)
         .map((address) => ({ account_id: accountId, address, last_used_at: at })),
     )
     .onConflict((conflict) => conflict.doNothing())

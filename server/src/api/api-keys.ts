@@ -15,13 +15,13 @@ const kind = "inference" as const;
 export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
   return {
     async listApiKeys(call) {
-      const place = { kind, projectId: projectOf(call) } as const;
-      const accounts = await useCases.list(place);
+      const scope = { kind, projectId: projectOf(call) } as const;
+      const accounts = await useCases.list(scope);
       // A caller who may issue such tokens learns nothing new from an existing one.
       const mayRead = (["tokens.write", "apps.call"] as const).every((permission) =>
-        allows(callerOf(call), permission, place.projectId),
+        allows(callerOf(call), permission, scope.projectId),
       );
-      const tokens = mayRead ? await useCases.read(place, accounts, call.by) : null;
+      const tokens = mayRead ? await useCases.read(scope, accounts, call.by) : null;
       const shown = accounts.map((account) => show(account, tokens?.get(account.id)));
       return shown.toSorted(
         (one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null),

@@ -113,14 +113,14 @@ export function showCreated(
   created: CreatedApp,
   urls: Urls,
 ): z.infer<typeof answers.createdApp> {
-  const place = { ...created, projectId };
+  const build = { ...created, projectId };
   return {
     appId: created.appId,
-    appUrl: appPage(urls, place),
+    appUrl: appPage(urls, build),
     buildId: created.buildId,
-    dashboardUrl: buildPage(urls, place),
+    dashboardUrl: buildPage(urls, build),
     internalEndpoint: appEndpoint(urls, projectId, created.appName),
-    logUrl: buildLogUrl(urls, place),
+    logUrl: buildLogUrl(urls, build),
     projectId,
     status: created.status,
   };

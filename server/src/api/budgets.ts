@@ -13,9 +13,9 @@ import type { HandlerParts } from "./parts.ts";
 export function budgetHandlers({ budgets: useCases, apps }: HandlerParts) {
   const ofProject = (call: ApiCall): BudgetScope => ({ projectId: projectOf(call), appId: null });
   const ofApp = async (call: ApiCall): Promise<BudgetScope> => {
-    const place = refOf(call);
-    await apps.require(place.projectId, place.appId);
-    return place;
+    const ref = refOf(call);
+    await apps.require(ref.projectId, ref.appId);
+    return ref;
   };
   return {
     getProjectBudget: async (call) => show(await useCases.get(ofProject(call))),

@@ -46,18 +46,18 @@ async function pageOfBuild(
   call: ApiCall,
   { builds, buildLogs }: HandlerParts,
 ): Promise<z.infer<typeof answers.buildLogPage>> {
-  const place = buildOf(call);
+  const build = buildOf(call);
   // Read the status first: lines that arrive between the two reads then belong to a status that is
   // still open.
-  const { status } = await builds.get(place);
+  const { status } = await builds.get(build);
   const after = lineNumber(call.query["nextToken"]) ?? 0;
-  const { lines, hasMore } = await buildLogs.page(place.buildId, {
+  const { lines, hasMore } = await buildLogs.page(build.buildId, {
     after,
     limit: Number(call.query["pageSize"]),
   });
   const last = lines.at(-1);
   return {
-    logs: lines.map((line) => showLine(place.buildId, line)),
+    logs: lines.map((line) => showLine(build.buildId, line)),
     status,
     hasMore,
     ...(last === undefined || !hasMore ? {} : { nextPageToken: String(last.number) }),

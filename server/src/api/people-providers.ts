@@ -65,7 +65,7 @@ export function providerHandlers(api: HandlerParts) {
       });
       for (const line of end.cookies) void call.reply.header("set-cookie", line);
       if (end.done.kind === "signed_in") setCookies(call, end.done, api);
-      await call.reply.redirect(placeOf(end), 302);
+      await call.reply.redirect(locationOf(end), 302);
       return undefined;
     },
   } satisfies Handlers;
@@ -83,7 +83,7 @@ function changeOf(call: ApiCall): ProviderChange {
 }
 
 /** The result is in the fragment, which is not sent to servers and not logged. */
-function placeOf({ done, returnTo }: VisitEnd): string {
+function locationOf({ done, returnTo }: VisitEnd): string {
   if (done.kind === "signed_in" || done.kind === "connected") return returnTo;
   if (done.kind === "refused") return `${returnTo}#sign-in-problem=${done.why}`;
   return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;

@@ -44,9 +44,9 @@ export function repositoryHandlers(parts: HandlerParts) {
     async readRepositorySettings(call): Promise<Answer> {
       // The contract has validated the types of the values.
       const gitBranch = call.query["gitBranch"] as string | null;
-      const place = { gitBranch, gitPath: String(call.query["gitPath"]) };
+      const folderOnBranch = { gitBranch, gitPath: String(call.query["gitPath"]) };
       const { file, folders, ...rest } = await gate.run(
-        () => repositories.settings({ ...asked(call), ...place }),
+        () => repositories.settings({ ...asked(call), ...folderOnBranch }),
         {
           projectId: projectOf(call),
         },

@@ -9,11 +9,11 @@ const warningsShownMax = 5;
 
 /** Route handlers for secrets. */
 export function secretHandlers({ secrets }: HandlerParts) {
-  const read = async (call: ApiCall, place: SecretScope): Promise<object> =>
-    shown(await secrets.read(place, call.by));
-  const replace = async (call: ApiCall, place: SecretScope): Promise<object> => {
+  const read = async (call: ApiCall, scope: SecretScope): Promise<object> =>
+    shown(await secrets.read(scope, call.by));
+  const replace = async (call: ApiCall, scope: SecretScope): Promise<object> => {
     const restarts = call.query["restart"] === true;
-    const replaced = await secrets.replace(place, readSecretMap(call.body), {
+    const replaced = await secrets.replace(scope, readSecretMap(call.body), {
       by: call.by,
       restarts,
     });

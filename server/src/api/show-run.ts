@@ -10,7 +10,7 @@ type Spans = {
   readonly waitEndedAt: Date | null;
   /** In milliseconds. */
   readonly pendingMs: number;
-  readonly placeMs: number;
+  readonly slotMs: number;
   readonly executionMs: number;
   readonly totalMs: number;
 };
@@ -25,7 +25,7 @@ export function showRun(
   },
 ): z.infer<typeof run> {
   const spans = row.is_async ? spansOfRun(row, of.nowMs) : spansOfCall(row);
-  const queueMs = spans.pendingMs + spans.placeMs;
+  const queueMs = spans.pendingMs + spans.slotMs;
   const acceptedAt = row.accepted_at.toISOString();
   return {
     async: row.is_async,
@@ -52,7 +52,7 @@ export function showRun(
     webhookEndpoint: row.webhook_endpoint,
     websocket: row.is_websocket,
     activatorQueueTimeMs: Math.round(spans.pendingMs),
-    containerQueueTimeMs: Math.round(spans.placeMs),
+    containerQueueTimeMs: Math.round(spans.slotMs),
     totalQueueTimeMs: Math.round(queueMs),
     executionTimeMs: Math.round(spans.executionMs),
     totalResponseTimeMs: Math.round(spans.totalMs),
@@ -86,7 +86,7 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
     waitStartedAt: row.queued_at,
     waitEndedAt: startedAt,
     pendingMs: atLeast0(queuedMs - acceptedMs),
-    placeMs: atLeast0(startedMs - queuedMs),
+    slotMs: atLeast0(startedMs - queuedMs),
     executionMs: atLeast0(endMs - startedMs),
     totalMs: atLeast0(endMs - acceptedMs),
   };
@@ -95,15 +95,14 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
 /** A plain call can only wait in the line; one that reached no replica never ran. */
 function spansOfCall(row: RunRow): Spans {
   const totalMs = row.total_ms ?? 0;
-  const placeMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);
-  const endedWaitAt =
-    row.replica_id === null ? null : new Date(row.accepted_at.getTime() + placeMs);
-  const executionMs = totalMs - placeMs;
+  const slotMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);
+  const endedWaitAt = row.replica_id === null ? null : new Date(row.accepted_at.getTime() + slotMs);
+  const executionMs = totalMs - slotMs;
   return {
     waitStartedAt: row.accepted_at,
     waitEndedAt: endedWaitAt,
     pendingMs: 0,
-    placeMs,
+    slotMs,
     executionMs,
     totalMs,
   };

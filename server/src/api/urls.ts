@@ -20,8 +20,8 @@ export function appPage(urls: Urls, { projectId, appId }: AppKey): string {
 type BuildRef = AppKey & { readonly buildId: BuildId };
 
 /** A build's page. */
-export function buildPage(urls: Urls, place: BuildRef): string {
-  return `${appPage(urls, place)}/builds/${place.buildId}`;
+export function buildPage(urls: Urls, build: BuildRef): string {
+  return `${appPage(urls, build)}/builds/${build.buildId}`;
 }
 
 /** A build's log in the API. */

@@ -55,10 +55,10 @@ export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles 
 
 function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSettings {
   const settings: Record<string, FileSetting> = {};
-  const put = (name: string, place: string, value: unknown): void => {
+  const put = (name: string, key: string, value: unknown): void => {
     settings[name] = {
       value: isStorable(value) ? value : shown(value),
-      path: `${place} in ${toml.file}`,
+      path: `${key} in ${toml.file}`,
       origin,
     };
   };

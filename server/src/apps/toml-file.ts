@@ -144,10 +144,10 @@ class Reader {
 
   #readTable(prefix: string, table: Table): void {
     for (const [key, value] of Object.entries(table))
-      this.#readPlace(prefix === "" ? key : `${prefix}.${key}`, value);
+      this.#readKey(prefix === "" ? key : `${prefix}.${key}`, value);
   }
 
-  #readPlace(path: string, value: unknown): void {
+  #readKey(path: string, value: unknown): void {
     const field = fieldsByPath.get(path);
     const command = commandsByPath.get(path);
     const kind = packageKinds.find((candidate) => path === `dependencies.${candidate}`);

@@ -23,7 +23,7 @@ export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   /** The maximum size of one zip. */
   readonly bytesMax: number;
   readonly disk: {
-    readonly room: { readonly bytes: number; readonly reserveBytes: number };
+    readonly freeSpace: { readonly bytes: number; readonly reserveBytes: number };
     /** Why nothing new may be stored for builds, as a sentence; null when it may. */
     buildRefusal(): string | null;
   };
@@ -255,7 +255,7 @@ export class Uploads {
     const wanted = size ?? from + (length ?? 0);
     if (wanted > bytesMax) throw tooLarge(bytesMax);
     const refusal = disk.buildRefusal();
-    const free = disk.room.bytes - disk.room.reserveBytes;
+    const free = disk.freeSpace.bytes - disk.freeSpace.reserveBytes;
     if (refusal === null && wanted - from <= free) return;
     const why =
       refusal ??

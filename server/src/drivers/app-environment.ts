@@ -33,25 +33,25 @@ export type ListenAddress = {
 /** Reveals the secrets: pass the result only to the process. */
 export function appEnvironment(
   spec: ReplicaSpec,
-  places: AppPaths,
+  paths: AppPaths,
   at: ListenAddress,
 ): Record<string, string> {
   const environment: Record<string, string> = {
-    ...pathOf(places),
-    HOME: places.homeDir,
+    ...pathOf(paths),
+    HOME: paths.homeDir,
     USER: "app",
     LOGNAME: "app",
     LANG: "C.UTF-8",
-    TMPDIR: places.temporaryDir,
-    HF_HOME: `${places.storageDir}/.cache/huggingface`,
+    TMPDIR: paths.temporaryDir,
+    HF_HOME: `${paths.storageDir}/.cache/huggingface`,
     APP_NAME: spec.appName,
     PROJECT_ID: spec.projectId,
     BUILD_ID: spec.buildId,
   };
-  if (places.venvDir !== null) environment["VIRTUAL_ENV"] = places.venvDir;
+  if (paths.venvDir !== null) environment["VIRTUAL_ENV"] = paths.venvDir;
   if (spec.runtime === "custom") environment["PYTHONUNBUFFERED"] = "1";
   // uvicorn puts it in front of the path of a call.
-  const takesRootPath = places.takesRootPath && !spec.keepsPathPrefix;
+  const takesRootPath = paths.takesRootPath && !spec.keepsPathPrefix;
   if (takesRootPath) environment["UVICORN_ROOT_PATH"] = `/v4/${spec.projectId}/${spec.appName}`;
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
@@ -60,7 +60,7 @@ export function appEnvironment(
   return {
     ...environment,
     ...platformVariables(spec, at),
-    CUDA_VISIBLE_DEVICES: cardsAmong(places.gpus).join(","),
+    CUDA_VISIBLE_DEVICES: cardsAmong(paths.gpus).join(","),
   };
 }
 

@@ -36,7 +36,7 @@ export type OpenedDriver = {
 /** A disk that the platform shares with replicas and builds. */
 export type SharedDisk = {
   /** Free bytes including the reserve, and how many of them the platform keeps for itself. */
-  readonly room: { readonly bytes: number; readonly reserveBytes: number };
+  readonly freeSpace: { readonly bytes: number; readonly reserveBytes: number };
   /**
    * Why nothing is built, and no files for a build are taken, while disk space is short; null when
    * there is enough.

@@ -62,7 +62,7 @@ export class Batcher<Item, Result = void> {
   #count = 0;
   #weight = 0;
   #running: Promise<void> | undefined;
-  #room: PromiseWithResolvers<void> | undefined;
+  #spaceFreed: PromiseWithResolvers<void> | undefined;
   #endLinger: (() => void) | undefined;
   #isHurried = false;
   readonly #stopping = new AbortController();
@@ -102,7 +102,7 @@ export class Batcher<Item, Result = void> {
     const key = this.#keyOf(first);
     const mustWait = (): boolean =>
       this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
-    while (mustWait()) await (this.#room ??= Promise.withResolvers<void>()).promise;
+    while (mustWait()) await (this.#spaceFreed ??= Promise.withResolvers<void>()).promise;
     await this.#pushAll(items);
   }
 
@@ -231,8 +231,8 @@ export class Batcher<Item, Result = void> {
       this.#count -= items.length;
       this.#weight -= weight;
     }
-    this.#room?.resolve();
-    this.#room = undefined;
+    this.#spaceFreed?.resolve();
+    this.#spaceFreed = undefined;
     return taken;
   }
 

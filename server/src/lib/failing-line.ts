@@ -11,10 +11,10 @@ const lengthMax = 2000;
 /** The last line that is marked as an error, else the last that is not empty; "": there is none. */
 export function failingLine(output: string): string {
   const lines = output.split("\n").filter((line) => line.trim() !== "");
-  const told = lines.filter((line) => !empty.test(line.slice(0, lengthMax)));
+  const filled = lines.filter((line) => !empty.test(line.slice(0, lengthMax)));
   const found =
-    told.findLast((line) => marked.test(line.slice(0, lengthMax))) ??
-    told.at(-1) ??
+    filled.findLast((line) => marked.test(line.slice(0, lengthMax))) ??
+    filled.at(-1) ??
     lines.at(-1) ??
     "";
   return found.slice(0, lengthMax).trim();

@@ -115,7 +115,7 @@ export function refuseTwice(
   whereOf: (index: number) => string,
   allowed: string,
 ): void {
-  const index = keys.findIndex((key, place) => keys.indexOf(key) !== place);
+  const index = keys.findIndex((key, at) => keys.indexOf(key) !== at);
   if (index !== -1) throw operatorFileRefused(whereOf(index), keys[index], allowed);
 }
 

@@ -68,9 +68,9 @@ export class OutwardAgents {
     { host, port }: { readonly host: string; readonly port: number },
   ): void {
     // Node's key for host and port; TLS options follow it.
-    const place = `${host}:${port}:`;
+    const prefix = `${host}:${port}:`;
     for (const [key, sockets] of Object.entries(this.of(protocol).freeSockets)) {
-      if (key.startsWith(place)) for (const socket of sockets ?? []) socket.destroy();
+      if (key.startsWith(prefix)) for (const socket of sockets ?? []) socket.destroy();
     }
   }
 

@@ -138,9 +138,9 @@ class RunningExchange {
 
   #take(piece: Buffer): void {
     const { answerBytesMax } = this.#options;
-    const room = answerBytesMax - this.#bodyBytes;
+    const bytesLeft = answerBytesMax - this.#bodyBytes;
     // Copy: the chunk may be a small part of a large buffer, and answers are kept for a while.
-    if (room > 0) this.#kept.push(Buffer.from(piece.subarray(0, room)));
+    if (bytesLeft > 0) this.#kept.push(Buffer.from(piece.subarray(0, bytesLeft)));
     this.#bodyBytes += piece.length;
     if (this.#bodyBytes > answerBytesMax + drainBytesMax) this.#finish();
   }

@@ -67,13 +67,13 @@ export class OutwardGuard {
     machineAddresses = interfaceAddresses,
   }: OutwardGuardOptions) {
     this.#allow = allow.map((text) => readRange(text));
-    this.#ownListeners = ownListeners.map((place) => inOneForm(place));
+    this.#ownListeners = ownListeners.map((listener) => inOneForm(listener));
     this.#machineAddresses = machineAddresses;
   }
 
   /** For listeners that are known only later, such as the port that the platform got. */
-  addOwnListener(place: OwnListener): void {
-    this.#ownListeners.push(inOneForm(place));
+  addOwnListener(listener: OwnListener): void {
+    this.#ownListeners.push(inOneForm(listener));
   }
 
   /**
@@ -163,7 +163,7 @@ export class OutwardGuard {
     ) {
       return `The name ${name} may not be called: it resolves to a loopback address. ${allowHint}`;
     }
-    if (this.#ownListeners.some((place) => place.host === name && place.port === port)) {
+    if (this.#ownListeners.some((listener) => listener.host === name && listener.port === port)) {
       return `The name ${name} may not be called on port ${port}: the platform itself is there.`;
     }
     return null;
@@ -180,9 +180,9 @@ export class OutwardGuard {
   }
 
   #isOwn(address: string, port: number): boolean {
-    const places = this.#ownListeners.filter((place) => place.port === port);
-    if (places.some((place) => place.host === address)) return true;
-    if (!places.some((place) => everyAddress.includes(place.host))) return false;
+    const listeners = this.#ownListeners.filter((listener) => listener.port === port);
+    if (listeners.some((listener) => listener.host === address)) return true;
+    if (!listeners.some((listener) => everyAddress.includes(listener.host))) return false;
     return this.#machineAddresses().some((one) => readAddress(one)?.toString() === address);
   }
 }

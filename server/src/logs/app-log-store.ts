@@ -42,13 +42,13 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
   // What many lines share is sent once, and each column as one parameter: less work than JSON of
   // whole rows.
-  const places = new Map<string, { readonly index: number; readonly line: AppLine }>();
-  const placeOf = (line: AppLine): number => {
+  const apps = new Map<string, { readonly index: number; readonly line: AppLine }>();
+  const indexOfApp = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
-    return places.getOrInsertComputed(key, () => ({ index: places.size + 1, line })).index;
+    return apps.getOrInsertComputed(key, () => ({ index: apps.size + 1, line })).index;
   };
-  const indexes = lines.map(placeOf);
-  const first = [...places.values()].map(({ line }) => line);
+  const indexes = lines.map(indexOfApp);
+  const first = [...apps.values()].map(({ line }) => line);
   await sql`
     insert into app_logs (project_id, app_id, replica_id, run_id, at, stream, line)
     select (${first.map(({ projectId }) => projectId)}::text[])[place],

@@ -146,15 +146,15 @@ export class BuildLogs {
   }
 
   async #write(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
-    const room = buildLinesMax - (await store.lastLineNumber(this.#parts.db, buildId));
-    if (room <= 0) return;
+    const linesLeft = buildLinesMax - (await store.lastLineNumber(this.#parts.db, buildId));
+    if (linesLeft <= 0) return;
     const full = this.#platformLine(
       `The log of this build is full (${buildLinesMax} lines); later lines are not kept.`,
     );
     await store.insertBuildLines(
       this.#parts.db,
       buildId,
-      lines.length < room ? lines : [...lines.slice(0, room - 1), full],
+      lines.length < linesLeft ? lines : [...lines.slice(0, linesLeft - 1), full],
     );
   }
 }

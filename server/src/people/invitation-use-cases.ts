@@ -141,8 +141,8 @@ export class InvitationUseCases {
   async show(secret: Secret): Promise<OpenInvitation> {
     const row = await this.#open(secret);
     const { email, role, invited_by: invitedBy, expires_at: expiresAt } = row;
-    const place = { projectId: row.project_id, projectName: row.project_name };
-    return { ...place, email, role, invitedBy, expiresAt, hasAccount: row.person_id !== null };
+    const project = { projectId: row.project_id, projectName: row.project_name };
+    return { ...project, email, role, invitedBy, expiresAt, hasAccount: row.person_id !== null };
   }
 
   /** Makes whoever was invited a member, once. */

@@ -82,22 +82,22 @@ const entries: (
 const lengthMax = 32;
 const lettersMax = 32;
 
-for (let place = 0; place < lengthMax * lettersMax; place++) entries.push(undefined);
+for (let index = 0; index < lengthMax * lettersMax; index++) entries.push(undefined);
 for (const [lower, kind] of kinds) {
-  const place = placeOf(lower, 0, lower.length);
-  assert(entries[place] === undefined, `two names share the place of ${lower}`);
+  const index = indexOf(lower, 0, lower.length);
+  assert(entries[index] === undefined, `two names share the place of ${lower}`);
   const usual = lower.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase());
-  entries[place] = { lower, usual, kind };
+  entries[index] = { lower, usual, kind };
 }
 
-function placeOf(text: string, start: number, end: number): number {
+function indexOf(text: string, start: number, end: number): number {
   return (end - start) * lettersMax + (text.charCodeAt(start) & (lettersMax - 1));
 }
 
 /** The kind of the field whose name is the text from `start` to `end`, case-insensitive. */
 export function fieldKind(text: string, start = 0, end = text.length): FieldKind {
   if (end - start >= lengthMax) return "pass";
-  const entry = entries[placeOf(text, start, end)];
+  const entry = entries[indexOf(text, start, end)];
   if (entry === undefined) return "pass";
   const name = text.slice(start, end);
   if (name === entry.usual) return entry.kind;

@@ -3,11 +3,11 @@
 import type { Piece } from "./answer-parser.ts";
 
 /** Smaller buffers are not worth an allocation: some peers send byte after byte. */
-const placeBytesMin = 1_024;
+const bufferBytesMin = 1_024;
 
 /** The bytes of one message. */
 export class GrowingBytes {
-  #place: Buffer = Buffer.alloc(0);
+  #buffer: Buffer = Buffer.alloc(0);
   #length = 0;
 
   get length(): number {
@@ -18,21 +18,21 @@ export class GrowingBytes {
   add(piece: Piece, expectedBytes: number): void {
     const start = this.#length;
     this.#length += piece.length;
-    if (this.#length > this.#place.length) this.#grow(start, expectedBytes);
-    if (typeof piece === "string") this.#place.write(piece, start, "latin1");
-    else this.#place.set(piece, start);
+    if (this.#length > this.#buffer.length) this.#grow(start, expectedBytes);
+    if (typeof piece === "string") this.#buffer.write(piece, start, "latin1");
+    else this.#buffer.set(piece, start);
   }
 
   /** All bytes received; call it at the end. */
   bytes(): Buffer {
-    return this.#place.subarray(0, this.#length);
+    return this.#buffer.subarray(0, this.#length);
   }
 
   #grow(start: number, expectedBytes: number): void {
-    const min = Math.max(this.#length, placeBytesMin, 2 * this.#place.length);
+    const min = Math.max(this.#length, bufferBytesMin, 2 * this.#buffer.length);
     const isNear = expectedBytes >= this.#length && expectedBytes <= 2 * min;
     const grown = Buffer.allocUnsafeSlow(isNear ? expectedBytes : min);
-    this.#place.copy(grown, 0, 0, start);
-    this.#place = grown;
+    this.#buffer.copy(grown, 0, 0, start);
+    this.#buffer = grown;
   }
 }

@@ -17,8 +17,8 @@ export function locationOfApp(location: string, lines: string): string {
   if (absolute === null) return location.startsWith("/") ? below(prefix, location) : location;
   const [, scheme = "", authority = "", path = ""] = absolute;
   const host = lineValue(lines, "X-Forwarded-Host");
-  const told = [host, lineValue(lines, "Host")].map((name) => name?.toLowerCase());
-  if (!told.includes(authority.toLowerCase())) return location;
+  const names = [host, lineValue(lines, "Host")].map((name) => name?.toLowerCase());
+  if (!names.includes(authority.toLowerCase())) return location;
   const rooted = below(prefix, path.startsWith("/") ? path : `/${path}`);
   // An app that does not read X-Forwarded-Proto takes its client's TLS connection for a plain one.
   const isSecure = lineValue(lines, "X-Forwarded-Proto") === "https";

@@ -35,8 +35,8 @@ const atOnceMax = 4;
 const hourMs = 3_600_000;
 /** Turns look for what is due, and cost one query. */
 const turnMsMax = 15_000;
-/** A repository that fails this often in a row has its apps told. */
-const toldFailures = 3;
+/** After so many failures in a row, the pushes of each app of the repository show the reason. */
+const failuresShown = 3;
 
 /** Call `loop.start()` once; `loop.stop()` ends what is under way. */
 export class BranchPoll {
@@ -110,7 +110,7 @@ export class BranchPoll {
       pace.failures = heads.ok ? 0 : pace.failures + 1;
       for (const app of group) {
         if (heads.ok) await this.#compare(app, heads.value.get(pushedApp(app).gitBranch));
-        else if (pace.failures === toldFailures)
+        else if (pace.failures === failuresShown)
           await this.#add(app, { verdict: "failed", reason: heads.reason });
       }
     } catch (error) {

@@ -1,6 +1,6 @@
 // Tells git hosts what became of the commits that were pushed: pending, then success or failure,
-// where a token of the project allows it. Compares the states of builds with what was told, so that
-// a restart loses nothing; no build waits for it.
+// where a token of the project allows it. Compares the states of builds with what was reported, so
+// that a restart loses nothing; no build waits for it.
 import type { BuildState } from "@slipway/contract/words.ts";
 import { isEnd } from "#deploy/build-states.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
@@ -50,12 +50,12 @@ export function commitStatuses(parts: CommitStatusParts): Loop {
 async function report(parts: CommitStatusParts, build: UnreportedBuild): Promise<void> {
   const { db, clock } = parts;
   const state = stateOf(build.status);
-  const told = await tell(parts, build, state);
-  if (told === "told")
+  const outcome = await tell(parts, build, state);
+  if (outcome === "told")
     return await noteReport(db, build.id, { reported: state, isLast: state !== "pending" });
   const tries = build.reportTries + 1;
-  const failure = told === null ? null : told.reason;
-  if (told === null || !told.mayRetry || tries >= triesMax) {
+  const failure = outcome === null ? null : outcome.reason;
+  if (outcome === null || !outcome.mayRetry || tries >= triesMax) {
     return await noteReport(db, build.id, { reported: build.reported, failure, isLast: true });
   }
   const retryAt = new Date(clock.now() + backoffMs(retries, tries, clock.random()));

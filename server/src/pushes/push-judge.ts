@@ -112,17 +112,17 @@ export class PushJudge {
     const same = same_sha ?? builtCommit;
     const isReplay = deliveries.some((one) => one.replay_of !== null);
     const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
-    const told = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
+    const delivery = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
     const said = {
       commit,
-      message: told?.message ?? "",
-      author: told?.author ?? "",
+      message: delivery?.message ?? "",
+      author: delivery?.author ?? "",
       isSeen,
       isTouched,
       same,
     };
-    if (isSeen || (told !== undefined && isTouched !== null)) return { ok: true, value: said };
+    if (isSeen || (delivery !== undefined && isTouched !== null)) return { ok: true, value: said };
     const isComparable = isTouched === null && sharedPaths !== null;
     const folders = [gitPath, ...(sharedPaths ?? [])];
     const asked = { commit, older: isComparable ? builtCommit : null, folders };

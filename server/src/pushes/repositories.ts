@@ -124,8 +124,8 @@ export class Repositories {
     const gitRepo = this.#canonical(asked.gitRepo);
     const folder = valid(checkFolder(asked.gitPath));
     const branch = asked.gitBranch ?? usualBranch(await this.branches(asked));
-    const place = { branch: valid(checkBranch(branch)), folder };
-    const read = await this.#parts.remote.settings({ projectId, gitRepo }, place, signal);
+    const folderOnBranch = { branch: valid(checkBranch(branch)), folder };
+    const read = await this.#parts.remote.settings({ projectId, gitRepo }, folderOnBranch, signal);
     const { toml, missing, ...found } = usable(read);
     if (missing === "branch")
       throw new Fault(

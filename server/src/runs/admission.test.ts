@@ -6,9 +6,9 @@ import { Admission } from "./admission.ts";
 
 const app = (name: string): AppId => `p-00000001-${name}` as AppId;
 
-function fill(room: Admission, appId: AppId, places: number): number {
+function fill(admission: Admission, appId: AppId, slots: number): number {
   let taken = 0;
-  for (; room.free(appId, places) > 0; taken++) room.take(appId, 10);
+  for (; admission.free(appId, slots) > 0; taken++) admission.take(appId, 10);
   return taken;
 }
 
@@ -26,22 +26,22 @@ test("an app has twice as many as its replicas can work on, within bounds", () =
 });
 
 test("when others have taken all there is, an app still gets a few", () => {
-  const room = new Admission({ runsMax: 300, bytesMax: 1e6, appMax: 256 });
-  assert.equal(fill(room, app("a"), 5000), 256);
-  assert.equal(fill(room, app("b"), 5000), 44);
-  assert.equal(fill(room, app("c"), 5000), 4);
-  assert.equal(fill(room, app("d"), 5000), 4);
-  room.giveBack(app("d"), 10);
-  assert.equal(room.free(app("d"), 5000), 1);
-  assert.equal(room.free(app("c"), 5000), 0);
+  const admission = new Admission({ runsMax: 300, bytesMax: 1e6, appMax: 256 });
+  assert.equal(fill(admission, app("a"), 5000), 256);
+  assert.equal(fill(admission, app("b"), 5000), 44);
+  assert.equal(fill(admission, app("c"), 5000), 4);
+  assert.equal(fill(admission, app("d"), 5000), 4);
+  admission.giveBack(app("d"), 10);
+  assert.equal(admission.free(app("d"), 5000), 1);
+  assert.equal(admission.free(app("c"), 5000), 0);
 });
 
 test("bodies share a bounded memory, but an app without any may always have one", () => {
-  const room = new Admission({ runsMax: 1000, bytesMax: 100, appMax: 256 });
-  room.take(app("a"), 90);
-  assert.equal(room.hasBytes(app("a"), 10), true);
-  assert.equal(room.hasBytes(app("a"), 11), false);
-  assert.equal(room.hasBytes(app("b"), 1_000), true);
-  room.giveBack(app("a"), 90);
-  assert.equal(room.hasBytes(app("a"), 1_000), true);
+  const admission = new Admission({ runsMax: 1000, bytesMax: 100, appMax: 256 });
+  admission.take(app("a"), 90);
+  assert.equal(admission.hasBytes(app("a"), 10), true);
+  assert.equal(admission.hasBytes(app("a"), 11), false);
+  assert.equal(admission.hasBytes(app("b"), 1_000), true);
+  admission.giveBack(app("a"), 90);
+  assert.equal(admission.hasBytes(app("a"), 1_000), true);
 });

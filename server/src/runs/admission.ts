@@ -30,12 +30,12 @@ export class Admission {
   }
 
   /**
-   * How many more runs of the app may be claimed; `places`: the calls its replicas can handle when
+   * How many more runs of the app may be claimed; `slots`: the calls its replicas can handle when
    * fully scaled out.
    */
-  free(appId: AppId, places: number): number {
+  free(appId: AppId, slots: number): number {
     const taken = this.#apps.get(appId)?.runs ?? 0;
-    const ofApp = this.#maxOf(places) - taken;
+    const ofApp = this.#maxOf(slots) - taken;
     const ofAll = this.#limits.runsMax - this.#runs;
     return Math.max(0, Math.min(ofApp, Math.max(ofAll, alwaysMin - taken)));
   }
@@ -44,8 +44,8 @@ export class Admission {
    * True when it is worth claiming more runs of the app: claiming them one by one would cost a
    * query each.
    */
-  isHalfFree(appId: AppId, places: number): boolean {
-    return (this.#apps.get(appId)?.runs ?? 0) <= this.#maxOf(places) / 2;
+  isHalfFree(appId: AppId, slots: number): boolean {
+    return (this.#apps.get(appId)?.runs ?? 0) <= this.#maxOf(slots) / 2;
   }
 
   /**
@@ -74,8 +74,8 @@ export class Admission {
     this.#bytes -= bytes;
   }
 
-  #maxOf(places: number): number {
+  #maxOf(slots: number): number {
     const { appMax } = this.#limits;
-    return Math.min(appMax, Math.max(Math.min(appMin, appMax), 2 * places));
+    return Math.min(appMax, Math.max(Math.min(appMin, appMax), 2 * slots));
   }
 }

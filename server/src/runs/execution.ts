@@ -173,18 +173,18 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#handle?.withdraw();
   }
 
-  async #afterBreak(told: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
+  async #afterBreak(reported: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
     const { runId } = this.work;
     const why = this.#parts.scheduler.brokeOff({
       replicaId: replica.replicaId,
       runId,
       sinceMs: this.#sinceMs,
     });
-    const ending = this.#isKept ? await this.#askAgain(told, replica) : told;
-    const end = ending === told ? await why : null;
-    if (end === null || told.kind !== "failed") return ending;
+    const ending = this.#isKept ? await this.#askAgain(reported, replica) : reported;
+    const end = ending === reported ? await why : null;
+    if (end === null || reported.kind !== "failed") return ending;
     const fault = replicaEnded(runId, end.reasonForCaller);
-    return { ...told, fault, why: `The app's replica ended during the run. ${end.reason}` };
+    return { ...reported, fault, why: `The app's replica ended during the run. ${end.reason}` };
   }
 
   /** A broken connection does not end a run whose answer the replica keeps. */
@@ -217,12 +217,12 @@ export class Execution implements ActiveRun, RunWatcher {
 
   async #end(given: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
-    const told = this.#isForeign && given.kind === "withdrawn" ? otherFiles : given;
+    const reported = this.#isForeign && given.kind === "withdrawn" ? otherFiles : given;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
-      const isBroken = replica !== null && !this.#isCancelled && isBreak(told);
-      const ending = isBroken ? await this.#afterBreak(told, replica) : told;
+      const isBroken = replica !== null && !this.#isCancelled && isBreak(reported);
+      const ending = isBroken ? await this.#afterBreak(reported, replica) : reported;
       if (this.#isAbandoned) return;
       if (replica !== null && this.#isKept && isTimeout(ending))
         await heldRuns.cancel(replica.address, this.#heldId);

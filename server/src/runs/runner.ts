@@ -56,7 +56,7 @@ type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 /** One per platform. */
 export class Runner {
   readonly #options: RunnerOptions;
-  readonly #room: Admission;
+  readonly #admission: Admission;
   readonly #waiting: WaitTimer;
   readonly #active = new Map<RunId, Entry>();
   readonly #claiming: Loop;
@@ -72,7 +72,7 @@ export class Runner {
     this.#options = options;
     this.#waiting = new WaitTimer(options.clock);
     const { log, clock, leaseMs, runsMax, lineLengthMax } = options;
-    this.#room = new Admission({
+    this.#admission = new Admission({
       runsMax,
       bytesMax,
       appMax: Math.max(1, Math.min(appMax, lineLengthMax / 2)),
@@ -103,20 +103,20 @@ export class Runner {
    */
   reserve(appId: AppId, bytes: number): boolean {
     if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
-    const places = this.#options.placesOf(appId);
+    const slots = this.#options.placesOf(appId);
     if (
-      places === undefined ||
-      this.#room.free(appId, places) === 0 ||
-      !this.#room.hasBytes(appId, bytes)
+      slots === undefined ||
+      this.#admission.free(appId, slots) === 0 ||
+      !this.#admission.hasBytes(appId, bytes)
     )
       return false;
-    this.#room.take(appId, bytes);
+    this.#admission.take(appId, bytes);
     return true;
   }
 
   /** Releases what `reserve` took. */
   unreserve(appId: AppId, bytes: number): void {
-    this.#room.giveBack(appId, bytes);
+    this.#admission.giveBack(appId, bytes);
   }
 
   /** Begins to process a run that this platform holds and has reserved capacity for. */
@@ -166,12 +166,13 @@ export class Runner {
   #letGo(run: ActiveRun): void {
     const { runId, appId, body } = run.work;
     if (this.#active.get(runId)?.run === run) this.#active.delete(runId);
-    this.#room.giveBack(appId, body.length);
+    this.#admission.giveBack(appId, body.length);
     if (this.#backlog.has(appId)) this.#lookWhenHalfFree(appId);
   }
 
   #lookWhenHalfFree(appId: AppId): void {
-    if (this.#room.isHalfFree(appId, this.#options.placesOf(appId) ?? 0)) this.#claiming.nudge();
+    if (this.#admission.isHalfFree(appId, this.#options.placesOf(appId) ?? 0))
+      this.#claiming.nudge();
   }
 
   async #claim(): Promise<void> {
@@ -190,7 +191,7 @@ export class Runner {
         this.#waiting.isStopped(appId);
         continue;
       }
-      const free = this.#room.free(appId, placesOf(appId) ?? 0);
+      const free = this.#admission.free(appId, placesOf(appId) ?? 0);
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();
@@ -211,7 +212,7 @@ export class Runner {
     onStep("run claimed");
     const held = claimed.map(({ id, epoch }) => ({ runId: id, epoch }));
     for (const work of await store.read(await this.#fitting(appId, held))) {
-      this.#room.take(appId, work.body.length);
+      this.#admission.take(appId, work.body.length);
       this.take({ ...work, waitsSinceMs: this.#waiting.sinceMs(appId, work.waitsSinceMs) });
       if (work.isCancelRequested) this.cancel(work.runId);
     }
@@ -225,7 +226,7 @@ export class Runner {
     let bytes = 0;
     const fitting = held.filter(({ runId }, index) => {
       const size = sizes.get(runId) ?? 0;
-      if (index > 0 && !this.#room.hasBytes(appId, bytes + size)) return false;
+      if (index > 0 && !this.#admission.hasBytes(appId, bytes + size)) return false;
       bytes += size;
       return true;
     });
@@ -272,7 +273,7 @@ export class Runner {
         this.#letGo(run);
       };
       const run: Recovery = new Recovery(orphan, { ...recovery, onLetGo });
-      this.#room.take(appId, orphan.body.length);
+      this.#admission.take(appId, orphan.body.length);
       this.#enter(run);
       run.begin();
     }

@@ -35,7 +35,7 @@ export function networkProbe(clock: Clock): Probe {
       // If another program answered, it would be taken for the replica.
       const { address } = target;
       if (isTaken(address))
-        return { ok: false, reason: `The app does not listen on ${placeOf(address)} yet.` };
+        return { ok: false, reason: `The app does not listen on ${hostAndPort(address)} yet.` };
       if ("path" in address) await untilThere(address.path, signal);
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
@@ -106,7 +106,7 @@ function tcpProbe({ address, timeoutMs }: ProbeTarget, signal: AbortSignal): Pro
       socket.destroy();
     });
     socket.on("error", (error) => {
-      const what = `A connection to ${placeOf(address)} ${failure(error, signal, timeoutMs)}.`;
+      const what = `A connection to ${hostAndPort(address)} ${failure(error, signal, timeoutMs)}.`;
       resolve({ ok: false, reason: isRefused(error) ? nothingListens(address) : what });
     });
   });
@@ -117,10 +117,10 @@ function isRefused(error: Error): boolean {
 }
 
 function nothingListens(address: Address): string {
-  return `Nothing listens on ${placeOf(address)}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its variable PORT.`;
+  return `Nothing listens on ${hostAndPort(address)}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its variable PORT.`;
 }
 
-function placeOf(address: Address): string {
+function hostAndPort(address: Address): string {
   return "path" in address ? "its socket" : `port ${address.port}`;
 }
 

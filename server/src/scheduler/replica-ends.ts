@@ -62,7 +62,7 @@ type Known = {
   /** The runs whose end does not have the replica's last lines yet. */
   readonly runs: Set<RunId>;
   readonly end: PromiseWithResolvers<Pick<ReplicaEnd, "reason" | "quote">>;
-  isTold: boolean;
+  isReported: boolean;
   isReclaimed: boolean;
   /** Milliseconds since the epoch; Infinity while it runs. */
   endedAtMs: number;
@@ -97,7 +97,7 @@ export class ReplicaEnds {
       known.runs.delete(runId);
       return null;
     }
-    if (known.isTold && known.runs.has(runId)) void this.#assignLines(replicaId);
+    if (known.isReported && known.runs.has(runId)) void this.#assignLines(replicaId);
     const { quote, reason } = end;
     const reasonForCaller = quote?.reasonWithout ?? reason;
     return {
@@ -140,7 +140,7 @@ export class ReplicaEnds {
   }
 
   /**
-   * All lines of the replica are stored. Unexpected ends are told, because a crash often prints
+   * All lines of the replica are stored. Unexpected ends are reported, because a crash often prints
    * nothing.
    */
   async tell({ replicaId, appId, release, endOrder }: Replica, end: ReplicaEnd): Promise<void> {
@@ -163,7 +163,7 @@ export class ReplicaEnds {
         );
       });
     }
-    known.isTold = true;
+    known.isReported = true;
     if (known.runs.size > 0) await this.#assignLines(replicaId);
   }
 
@@ -188,7 +188,7 @@ export class ReplicaEnds {
         calls: new Map<RunId, number>(),
         runs: new Set<RunId>(),
         end: Promise.withResolvers<Pick<ReplicaEnd, "reason" | "quote">>(),
-        isTold: false,
+        isReported: false,
         isReclaimed: false,
         endedAtMs: Infinity,
       };

@@ -160,7 +160,7 @@ async function checkServer(
       );
     }
     if (!mayPass(found) || clock.monotonicMs() >= deadline) {
-      throw new CannotStart(`The database at ${placeOf(config)} cannot be used: ${found.message}`, {
+      throw new CannotStart(`The database at ${hostOf(config)} cannot be used: ${found.message}`, {
         cause: found,
       });
     }
@@ -203,7 +203,7 @@ function mayPass(error: Error): boolean {
 }
 
 /** Host, port and database, without user and password. */
-function placeOf(config: ClientConfig): string {
+function hostOf(config: ClientConfig): string {
   const { host, port, database } = new Client(config);
   return host.startsWith("/") ? `${host}, database ${database}` : `${host}:${port}/${database}`;
 }

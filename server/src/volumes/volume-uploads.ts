@@ -27,7 +27,7 @@ import type { Foundation } from "#store/foundation.ts";
 export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly files: Pick<Files, "openIncoming" | "finishIncoming" | "hasIncoming" | "place"> | null;
   readonly space: VolumeSpace;
-  readonly disk: Pick<SharedDisk, "room" | "storeRefusal">;
+  readonly disk: Pick<SharedDisk, "freeSpace" | "storeRefusal">;
   readonly ownerKeyOf: OwnerKeyOf;
 };
 
@@ -241,11 +241,11 @@ export class VolumeUploads {
 
   /** So many bytes must fit, beside what the disk keeps free for the platform. */
   #requireDisk(bytes: number): void {
-    const { room, storeRefusal } = {
-      room: this.#options.disk.room,
+    const { freeSpace, storeRefusal } = {
+      freeSpace: this.#options.disk.freeSpace,
       storeRefusal: this.#options.disk.storeRefusal(),
     };
-    const free = room.bytes - room.reserveBytes;
+    const free = freeSpace.bytes - freeSpace.reserveBytes;
     if (storeRefusal === null && bytes <= free) return;
     const why = `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the file.`;
     throw new Fault("unavailable", storeRefusal ?? why, {

@@ -5,86 +5,86 @@ import fc from "fast-check";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { DeliverySlots, type DeliverySlot, type Wish } from "./delivery-slots.ts";
 
-function placesOf(atOnce: number, bytesMax = 1000): { places: DeliverySlots; clock: VirtualClock } {
+function slotsOf(atOnce: number, bytesMax = 1000): { slots: DeliverySlots; clock: VirtualClock } {
   const clock = new VirtualClock();
-  return { places: new DeliverySlots({ atOnce, bytesMax, clock }), clock };
+  return { slots: new DeliverySlots({ atOnce, bytesMax, clock }), clock };
 }
 
 function wish(lane: string, ownerKey = "p-1"): Wish {
   return { lane, ownerKey };
 }
 
-function takeAll(places: DeliverySlots, lane: string, project?: string): DeliverySlot[] {
+function takeAll(slots: DeliverySlots, lane: string, project?: string): DeliverySlot[] {
   const taken: DeliverySlot[] = [];
   for (
-    let place = places.take(wish(lane, project));
-    place !== null;
-    place = places.take(wish(lane, project))
+    let slot = slots.take(wish(lane, project));
+    slot !== null;
+    slot = slots.take(wish(lane, project))
   ) {
-    taken.push(place);
+    taken.push(slot);
   }
   return taken;
 }
 
-function succeed(places: DeliverySlots, lane: string, times: number): void {
-  for (let count = 0; count < times; count++) places.noteEnd(lane, false);
+function succeed(slots: DeliverySlots, lane: string, times: number): void {
+  for (let count = 0; count < times; count++) slots.noteEnd(lane, false);
 }
 
 test("one receiver gets no more than a quarter of all places, however well it does", () => {
-  const { places } = placesOf(256);
-  const first = takeAll(places, "good");
+  const { slots } = slotsOf(256);
+  const first = takeAll(slots, "good");
   assert.equal(first.length, 16, "a receiver that is not known yet starts with fewer");
-  for (const place of first) place.release();
-  succeed(places, "good", 1000);
-  assert.equal(takeAll(places, "good").length, 64);
+  for (const slot of first) slot.release();
+  succeed(slots, "good", 1000);
+  assert.equal(takeAll(slots, "good").length, 64);
 });
 
 test("greedy receivers leave places for those that have none", () => {
-  const { places } = placesOf(64);
+  const { slots } = slotsOf(64);
   for (let lane = 0; lane < 20; lane++) {
-    succeed(places, `greedy-${lane}`, 100);
+    succeed(slots, `greedy-${lane}`, 100);
     assert.ok(
-      takeAll(places, `greedy-${lane}`, `p-${lane}`).length >= 1,
+      takeAll(slots, `greedy-${lane}`, `p-${lane}`).length >= 1,
       `receiver ${lane} found no place`,
     );
   }
-  assert.ok(!places.isFull);
-  assert.ok(places.take(wish("another", "p-another")) !== null);
+  assert.ok(!slots.isFull);
+  assert.ok(slots.take(wish("another", "p-another")) !== null);
 });
 
 test("one project leaves more than half of the places to others, however many receivers it has", () => {
-  const { places } = placesOf(64);
+  const { slots } = slotsOf(64);
   let taken = 0;
-  for (let lane = 0; lane < 100; lane++) taken += takeAll(places, `lane-${lane}`).length;
+  for (let lane = 0; lane < 100; lane++) taken += takeAll(slots, `lane-${lane}`).length;
   assert.equal(taken, 24);
-  assert.ok(takeAll(places, "other", "p-2").length > 0);
+  assert.ok(takeAll(slots, "other", "p-2").length > 0);
 });
 
 test("a receiver that fails gets one at a time with growing pauses, and all again once it works", async () => {
-  const { places, clock } = placesOf(256);
-  for (let count = 0; count < 5; count++) places.noteEnd("dead", true);
-  assert.equal(takeAll(places, "dead").length, 0, "it is closed for a moment");
+  const { slots, clock } = slotsOf(256);
+  for (let count = 0; count < 5; count++) slots.noteEnd("dead", true);
+  assert.equal(takeAll(slots, "dead").length, 0, "it is closed for a moment");
   await clock.advance(1100);
-  const [only, ...more] = takeAll(places, "dead");
+  const [only, ...more] = takeAll(slots, "dead");
   assert.ok(only !== undefined && more.length === 0);
   only.release();
-  for (let count = 0; count < 20; count++) places.noteEnd("dead", true);
-  const closedMs = places.closedMs("dead");
+  for (let count = 0; count < 20; count++) slots.noteEnd("dead", true);
+  const closedMs = slots.closedMs("dead");
   assert.ok(closedMs > 900 && closedMs <= 1000, `${closedMs} ms`);
-  succeed(places, "dead", 3);
-  assert.equal(places.closedMs("dead"), 0);
-  assert.equal(takeAll(places, "dead").length, 4);
+  succeed(slots, "dead", 3);
+  assert.equal(slots.closedMs("dead"), 0);
+  assert.equal(takeAll(slots, "dead").length, 4);
 });
 
 test("what is released is free again, once", () => {
-  const { places } = placesOf(10);
-  const taken = [...takeAll(places, "a"), ...takeAll(places, "b", "p-2")];
+  const { slots } = slotsOf(10);
+  const taken = [...takeAll(slots, "a"), ...takeAll(slots, "b", "p-2")];
   taken[0]?.hold(600);
-  assert.equal(places.bytesLeft, 400);
-  assert.equal(places.hasCapacity, false);
-  for (const place of [...taken, ...taken]) place.release();
-  assert.equal(places.bytesLeft, 1000);
-  assert.equal(takeAll(places, "a").length + takeAll(places, "b", "p-2").length, taken.length);
+  assert.equal(slots.bytesLeft, 400);
+  assert.equal(slots.hasCapacity, false);
+  for (const slot of [...taken, ...taken]) slot.release();
+  assert.equal(slots.bytesLeft, 1000);
+  assert.equal(takeAll(slots, "a").length + takeAll(slots, "b", "p-2").length, taken.length);
 });
 
 test("never more than the bound are taken, and with any free place a receiver that has none gets one", () => {
@@ -98,16 +98,16 @@ test("never more than the bound are taken, and with any free place a receiver th
       fc.integer({ min: 1, max: 40 }),
       fc.array(step, { maxLength: 200 }),
       (atOnce, steps) => {
-        const { places } = placesOf(atOnce);
+        const { slots } = slotsOf(atOnce);
         const taken: DeliverySlot[] = [];
         for (const { lane, project, isTake } of steps) {
-          const place = isTake ? places.take(wish(`${project} ${lane}`, `p-${project}`)) : null;
-          if (place !== null) taken.push(place);
+          const slot = isTake ? slots.take(wish(`${project} ${lane}`, `p-${project}`)) : null;
+          if (slot !== null) taken.push(slot);
           else if (!isTake) taken.shift()?.release();
           assert.ok(taken.length <= atOnce);
-          assert.equal(places.isFull, taken.length === atOnce);
+          assert.equal(slots.isFull, taken.length === atOnce);
         }
-        if (!places.isFull) assert.ok(places.take(wish("fresh", "p-fresh")) !== null);
+        if (!slots.isFull) assert.ok(slots.take(wish("fresh", "p-fresh")) !== null);
       },
     ),
   );

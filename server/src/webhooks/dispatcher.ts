@@ -23,7 +23,7 @@ import type { WebhookStep } from "./webhook-step.ts";
 
 export type DispatcherParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly holder: Holder;
-  readonly places: DeliverySlots;
+  readonly slots: DeliverySlots;
   readonly inFlight: InFlight;
   readonly ownerKeyOf: OwnerKeyOf;
   readonly onStep: (name: WebhookStep) => void;
@@ -45,7 +45,7 @@ const firstEndpoint = "00000000-0000-0000-0000-000000000000" as EndpointId;
 type Share = {
   readonly endpointId: EndpointId;
   readonly wish: Wish;
-  readonly places: DeliverySlot[];
+  readonly slots: DeliverySlot[];
 };
 
 /** Call `start()` once. `stop()` ends claiming; deliveries in progress continue. */
@@ -160,19 +160,19 @@ export class Dispatcher {
 
   /** Takes slots for due deliveries, endpoint by endpoint, as long as there are any. */
   #share(): Share[] {
-    const { places } = this.#parts;
+    const { slots } = this.#parts;
     const shares: Share[] = [];
     const closed: { readonly endpointId: EndpointId; readonly waitMs: number }[] = [];
     let count = 0;
     for (const [endpointId, { wish }] of this.#waiting.due()) {
-      if (shares.length === claimEndpointsMax || count === claimMax || places.isFull) break;
+      if (shares.length === claimEndpointsMax || count === claimMax || slots.isFull) break;
       const taken: DeliverySlot[] = [];
-      for (let slot = places.take(wish); slot !== null; slot = places.take(wish)) {
+      for (let slot = slots.take(wish); slot !== null; slot = slots.take(wish)) {
         taken.push(slot);
         if (++count === claimMax) break;
       }
-      const waitMs = places.closedMs(wish.lane);
-      if (taken.length > 0) shares.push({ endpointId, wish, places: taken });
+      const waitMs = slots.closedMs(wish.lane);
+      if (taken.length > 0) shares.push({ endpointId, wish, slots: taken });
       else if (waitMs > 0) closed.push({ endpointId, waitMs });
     }
     for (const { endpointId, waitMs } of closed) this.#waiting.defer(endpointId, waitMs);
@@ -180,23 +180,23 @@ export class Dispatcher {
   }
 
   async #claim(shares: readonly Share[]): Promise<number> {
-    const { db, holder, places, onStep } = this.#parts;
-    const room = { bytesMax: places.bytesLeft, hasCapacity: places.hasCapacity };
+    const { db, holder, slots, onStep } = this.#parts;
+    const bounds = { bytesMax: slots.bytesLeft, hasCapacity: slots.hasCapacity };
     for (const { endpointId } of shares) this.#waiting.begin(endpointId);
     try {
       const wanted = shares.map((share) => ({
         endpointId: share.endpointId,
-        max: share.places.length,
+        max: share.slots.length,
       }));
-      const rows = await claimRows(db, { wanted, ...room }, holder);
+      const rows = await claimRows(db, { wanted, ...bounds }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
       // If bodies fill the memory, an endpoint that returned fewer than requested may have more.
-      const isTight = room.bytesMax - bytes < places.bytesMax / 4;
+      const isTight = bounds.bytesMax - bytes < slots.bytesMax / 4;
       const ofEndpoint = Map.groupBy(rows, (row) => row.endpointId);
       for (const share of shares) {
         const given = ofEndpoint.get(share.endpointId) ?? [];
-        this.#waiting.end(share.endpointId, given.length === share.places.length || isTight);
+        this.#waiting.end(share.endpointId, given.length === share.slots.length || isTight);
         for (const row of given) this.#sendClaimed(row, share);
       }
       return rows.length;
@@ -206,7 +206,7 @@ export class Dispatcher {
   }
 
   #sendClaimed(row: ClaimedRow, share: Share): void {
-    const slot = share.places.pop();
+    const slot = share.slots.pop();
     assert(slot, "no more is claimed of an endpoint than there are places");
     try {
       const held = this.#open(row);
@@ -233,5 +233,5 @@ function wishOf({ projectId, ownerKey, url }: Head): Wish {
 }
 
 function release(shares: readonly Share[]): void {
-  for (const { places } of shares) for (const slot of places.splice(0)) slot.release();
+  for (const { slots } of shares) for (const slot of slots.splice(0)) slot.release();
 }

@@ -17,7 +17,7 @@ export type InFlightParts = AttemptParts & {
   readonly db: Db;
   readonly leases: Pick<Leases<"webhook_deliveries">, "renewAll">;
   readonly holder: Holder;
-  readonly places: Pick<DeliverySlots, "noteEnd">;
+  readonly slots: Pick<DeliverySlots, "noteEnd">;
   /** The maximum number of concurrent deliveries. */
   readonly atOnce: number;
   readonly onStep: (name: WebhookStep) => void;
@@ -92,11 +92,11 @@ export class InFlight {
   }
 
   async #fly(held: HeldDelivery, wish: Wish, { onEnd }: InFlightWatcher): Promise<void> {
-    const { places, log, onStep } = this.#parts;
+    const { slots, log, onStep } = this.#parts;
     let retryMs: number | null = null;
     try {
       const { row, isTrouble } = await attempt(this.#parts, held);
-      places.noteEnd(wish.lane, isTrouble);
+      slots.noteEnd(wish.lane, isTrouble);
       this.attempts.count(row.state);
       onStep("sent");
       if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;

@@ -83,13 +83,13 @@ export class Webhooks {
       table: "webhook_deliveries",
       holder: holder.holder,
     });
-    const places = new DeliverySlots({
+    const slots = new DeliverySlots({
       atOnce,
       clock,
       bytesMax: options.bytesMax ?? bytesMaxDefault,
     });
     this.#keys = new WebhookSigningKeys({ db, sealer, clock, notifications });
-    const shared = { db, sealer, holder, places, clock, log, onStep };
+    const shared = { db, sealer, holder, slots, clock, log, onStep };
     this.#inFlight = new InFlight({
       ...shared,
       atOnce,

@@ -140,7 +140,7 @@ async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
 }
 
 const disk: SharedDisk = {
-  room: { bytes: 1e9, reserveBytes: 0 },
+  freeSpace: { bytes: 1e9, reserveBytes: 0 },
   buildRefusal: () => null,
   storeRefusal: () => null,
   limitStorage: () => undefined,

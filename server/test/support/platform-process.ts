@@ -156,7 +156,7 @@ export class PlatformProcess {
     const cgroups = detectCgroups(instanceId.trim());
     await until("the cgroups of the test's replicas are gone", () => {
       removeLeftGroups(cgroups, () => false);
-      return cgroups.places.every((place) => groupNames(place).length === 0);
+      return cgroups.parents.every((parent) => groupNames(parent).length === 0);
     });
     releaseCgroups(cgroups);
   }

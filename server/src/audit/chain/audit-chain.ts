@@ -113,12 +113,12 @@ export class AuditChain {
     const exportedAt = new Date(clock.now()).toISOString();
     // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
     const isGone = stub !== undefined && stub.number > through.number;
-    const places = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
+    const positions = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
     const { jws: _, ...unsigned } = format.exportHeader({
       project,
       exportedAt,
       filter,
-      ...places,
+      ...positions,
       jws: "",
     });
     const { jws } = await signText(signer, format.signedText(unsigned, project));

@@ -85,14 +85,14 @@ export function lineText(line: ExportLine): string {
 export function exportHeader(given: Omit<ExportHeader, "kind" | "version">): ExportHeader {
   const { project, exportedAt, after, through, jws } = given;
   const filter = given.filter === null ? null : filterOf(given.filter);
-  const places = { after: placeOf(after), through: placeOf(through) };
+  const positions = { after: positionOf(after), through: positionOf(through) };
   return {
     kind: "slipway-audit-export",
     version: exportVersion,
     project,
     exportedAt,
     filter,
-    ...places,
+    ...positions,
     jws,
   };
 }
@@ -151,6 +151,6 @@ function filterOf({ from, to, action, actor, outcome }: ExportFilter): ExportFil
   return { from, to, action, actor, outcome };
 }
 
-function placeOf({ number, hash }: ChainPosition): ChainPosition {
+function positionOf({ number, hash }: ChainPosition): ChainPosition {
   return { number, hash };
 }

@@ -10,7 +10,7 @@ import {
 } from "#lib/operator-file.ts";
 import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts";
 
-/** The place of a field, for messages. */
+/** The position of a field in the file, for messages. */
 type Where = (...path: string[]) => string;
 
 const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
@@ -38,7 +38,7 @@ const planFields = [...Object.keys(numbers), "coupons"];
  * `OperatorFileRefused`.
  */
 export function readPlans(text: string): Plans {
-  const where: Where = (...path) => placeOf(text, path);
+  const where: Where = (...path) => positionOf(text, path);
   const root = parseFile(text);
   refuseUnknown(root, ["default", "plans"], (key) => where(key));
   const tables = tableOf(where("plans"), root["plans"] ?? {});
@@ -76,7 +76,7 @@ function readPlan(name: string, given: unknown, where: Where): ProjectPlan {
 }
 
 /** `line 4: plans.hobby.apps`; without a line where it is unknown, as in an inline table. */
-function placeOf(text: string, path: readonly string[]): string {
+function positionOf(text: string, path: readonly string[]): string {
   const name = path.join(".");
   const line = lineOf(text, name);
   return line === null ? name : `line ${line}: ${name}`;

@@ -70,8 +70,8 @@ async function leavingTarget(root: string, link: string): Promise<string | null>
   const path = join(root, link);
   if (!(await lstat(path)).isSymbolicLink()) return null;
   const target = await readlink(path);
-  const isInside = (place: string | null): boolean =>
-    place === root || place?.startsWith(root + sep) === true;
+  const isInside = (path: string | null): boolean =>
+    path === root || path?.startsWith(root + sep) === true;
   const isKept =
     isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
   return isKept ? null : target.slice(0, 200);

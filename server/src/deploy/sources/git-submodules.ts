@@ -50,12 +50,12 @@ export async function fetchSubmodules(
     const { submodules } = outer.listing;
     const [first] = submodules;
     if (first !== undefined) {
-      const place = posix.join(outer.at, first.path);
+      const path = posix.join(outer.at, first.path);
       const count = repositories.length - 1 + submodules.length;
       if (count > submodulesMax)
-        throw refused(place, `there are more than ${submodulesMax} submodules`);
+        throw refused(path, `there are more than ${submodulesMax} submodules`);
       if (outer.depth === depthMax)
-        throw refused(place, `submodules are nested more than ${depthMax} deep`);
+        throw refused(path, `submodules are nested more than ${depthMax} deep`);
       const addresses = await readModules(runs, outer.fetch, outer.commit);
       for (const submodule of submodules) {
         const name = `module-${repositories.length}`;
@@ -103,13 +103,13 @@ async function readModules(
 }
 
 function addressOf(given: {
-  readonly place: string;
+  readonly path: string;
   readonly url: string | undefined;
   readonly from: Fetch;
   readonly hosts: GitHosts;
 }): { readonly url: Fetch["remote"]["url"]; readonly canonical: string } {
-  const { place, url = "", from, hosts } = given;
-  if (url === "") throw refused(place, `.gitmodules of ${from.repository} has no address for it`);
+  const { path, url = "", from, hosts } = given;
+  if (url === "") throw refused(path, `.gitmodules of ${from.repository} has no address for it`);
   const absolute = /^\.\.?\//.test(url) ? besideOf(url, from) : url;
   const address = absolute === null ? null : repositoryAddress(absolute, hosts);
   if (address?.ok === true) return address.value;
@@ -118,7 +118,7 @@ function addressOf(given: {
       ? "its address leads out of the git host"
       : "its address is not one that is fetched from";
   const how = "Submodules come from the hosts of SLIPWAY_GIT_URL and SLIPWAY_GIT_HOSTS";
-  throw refused(place, `${why}: ${JSON.stringify(withoutUser(url).slice(0, 200))}. ${how}`);
+  throw refused(path, `${why}: ${JSON.stringify(withoutUser(url).slice(0, 200))}. ${how}`);
 }
 
 /**
@@ -151,7 +151,7 @@ async function fetchOne(
   const { outer, submodule, url, name, listing: soFar } = given;
   const { commit } = submodule;
   const at = posix.join(outer.at, submodule.path);
-  const address = addressOf({ place: at, url, from: outer.fetch, hosts });
+  const address = addressOf({ path: at, url, from: outer.fetch, hosts });
   const appDir = join(root.appDir, at);
   const there = await realpath(appDir).catch(() => null);
   if (there !== join(await realpath(root.appDir), at))
@@ -162,8 +162,8 @@ async function fetchOne(
     bytesMax: bytesMax - soFar.bytes,
     isRest: true,
   };
-  const place = { name, url: address.url, repository: address.canonical, appDir, limits };
-  const fetch = await runs.apart(outer.fetch, place);
+  const path = { name, url: address.url, repository: address.canonical, appDir, limits };
+  const fetch = await runs.apart(outer.fetch, path);
   root.request.log(
     "source",
     "platform",
@@ -180,6 +180,6 @@ async function fetchOne(
   return { at, fetch, commit, listing, depth: outer.depth + 1 };
 }
 
-function refused(place: string, why: string): BuildFailed {
-  return new BuildFailed(`The submodule ${place} cannot be fetched: ${why}.`);
+function refused(path: string, why: string): BuildFailed {
+  return new BuildFailed(`The submodule ${path} cannot be fetched: ${why}.`);
 }

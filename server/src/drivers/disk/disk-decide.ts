@@ -52,10 +52,10 @@ const growthFilesMin = 1000;
  * `short`: less than the reserve. `critical`: so little that the platform stores nothing new for
  * others.
  */
-export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
+export function diskState(freeSpace: FreeSpace, limits: DiskLimits): DiskState {
   const share = Math.min(
-    room.bytes / Math.max(1, limits.reserveBytes),
-    room.files === null ? 1 : room.files / Math.max(1, limits.reserveFiles),
+    freeSpace.bytes / Math.max(1, limits.reserveBytes),
+    freeSpace.files === null ? 1 : freeSpace.files / Math.max(1, limits.reserveFiles),
   );
   if (share < criticalShare) return "critical";
   return share < 1 ? "short" : "enough";
@@ -67,7 +67,7 @@ export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
  */
 export function endings(
   growing: readonly Growing[],
-  room: FreeSpace,
+  freeSpace: FreeSpace,
   limits: DiskLimits,
 ): readonly DiskEnding[] {
   const measured = growing.filter((one): one is Measured => one.now !== null);
@@ -75,12 +75,14 @@ export function endings(
     const reason = overLimit(one, limits);
     return reason === null ? [] : [endingOf(one, reason)];
   });
-  if (over.length > 0 || diskState(room, limits) === "enough") return over;
+  if (over.length > 0 || diskState(freeSpace, limits) === "enough") return over;
   const isOfFiles =
-    room.files !== null && room.files < limits.reserveFiles && room.bytes >= limits.reserveBytes;
+    freeSpace.files !== null &&
+    freeSpace.files < limits.reserveFiles &&
+    freeSpace.bytes >= limits.reserveBytes;
   const slow = growing
     .filter(({ now }) => now === null)
-    .map((one) => endingOf(one, slowReason(one, room, isOfFiles)));
+    .map((one) => endingOf(one, slowReason(one, freeSpace, isOfFiles)));
   const growth = ({ now, before }: Measured): number =>
     isOfFiles ? now.files - before.files : now.bytes - before.bytes;
   const [size, min] = isOfFiles
@@ -90,7 +92,7 @@ export function endings(
   if (max < Math.max(min, size * growthShare)) return slow;
   // Writers that fill it at a similar pace end together.
   const culprits = measured.filter((one) => growth(one) >= max / 2);
-  return [...culprits.map((one) => endingOf(one, grownReason(one, room, isOfFiles))), ...slow];
+  return [...culprits.map((one) => endingOf(one, grownReason(one, freeSpace, isOfFiles))), ...slow];
 }
 
 function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
@@ -124,25 +126,29 @@ export function storageLimit(
   return ownStorageBytes?.get(projectId) ?? storageBytes;
 }
 
-function nearlyFull(room: FreeSpace, isOfFiles: boolean): string {
-  return `The machine's disk is nearly full (room for ${isOfFiles ? `${room.files} more files` : sizeText(room.bytes)})`;
+function nearlyFull(freeSpace: FreeSpace, isOfFiles: boolean): string {
+  return `The machine's disk is nearly full (room for ${isOfFiles ? `${freeSpace.files} more files` : sizeText(freeSpace.bytes)})`;
 }
 
-function grownReason({ kind, now, before }: Measured, room: FreeSpace, isOfFiles: boolean): string {
+function grownReason(
+  { kind, now, before }: Measured,
+  freeSpace: FreeSpace,
+  isOfFiles: boolean,
+): string {
   const grown = isOfFiles
     ? `${now.files - before.files} files`
     : sizeText(now.bytes - before.bytes);
   const advice = "make it write less, or ask the operator for a larger disk";
-  const start = nearlyFull(room, isOfFiles);
+  const start = nearlyFull(freeSpace, isOfFiles);
   if (kind === "storage")
     return `${start}, and the project's storage has grown by ${grown}: delete files in /persistent-storage or in its apps' own storage, ${advice}.`;
   const what = kind === "build" ? "this build" : "this replica";
   return `${start}, and ${what} has written ${grown}: ${advice}.`;
 }
 
-function slowReason({ kind }: Growing, room: FreeSpace, isOfFiles: boolean): string {
+function slowReason({ kind }: Growing, freeSpace: FreeSpace, isOfFiles: boolean): string {
   const what = { storage: "the project's storage", build: "this build", replica: "this replica" }[
     kind
   ];
-  return `${nearlyFull(room, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
+  return `${nearlyFull(freeSpace, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
 }

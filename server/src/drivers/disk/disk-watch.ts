@@ -72,10 +72,10 @@ export class DiskWatch {
   readonly #loop: Loop;
   #limits: rules.DiskLimits | null = null;
   #state: rules.DiskState = "enough";
-  #room: rules.FreeSpace = { bytes: 0, files: null };
+  #freeSpace: rules.FreeSpace = { bytes: 0, files: null };
   #measuredAtMs = Number.NEGATIVE_INFINITY;
   #measureMs = 0;
-  #roomAtMeasure: rules.FreeSpace = { bytes: 0, files: null };
+  #freeAtMeasure: rules.FreeSpace = { bytes: 0, files: null };
   #isNew = false;
   /** The last measurement found no writer to end. */
   #isSettled = false;
@@ -134,8 +134,8 @@ export class DiskWatch {
    * Free space on the disk including the reserve's file, and how much of it belongs to the
    * platform.
    */
-  get room(): { readonly bytes: number; readonly reserveBytes: number } {
-    return { bytes: this.#room.bytes, reserveBytes: this.#limits?.reserveBytes ?? 0 };
+  get freeSpace(): { readonly bytes: number; readonly reserveBytes: number } {
+    return { bytes: this.#freeSpace.bytes, reserveBytes: this.#limits?.reserveBytes ?? 0 };
   }
 
   /** Why nothing of a project may start now, as a sentence; null when it may. */
@@ -170,7 +170,7 @@ export class DiskWatch {
   }
 
   #shortText(what: string): string {
-    const { bytes, files } = this.#room;
+    const { bytes, files } = this.#freeSpace;
     const left =
       files !== null && files < (this.#limits?.reserveFiles ?? 0)
         ? `${files} files`
@@ -204,17 +204,17 @@ export class DiskWatch {
 
   #look(disk: DiskSpace, limits: rules.DiskLimits): void {
     const before = this.#state;
-    this.#room = {
+    this.#freeSpace = {
       bytes: disk.freeBytes + this.#options.reserve.heldBytes(),
       files: disk.freeFiles,
     };
-    this.#state = rules.diskState(this.#room, limits);
+    this.#state = rules.diskState(this.#freeSpace, limits);
     if (this.#state === "enough") this.#blocked.clear();
     if (before === this.#state) return;
     this.#isNew = true;
     const said = {
-      room: sizeText(this.#room.bytes),
-      files: this.#room.files,
+      freeSpace: sizeText(this.#freeSpace.bytes),
+      files: this.#freeSpace.files,
       reserve: sizeText(limits.reserveBytes),
     };
     if (this.#state === "enough") this.#options.log.info(said, "there is enough disk space again");
@@ -227,8 +227,8 @@ export class DiskWatch {
 
   /** True when free space dropped since the last measurement. */
   #hasFallen({ reserveBytes, reserveFiles }: rules.DiskLimits, share: number): boolean {
-    const { bytes, files } = this.#room;
-    const before = this.#roomAtMeasure;
+    const { bytes, files } = this.#freeSpace;
+    const before = this.#freeAtMeasure;
     return (
       before.bytes - bytes > reserveBytes * share ||
       (before.files ?? 0) - (files ?? 0) > reserveFiles * share
@@ -242,7 +242,7 @@ export class DiskWatch {
       limits.replicaBytes !== null ||
       limits.storageBytes !== null ||
       this.#ownStorageBytes.size > 0;
-    const isNear = this.#room.bytes < limits.reserveBytes * nearShare;
+    const isNear = this.#freeSpace.bytes < limits.reserveBytes * nearShare;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
     if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share)))
       return sinceMs >= this.#measureMs;
@@ -257,7 +257,7 @@ export class DiskWatch {
       if (this.#closing.signal.aborted) return;
       this.#remember(growing, limits);
       const ended = rules
-        .endings(growing, this.#room, limits)
+        .endings(growing, this.#freeSpace, limits)
         .flatMap((ending) => this.#end(ending));
       this.#isSettled = ended.length === 0;
     } catch (error) {
@@ -305,7 +305,7 @@ export class DiskWatch {
     }
     this.#measuredAtMs = clock.monotonicMs();
     this.#measureMs = this.#measuredAtMs - beganAtMs;
-    this.#roomAtMeasure = this.#room;
+    this.#freeAtMeasure = this.#freeSpace;
     return growing;
   }
 

@@ -23,7 +23,7 @@ export class ContainerFile {
   }
 
   /** How far the log was delivered. */
-  get place(): LogReach {
+  get reach(): LogReach {
     const { position = logBegin.position, reached = logBegin.reached } = this.#kept;
     return { position, reached };
   }

@@ -410,16 +410,16 @@ test("of the parts that wait, the oldest is dropped", async (t) => {
 
 test("what is kept can be read by an older version, and what that keeps", (t) => {
   const path = join(temporaryFolder(t, "container-log"), "file");
-  const place = { position: "2026-01-01T00:00:20.000000009Z", reached: { stdout: "", stderr: "" } };
-  const part = { ...place, to: "2026-01-01T00:00:30.999999999Z" };
-  new ContainerFile(path).keep({ ...place, parts: [part] });
+  const reach = { position: "2026-01-01T00:00:20.000000009Z", reached: { stdout: "", stderr: "" } };
+  const part = { ...reach, to: "2026-01-01T00:00:30.999999999Z" };
+  new ContainerFile(path).keep({ ...reach, parts: [part] });
   // Older versions write what they have read with what is new.
-  const kept = JSON.parse(readFileSync(path, "utf8")) as typeof place;
-  assert.equal(kept.position, place.position);
-  assert.deepEqual(kept.reached, place.reached);
-  const { parts, place: read } = new ContainerFile(path);
-  assert.deepEqual(read, place);
+  const kept = JSON.parse(readFileSync(path, "utf8")) as typeof reach;
+  assert.equal(kept.position, reach.position);
+  assert.deepEqual(kept.reached, reach.reached);
+  const { parts, reach: read } = new ContainerFile(path);
+  assert.deepEqual(read, reach);
   assert.deepEqual(parts, [part]);
-  writeFileSync(path, JSON.stringify(place));
+  writeFileSync(path, JSON.stringify(reach));
   assert.deepEqual(new ContainerFile(path).parts, []);
 });

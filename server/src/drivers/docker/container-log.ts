@@ -63,7 +63,7 @@ export class ContainerLog {
 
   constructor(options: ContainerLogOptions) {
     this.#options = options;
-    this.#cursor = new LogCursor(options.file.place, options);
+    this.#cursor = new LogCursor(options.file.reach, options);
     this.#unfinished = new UnfinishedOutput({
       ...options,
       isBehind: () => this.#isBehind,
@@ -220,11 +220,11 @@ export class ContainerLog {
 
   /** True: what is before the newest of these messages, and was not read, is a skipped part. */
   async #skipTo(newest: readonly Pick<LogMessage, "stream" | "time">[]): Promise<boolean> {
-    const { position, reached } = this.#cursor.place;
-    const place = reachOfNewest(newest, { position, reached });
-    if (place === null || this.#stop.signal.aborted) return false;
-    this.#cursor = new LogCursor(place, this.#options);
-    await this.#skipped.add({ position, reached, to: place.position });
+    const { position, reached } = this.#cursor.reach;
+    const reach = reachOfNewest(newest, { position, reached });
+    if (reach === null || this.#stop.signal.aborted) return false;
+    this.#cursor = new LogCursor(reach, this.#options);
+    await this.#skipped.add({ position, reached, to: reach.position });
     this.#keep();
     return true;
   }
@@ -272,7 +272,7 @@ export class ContainerLog {
 
   #keep(): void {
     this.#keptAtMs = this.#options.clock.monotonicMs();
-    const { position, reached } = this.#cursor.place;
+    const { position, reached } = this.#cursor.reach;
     this.#options.file.keep({ position, reached, parts: this.#skipped.parts });
   }
 }
@@ -282,6 +282,6 @@ function weightOf(messages: readonly LogMessage[]): number {
   return messages.reduce((sum, { bytes }) => sum + Math.max(bytes.length, lineBytesMin), 0);
 }
 
-function isLater(message: LogMessage | undefined, { place }: LogCursor): boolean {
-  return message !== undefined && message.time > place.position;
+function isLater(message: LogMessage | undefined, { reach }: LogCursor): boolean {
+  return message !== undefined && message.time > reach.position;
 }

@@ -161,7 +161,7 @@ function environmentOf(
     gpus,
   }: Pick<AppPaths, "takesRootPath" | "gpus"> & { readonly port: number },
 ): Record<string, string> {
-  const places = {
+  const paths = {
     homeDir: "/home/app",
     temporaryDir: "/tmp",
     storageDir: "/persistent-storage",
@@ -175,7 +175,7 @@ function environmentOf(
   // NVIDIA's OCI runtime gives a container the cards that this names, whatever else is asked for:
   // an image or an app could name all.
   return {
-    ...appEnvironment(spec, places, at),
+    ...appEnvironment(spec, paths, at),
     NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void",
   };
 }

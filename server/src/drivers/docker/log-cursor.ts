@@ -1,4 +1,4 @@
-// A place in the log of a container, from which it is read on. Pure.
+// A position in the log of a container, from which it is read on. Pure.
 import type { RunId } from "#lib/ids.ts";
 import { cutLines } from "#drivers/log-lines.ts";
 import { droppedText } from "#drivers/stored-lines.ts";
@@ -42,38 +42,38 @@ type Rest = { readonly bytes: Buffer; readonly isCutting: boolean; readonly time
 
 const noRest: Rest = { bytes: Buffer.alloc(0), isCutting: false, time: "" };
 
-/** One place, which moves on. */
+/** One position, which moves on. */
 export class LogCursor {
   readonly #hasFrames: boolean;
-  #place: LogReach;
-  /** The place at which the current answer of the engine begins. */
+  #reach: LogReach;
+  /** The position at which the current answer of the engine begins. */
   #begin: LogReach;
   readonly #rests: Record<Stream, Rest>;
-  /** Nothing after the place was deleted from the log: it has what was delivered last. */
+  /** Nothing after the position was deleted from the log: it has what was delivered last. */
   #isWhole: boolean;
 
-  constructor(place: LogReach, { hasFrames }: { readonly hasFrames: boolean }) {
+  constructor(reach: LogReach, { hasFrames }: { readonly hasFrames: boolean }) {
     this.#hasFrames = hasFrames;
-    this.#place = place;
-    this.#begin = place;
+    this.#reach = reach;
+    this.#begin = reach;
     this.#rests = { stdout: noRest, stderr: noRest };
-    this.#isWhole = place.position === "";
+    this.#isWhole = reach.position === "";
   }
 
-  get place(): LogReach {
-    return this.#place;
+  get reach(): LogReach {
+    return this.#reach;
   }
 
-  /** The log is read again from the place: unfinished lines are in it from their beginning. */
+  /** The log is read again from the position: unfinished lines are in it from their beginning. */
   readAgain(): void {
-    this.#begin = this.#place;
-    this.#isWhole = this.#place.position === "";
+    this.#begin = this.#reach;
+    this.#isWhole = this.#reach.position === "";
     for (const stream of streams) this.#rests[stream] = noRest;
   }
 
   /** From when on the log is read; empty for all of it. */
   get since(): { readonly since?: string } {
-    const { position, reached } = this.#place;
+    const { position, reached } = this.#reach;
     const least = reached.stdout < reached.stderr ? reached.stdout : reached.stderr;
     const times = [Date.parse(position) - strayMs, Date.parse(least)];
     const ms = Math.max(...times.filter((time) => !Number.isNaN(time)));
@@ -81,13 +81,13 @@ export class LogCursor {
   }
 
   /**
-   * The lines that end with these messages of the log, and the place once they are delivered. Left
-   * out is what was delivered before, or is later than `to`.
+   * The lines that end with these messages of the log, and the position once they are delivered.
+   * Left out is what was delivered before, or is later than `to`.
    */
   take(messages: readonly LogMessage[], to: string | null = null): Taken {
     const lines: LogLine[] = [];
-    const reached = { ...this.#place.reached };
-    let { position } = this.#place;
+    const reached = { ...this.#reach.reached };
+    let { position } = this.#reach;
     for (const message of messages) {
       const { stream, time } = message;
       // Parts of a long line have the same time.
@@ -102,8 +102,8 @@ export class LogCursor {
     return { lines, next: { position, reached } };
   }
 
-  moveTo(place: LogReach): void {
-    this.#place = place;
+  moveTo(reach: LogReach): void {
+    this.#reach = reach;
   }
 
   get #hasNoRest(): boolean {

@@ -85,16 +85,16 @@ export class LogRequest {
 
 /** Told that something has changed, any number of times, until somebody looks. */
 export class ChangeSignal {
-  #told = Promise.withResolvers<void>();
+  #arrived = Promise.withResolvers<void>();
 
   tell(): void {
-    this.#told.resolve();
+    this.#arrived.resolve();
   }
 
   /** Resolves with the first change since it last did. */
   async next(): Promise<void> {
-    await this.#told.promise;
-    this.#told = Promise.withResolvers();
+    await this.#arrived.promise;
+    this.#arrived = Promise.withResolvers();
   }
 }
 

@@ -13,7 +13,7 @@ import {
 } from "./log-cursor.ts";
 import { LogRequest, type LogRequestOptions } from "./log-request.ts";
 
-/** What follows the place, up to and with the messages of the time `to`. */
+/** What follows the position, up to and with the messages of the time `to`. */
 export type SkippedMessages = LogReach & { readonly to: string };
 
 export type SkippedOutputOptions = LogRequestOptions & {
@@ -41,7 +41,7 @@ type Reading = {
   readonly whole: readonly Stream[];
 };
 
-/** Each costs room in the stored position. The oldest are dropped. */
+/** Each takes space in the stored position. The oldest are dropped. */
 const partsMax = 100;
 
 /** The parts of one container. */
@@ -58,7 +58,7 @@ export class SkippedOutput {
 
   get parts(): readonly SkippedMessages[] {
     return this.#parts.map(({ cursor, to }) => {
-      const { position, reached } = cursor.place;
+      const { position, reached } = cursor.reach;
       return { position, reached, to };
     });
   }

@@ -107,9 +107,9 @@ function reasonOf(
   const isEverywhere = free.every(({ pool }) =>
     group.candidates.some((one) => one.free.pool === pool),
   );
-  let place = " in a place that suits it";
-  if (isEverywhere) place = free.length > 1 ? " in one place" : "";
-  return `A replica${there} needs ${needsOf(group, place)}; it starts when there is enough.`;
+  let where = " in a place that suits it";
+  if (isEverywhere) where = free.length > 1 ? " in one place" : "";
+  return `A replica${there} needs ${needsOf(group, where)}; it starts when there is enough.`;
 }
 
 function reasonByPlace(groups: readonly Group[]): string {
@@ -131,7 +131,7 @@ function allInUse(types: string, there: string): string {
 }
 
 /** What the places of a group lack, with what they have of it. */
-function needsOf(group: Group, place: string): string {
+function needsOf(group: Group, where: string): string {
   const hasGpus = !group.lacks.some((lack) => lack === "gpus" || lack === "lost");
   const types = typesOf(group.candidates.map(({ request }) => request));
   const isBeside = hasGpus && group.candidates.some(({ request }) => request.gpuCount > 0);
@@ -142,7 +142,7 @@ function needsOf(group: Group, place: string): string {
     const verb = lack === "lost" ? `answer${isMany ? "" : "s"}` : `${isMany ? "are" : "is"} free`;
     return `${needed} ${what}, of which ${count === 0 ? "none" : `only ${count}`} ${verb}`;
   });
-  return `${needs.join(", and ")}${isBeside ? ` where ${types} is free` : place}`;
+  return `${needs.join(", and ")}${isBeside ? ` where ${types} is free` : where}`;
 }
 
 function neededOf({ candidates }: Group, lack: Lack): readonly [amount: number, what: string] {

@@ -96,7 +96,7 @@ export class ProcessBuilder implements Builder {
     } finally {
       for (const name of ["home", "staging", "etc"]) await removeFolder(join(buildDir, name));
       removeWriter?.();
-      removeGroup(groupAt((this.#options.cgroups ?? noCgroups).places, groupName(plan)));
+      removeGroup(groupAt((this.#options.cgroups ?? noCgroups).parents, groupName(plan)));
     }
   }
 
@@ -238,7 +238,7 @@ export class ProcessBuilder implements Builder {
       projectId,
       mask: maskOf(secrets),
       etcDir: join(buildDir, "etc"),
-      cgroup: makeGroup(cgroups.places, groupName(plan), buildLimits),
+      cgroup: makeGroup(cgroups.parents, groupName(plan), buildLimits),
       environment: { ...toolEnvironment, ...home },
       timeoutMs: commandTimeoutMs,
     };

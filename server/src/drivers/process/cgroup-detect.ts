@@ -9,13 +9,13 @@ import { readText } from "./read-text.ts";
 /** Where to create cgroups, and why some controllers are unavailable. */
 export type Cgroups = {
   /** At most one per controller; only the platform uses the folder. */
-  readonly places: readonly groups.CgroupParent[];
+  readonly parents: readonly groups.CgroupParent[];
   /** A part of a sentence for the operator; empty when all controllers are available. */
   readonly missing: string;
 };
 
 /** No limits. */
-export const noCgroups: Cgroups = { places: [], missing: "it was not asked for" };
+export const noCgroups: Cgroups = { parents: [], missing: "it was not asked for" };
 
 /** The machine's own description of its cgroups. */
 export type CgroupSources = { readonly mountinfo: string; readonly own: string };
@@ -36,39 +36,39 @@ export function detectCgroups(
   sources: CgroupSources | null = readSources(),
 ): Cgroups {
   if (sources === null)
-    return { places: [], missing: `there are no cgroups on ${process.platform}` };
+    return { parents: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;
-  const places: groups.CgroupParent[] = [];
+  const parents: groups.CgroupParent[] = [];
   const problems: string[] = [];
   for (const hierarchy of hierarchies(sources)) {
     const controllers = hierarchy.controllers.filter(
-      (one) => !places.some(({ controller }) => controller === one),
+      (one) => !parents.some(({ controller }) => controller === one),
     );
     if (controllers.length === 0) continue;
     const found = firstParent({ ...hierarchy, controllers }, name, problems);
-    places.push(...found);
+    parents.push(...found);
   }
-  const lacking = wanted.filter((one) => !places.some(({ controller }) => controller === one));
-  if (lacking.length === 0) return { places, missing: "" };
+  const lacking = wanted.filter((one) => !parents.some(({ controller }) => controller === one));
+  if (lacking.length === 0) return { parents, missing: "" };
   const why = problems[0] ?? "the machine has no such cgroup controllers";
-  return { places, missing: `${lacking.join(", ")}: ${why}` };
+  return { parents, missing: `${lacking.join(", ")}: ${why}` };
 }
 
 /**
  * Removes cgroups that an earlier process of the platform left, except kept names and cgroups with
  * running processes.
  */
-export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => boolean): void {
-  for (const place of places) {
-    for (const name of groups.groupNames(place)) {
-      if (!isKept(name)) groups.removeGroup(groups.groupAt([place], name));
+export function removeLeftGroups({ parents }: Cgroups, isKept: (name: string) => boolean): void {
+  for (const parent of parents) {
+    for (const name of groups.groupNames(parent)) {
+      if (!isKept(name)) groups.removeGroup(groups.groupAt([parent], name));
     }
   }
 }
 
 /** Removes the parent folders, unless they still contain cgroups. */
-export function releaseCgroups({ places }: Cgroups): void {
-  groups.removeGroup(places);
+export function releaseCgroups({ parents }: Cgroups): void {
+  groups.removeGroup(parents);
 }
 
 /**
@@ -81,10 +81,10 @@ export function groupOfProcess(pid: string, name: string): groups.Cgroup {
     own: readText(`/proc/${pid}/cgroup`),
   };
   if (!sources.own.includes(name)) return [];
-  const places = hierarchies(sources).flatMap(({ version, own, controllers }) =>
+  const parents = hierarchies(sources).flatMap(({ version, own, controllers }) =>
     controllers.map((controller) => ({ controller, version, folder: own })),
   );
-  return places.filter(({ folder }) => folder.endsWith(name));
+  return parents.filter(({ folder }) => folder.endsWith(name));
 }
 
 function readSources(): CgroupSources | null {
@@ -152,12 +152,12 @@ function firstParent(
         version === 2
           ? controllersIn(join(folder, "cgroup.subtree_control"))
           : hierarchy.controllers;
-      const places = hierarchy.controllers
+      const parents = hierarchy.controllers
         .filter((one) => here.includes(one))
         .map((controller) => ({ controller, version, folder }));
-      if (places.length > 0) {
-        groups.enterable(places);
-        return places;
+      if (parents.length > 0) {
+        groups.enterable(parents);
+        return parents;
       }
       problems.push(`${parent} hands out none of these controllers`);
     } catch (error) {

@@ -59,8 +59,8 @@ const oomScore = 1000;
 const niceness = 5;
 
 /** The location of the cgroup with this name, whether it exists or not. */
-export function groupAt(places: readonly CgroupParent[], name: string): Cgroup {
-  return places.map((place) => ({ ...place, folder: join(place.folder, name) }));
+export function groupAt(parents: readonly CgroupParent[], name: string): Cgroup {
+  return parents.map((parent) => ({ ...parent, folder: join(parent.folder, name) }));
 }
 
 /**
@@ -68,11 +68,11 @@ export function groupAt(places: readonly CgroupParent[], name: string): Cgroup {
  * behind.
  */
 export function makeGroup(
-  places: readonly CgroupParent[],
+  parents: readonly CgroupParent[],
   name: string,
   limits: CgroupLimits,
 ): Cgroup {
-  const group = groupAt(places, name);
+  const group = groupAt(parents, name);
   try {
     for (const { folder } of group) mkdirSync(folder, { recursive: true });
     limitGroup(group, limits);
@@ -85,10 +85,10 @@ export function makeGroup(
 
 /** Sets the limits of a cgroup that exists. */
 export function limitGroup(group: Cgroup, limits: CgroupLimits): void {
-  for (const place of group) {
-    for (const [file, value, isNeeded] of settingsOf(place, limits)) {
-      if (isNeeded || existsSync(join(place.folder, file)))
-        writeFileSync(join(place.folder, file), value);
+  for (const one of group) {
+    for (const [file, value, isNeeded] of settingsOf(one, limits)) {
+      if (isNeeded || existsSync(join(one.folder, file)))
+        writeFileSync(join(one.folder, file), value);
     }
   }
 }
@@ -175,24 +175,24 @@ export function niceWords(group: Cgroup): string {
  * the machine had no memory left.
  */
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
-  const place = group.find(({ controller }) => controller === "memory");
-  if (place === undefined) return "no";
+  const memory = group.find(({ controller }) => controller === "memory");
+  if (memory === undefined) return "no";
   const text = readText(
-    join(place.folder, place.version === 2 ? "memory.events" : "memory.oom_control"),
+    join(memory.folder, memory.version === 2 ? "memory.events" : "memory.oom_control"),
   );
   const count = (name: string): number =>
     Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
   if (count("oom_kill") === 0) return "no";
-  const bytes = (name: string): number => Number(readText(join(place.folder, name)));
+  const bytes = (name: string): number => Number(readText(join(memory.folder, name)));
   // Version 1 does not count hits of the limit; after a hit the peak usage is just below it.
   const wasNear = bytes("memory.max_usage_in_bytes") >= bytes("memory.limit_in_bytes") * nearShare;
-  const isOwn = place.version === 2 ? count("oom") > 0 : wasNear;
+  const isOwn = memory.version === 2 ? count("oom") > 0 : wasNear;
   return isOwn ? "own" : "machine";
 }
 
 /** Leaves cgroups with running processes; the next start of the platform removes them. */
 export function removeGroup(group: Cgroup): void {
-  for (const folder of new Set(group.map((place) => place.folder))) {
+  for (const folder of new Set(group.map(({ folder }) => folder))) {
     try {
       rmdirSync(folder);
     } catch (error) {
@@ -209,8 +209,8 @@ export function groupNames({ folder }: CgroupParent): readonly string[] {
 }
 
 /** Throws unless a process can enter a cgroup with limits below these parents. */
-export function enterable(places: readonly CgroupParent[]): void {
-  const group = makeGroup(places, "probe", {
+export function enterable(parents: readonly CgroupParent[]): void {
+  const group = makeGroup(parents, "probe", {
     memoryBytes: 100_000_000,
     cpuCores: 1,
     tasksMax: 100,

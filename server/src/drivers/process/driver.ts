@@ -168,7 +168,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   }
 
   #holds(controller: Controller): boolean {
-    return this.#cgroups.places.some((place) => place.controller === controller);
+    return this.#cgroups.parents.some((parent) => parent.controller === controller);
   }
 
   #pathsOf(replicaId: string): ReturnType<typeof replicaPaths> {

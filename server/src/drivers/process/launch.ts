@@ -65,7 +65,7 @@ export type LaunchContext = {
   readonly sandbox: sandboxes.Sandbox;
   readonly ports: PortPool;
   readonly shells: ShellPool;
-  readonly cgroups: { readonly places: readonly CgroupParent[] };
+  readonly cgroups: { readonly parents: readonly CgroupParent[] };
   /** What the replica has of a pool. */
   readonly claim: CardClaim;
   /** Aborts long copying; once the app is spawned, the caller stops it. */
@@ -101,7 +101,7 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     const run = programOf(spec, artifact, { paths, context, choice });
     const { replicaId, appId, releaseId, projectId, runtime, cpuCores, memoryGb } = spec;
     const limits = { memoryBytes: memoryBytesOf(spec), cpuCores, tasksMax };
-    cgroup = makeGroup(context.cgroups.places, replicaId, limits);
+    cgroup = makeGroup(context.cgroups.parents, replicaId, limits);
     await prepareFolders(spec, artifact, { paths, context });
     shell = context.shells.take(paths.state);
     const { port, socket, hint } = choice;
@@ -112,7 +112,7 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
       releaseId,
       projectId,
       runtime,
-      host: shell.place?.address ?? loopback,
+      host: shell.address?.address ?? loopback,
       port,
       socket,
       hint,
@@ -272,7 +272,7 @@ function programOf(
   const { venvDir, python } = isSandboxed ? seenIn(view, artifact) : artifact;
   const program =
     spec.runtime === "cortex" ? [python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
-  const places = {
+  const appPaths = {
     homeDir: isSandboxed ? homePath : paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
     storageDir: isSandboxed ? sharedStoragePath : storageDirOf(spec, context.storageDir),
@@ -281,7 +281,7 @@ function programOf(
     takesRootPath: artifact.takesRootPath,
     gpus: context.claim.gpus,
   };
-  const environment = appEnvironment(spec, places, {
+  const environment = appEnvironment(spec, appPaths, {
     port: choice.port,
     host: hasOwnNetwork(context) ? "0.0.0.0" : loopback,
     readyFd,
@@ -304,8 +304,8 @@ function scriptOf(
   const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = given;
   const isServer = choice.port !== null;
   const redirect =
-    shell.place !== null && isServer
-      ? redirectToLoopback(shell.place, sandboxes.sandboxFailedCode)
+    shell.address !== null && isServer
+      ? redirectToLoopback(shell.address, sandboxes.sandboxFailedCode)
       : "";
   const network = sandboxes.ownNetwork(context.sandbox);
   const isLimited = network !== null && egressCidrs !== null;

@@ -63,22 +63,25 @@ const packages: Readonly<Record<string, string>> = {
 };
 
 /** A network for one run, and the shell lines that connect it. */
-export type ConnectedNetwork = { readonly place: networks.NetworkAddress; readonly setup: string };
+export type ConnectedNetwork = {
+  readonly address: networks.NetworkAddress;
+  readonly setup: string;
+};
 
 /**
  * `hasServer`: a web server of the run listens on any of its addresses. Throws when no address is
  * free.
  */
 export function connectNetwork(network: networks.OwnNetwork, hasServer: boolean): ConnectedNetwork {
-  const place = networks.chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
-  if (place === null) throw new Error("no address is free for another network on this machine");
-  const setup = networks.networkSetup(network, place, {
+  const address = networks.chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
+  if (address === null) throw new Error("no address is free for another network on this machine");
+  const setup = networks.networkSetup(network, address, {
     platform: process.pid,
     exitCode: sandboxFailedCode,
   });
   return {
-    place,
-    setup: hasServer ? setup + networks.redirectToLoopback(place, sandboxFailedCode) : setup,
+    address,
+    setup: hasServer ? setup + networks.redirectToLoopback(address, sandboxFailedCode) : setup,
   };
 }
 

@@ -154,8 +154,8 @@ export function memoryKills(): number {
 }
 
 /** The processes in the cgroup; without one, all of the machine. */
-export function processesIn([place]: Cgroup): readonly number[] {
-  if (place === undefined) return listProcesses();
-  const ids = readText(join(place.folder, "cgroup.procs")).split("\n");
+export function processesIn([first]: Cgroup): readonly number[] {
+  if (first === undefined) return listProcesses();
+  const ids = readText(join(first.folder, "cgroup.procs")).split("\n");
   return ids.filter(Boolean).map(Number);
 }

@@ -18,7 +18,7 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 export type Shell = {
   readonly child: ChildProcess & { readonly stdin: Writable; readonly stdout: Readable };
   /** Null: it shares the machine's network. */
-  readonly place: NetworkAddress | null;
+  readonly address: NetworkAddress | null;
 };
 
 export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
@@ -73,7 +73,8 @@ export class ShellPool {
     this.dropStale();
     const routes = this.isEmpty ? "" : readFileSync("/proc/net/route", "utf8");
     for (let shell = this.#ready.shift(); shell !== undefined; shell = this.#ready.shift()) {
-      if (isRunning(shell) && (shell.place === null || isRouted(shell.place, routes))) return shell;
+      if (isRunning(shell) && (shell.address === null || isRouted(shell.address, routes)))
+        return shell;
       void this.end(shell);
     }
     const { shell, script } = this.#spawn("ignore");
@@ -141,8 +142,8 @@ export class ShellPool {
       throw new StartRefused(
         "The replica could not be started: the machine has no room for another process.",
       );
-    const place = connected?.place ?? null;
-    const shell: Shell = { child: child as Shell["child"], place };
+    const address = connected?.address ?? null;
+    const shell: Shell = { child: child as Shell["child"], address };
     // A shell that has ended takes no script; its end is what tells.
     shell.child.stdin.on("error", () => undefined);
     child.unref();

@@ -17,9 +17,9 @@ const keptFlags = ["nosuid", "nodev", "noexec"];
 export function readMounts(mountinfo: string): readonly SystemMount[] {
   const found = new Map<string, SystemMount>();
   for (const line of mountinfo.split("\n")) {
-    const [, , , , place, options] = line.split(" ");
-    if (place === undefined || options === undefined) continue;
-    const at = place.replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
+    const [, , , , path, options] = line.split(" ");
+    if (path === undefined || options === undefined) continue;
+    const at = path.replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
       String.fromCharCode(Number.parseInt(digits, 8)),
     );
     const flags = keptFlags
