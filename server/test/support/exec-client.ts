@@ -68,6 +68,8 @@ export async function openExec(
   const status = code.then(() =>
     told(3).length === 0 ? null : (JSON.parse(told(3).toString()) as Status),
   );
+  // When it is refused, this alone rejects.
+  for (const end of [code, status]) end.catch(() => undefined);
   await once(client, "open");
   return {
     client,
