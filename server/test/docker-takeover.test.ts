@@ -93,6 +93,7 @@ test(
     await second.restart();
     assert.equal(await resultOf(second), answer, "the same replica answers");
     assert.deepEqual(list("ps"), containers);
+    assert.match(second.output(), /go on with the storage of another data folder/);
     assert.equal(idIn(second.dataDir, "installation.id"), idIn(first.dataDir, "instance.id"));
     assert.notEqual(idIn(second.dataDir, "instance.id"), idIn(first.dataDir, "instance.id"));
     const alive = "select instance_id from replicas where stopped_at is null";

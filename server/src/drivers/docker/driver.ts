@@ -19,7 +19,7 @@ import {
   type ReplicaUsage,
 } from "#drivers/driver.ts";
 import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
-import { makeOwnedFolder, storageMounts } from "#drivers/storage.ts";
+import { makeOwnedFolder, sharedStoragePath, storageMounts } from "#drivers/storage.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -38,6 +38,9 @@ import type { KeyedNames } from "./keyed-names.ts";
 import { withImage, type ImageRegistry } from "./pull-image.ts";
 import { startRefusal } from "./start-refusal.ts";
 import { measureContainers } from "./usage.ts";
+
+const storedElsewhere =
+  "these replicas go on with the storage of another data folder: move its files here, then restart their apps";
 
 export type DockerDriverOptions = ReplicaDriverOptions & {
   readonly names: KeyedNames;
@@ -309,13 +312,19 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
    * started.
    */
   async #adopt(): Promise<void> {
-    for (const { Id, Labels, State } of await this.#listed()) {
+    const { containersDir, storageDir, log } = this.#options;
+    const elsewhere: ReplicaId[] = [];
+    for (const { Id, Labels, State, Mounts } of await this.#listed()) {
       const record = recordInLabels(Labels);
       if (record === null || this.replicas.has(record.replicaId)) continue;
-      if (State === "created") await this.#remove(Id);
-      else this.replicas.set(record.replicaId, this.#containerOf(Id, record, false));
+      if (State === "created") {
+        await this.#remove(Id);
+        continue;
+      }
+      this.replicas.set(record.replicaId, this.#containerOf(Id, record, false));
+      if (!isStoredIn(storageDir, Mounts)) elsewhere.push(record.replicaId);
     }
-    const { containersDir } = this.#options;
+    if (elsewhere.length > 0) log.warn({ replicaIds: elsewhere, storageDir }, storedElsewhere);
     for (const name of await readdir(containersDir)) {
       if (!this.replicas.has(name as ReplicaId))
         await rm(join(containersDir, name), { force: true });
@@ -395,4 +404,10 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     if (await keepFirewall(firewall)) return;
     log.warn("restored missing firewall rules of the apps' networks");
   }
+}
+
+/** Whether the container has its project's storage from this folder. */
+function isStoredIn(storageDir: string, mounts: ContainerInfo["Mounts"]): boolean {
+  const shared = mounts.find(({ Destination }) => Destination === sharedStoragePath);
+  return shared === undefined || shared.Source.startsWith(`${storageDir}/`);
 }
