@@ -2,18 +2,26 @@
 // periodically for missed events. Adopts running replicas unchanged, records the end of exited
 // ones, and stops unknown ones that carry the label of this installation. Leaves replicas of other
 // installations alone, and rows whose replicas this platform cannot see.
-import type { OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
+import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import { deliverKept } from "#drivers/kept-ends.ts";
 import type { Clock } from "#lib/clock.ts";
-import { Replica } from "./replica.ts";
-import type { ReplicaRunner, RunnerParts } from "./replica-runner.ts";
-import type { AliveRow } from "./replica-rows.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { Replica, type Fleet } from "./replica.ts";
+import type { ReplicaDrain } from "./replica-drain.ts";
+import type { ReplicaRemoval } from "./replica-removal.ts";
+import type { AliveRow, Backend, ReplicaRows } from "./replica-rows.ts";
+import type { ReplicaWatch } from "./replica-watch.ts";
+import type { RowWriter } from "./row-writer.ts";
 
-export type AdoptParts = Pick<
-  RunnerParts,
-  "driver" | "backend" | "rows" | "writer" | "fleet" | "clock" | "log"
-> & {
-  readonly runner: ReplicaRunner;
+export type AdoptParts = Pick<Foundation, "clock" | "log"> & {
+  readonly driver: Driver;
+  readonly backend: Backend;
+  readonly rows: ReplicaRows;
+  readonly writer: RowWriter;
+  readonly fleet: Fleet;
+  readonly watch: ReplicaWatch;
+  readonly drain: ReplicaDrain;
+  readonly removal: ReplicaRemoval;
   /**
    * The ends and the last lines of replicas that ended while no platform ran; null: nobody keeps
    * them.
@@ -66,13 +74,13 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
  * does not answer.
  */
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
-  const { clock, driver, fleet, runner } = parts;
+  const { clock, driver, fleet, removal } = parts;
   const before = fleet.all().filter((replica) => !replica.isCreating);
   const owned = await driver.list();
   const listed = new Set(owned.map((one) => one.replicaId));
   for (const replica of before) {
     if (listed.has(replica.replicaId)) continue;
-    runner.ended(replica, {
+    removal.remove(replica, {
       reason: "It is gone, and its end was not observed.",
       exitCode: null,
       at: clock.now(),
@@ -135,7 +143,7 @@ function takeStoredOrder(replica: Replica, row: AliveRow): void {
 }
 
 function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefined): void {
-  const { clock, fleet, runner } = parts;
+  const { clock, drain, fleet, removal, watch } = parts;
   const replica = fleet.get(row.replicaId);
   // An event since the driver was opened has already settled it.
   if (replica === undefined) return;
@@ -144,11 +152,11 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     const reason = "It ended while the platform was away.";
     // It may have been killed with the platform before the driver had started it.
     const isExternal = row.startedAt === null;
-    runner.ended(replica, { reason, exitCode: null, at: row.lastKnownAt, isExternal });
+    removal.remove(replica, { reason, exitCode: null, at: row.lastKnownAt, isExternal });
     return;
   }
   if (owned.state === "exited") {
-    runner.ended(replica, {
+    removal.remove(replica, {
       reason: owned.reason ?? "It ended while the platform was away.",
       exitCode: null,
       at: row.lastKnownAt,
@@ -170,20 +178,20 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     // Plain calls went through the previous process of the platform, which is gone; async runs may
     // still be at work.
     takeStoredOrder(replica, row);
-    runner.endWhenIdle(replica);
+    drain.endWhenIdle(replica);
     return;
   }
   if (replica.state === "ready" && address !== null && replica.ready === null) {
     replica.isPending = false;
     replica.adoptReady(address, readyAtMs(replica, row, nowMs));
-    runner.watchHealth(replica, address);
+    watch.checkHealth(replica, address);
     return;
   }
   if (replica.state !== "starting") return;
-  if (owned.address === null) runner.watchPending(replica);
+  if (owned.address === null) watch.awaitRunning(replica);
   else {
     const ranMs = replica.timeAt(nowMs) - (row.startedAt ?? replica.timeAt(nowMs));
-    runner.watchStarting(replica, owned.address, Math.max(0, replica.deadlineMs - ranMs));
+    watch.awaitReady(replica, owned.address, Math.max(0, replica.deadlineMs - ranMs));
   }
 }
 
@@ -217,7 +225,7 @@ function putRight(
  * restored from an older backup.
  */
 async function clearUnknown(
-  { driver, log, rows, runner }: AdoptParts,
+  { driver, log, removal, rows }: AdoptParts,
   owned: OwnedReplica,
 ): Promise<void> {
   if (owned.state !== "exited") {
@@ -233,5 +241,5 @@ async function clearUnknown(
     return;
   }
   // Its row may have ended just before the platform, which had not stored all of its lines.
-  await runner.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
+  await removal.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
 }

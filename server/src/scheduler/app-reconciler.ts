@@ -16,6 +16,7 @@ import type { ProjectLimitsParts } from "./project-limits.ts";
 import { ReleaseScaler, type Served } from "./release-scaler.ts";
 import type { Replica, ReplicaEnd } from "./replica.ts";
 import type { ComputeChoice } from "./replica-spec.ts";
+import type { ReplicaStarter } from "./replica-starter.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
 import * as services from "./served-releases.ts";
@@ -29,6 +30,7 @@ export type ReconcilerParts = ProjectLimitsParts & {
   readonly view: ReplicaView;
   readonly utilization: Utilization;
   readonly counters: Counters;
+  readonly starter: ReplicaStarter;
 };
 
 export type ReconcileOptions = {
@@ -81,10 +83,10 @@ export class AppReconciler {
 
   /** Reconciles the app once. Everything that it starts continues in the background. */
   run(appId: AppId): void {
-    const { fleet, routes, runner } = this.#parts;
+    const { drain, fleet, routes } = this.#parts;
     const route = routes.byAppId(appId);
     const replicas = fleet.ofApp(appId);
-    for (const replica of replicas) runner.endWhenIdle(replica);
+    for (const replica of replicas) drain.endWhenIdle(replica);
     const stop = this.#stopOf(appId, route);
     if (route?.live === undefined || route.live === null || stop !== undefined) {
       this.#endAll(appId, replicas, { route, stop });
@@ -302,7 +304,7 @@ export class AppReconciler {
    * to no served release.
    */
   #leaving(route: SchedulerRoute, replicas: readonly Replica[]): Replica[] {
-    const { clock, runner } = this.#parts;
+    const { clock, drain } = this.#parts;
     const nowMs = clock.monotonicMs();
     const { live, rollOut, refusedReleaseId } = route;
     const keptMs = (live?.settings.deploymentInitializationTimeout ?? 0) * 1000 + leaveSlackMs;
@@ -320,7 +322,7 @@ export class AppReconciler {
       const reason = replica.isTrial
         ? "Its release was only tested and never received calls."
         : replacedReason;
-      runner.end(replica, { reason, kind: "wanted" });
+      drain.end(replica, { reason, kind: "wanted" });
       return false;
     });
   }
@@ -370,7 +372,7 @@ export class AppReconciler {
       stop,
     }: { readonly route: SchedulerRoute | undefined; readonly stop: StartFailure | undefined },
   ): void {
-    const { clock, demand, runner, view } = this.#parts;
+    const { clock, demand, drain, view } = this.#parts;
     const nowMs = clock.monotonicMs();
     const reason = endReasons[stop?.kind ?? "start_failed"];
     for (const replica of replicas) {
@@ -378,7 +380,7 @@ export class AppReconciler {
       const isPromoted =
         route?.live?.releaseId === releaseId || route?.rollOut?.release.releaseId === releaseId;
       const isWanted = (nowMs < replica.heldUntilMs && !isPromoted) || replica.state === "draining";
-      if (!isWanted) runner.end(replica, { reason, kind: "wanted" });
+      if (!isWanted) drain.end(replica, { reason, kind: "wanted" });
     }
     this.states.delete(appId);
     // Nothing is kept of an app that is gone, once nobody asks for it.

@@ -8,13 +8,13 @@ import * as rules from "./allowance.ts";
 import type { Occupancy } from "./demand.ts";
 import type { ReplicaPlan } from "./plan.ts";
 import type { Fleet, Replica, ReplicaRelease } from "./replica.ts";
-import type { ReplicaRunner } from "./replica-runner.ts";
+import type { ReplicaDrain } from "./replica-drain.ts";
 
 export type ProjectLimitsParts = {
   readonly allowance: rules.Allowance;
   readonly fleet: Fleet;
   readonly occupancy: Occupancy;
-  readonly runner: ReplicaRunner;
+  readonly drain: ReplicaDrain;
   readonly clock: Clock;
 };
 
@@ -160,7 +160,7 @@ export class ProjectLimits {
       const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
       if (ofItsApp <= replica.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project are waiting for its slot: ${limits.name} allows no more replicas.`;
-      this.#parts.runner.end(replica, { reason, kind: "wanted" });
+      this.#parts.drain.end(replica, { reason, kind: "wanted" });
       left = left.filter((one) => one.replica !== replica);
     }
     return left;

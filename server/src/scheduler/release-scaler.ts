@@ -7,6 +7,7 @@ import { plan, planExchange, planLeaving, type PlannedReplica, type ReplicaPlan 
 import { ProjectLimits, type ProjectLimitsParts } from "./project-limits.ts";
 import type { Replica } from "./replica.ts";
 import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
+import type { ReplicaStarter } from "./replica-starter.ts";
 import * as services from "./served-releases.ts";
 import { countWhileMoving } from "./shares.ts";
 import type { StartRecord } from "./start-record.ts";
@@ -20,7 +21,10 @@ export type Served = {
   readonly choice: ComputeChoice;
 };
 
-type ReleaseScalerParts = ProjectLimitsParts & { readonly line: CapacityLine };
+type ReleaseScalerParts = ProjectLimitsParts & {
+  readonly line: CapacityLine;
+  readonly starter: ReplicaStarter;
+};
 
 /** Changes how many replicas releases have; one per scheduler. */
 export class ReleaseScaler {
@@ -116,7 +120,7 @@ export class ReleaseScaler {
     release: ServedRelease,
     count: number,
   ): string | undefined {
-    const { line, runner } = this.#parts;
+    const { line, starter } = this.#parts;
     const { releaseId, buildId, settings } = release;
     const wanted = { projectId, appId, releaseId, buildId, settings };
     for (let started = 0; started < count; started++) {
@@ -126,7 +130,7 @@ export class ReleaseScaler {
         return choice.reason;
       }
       const deadlineMs = settings.deploymentInitializationTimeout * 1000;
-      runner.start(wanted, {
+      starter.start(wanted, {
         request: choice.request,
         ahead: line.ahead(wanted),
         deadlineMs,
@@ -161,10 +165,10 @@ export class ReleaseScaler {
   }
 
   #carryOut(drains: ReplicaPlan["drains"]): void {
-    const { fleet, runner } = this.#parts;
+    const { drain, fleet } = this.#parts;
     for (const { replicaId, reason } of drains) {
       const replica = fleet.get(replicaId);
-      if (replica !== undefined) runner.end(replica, { reason, kind: "wanted" });
+      if (replica !== undefined) drain.end(replica, { reason, kind: "wanted" });
     }
   }
 

@@ -55,8 +55,8 @@ export class Replica {
   isRouted = true;
   /** When it certainly ran, since the epoch: usage counts up to here if its end was unobserved. */
   seenAtMs: number;
-  /** The driver's `start` has not answered yet. */
-  isCreating = false;
+  /** Resolves when the driver's `start` has answered; null: it has, or another process began it. */
+  creating: Promise<void> | null = null;
   /** It does not run yet: it waits for a machine or its image. */
   isPending = true;
   /** Maximum time from running to ready. */
@@ -127,6 +127,11 @@ export class Replica {
 
   get appId(): AppId {
     return this.release.appId;
+  }
+
+  /** The driver's `start` has not answered yet. */
+  get isCreating(): boolean {
+    return this.creating !== null;
   }
 
   get state(): ReplicaState {

@@ -2,7 +2,7 @@
 // interval for time-based changes. A turn of an app reads everything, decides, starts what is
 // needed and never waits, so a slow start of one app does not delay another. Turns are idempotent.
 import type { CandidateRelease, TrialOptions, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
-import type { Driver, ReplicaLine } from "#drivers/driver.ts";
+import type { Driver, ReplicaEvent, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
@@ -15,13 +15,16 @@ import { CapacityLine } from "./capacity-line.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
-import { Fleet, type Replica } from "./replica.ts";
+import { Fleet, type Replica, type ReplicaEnd } from "./replica.ts";
+import { ReplicaDrain } from "./replica-drain.ts";
 import { ReplicaEnds, type BrokenCall, type EndOfReplica, type LineStore } from "./replica-ends.ts";
-import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import { chooseReclaimed, reclaimedReason } from "./reclaim.ts";
+import { ReplicaRemoval } from "./replica-removal.ts";
 import type { Backend, ReplicaRows } from "./replica-rows.ts";
+import { ReplicaStarter, type EnvironmentOf } from "./replica-starter.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
+import { ReplicaWatch } from "./replica-watch.ts";
 import type { ReleaseService } from "./served-releases.ts";
 import { RowWriter } from "./row-writer.ts";
 import { ScalingKeeper } from "./scaling-state.ts";
@@ -79,7 +82,10 @@ export class Scheduler implements TrialStarter {
   readonly #backend: Backend;
   readonly #fleet = new Fleet();
   readonly #writer: RowWriter;
-  readonly #runner: ReplicaRunner;
+  readonly #removal: ReplicaRemoval;
+  readonly #drain: ReplicaDrain;
+  readonly #watch: ReplicaWatch;
+  readonly #starter: ReplicaStarter;
   readonly #trials: Trials;
   readonly #ends: ReplicaEnds;
   readonly #look: AppReconciler;
@@ -94,6 +100,7 @@ export class Scheduler implements TrialStarter {
     const { log, clock, probe = networkProbe(clock), exitMs } = parts;
     const { driver, rows, routes, demand, occupancy, environmentOf, view, allowance } = parts;
     const fleet = this.#fleet;
+    const onChange = (appId: AppId): void => this.nudge(appId);
     const counters = new Counters();
     this.#parts = parts;
     this.#clock = clock;
@@ -107,33 +114,15 @@ export class Scheduler implements TrialStarter {
       name: driver.name,
       isShared: driver.isShared,
     };
-    this.#runner = new ReplicaRunner({
+    const removal = new ReplicaRemoval({
       driver,
-      backend: this.#backend,
-      rows,
       writer,
       fleet,
-      occupancy,
-      environmentOf,
-      probe,
       counters,
-      exitMs,
-      pendingMs: parts.pendingMs,
       clock,
       log,
-      restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
       events: {
-        onReady: (replica) => {
-          this.#trials.onReady(replica);
-          this.nudge(replica.appId);
-        },
-        onGone: (replica, end) => {
-          this.#ends.ended(replica, end);
-          // What it wrote while it started belongs to its start.
-          return replica.readyAtMs === null
-            ? end
-            : this.#ends.shown(replica.replicaId, end, this.#hasCalls(replica));
-        },
+        onGone: (replica, end) => this.#shownEnd(replica, end),
         onEnd: (replica, end, stateBefore) => {
           const hadCalls = this.#hasCalls(replica);
           if (!this.#trials.onEnd(replica, end))
@@ -144,15 +133,57 @@ export class Scheduler implements TrialStarter {
           this.#trials.onForgotten(replica);
           void this.#ends.tell(replica, end);
         },
-        onNotice: (replica, text) => this.#notice(replica, text),
-        onChange: (appId) => this.nudge(appId),
       },
     });
-    const runner = this.#runner;
+    const drain = new ReplicaDrain({
+      driver,
+      writer,
+      occupancy,
+      exitMs,
+      removal,
+      clock,
+      log,
+      onChange,
+    });
+    const watch = new ReplicaWatch({
+      driver,
+      probe,
+      writer,
+      fleet,
+      counters,
+      pendingMs: parts.pendingMs,
+      drain,
+      clock,
+      onChange,
+      onReady: (replica) => {
+        this.#trials.onReady(replica);
+        this.nudge(replica.appId);
+      },
+      onNotice: (replica, text) => this.#notice(replica, text),
+    });
+    const starter = new ReplicaStarter({
+      driver,
+      backend: this.#backend,
+      rows,
+      writer,
+      fleet,
+      environmentOf,
+      restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
+      counters,
+      watch,
+      removal,
+      clock,
+      log,
+      onChange,
+    });
+    this.#removal = removal;
+    this.#drain = drain;
+    this.#watch = watch;
+    this.#starter = starter;
     const line = new CapacityLine({ driver, clock, onProtectedWait: () => this.#reclaim() });
     this.#line = line;
-    this.#trials = new Trials({ runner, fleet, allowance, clock, line });
-    const common = { fleet, runner, allowance, counters, clock };
+    this.#trials = new Trials({ starter, drain, fleet, allowance, clock, line });
+    const common = { fleet, starter, drain, allowance, counters, clock };
     this.sampler = new UsageSampler({ driver, clock });
     const utilization = new Utilization({ fleet, routes, sampler: this.sampler });
     const lookParts: ReconcilerParts = { ...common, routes, demand, occupancy, view, utilization };
@@ -181,7 +212,7 @@ export class Scheduler implements TrialStarter {
   async start(): Promise<void> {
     await this.#scaling.load();
     await adoptReplicas(this.#adoptParts(), {
-      event: (event) => this.#runner.event(event),
+      event: (event) => this.#event(event),
       lines: (lines) => this.#lines(lines),
     });
     this.#isRunning = true;
@@ -203,8 +234,9 @@ export class Scheduler implements TrialStarter {
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#noteLast();
     this.#trials.stop();
-    await this.#runner.settleStarts(stopWaitMs);
-    this.#runner.stopWatching();
+    await this.#starter.settle(stopWaitMs);
+    this.#removal.stop();
+    this.#watch.stop();
     await this.#writer.stop(stopWaitMs);
     await this.#parts.driver.close();
   }
@@ -242,7 +274,7 @@ export class Scheduler implements TrialStarter {
    */
   endStuck(replicaId: ReplicaId): void {
     const replica = this.#fleet.get(replicaId);
-    if (replica !== undefined) this.#runner.end(replica, { reason: stuckReason, kind: "stuck" });
+    if (replica !== undefined) this.#drain.end(replica, { reason: stuckReason, kind: "stuck" });
   }
 
   /**
@@ -331,7 +363,7 @@ export class Scheduler implements TrialStarter {
     })) {
       const replica = this.#fleet.get(replicaId);
       if (replica !== undefined)
-        this.#runner.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
+        this.#drain.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
     }
   }
 
@@ -348,7 +380,9 @@ export class Scheduler implements TrialStarter {
       clock: this.#clock,
       writer: this.#writer,
       fleet: this.#fleet,
-      runner: this.#runner,
+      watch: this.#watch,
+      drain: this.#drain,
+      removal: this.#removal,
     };
     return { driver, rows, endsFile, log, ...own };
   }
@@ -387,6 +421,23 @@ export class Scheduler implements TrialStarter {
     }
   }
 
+  /** Handles an event of the driver. Those of unknown replicas concern removed ones. */
+  #event(event: ReplicaEvent): void {
+    const replica = this.#fleet.get(event.replicaId);
+    if (replica === undefined) return;
+    if (event.kind === "started") this.#watch.started(replica, event);
+    else this.#removal.remove(replica, { ...event, at: event.at ?? replica.seenAtMs });
+  }
+
+  /** The end of a replica that is gone, as it is to be shown. */
+  #shownEnd(replica: Replica, end: ReplicaEnd): ReplicaEnd {
+    this.#ends.ended(replica, end);
+    // What it wrote while it started belongs to its start.
+    return replica.readyAtMs === null
+      ? end
+      : this.#ends.shown(replica.replicaId, end, this.#hasCalls(replica));
+  }
+
   #notice({ replicaId }: Replica, text: string): void {
     const { log } = this.#parts;
     const line: ReplicaLine = {
@@ -403,7 +454,7 @@ export class Scheduler implements TrialStarter {
 
   async #lines(lines: readonly ReplicaLine[]): Promise<void> {
     const known = lines.flatMap((line) => {
-      const owner = this.#runner.ownerOf(line.replicaId);
+      const owner = this.#removal.ownerOf(line.replicaId);
       if (owner === undefined) return [];
       this.#trials.line(line);
       return [{ ...line, projectId: owner.projectId, appId: owner.appId }];

@@ -7,7 +7,8 @@ import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
-import type { ReplicaRunner } from "./replica-runner.ts";
+import type { ReplicaDrain } from "./replica-drain.ts";
+import type { ReplicaStarter } from "./replica-starter.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
 import type { CapacityLine } from "./capacity-line.ts";
 
@@ -23,7 +24,8 @@ type Trial = {
 const promotionWaitMs = 60_000;
 
 type TrialParts = {
-  readonly runner: ReplicaRunner;
+  readonly starter: ReplicaStarter;
+  readonly drain: ReplicaDrain;
   readonly fleet: Fleet;
   readonly allowance: Allowance;
   readonly clock: Clock;
@@ -61,7 +63,7 @@ export class Trials {
     const reason = neverFits(limits, choice.request.gpuCount);
     if (reason !== undefined) return { ok: false, kind: "impossible", reason };
     const outcome = Promise.withResolvers<TrialOutcome>();
-    const replica = this.#parts.runner.start(release, {
+    const replica = this.#parts.starter.start(release, {
       request: choice.request,
       ahead,
       deadlineMs: options.deadlineMs,
@@ -73,7 +75,7 @@ export class Trials {
     using _end = addAbortListener(signal, () => {
       if (trial.ended !== null) trial.settle(trial.ended);
       else
-        this.#parts.runner.end(replica, {
+        this.#parts.drain.end(replica, {
           reason: "The trial start was cancelled.",
           kind: "wanted",
         });
@@ -123,7 +125,7 @@ export class Trials {
       if (trial.ended !== null) trial.settle(trial.ended);
       const replica = this.#parts.fleet.get(replicaId);
       if (replica !== undefined)
-        this.#parts.runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
+        this.#parts.drain.end(replica, { reason: "The platform stopped.", kind: "wanted" });
     }
   }
 }

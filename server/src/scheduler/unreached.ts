@@ -1,6 +1,6 @@
 // Notices that a replica which starts listens elsewhere than where it is called, long before its
-// start is given up. The runner asks for it: a line in its log then says so within seconds, while
-// the start goes on, since a server may open the port of its metrics first.
+// start is given up. `ReplicaWatch` asks for it: a line in its log then says so within seconds,
+// while the start goes on, since a server may open the port of its metrics first.
 import type { Driver } from "#drivers/driver.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
