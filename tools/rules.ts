@@ -1,6 +1,6 @@
 // The configuration of the automatic checks: allowed imports, maximum sizes, and who may access the
-// clock, randomness and the environment. ARCHITECTURE.md shows the import table; `tidy.test.ts`
-// compares it with this one and with the code.
+// clock, randomness and the environment. `tidy.test.ts` compares the table of imports with the map
+// in ARCHITECTURE.md and with the folders of the server.
 
 /**
  * The areas that each area of the server may import. A row names only rows above it, so that areas
