@@ -39,6 +39,11 @@ const steps: readonly Step[] = [
     command: tool("tidy"),
     remedy: "see the findings above; tools/rules.ts holds the rules",
   },
+  {
+    name: "exports",
+    command: [process.execPath, bin("knip")],
+    remedy: "take `export` away; if nothing uses it then, delete it",
+  },
   { name: "changes", command: tool("release", "--check"), remedy: "see changes/README.md" },
   { name: "lock", command: tool("lock", "--check"), remedy: "node tools/lock.ts --write" },
   {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Route } from "./route.ts";
 
 /** `GET /v2/notifications`. The link may be empty. */
-export const announcements = z.array(
+const announcements = z.array(
   z.strictObject({ message: z.string(), link: z.string(), linkText: z.string() }),
 );
 

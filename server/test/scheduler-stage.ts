@@ -58,7 +58,7 @@ export type Process = {
 };
 
 /** Allows everything until a test says otherwise. */
-export class ChosenAllowance implements Allowance {
+class ChosenAllowance implements Allowance {
   replicasMax: number | null = null;
   gpusMax: number | null = null;
   readonly stops = new Map<AppId, string>();

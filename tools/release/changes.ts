@@ -19,7 +19,7 @@ export const changeAreas: Readonly<Record<string, string>> = {
 const beforeUpgrade = "Before you upgrade";
 
 /** The kinds of entries within an area, in the order of the changelog. */
-export const changeKinds = ["Added", "Changed", "Fixed", "Removed"] as const;
+const changeKinds = ["Added", "Changed", "Fixed", "Removed"] as const;
 
 /** The maximum length of an entry: about four lines. What needs more belongs in a guide. */
 const entryLengthMax = 400;

@@ -1,8 +1,6 @@
-// Rules about names: an exported name of the server or the contract is defined once, an exported
-// value is used by another file, and no file name or export contains a word that GLOSSARY.md lists
-// as not used.
+// Rules about names: an exported name of the server or the contract is defined once, and no file
+// name or export contains a word that GLOSSARY.md lists as not used.
 import { posix } from "node:path";
-import { isInterfaceDeclaration, isTypeAliasDeclaration } from "typescript/unstable/ast/is";
 import {
   exportName,
   isExported,
@@ -42,29 +40,6 @@ export function nameFindings(sources: readonly Source[], unused: readonly Unused
           rule: "names",
           what: `${name} is exported by ${first} too; name one of them apart`,
         });
-    }
-  }
-  return findings;
-}
-
-/**
- * Every value that is exported and named by no other file, a test included. Types may be exported
- * for those who read a signature.
- */
-export function exportFindings(sources: readonly Source[]): Finding[] {
-  const files = new Map<string, number>();
-  for (const { text } of sources)
-    for (const word of new Set(text.match(/[\w$]+/g))) files.set(word, (files.get(word) ?? 0) + 1);
-  const findings: Finding[] = [];
-  for (const { path, tree } of sources) {
-    if (isTest(path)) continue;
-    for (const statement of tree.statements) {
-      if (!isExported(statement)) continue;
-      if (isTypeAliasDeclaration(statement) || isInterfaceDeclaration(statement)) continue;
-      const name = exportName(statement);
-      if (name === "default" || files.get(name) !== 1) continue;
-      const what = `${name} is exported, and no other file names it; take \`export\` away`;
-      findings.push({ path, line: lineOf(tree, statement), rule: "names", what });
     }
   }
   return findings;

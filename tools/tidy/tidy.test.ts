@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { importFindings } from "./imports.ts";
-import { exportFindings, glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
+import { glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
 import { scriptFindings } from "./python.ts";
 import { queryFindings } from "./queries.ts";
 import { reachFindings } from "./reach.ts";
@@ -355,17 +355,6 @@ describe("names", () => {
     const found = one(check(files));
     assert.equal(found.path, "server/src/b/b.ts");
     assert.match(found.what, /Plan is exported by server\/src\/a\/a\.ts too/);
-  });
-  test("a value that only its own file names is exported for nobody", () => {
-    const sources = sourcesOf({
-      "server/src/a/a.ts":
-        "export const most = 1; export type Some = 1; export function few() { return most; }",
-      "server/src/a/a.test.ts": 'import { few } from "./a.ts"; few();',
-    });
-    assert.match(
-      one(exportFindings(sources)).what,
-      /^most is exported, and no other file names it/,
-    );
   });
   test("a name of the command line may be one of the server's too", () => {
     assert.deepEqual(

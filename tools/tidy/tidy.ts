@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { generatedFiles } from "#rules.ts";
 import { importFindings } from "./imports.ts";
-import { exportFindings, glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
+import { glossaryFindings, nameFindings, readUnusedWords } from "./names.ts";
 import { scriptFindings } from "./python.ts";
 import { queryFindings } from "./queries.ts";
 import { reachFindings } from "./reach.ts";
@@ -20,7 +20,6 @@ export function tidyFindings(): Finding[] {
   const glossary = readFileSync(join(projectDir, "GLOSSARY.md"), "utf8");
   const findings = [
     ...nameFindings(written, readUnusedWords(glossary)),
-    ...exportFindings(written),
     ...glossaryFindings(glossary),
     ...importFindings(sources, declaredPackages()),
     ...shapeFindings(written),

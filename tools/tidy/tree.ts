@@ -8,7 +8,7 @@ import type { Declared } from "./imports.ts";
 export const projectDir = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 /** The workspaces that hold TypeScript. */
-export const workspaces = ["contract", "client", "server", "cli", "tools"] as const;
+const workspaces = ["contract", "client", "server", "cli", "tools"] as const;
 
 /**
  * Folders with a package.json: the workspaces, and the dashboard, whose packages are installed on

@@ -6,7 +6,7 @@ import { FieldForm } from "#parts/form.tsx";
 import { Heading, Narrow, useTitle } from "#parts/show.tsx";
 
 /** What a new password has to be. */
-export const newPasswordField = {
+const newPasswordField = {
   label: "New password",
   hint: "At least 10 characters. Changing it ends all your sessions.",
   type: "password",

@@ -243,11 +243,6 @@ export function Problem({ error }: { readonly error: unknown }): ReactNode {
   );
 }
 
-/** Said of a list without rows. */
-export function Empty({ children }: { readonly children: ReactNode }): ReactNode {
-  return <div className="empty">{children}</div>;
-}
-
 /** A number with what it counts, such as `1 core` and `2 cores`. */
 export function counted(count: string | number, word: string): string {
   return `${count} ${word}${Number(count) === 1 ? "" : "s"}`;

@@ -36,7 +36,7 @@ export type SimPlatformOptions = {
 };
 
 /** Of the leases; short, so that a stall is longer. */
-export const leaseMs = 4_000;
+const leaseMs = 4_000;
 const sealer = new Sealer(["5".repeat(64)]);
 const bytesMax = 1_048_576;
 

@@ -32,7 +32,7 @@ export async function runWorld(options: WorldOptions): Promise<WorldReport> {
 }
 
 /** All that exists; `invariants.ts` reads it. */
-export class World {
+class World {
   readonly clock: VirtualClock;
   readonly rows = new MemoryRows();
   readonly driver: FakeDriver;

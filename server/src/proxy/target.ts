@@ -25,7 +25,7 @@ export type Target = {
 export type NamedApp = Pick<Target, "projectId" | "appName">;
 
 /** The path that clients see as the root of the app. */
-export function appPath({ projectId, appName }: NamedApp): string {
+function appPath({ projectId, appName }: NamedApp): string {
   return `/v4/${projectId}/${appName}`;
 }
 

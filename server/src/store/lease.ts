@@ -25,7 +25,7 @@ export type Lease<Name extends LeasedTable> = {
 };
 
 /** The abort reason of `keep`: somebody else has the row, or may have it by now. */
-export class LeaseLost extends Error {
+class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
 

@@ -23,7 +23,7 @@ export type KeptFile = {
 };
 
 /** In place of the platform's own URL. */
-export const urlMark = "@base-url@";
+const urlMark = "@base-url@";
 
 /** In place of the path of the folder that Python's programs are in. */
 export const pythonMark = "@python@";

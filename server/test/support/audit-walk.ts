@@ -94,7 +94,7 @@ export type Walk = {
 };
 
 /** The name of the app. */
-export const walkApp = "walked";
+const walkApp = "walked";
 
 /** Starts everything; `settings` are the platform's. */
 export async function startWalk(

@@ -30,7 +30,7 @@ import { toolEnvironmentOf } from "#config.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { widePlacement } from "./wide-placement.ts";
 
-export const processCapabilities: Capabilities = {
+const processCapabilities: Capabilities = {
   dockerfile: false,
   baseImage: false,
   aptPackages: false,

@@ -2,7 +2,7 @@
 import type { Conditions, ReleaseCondition } from "#deploy/worse.ts";
 
 /** A release without calls and replicas. */
-export const calm: ReleaseCondition = {
+const calm: ReleaseCondition = {
   calls: 0,
   failures: 0,
   failedSeconds: 0,

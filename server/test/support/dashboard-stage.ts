@@ -25,7 +25,7 @@ export const looks = {
  * Markup, codes for terminals, control characters, and text that runs the other way; none may have
  * an effect.
  */
-export const hostileLine =
+const hostileLine =
   "<img src=x onerror=\"window.hacked='line'\"> \u001b]0;hacked\u0007\u001b[31mred\u001b[0m \u0000\u0008 \u202Ereversed";
 
 const noisy = {

@@ -20,7 +20,7 @@ export async function serveExamples(
 }
 
 /** Relative path → content of every file below `examples/`. */
-export async function exampleFiles(): Promise<Record<string, string>> {
+async function exampleFiles(): Promise<Record<string, string>> {
   const files: Record<string, string> = {};
   for (const entry of await readdir(examplesDir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile() || entry.parentPath.includes("__pycache__")) continue;

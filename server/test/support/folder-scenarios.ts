@@ -60,7 +60,7 @@ def root():
 `;
 
 /** Without packages: answers `GET /` and one message of a WebSocket. */
-export const socketServer = `
+const socketServer = `
 import base64, hashlib, http.server, os, sys
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -226,7 +226,7 @@ async function tryApt(platform: PlatformProcess): Promise<void> {
 }
 
 /** On every driver. */
-export const folderScenarios: readonly Scenario[] = [
+const folderScenarios: readonly Scenario[] = [
   {
     promise:
       "a cortex folder: plain results, chosen statuses, streams, its folder, private functions",

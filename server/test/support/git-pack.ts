@@ -11,7 +11,7 @@ const numbers = { commit: 1, tree: 2, blob: 3 } as const;
 const differenceNumber = 7;
 
 /** The id of an object. */
-export function idOf(kind: Kind, content: Buffer): Buffer {
+function idOf(kind: Kind, content: Buffer): Buffer {
   return createHash("sha1").update(`${kind} ${content.length}\0`).update(content).digest();
 }
 

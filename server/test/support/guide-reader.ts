@@ -56,7 +56,7 @@ export function guideSteps(text: string): GuideStep[] {
 /**
  * What is shown, as a pattern: "…" is anything within a line; alone on a line, any number of lines.
  */
-export function shownText(shown: string): RegExp {
+function shownText(shown: string): RegExp {
   const lines = shown.trim().split("\n");
   const forms = lines.map((line) =>
     line === "…" ? "[^]*?" : line.split("…").map(RegExp.escape).join(".*?"),

@@ -6,7 +6,7 @@ import type { TestContext } from "node:test";
 import { zipOf } from "./raw-zip.ts";
 
 /** The package's file for a version; its module says the version. */
-export function greeterWheel(version: string): Buffer {
+function greeterWheel(version: string): Buffer {
   return zipOf({
     "greeter.py": `version = "${version}"\n`,
     [`greeter-${version}.dist-info/METADATA`]: `Metadata-Version: 2.1\nName: greeter\nVersion: ${version}\n`,

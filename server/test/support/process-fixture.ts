@@ -28,7 +28,7 @@ import { replicaSpec } from "./replica-spec.ts";
 import { widePlacement } from "./wide-placement.ts";
 
 /** Replaces the runtime unless the real one is requested. */
-export const testRuntimeDir = join(import.meta.dirname, "driver-runtime");
+const testRuntimeDir = join(import.meta.dirname, "driver-runtime");
 export const cortexRuntimeDir = join(import.meta.dirname, "../../../runtimes/python");
 
 /** The interpreter behind `python3`, with shims resolved. */

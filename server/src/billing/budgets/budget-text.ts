@@ -19,7 +19,7 @@ export function wholeCentsOf(micros: bigint): number {
 }
 
 /** An amount for people: `USD 12.34`. */
-export function dollars(micros: bigint): string {
+function dollars(micros: bigint): string {
   const cents = micros / microsOfCent;
   return `USD ${cents / 100n}.${String(cents % 100n).padStart(2, "0")}`;
 }

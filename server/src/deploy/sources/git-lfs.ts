@@ -67,7 +67,7 @@ const ownHeaders = new Set([
 const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
 
 /** What the text of a file points to; null: it is no pointer. */
-export function readPointer(path: string, text: string): Pointer | null {
+function readPointer(path: string, text: string): Pointer | null {
   const [, oid, size] = pointerForm.exec(text) ?? [];
   return oid === undefined ? null : { path, oid, size: Number(size) };
 }
