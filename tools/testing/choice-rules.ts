@@ -79,7 +79,7 @@ export const foundation = /^(package(-lock)?\.json|\.npmrc|(server|contract)\/pa
 
 /** These concern no test beyond what always runs; the checks look at most of them. */
 export const untested: readonly RegExp[] = [
-  /^(\.gitignore|\.ox\w+\.json|tsconfig\.json|LICENSE|[A-Z]+\.md|\.ci\/|changes\/)/,
+  /^(\.gitignore|\.ox\w+\.json|knip\.jsonc|tsconfig\.json|LICENSE|[A-Z]+\.md|\.ci\/|changes\/)/,
   /^docs\/(decisions\/|pictures\/|interfaces\.md|terminal\.svg|guides\/scaling-curves\.svg)/,
   /^(tools|cli|client)\/package\.json$/,
   // Used by hand, or by the runner itself.
