@@ -69,7 +69,8 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
     const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
     variables.push(...proxies.map((name) => `--build-arg=${name}`));
     const parameters = [...secrets, ...variables, `--file=${file}`, sourceDir];
-    return { parameters, steps: new Map(), dockerfile, notes: unknownSecrets(dockerfile, plan) };
+    const notes = [dockerfileNote(plan, dockerfile), ...unknownSecrets(dockerfile, plan)];
+    return { parameters, steps: new Map(), dockerfile, notes };
   }
   const context = join(dir, "context");
   await fillContext(given, context);
@@ -86,7 +87,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
 }
 
 /** The packages of the settings, and the files that an app's own Dockerfile finds them in. */
-export function packageLists(plan: BuildPlan) {
+function packageLists(plan: BuildPlan) {
   return [
     { setting: "dependencies.pip", file: "requirements.txt", lines: plan.requirements },
     { setting: "dependencies.apt", file: "pkglist.txt", lines: plan.aptPackages },
@@ -156,6 +157,24 @@ async function writeSecrets({ secrets, dir }: Given): Promise<string[]> {
   for (const [name, value] of secrets)
     await writeFile(join(folder, name), value.reveal(), { mode: 0o600 });
   return [...secrets.keys()].map((name) => `--secret=id=${name},src=${join(folder, name)}`);
+}
+
+/**
+ * Says which settings have no effect beside the app's own Dockerfile. Lists of packages have one
+ * where it names their file.
+ */
+function dockerfileNote(plan: BuildPlan, dockerfile: string): string {
+  const unread = packageLists(plan).filter(
+    ({ file, lines }) => lines.length > 0 && !dockerfile.includes(file),
+  );
+  const commands = {
+    pre_build_commands: plan.preBuildCommands,
+    shell_commands: plan.shellCommands,
+  };
+  const unrun = Object.entries(commands).filter(([, lines]) => lines.length > 0);
+  const ignored = [...unread.map(({ setting }) => setting), ...unrun.map(([name]) => name)];
+  const note = ignored.length === 0 ? "" : ` Not used with a Dockerfile: ${ignored.join(", ")}.`;
+  return `The image is built from ${plan.dockerfilePath}.${note}`;
 }
 
 /** Mounts of secrets in an app's own Dockerfile that will be empty. */

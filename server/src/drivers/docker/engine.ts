@@ -75,6 +75,11 @@ export async function runtimesOf({ calls }: Pick<Engine, "calls">): Promise<read
   return runtimesIn((await calls.info()) as EngineInfo);
 }
 
+/** The registry of image names that name none. */
+export async function usualRegistry({ calls }: Pick<Engine, "calls">): Promise<string> {
+  return ((await calls.info()) as EngineInfo).IndexServerAddress;
+}
+
 function runtimesIn({ Runtimes }: EngineInfo): readonly string[] {
   return Object.keys(Runtimes ?? {});
 }
@@ -89,6 +94,7 @@ function ownFilesMax(): number {
 type EngineInfo = {
   readonly ServerVersion: string;
   readonly DockerRootDir: string;
+  readonly IndexServerAddress: string;
   readonly NCPU: number;
   readonly MemTotal: number;
   readonly OperatingSystem: string;

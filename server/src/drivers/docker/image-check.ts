@@ -3,6 +3,7 @@
 import { posix } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
+import type { BuildClient } from "./build-client.ts";
 
 /**
  * The maximum size of an image's labels and variables, which the engine repeats in each answer
@@ -22,18 +23,19 @@ type ImageConfig = {
 };
 
 /**
- * Tells the image's size, and returns the only port that an app's own Dockerfile exposes, if so.
- * `docker`: runs a command of the client.
+ * Tells the build's log the image's size, and returns the only port that an app's own Dockerfile
+ * exposes; null where it is not exactly one, or the Dockerfile is not the app's own. Rejects with
+ * `BuildFailed` for an image that is refused.
  */
 export async function checkImage(
-  docker: (...parameters: readonly string[]) => Promise<string>,
+  client: Pick<BuildClient, "run">,
   {
     plan,
     image,
     log,
   }: { readonly plan: BuildPlan; readonly image: string; readonly log: BuildLog },
 ): Promise<number | null> {
-  const answer = await docker("image", "inspect", `--format=${form}`, image);
+  const answer = await client.run(["image", "inspect", `--format=${form}`, image]);
   const [, size, length, text = ""] = /^(\d+) (\d+) ?(.*)$/s.exec(answer) ?? [];
   if (text === "") {
     throw new BuildFailed(

@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { DockerArtifact } from "./artifact.ts";
-import { engineStatus, isUnreachable, type Engine } from "./engine.ts";
+import { engineStatus, isUnreachable, usualRegistry, type Engine } from "./engine.ts";
 import { authOf, registryAuths } from "./registry-auth.ts";
 
 /** Where images are pushed, with the operator's credentials. */
@@ -80,9 +80,7 @@ async function pull(reference: string, given: Given): Promise<void> {
 }
 
 async function pullFrom(reference: string, { engine, registry, signal }: Given): Promise<void> {
-  const { IndexServerAddress: usual } = (await engine.calls.info()) as {
-    readonly IndexServerAddress: string;
-  };
+  const usual = await usualRegistry(engine);
   const auths =
     registry === null || registry.auth === null
       ? {}
