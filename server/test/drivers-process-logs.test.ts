@@ -7,7 +7,7 @@ import { statSync, writeFileSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Driver } from "#drivers/driver.ts";
-import { lookEveryMs } from "#drivers/process/replica-process.ts";
+import { lookEveryMs } from "#drivers/process/replica-looks.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";

@@ -42,7 +42,8 @@ import {
 import { endLeftExecs, execInSandbox } from "./replica-exec.ts";
 import { loopback } from "./replica-listens.ts";
 import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
-import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
+import { lookEveryMs } from "./replica-looks.ts";
+import { ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
 import { egressOf, ownNetwork, type Sandbox } from "./sandbox.ts";
 import { usageOf } from "./usage.ts";

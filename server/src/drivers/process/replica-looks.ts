@@ -1,0 +1,103 @@
+// Decides when one replica is looked at: soon after a file in its folder has changed, after a wait,
+// and when somebody asks for it. The turns of one replica never overlap.
+import { watch, type FSWatcher } from "node:fs";
+import type { Clock } from "#lib/clock.ts";
+
+export type ReplicaLooksOptions = {
+  /** The replica's folder. */
+  readonly dir: string;
+  readonly clock: Clock;
+  /** Looks once. */
+  readonly turn: () => Promise<void>;
+  /** A turn failed; another one follows. */
+  readonly onFault: (error: unknown) => void;
+};
+
+/**
+ * How often the driver asks for a look at each replica: some file systems report no changes, and
+ * a killed shell makes none.
+ */
+export const lookEveryMs = 1000;
+/** For changes that are expected any moment. */
+const lookSoonMs = 5;
+/** The minimum time between two turns because of changes: an app may write byte by byte. */
+const changeMs = 10;
+const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
+
+/** The turns of one replica, from `start` until `stop`. */
+export class ReplicaLooks {
+  readonly #options: ReplicaLooksOptions;
+  #state: "new" | "started" | "stopped" = "new";
+  #watcher: FSWatcher | null = null;
+  #running: Promise<void> | null = null;
+  #isWanted = false;
+  #cancelSoon: (() => void) | undefined;
+  #cancelChange: (() => void) | undefined;
+  #lastChangeMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ReplicaLooksOptions) {
+    this.#options = options;
+  }
+
+  /** Watches the folder, and looks for the first time. */
+  start(): void {
+    this.#state = "started";
+    try {
+      this.#watcher = watch(this.#options.dir, (_change, name) => {
+        if (name === null || watchedFiles.has(name)) this.#onChange();
+      });
+      this.#watcher.on("error", () => this.#watcher?.close());
+    } catch {
+      // Out of watches (fs.inotify.max_user_watches): the driver's looks have to be enough.
+    }
+    this.look();
+  }
+
+  /** Looks now, or once more after the running turn. */
+  look(): void {
+    if (this.#state !== "started") return;
+    this.#isWanted = true;
+    this.#running ??= this.#turns()
+      .catch((error: unknown) => this.#options.onFault(error))
+      .finally(() => (this.#running = null));
+  }
+
+  /** Looks after this time instead of any that was given before. */
+  lookSoon(waitMs = lookSoonMs): void {
+    this.#cancelSoon?.();
+    this.#cancelSoon = this.#options.clock.after(waitMs, () => this.look());
+  }
+
+  /** No other turn begins. */
+  stop(): void {
+    this.#state = "stopped";
+    this.#watcher?.close();
+    this.#cancelSoon?.();
+    this.#cancelChange?.();
+  }
+
+  /** Resolves when no turn is running. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  async #turns(): Promise<void> {
+    while (this.#isWanted && this.#state === "started") {
+      this.#isWanted = false;
+      await this.#options.turn();
+    }
+  }
+
+  #onChange(): void {
+    const { clock } = this.#options;
+    if (this.#cancelChange !== undefined) return;
+    const waitMs = this.#lastChangeMs + changeMs - clock.monotonicMs();
+    const look = (): void => {
+      this.#cancelChange = undefined;
+      this.#lastChangeMs = clock.monotonicMs();
+      this.look();
+    };
+    if (waitMs <= 0) look();
+    else this.#cancelChange = clock.after(waitMs, look);
+  }
+}
