@@ -2,15 +2,16 @@
 // output. When storing is behind for long, the newest output comes first, and what was skipped
 // afterwards. The file's length only grows; holes are punched in what was delivered, which bounds
 // its space on disk.
-import { execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { cutLines, linesMax, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
 import { inOrderMs } from "#drivers/stored-lines.ts";
+import { FileHoles } from "./file-holes.ts";
 import { countLines, startOfLast } from "./line-count.ts";
 import { logStart, positionOf, type KeptPosition, type LogPosition } from "./log-position.ts";
 import { withRightToRead } from "./replica-files.ts";
 import * as skipped from "./skipped-parts.ts";
+import { WriteTimes } from "./write-times.ts";
 
 export type LogPiece = {
   /** `at`: when the file was first seen to reach that far, or later. */
@@ -45,32 +46,22 @@ const partsMax = 500;
 const endLinesMax = 10_000;
 /** Where `lastLine` looks; a line that ends a traceback is shorter. */
 const tailBytesMax = 4096;
-/** An even number of remembered lengths: beyond it, half of them are forgotten. */
-const marksMax = 1024;
-/** Holes are punched in steps of at least this size. */
-const punchBytesMin = 1024 * 1024;
-const blockBytes = 4096;
 
 /** One of the two output files of a replica. */
 export class LogFile {
-  readonly #path: string;
   readonly #handle: FileHandle;
   readonly #hasFrames: boolean;
+  readonly #holes: FileHoles;
+  readonly #times = new WriteTimes();
   #position: LogPosition;
-  /** The position last written to disk. */
-  #kept: LogPosition;
   /** The end of a piece that was read but is not stored yet. */
   #frontier: number;
   /** The piece that is being stored. */
   #reading: LogPiece | null = null;
   /** The size of the last piece of new output, or more if it had few lines. */
   #pieceBytes = pieceBytesMax;
-  #punched: readonly { readonly from: number; readonly to: number }[] = [];
-  #punching: Promise<void> | null = null;
   #bounding: Promise<boolean> | null = null;
   #isEndBound = false;
-  /** Lengths of the file, each with the time of the write that made it. */
-  #marks: { readonly length: number; readonly at: number }[] = [];
 
   static async open(
     path: string,
@@ -92,11 +83,10 @@ export class LogFile {
     handle: FileHandle,
     options: { position: LogPosition; hasFrames: boolean },
   ) {
-    this.#path = path;
     this.#handle = handle;
     this.#hasFrames = options.hasFrames;
+    this.#holes = new FileHoles(path);
     this.#position = options.position;
-    this.#kept = options.position;
     this.#frontier = options.position.offset;
   }
 
@@ -107,10 +97,7 @@ export class LogFile {
   /** Remembers the current length: what is read later was written by now. */
   async mark(): Promise<void> {
     const { size, mtimeMs } = await this.#stat();
-    if (size <= (this.#marks.at(-1)?.length ?? this.#frontier)) return;
-    this.#marks.push({ length: size, at: mtimeMs });
-    if (this.#marks.length === marksMax)
-      this.#marks = this.#marks.filter((_, index) => index % 2 === 1);
+    if (size > (this.#times.last ?? this.#frontier)) this.#times.add(size, mtimeMs);
   }
 
   /**
@@ -148,11 +135,10 @@ export class LogFile {
 
   #beginAnew(): void {
     this.#position = { ...logStart, lastAt: this.#position.lastAt };
-    this.#kept = this.#position;
     this.#frontier = 0;
     this.#reading = null;
-    this.#marks = [];
-    this.#punched = [];
+    this.#times.forget();
+    this.#holes.forget();
   }
 
   /** What was not read yet and not skipped. A number of dropped lines comes before it. */
@@ -213,15 +199,12 @@ export class LogFile {
     return rest.includes(0x0a) ? null : unfinishedLine(rest, this.#hasFrames);
   }
 
-  #timed(lines: readonly CutLine[], from: number, lastAt: number): LogPiece["lines"] {
-    const marks = this.#marks;
-    let index = 0;
-    const timed = lines.map((line) => {
-      while ((marks[index]?.length ?? Number.POSITIVE_INFINITY) < from + line.end) index++;
-      return { ...line, at: Math.max(this.#position.lastAt, marks[index]?.at ?? lastAt) };
+  #timed(lines: readonly CutLine[], from: number, writtenAt: number): LogPiece["lines"] {
+    const times = this.#times.take(lines.map(({ end }) => from + end));
+    const { lastAt } = this.#position;
+    return lines.map((line, index) => {
+      return { ...line, at: Math.max(lastAt, times[index] ?? writtenAt) };
     });
-    marks.splice(0, index);
-    return timed;
   }
 
   /** Marks the lines of a piece as stored; they are not read again. */
@@ -246,33 +229,8 @@ export class LogFile {
    * hole reads as zeros.
    */
   giveBack(): void {
-    this.#kept = this.#position;
-    // If more is dropped while a hole is being punched, free that afterwards: nothing else may ever
-    // trigger it.
-    this.#punching ??= this.#punchAll().finally(() => {
-      this.#punching = null;
-    });
-  }
-
-  async #punchAll(): Promise<void> {
-    for (let ranges = this.#unpunched(); ranges.length > 0; ranges = this.#unpunched()) {
-      await Promise.all(ranges.map(({ from, to }) => this.#punchRange(from, to)));
-    }
-  }
-
-  #unpunched(): { from: number; to: number }[] {
-    const free = skipped.rangesOutside(this.#kept.parts, this.#kept.offset);
-    const ranges = free.filter(({ from, to }) => {
-      const done = this.#punched.map((one) =>
-        Math.max(0, Math.min(to, one.to) - Math.max(from, one.from)),
-      );
-      return to - from - done.reduce((sum, bytes) => sum + bytes, 0) >= punchBytesMin;
-    });
-    const others = this.#punched.filter(
-      (one) => !ranges.some(({ from, to }) => from < one.to && one.from < to),
-    );
-    this.#punched = [...others, ...ranges];
-    return ranges;
+    const { parts, offset } = this.#position;
+    this.#holes.free(skipped.rangesOutside(parts, offset));
   }
 
   /**
@@ -292,7 +250,7 @@ export class LogFile {
 
   async close(): Promise<void> {
     await this.#bounding;
-    await this.#punching;
+    await this.#holes.settled();
     await this.#handle.close();
   }
 
@@ -333,8 +291,7 @@ export class LogFile {
 
   /** By when the oldest of the new output was written. */
   #oldestAt({ mtimeMs }: Written): number {
-    const unread = this.#unread;
-    return this.#marks.find(({ length }) => length > unread)?.at ?? mtimeMs;
+    return this.#times.after(this.#unread) ?? mtimeMs;
   }
 
   #isBehind(written: Written, now: number): boolean {
@@ -412,27 +369,6 @@ export class LogFile {
         : [one];
     });
     this.#position = { ...this.#position, parts: skipped.joinedParts(parts) };
-  }
-
-  /**
-   * Without support by `fallocate` or the file system, the file keeps its space until the replica
-   * is forgotten.
-   */
-  #punchRange(from: number, to: number): Promise<void> {
-    const start = from + ((blockBytes - (from % blockBytes)) % blockBytes);
-    const length = to - (to % blockBytes) - start;
-    if (length <= 0 || process.platform !== "linux") return Promise.resolve();
-    return new Promise((resolve) => {
-      const range = [
-        "--punch-hole",
-        "--offset",
-        String(start),
-        "--length",
-        String(length),
-        this.#path,
-      ];
-      execFile("fallocate", range, { timeout: 30_000 }, () => resolve());
-    });
   }
 }
 
