@@ -2,6 +2,7 @@
 // count), one per app and not all of one project; ends cancelled builds and takes over those of a
 // killed platform. The rows are the queue, and leases keep a build to one process; its trial and
 // artifacts belong to that process.
+import type { Driver } from "#drivers/driver.ts";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -17,6 +18,7 @@ import { workOnBuild, type BuildParts } from "./build.ts";
 import { giveUpArtifacts, readUnfinished, readUsed } from "./release-store.ts";
 
 export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
+  readonly driver: Pick<Driver, "collectStorage">;
   readonly notifications: Pick<Notifications, "listen">;
   readonly buildsAtOnce: number;
   /** How many good releases of an app keep their artifacts. */

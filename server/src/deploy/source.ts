@@ -1,4 +1,4 @@
-// What fetches the files that a build is made from: an interface that `build.ts` uses.
+// What fetches the files that a build is made from: an interface that `make-artifact.ts` uses.
 // `sources/any-source.ts` implements it for repositories and uploads, `sources/git.ts` for
 // repositories.
 import type { SourceSettings } from "#apps/settings.ts";

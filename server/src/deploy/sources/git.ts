@@ -1,6 +1,6 @@
 // Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in
 // time and size, without `.git`, and without links that lead out of it. Called by
-// `deploy/build.ts`, stage `source`.
+// `deploy/make-artifact.ts`, stage `source`.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";

@@ -1,5 +1,5 @@
 // Unpacks the zip of a deployment into a separate folder: nothing outside of it, no links, bounded
-// in number and size. Called by `deploy/build.ts`, stage `source`.
+// in number and size. Called by `deploy/make-artifact.ts`, stage `source`.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";

@@ -1,0 +1,248 @@
+// The stages of a build up to its artifact: fetches the files, resolves the settings, plans, and
+// has the driver's builder build, unless an earlier build made the same. Called by `build.ts`.
+import { settingNames, type AppSettings } from "@slipway/contract/app-settings.ts";
+import { shown } from "#apps/refusal.ts";
+import {
+  requestedSource,
+  resolveSettings,
+  type ReleaseSettings,
+  type ResolvedSettings,
+} from "#apps/settings.ts";
+import { releaseSettings } from "#apps/stored-settings.ts";
+import type { BuildSecrets } from "#drivers/build-secrets.ts";
+import { BuildFailed, type Builder, type BuildPlan } from "#drivers/builder.ts";
+import type { Artifact, Driver } from "#drivers/driver.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { appFiles, readAppToml, type AppFiles } from "./app-files.ts";
+import type { BuildOutput } from "./build-output.ts";
+import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
+import { readBuildSecrets, type SecretsOf } from "./build-secrets.ts";
+import { recordProgress } from "./build-store.ts";
+import type { ClaimedBuild } from "./claimed-build.ts";
+import { reuseArtifact } from "./release-store.ts";
+import type { FetchedSource, Source } from "./source.ts";
+
+export type ArtifactParts = Pick<Foundation, "db" | "clock"> & {
+  readonly source: Source;
+  readonly builder: Builder;
+  /** Credentials for the registry of an app's base image. */
+  readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
+  /** The secrets of an app and its project. */
+  readonly secretsOf: SecretsOf;
+  readonly driver: Pick<Driver, "name" | "capabilities" | "pools">;
+  /** Allowed values of the field provider. */
+  readonly providers: readonly string[];
+};
+
+type Given = {
+  readonly build: ClaimedBuild;
+  readonly output: BuildOutput;
+  readonly signal: AbortSignal;
+};
+
+/** An artifact, and the settings that it was made with. */
+export type MadeArtifact = { readonly decided: ReleaseSettings; readonly artifact: Artifact };
+
+/**
+ * Rejects with `BuildFailed`, with a `Fault` for settings that are not allowed, with `BuildStopped`
+ * when the lease is lost, or with the reason of `signal`.
+ */
+export async function makeArtifact(parts: ArtifactParts, given: Given): Promise<MadeArtifact> {
+  return await new ArtifactWork(parts, given).run();
+}
+
+type Files = { readonly fetched: FetchedSource; readonly decided: ResolvedSettings };
+
+class ArtifactWork {
+  readonly #parts: ArtifactParts;
+  readonly #build: ClaimedBuild;
+  readonly #output: BuildOutput;
+  readonly #signal: AbortSignal;
+  /** What an earlier attempt, or the build that is repeated, decided; null: nothing is decided. */
+  readonly #settled: AppSettings | null;
+
+  constructor(parts: ArtifactParts, { build, output, signal }: Given) {
+    const { settings } = build.record;
+    this.#parts = parts;
+    this.#build = build;
+    this.#output = output;
+    this.#signal = signal;
+    this.#settled = settings === null ? null : releaseSettings(settings);
+  }
+
+  async run(): Promise<MadeArtifact> {
+    const { secretsOf, driver } = this.#parts;
+    const { appId } = this.#build.record;
+    const { fetched, decided } = await this.#fetch();
+    const plan = this.#plan(decided, appFiles(fetched.appDir));
+    this.#signal.throwIfAborted();
+    const secrets = await readBuildSecrets(plan.secretNames, () => secretsOf(appId));
+    this.#output.hide(secrets);
+    const fingerprint = fingerprintOf({
+      content: fetched.content,
+      gitPath: decided.settings.gitPath,
+      driver: driver.name,
+      plan,
+    });
+    const reused = await this.#reuse(fingerprint);
+    if (reused !== null) return { decided, artifact: reused };
+    const artifact = await this.#makeNew(plan, fetched.appDir, secrets);
+    this.#signal.throwIfAborted();
+    return { decided, artifact };
+  }
+
+  /** Nothing of earlier checkouts and builds of the app is used. */
+  get #isClean(): boolean {
+    const { request } = this.#build.record;
+    const given = this.#settled === null ? request["partialUpload"] : this.#settled.partialUpload;
+    return given === false;
+  }
+
+  /** Fetches the files, which have a say in the settings, and stores what both turned out to be. */
+  async #fetch(): Promise<Files> {
+    const { source } = this.#parts;
+    const { record } = this.#build;
+    const { buildId, projectId, appId, commit, uploadId, request, usualBranch } = record;
+    const isBranchUsual = this.#settled === null && (request["gitBranch"] ?? null) === null;
+    const branch = record.branch ?? (isBranchUsual ? usualBranch : null);
+    const fetched = await source.fetch({
+      projectId,
+      buildId,
+      settings: {
+        ...(this.#settled ?? requestedSource(request)),
+        ...(branch === null ? {} : { gitBranch: branch }),
+      },
+      checkoutOf: this.#isClean ? null : appId,
+      isBranchGiven: !isBranchUsual || record.branch !== null,
+      commit,
+      uploadId,
+      fetchesOf: (appDir) => wantedFetches(() => this.#resolve(appFiles(appDir)).settings),
+      log: this.#output.log,
+      signal: this.#signal,
+    });
+    await this.#build.keep({ source: fetched });
+    const resolved = this.#resolve(appFiles(fetched.appDir));
+    const usual = isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null;
+    const settings = {
+      ...resolved.settings,
+      gitBranch: usual ?? resolved.settings.gitBranch,
+    };
+    await this.#build.keep({ settings });
+    return { fetched, decided: { ...resolved, settings } };
+  }
+
+  #resolve(files: AppFiles): ResolvedSettings {
+    const { request: body, configToml } = this.#build.record;
+    const { providers } = this.#parts;
+    const repositoryToml = readAppToml(files.readText);
+    return resolveSettings({ body, configToml, repositoryToml, settled: this.#settled, providers });
+  }
+
+  /** Plans the build, and says in its log what was decided. */
+  #plan(decided: ResolvedSettings, files: AppFiles): BuildPlan {
+    const { driver } = this.#parts;
+    const { buildId, projectId, appId, uploadId, cause, hasDockerAuth } = this.#build.record;
+    const { settings, isPythonVersionGiven } = decided;
+    const planned = planBuild({
+      buildId,
+      projectId,
+      appId,
+      files,
+      isRebuild: cause === "rebuild",
+      settings,
+      isPythonVersionGiven,
+      hasDockerAuth,
+      capabilities: driver.capabilities,
+      pools: driver.pools.all,
+      driver: driver.name,
+    });
+    if (!planned.ok) throw new BuildFailed(planned.reason);
+    const { plan, notes, warnings } = planned.value;
+    for (const line of settingLines(decided)) this.#output.say("plan", line, "DEBUG");
+    for (const warning of [...decided.warnings, ...warnings])
+      this.#output.say("plan", `Warning: ${warning}`);
+    for (const note of notes) this.#output.say("plan", note);
+    if (uploadId !== null && (settings.gitSubmodules || settings.gitLfs))
+      this.#output.say(
+        "plan",
+        "Warning: submodules and lfs below [slipway.git] have no effect on uploaded files.",
+      );
+    return plan;
+  }
+
+  /**
+   * The artifact of an earlier build of the same; null: there is none, a person asked to build it
+   * again, or it starts clean.
+   */
+  async #reuse({ text: fingerprint, isLasting }: Fingerprint): Promise<Artifact | null> {
+    const { db, builder } = this.#parts;
+    const { record, held } = this.#build;
+    const { appId, cause } = record;
+    const wanted = { appId, fingerprint, isLasting, held };
+    const found =
+      cause === "rebuild" || this.#isClean ? undefined : await reuseArtifact(db, wanted);
+    const same = "Nothing changed since build";
+    if (found !== undefined && (await builder.isThere(found.artifact, { signal: this.#signal }))) {
+      this.#output.say("release", `${same} ${found.buildNumber}: its result is used again.`);
+      return found.artifact;
+    }
+    if (found !== undefined)
+      this.#output.say(
+        "release",
+        `${same} ${found.buildNumber}, but its result was removed: building it again.`,
+      );
+    await this.#build.keep({ fingerprint });
+    return null;
+  }
+
+  /**
+   * Records the time spent creating an environment, whatever the outcome: builds are billed for it.
+   */
+  async #makeNew(plan: BuildPlan, sourceDir: string, secrets: BuildSecrets): Promise<Artifact> {
+    const { clock, db, builder, registryAuthOf } = this.#parts;
+    const { record, held } = this.#build;
+    const starts: { readonly ms: number; readonly startedAt: Date }[] = [];
+    try {
+      return await builder.build(plan, {
+        sourceDir,
+        log: this.#output.log,
+        signal: this.#signal,
+        secrets,
+        registryAuth: () => registryAuthOf(record.appId),
+        onEnvironment: () =>
+          starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }),
+        onAgain: () => (starts.length = 0),
+      });
+    } finally {
+      const [first] = starts;
+      if (first !== undefined) {
+        const { ms, startedAt } = first;
+        const endedAt = new Date(startedAt.getTime() + clock.monotonicMs() - ms);
+        await recordProgress(db, held, { environment: { startedAt, endedAt } });
+      }
+    }
+  }
+}
+
+/** Settings that cannot be read are refused later, when the commit is stored. */
+function wantedFetches(read: () => AppSettings): Pick<AppSettings, "gitSubmodules" | "gitLfs"> {
+  try {
+    const { gitSubmodules, gitLfs } = read();
+    return { gitSubmodules, gitLfs };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { gitSubmodules: false, gitLfs: false };
+  }
+}
+
+/** The values of the settings that somebody gave, with where. */
+function settingLines({
+  settings,
+  origins,
+}: Pick<ResolvedSettings, "settings" | "origins">): string[] {
+  const given = settingNames.filter((name) => origins[name] !== "default");
+  return given.map((name) => `Setting ${name} is ${shown(settings[name])} (${origins[name]}).`);
+}
