@@ -4,6 +4,7 @@ import { readdirSync, mkdirSync, writeFileSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { join } from "node:path";
+import type { Network, NetworkCreateOptions } from "dockerode";
 import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { bridges } from "#drivers/docker/app-networks.ts";
@@ -23,6 +24,7 @@ import { runDocker, tracedRuntime, type Engine as TestEngine } from "./dockerd.t
 import { makeFolder, removeFolder } from "./folder.ts";
 import { widePlacement } from "./wide-placement.ts";
 import { replicaSpec } from "./replica-spec.ts";
+import { until } from "./until.ts";
 
 /** Behaves as its argument says (see `Behaviour`). */
 const program = `
@@ -39,6 +41,28 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN if ignores else lambda *_: waker.se
 server = socket.create_server(("0.0.0.0", int(os.environ["PORT"])))
 wake.recv(1)
 `;
+
+const noChain = "No chain/target/match by that name";
+
+/**
+ * An engine that another test starts makes the chains of all engines of the machine anew: for a
+ * moment a network finds none. Only tests have several engines.
+ */
+function waitForChains({ calls }: Engine): void {
+  const create = calls.createNetwork.bind(calls) as (
+    given: NetworkCreateOptions,
+  ) => Promise<Network>;
+  const createWhenPossible = async (given: NetworkCreateOptions): Promise<Network> => {
+    const [made] = await until("the engine's chains are there", async () => {
+      const [done] = await Promise.allSettled([create(given)]);
+      const isTooEarly = done.status === "rejected" && String(done.reason).includes(noChain);
+      return isTooEarly ? null : [done];
+    });
+    if (made?.status !== "fulfilled") throw made?.reason;
+    return made.value;
+  };
+  calls.createNetwork = createWhenPossible as typeof calls.createNetwork;
+}
 
 /** What the machine's firewall lets apps reach. */
 type AppRules = Pick<Firewall, "allowed" | "nameServers" | "platform">;
@@ -64,6 +88,7 @@ export class DockerFixture implements ConformanceFixture {
   ): Promise<DockerFixture> {
     const at = given.engine ?? (await openEngine());
     const engine = await connectEngine(at.socketPath);
+    waitForChains(engine);
     const { Id } = await engine.calls.getImage(baseImage).inspect();
     return new DockerFixture({
       engine,
