@@ -243,6 +243,14 @@ export async function hasEmptyFrame(page: Page): Promise<void> {
   );
 }
 
+/** The page opens the address in a window, and has no hold on it. */
+export async function openFrom(page: Page, url: string): Promise<void> {
+  await page.evaluate(`void (window.opened = window.open("${url}"))`);
+  await until("it is gone from the page's hands", () =>
+    page.evaluate("window.opened === null || window.opened.closed"),
+  );
+}
+
 /**
  * The page opens the dashboard in a window, which is then out of the page's hands: there it is the
  * person's own dashboard, whose requests with the session are no harm.
@@ -250,11 +258,8 @@ export async function hasEmptyFrame(page: Page): Promise<void> {
 export async function openDashboardFrom(stage: HostileStage, page: Page): Promise<void> {
   const [opened] = await Promise.all([
     page.context.waitForEvent("page"),
-    page.evaluate(`void (window.opened = window.open("${stage.baseUrl}/dashboard"))`),
+    openFrom(page, `${stage.baseUrl}/dashboard`),
   ]);
-  await until("it is gone from the page's hands", () =>
-    page.evaluate("window.opened === null || window.opened.closed"),
-  );
   await opened.getByText("No apps yet.").waitFor();
   await opened.close();
   assert.deepEqual(askedWithSession(stage.asked), ["POST /v2/auth/token"]);

@@ -10,6 +10,7 @@ import {
   html,
   isLoaded,
   openDashboardFrom,
+  openFrom,
   pagePath,
   setting,
   startHostileStage,
@@ -203,10 +204,7 @@ const windows: Record<string, Attempt> = {
   },
   async "the dashboard in a window of the page's"(stage) {
     const page = await stage.look();
-    await page.evaluate(`void (window.opened = window.open("/dashboard"))`);
-    await until("it is gone from the page's hands", () =>
-      page.evaluate("window.opened === null || window.opened.closed"),
-    );
+    await openFrom(page, "/dashboard");
     assert.match(String(await tried(page, "window.opened.document.body.innerText")), /Error$/);
   },
   async "the origin of the platform: document.domain, frames without a sandbox, windows, javascript: and blob:"(
