@@ -1,11 +1,13 @@
 // `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`,
 // `rollback`, `roll-out`, `docker`, `docker-fleet`, `docker-calls`, `uploads`, `volumes` or
 // `dashboard`: measures, prints, and writes docs/benchmarks.md. Options: --rounds=7 --no-write; for
-// proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000
+// proxy, async and docker-calls --seconds=4 --connections=64; for proxy --before=<checkout>, which
+// compares with the proxy of another checkout and does not write; for audit --rows=10000000
 // --projects=50; for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the
 // process driver without it); for usage --apps=1000; for uploads and volumes --files=100000
 // --megabytes=5000; for dashboard --runs=100000 --lines=1000000; for step and roll-out --rate
 // --seconds=4.
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -18,7 +20,14 @@ import { benchCalls, callsSection } from "./docker-calls.ts";
 import { benchFleet, fleetSection } from "./docker-fleet.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { benchPush, pushSection } from "./push.ts";
-import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
+import {
+  changeCost,
+  coldStartSection,
+  comparison,
+  machine,
+  proxySection,
+  writeSection,
+} from "./report.ts";
 import { benchRollOut, rollOutSection } from "./roll-out.ts";
 import { benchRollback, rollbackSection } from "./rollback.ts";
 import { stepSection } from "./step-report.ts";
@@ -43,6 +52,7 @@ const { positionals, values } = parseArgs({
     lines: { type: "string", default: "1000000" },
     megabytes: { type: "string", default: "5000" },
     "docker-host": { type: "string" },
+    before: { type: "string" },
     "no-write": { type: "boolean", default: false },
   },
 });
@@ -55,9 +65,11 @@ async function proxy(): Promise<string> {
     rounds,
     seconds: Number(values.seconds),
     connections: Number(values.connections),
+    before: values.before === undefined ? null : resolve(values.before),
   };
   const result = await benchProxies(options, print);
-  for (const { name, peers } of result.scenarios) print(`${name}: ${comparison(peers)}`);
+  const summary = options.before === null ? comparison : changeCost;
+  for (const { name, peers } of result.scenarios) print(`${name}: ${summary(peers)}`);
   return proxySection(result, options);
 }
 
@@ -193,4 +205,4 @@ if (bench === undefined) {
   process.exit(1);
 }
 const section = await bench();
-if (!values["no-write"]) writeSection(section);
+if (!values["no-write"] && values.before === undefined) writeSection(section);

@@ -1,5 +1,7 @@
 // Throughput of our proxy compared with nginx and two proxies for node: the same upstream, the same
 // load, one core each, in interleaved rounds, so that other load on the machine affects all alike.
+// Instead of the other proxies it can have our proxy of another checkout as the only peer, to see
+// what a change costs.
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -30,6 +32,8 @@ export type ProxyBenchOptions = {
   readonly rounds: number;
   readonly seconds: number;
   readonly connections: number;
+  /** A folder with another checkout and its installed packages, to compare with; or null. */
+  readonly before: string | null;
 };
 
 /** Upstream and load generator share one core; each proxy has the other one for itself. */
@@ -84,7 +88,11 @@ export async function benchProxies(
       }),
     );
     const peers = new Map<string, Child>();
-    for (const [name, start] of starters(nginx, folder, upstreamPort)) {
+    const chosen =
+      options.before === null
+        ? starters(nginx, folder, upstreamPort)
+        : checkouts(options.before, upstreamPort);
+    for (const [name, start] of chosen) {
       try {
         peers.set(name, await start());
       } catch (error) {
@@ -105,12 +113,21 @@ export async function benchProxies(
 
 type Start = () => Promise<Child>;
 
+/** Starts a proxy that is a script of this folder, or of another one. */
+function script(name: string, upstreamPort: number, folder = import.meta.dirname): Start {
+  const file = join(folder, `${name}.ts`);
+  return () =>
+    startChild([process.execPath, file, String(upstreamPort)], { core: cores.proxy, port: null });
+}
+
+function checkouts(before: string, upstreamPort: number): [string, Start][] {
+  return [
+    ["slipway", script("our-proxy", upstreamPort)],
+    ["slipway before", script("our-proxy", upstreamPort, join(before, "tools/bench"))],
+  ];
+}
+
 function starters(nginx: string, folder: string, upstreamPort: number): [string, Start][] {
-  const script = (name: string): Start => {
-    const file = join(import.meta.dirname, `${name}.ts`);
-    return () =>
-      startChild([process.execPath, file, String(upstreamPort)], { core: cores.proxy, port: null });
-  };
   const startNginx: Start = async () => {
     const port = await freePort();
     const prefix = benchPath.replace(/[^/]*$/, "");
@@ -120,10 +137,10 @@ function starters(nginx: string, folder: string, upstreamPort: number): [string,
     });
   };
   return [
-    ["slipway", script("our-proxy")],
+    ["slipway", script("our-proxy", upstreamPort)],
     ["nginx", startNginx],
-    ["undici", script("undici-peer")],
-    ["http-proxy", script("http-proxy-peer")],
+    ["undici", script("undici-peer", upstreamPort)],
+    ["http-proxy", script("http-proxy-peer", upstreamPort)],
   ];
 }
 
@@ -154,7 +171,9 @@ async function runScenario(
   for (const child of peers.values()) await load(child, warmSeconds);
   const measured = new Map<string, PeerResult["rounds"][number][]>();
   for (let round = 1; round <= rounds; round++) {
-    for (const [peer, child] of peers) {
+    // The order alternates, so that what follows a round of load affects all alike.
+    const inOrder = round % 2 === 1 ? [...peers] : [...peers].toReversed();
+    for (const [peer, child] of inOrder) {
       const before = child.cpuSeconds();
       const one = await load(child, seconds);
       const cpuUsPerCall = ((child.cpuSeconds() - before) * 1e6) / one.calls;

@@ -44,6 +44,23 @@ export function comparison(peers: readonly PeerResult[]): string {
   return `${byCpu}; ${byCalls}.${widest > spreadMax ? doubt : ""}`;
 }
 
+/**
+ * What a change costs: the CPU time per call of our proxy, divided by that of the other checkout in
+ * the same round.
+ */
+export function changeCost(peers: readonly PeerResult[]): string {
+  const [ours, before] = peers;
+  if (ours === undefined || before === undefined) return "";
+  const ratios = ours.rounds.map(
+    (round, index) => round.cpuUsPerCall / (before.rounds[index]?.cpuUsPerCall ?? Number.NaN),
+  );
+  const sorted = ratios.toSorted((left, right) => left - right);
+  const quarter = Math.floor(sorted.length / 4);
+  const middleHalf = [sorted.at(quarter), sorted.at(-1 - quarter)];
+  const range = middleHalf.map((ratio) => ratio?.toFixed(3)).join(" to ");
+  return `CPU time per call ${median(ratios).toFixed(3)} × before (median of ${ratios.length} rounds; the middle half of them ${range})`;
+}
+
 function spreadOf({ rounds }: PeerResult): number {
   const calls = rounds.map((round) => round.callsPerSecond);
   return Math.max(...calls) / Math.min(...calls);
