@@ -7,7 +7,7 @@
 // without Chromium, a Docker engine or Python instead of skipping tests that need them; with
 // SLIPWAY_TEST_COMPLETE=1 all cases (see drawn-cases.ts) and every Python too.
 import { spawnSync } from "node:child_process";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
 import { makePipSeed } from "@slipway/server/test/support/pip-seed.ts";
 import { engineServiceVariable } from "@slipway/server/test/support/docker-engine.ts";
@@ -17,6 +17,11 @@ import { startEngineService, type EngineService } from "./testing/engine.ts";
 import { makeRunFolder, type RunFolder } from "./testing/leftovers.ts";
 import { prepareMachine } from "./testing/machine.ts";
 import { minutesOf, writeTimes } from "./testing/file-times.ts";
+import {
+  processorSeconds,
+  processorTimesVariable,
+  readProcessorTimes,
+} from "./testing/processor-time.ts";
 import {
   filesAtOnce,
   findTests,
@@ -117,6 +122,8 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     pip?.catch(() => undefined);
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
+    const processorTimes = folder.apart("processor-times");
+    process.env[processorTimesVariable] = processorTimes;
     engine = await startEngineService(folder.apart("docker"), {
       isEager: isWhole && (chosen?.isDocker ?? true),
       isDemanded: isComplete,
@@ -134,7 +141,8 @@ async function main(parameters: readonly string[]): Promise<boolean> {
       writeTimes(process.env["SLIPWAY_TEST_TIMES"], outcome.durations);
     const pythonOutcome = await python;
     const left = await leftovers(folder, server, engine);
-    return report(outcome, pythonOutcome, left, isWhole ? sayTimes(outcome, all) : []);
+    const times = isWhole ? [...sayTimes(outcome, all), sayProcessorTime(processorTimes)] : [];
+    return report(outcome, pythonOutcome, left, times);
   } finally {
     ending.abort();
     await server?.stop();
@@ -195,6 +203,15 @@ function sayTimes({ durations, tookMs }: Outcome, all: readonly string[]): strin
   return [
     `ℹ ${ran} of ${all.length} test files took ${minutes} minutes; all take about ${allMinutes}`,
   ];
+}
+
+/** What all of the run took, and which files took the most. What containers did is not known. */
+function sayProcessorTime(folder: string): string {
+  const files = readProcessorTimes(folder)
+    .slice(0, slowestMax)
+    .map(([file, seconds]) => `${relative(projectDir, file)} ${Math.round(seconds)} s`);
+  const minutes = (processorSeconds() / 60).toFixed(1);
+  return `ℹ ${minutes} minutes of processor time, without containers; the most: ${files.join(", ")}`;
 }
 
 function print(line: string): void {

@@ -1,5 +1,7 @@
 // Loaded before each test file: a file that something still holds open long after its tests should
-// have ended is ended, and fails. Node's runner would wait for it for ever.
+// have ended is ended, and fails. Node's runner would wait for it for ever. It also notes the
+// processor time of the file.
+import { processorTimesVariable, writeProcessorTime } from "./processor-time.ts";
 
 /** Longer than any file takes in a run that draws cases; the complete forms take hours. */
 const fileMaxMs = 1_200_000;
@@ -14,3 +16,8 @@ function end(): void {
 }
 
 if (isDrawn) setTimeout(end, fileMaxMs).unref();
+
+const timesFolder = process.env[processorTimesVariable];
+const [, file] = process.argv;
+if (timesFolder !== undefined && file !== undefined)
+  process.once("exit", () => writeProcessorTime(timesFolder, file));
