@@ -21,7 +21,7 @@ import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
-import type { LineStore } from "#scheduler/replica-ends.ts";
+import type { LineStore } from "#scheduler/replica-lines.ts";
 import { Scheduler } from "#scheduler/scheduler.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";

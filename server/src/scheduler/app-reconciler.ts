@@ -31,9 +31,6 @@ export type ReconcilerParts = ProjectLimitsParts & {
   readonly utilization: Utilization;
   readonly counters: Counters;
   readonly starter: ReplicaStarter;
-};
-
-export type ReconcileOptions = {
   readonly line: CapacityLine;
   /** Schedules another turn for the app after `afterMs`. */
   readonly again: (appId: AppId, afterMs: number) => void;
@@ -72,13 +69,11 @@ export class AppReconciler {
   /** The state kept for each app. */
   readonly states = new Map<AppId, AppState>();
   readonly #parts: ReconcilerParts;
-  readonly #options: ReconcileOptions;
   readonly #scaler: ReleaseScaler;
 
-  constructor(parts: ReconcilerParts, options: ReconcileOptions) {
+  constructor(parts: ReconcilerParts) {
     this.#parts = parts;
-    this.#options = options;
-    this.#scaler = new ReleaseScaler({ ...parts, line: options.line });
+    this.#scaler = new ReleaseScaler(parts);
   }
 
   /** Reconciles the app once. Everything that it starts continues in the background. */
@@ -86,6 +81,7 @@ export class AppReconciler {
     const { drain, fleet, routes } = this.#parts;
     const route = routes.byAppId(appId);
     const replicas = fleet.ofApp(appId);
+    if (route !== undefined) takeSettings(route, replicas);
     for (const replica of replicas) drain.endWhenIdle(replica);
     const stop = this.#stopOf(appId, route);
     if (route?.live === undefined || route.live === null || stop !== undefined) {
@@ -130,7 +126,7 @@ export class AppReconciler {
     );
     if (isLive) state.starts = starts;
     else state.rollOutStarts = starts;
-    this.#options.again(replica.appId, Math.max(0, starts.retryAtMs - nowMs));
+    this.#parts.again(replica.appId, Math.max(0, starts.retryAtMs - nowMs));
   }
 
   /** How a release that is served does. */
@@ -387,6 +383,16 @@ export class AppReconciler {
     const isOver =
       stop?.kind === "deleted" && replicas.length === 0 && demand.demandOf(appId).waiting === 0;
     view.put(appId, { ready: [], failure: isOver ? undefined : stop });
+  }
+}
+
+/** Replicas that were started or adopted before a live change follow it. */
+function takeSettings({ live, rollOut }: SchedulerRoute, replicas: readonly Replica[]): void {
+  for (const replica of replicas) {
+    const release = [live, rollOut?.release].find(
+      (one) => one?.releaseId === replica.release.releaseId,
+    );
+    if (release) replica.settings = release.settings;
   }
 }
 

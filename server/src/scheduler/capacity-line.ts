@@ -30,8 +30,8 @@ type Entry = WaitingRelease & {
 type LineParts = {
   readonly driver: Pick<Driver, "outage" | "pools">;
   readonly clock: Clock;
-  /** Called when a protected release waits. */
-  readonly onProtectedWait: () => void;
+  /** Called when a protected release waits, with all that do, the first one first. */
+  readonly onProtectedWait: (waiting: readonly ProtectedWish[]) => void;
 };
 
 /** One that needs very much may wait for long: then others have their turn. */
@@ -71,7 +71,7 @@ export class CapacityLine {
       sinceMs: isLate ? nowMs : known.sinceMs,
       untilMs: nowMs + stillWaitsMs,
     });
-    if (isProtected(release)) this.#parts.onProtectedWait();
+    if (isProtected(release)) this.#parts.onProtectedWait(this.#protectedWishes());
   }
 
   /** The release does not wait, or no longer. */
@@ -91,13 +91,6 @@ export class CapacityLine {
     return this.#sorted().map(({ appId }) => appId);
   }
 
-  /** The protected releases that wait, the first one first. */
-  protectedWishes(): ProtectedWish[] {
-    return this.#sorted().flatMap(({ appId, wish, ...entry }) =>
-      entry.isProtected ? [{ appId, wish }] : [],
-    );
-  }
-
   /** The wishes that come before that of the release. */
   ahead(release: WaitingRelease): PoolWish[] {
     const own = this.#entries.get(release.releaseId);
@@ -105,6 +98,12 @@ export class CapacityLine {
       (entry) => entry !== own && isBefore(entry, own ?? release),
     );
     return before.map(({ wish }) => wish);
+  }
+
+  #protectedWishes(): ProtectedWish[] {
+    return this.#sorted().flatMap(({ appId, wish, ...entry }) =>
+      entry.isProtected ? [{ appId, wish }] : [],
+    );
   }
 
   #sorted(): Entry[] {

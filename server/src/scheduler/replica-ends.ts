@@ -1,13 +1,14 @@
 // Says why replicas ended where somebody may ask for it: in the app's log, and for the runs whose
 // calls broke off with the replica, which get its reason and its last lines. A connection may break
 // before or after the end is known, so each waits a moment for the other.
-import type { ErrorQuote, ReplicaLine } from "#drivers/driver.ts";
+import type { ErrorQuote } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
-import type { Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
+import type { Replica, ReplicaEnd } from "./replica.ts";
+import type { LineStore } from "./replica-lines.ts";
 
 /**
  * A call that broke off on a replica; `sinceMs` is when it was sent there, in milliseconds since
@@ -26,22 +27,6 @@ export type EndOfReplica = {
   /** For callers: what a replica wrote may be about the call of another one. */
   readonly reasonForCaller: string;
 };
-
-/** Stores lines of apps; implemented by `logs/app-log.ts`. */
-export interface LineStore {
-  /** Resolves when the lines are stored. */
-  append(
-    lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[],
-  ): Promise<void>;
-  /**
-   * The replica's last stored lines that belong to no run, from `since` on, belong to these runs
-   * too.
-   */
-  assignLast(
-    replicaId: ReplicaId,
-    given: { readonly since: number; readonly runIds: readonly RunId[] },
-  ): Promise<void>;
-}
 
 /**
  * An exit is known within milliseconds, on a busy machine within a second, in a container there

@@ -3,17 +3,16 @@
 // time its outcome is reported.
 import { addAbortListener } from "node:events";
 import type { TrialOptions, TrialOutcome } from "#deploy/trial.ts";
-import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaDrain } from "./replica-drain.ts";
+import type { ReplicaLines } from "./replica-lines.ts";
 import type { ReplicaStarter } from "./replica-starter.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
 import type { CapacityLine } from "./capacity-line.ts";
 
 type Trial = {
-  readonly onLine: TrialOptions["onLine"];
   readonly settle: (outcome: TrialOutcome) => void;
   readonly signal: AbortSignal;
   /** The outcome of a trial whose replica has ended and whose last lines are awaited. */
@@ -27,6 +26,7 @@ type TrialParts = {
   readonly starter: ReplicaStarter;
   readonly drain: ReplicaDrain;
   readonly fleet: Fleet;
+  readonly lines: ReplicaLines;
   readonly allowance: Allowance;
   readonly clock: Clock;
   readonly line: CapacityLine;
@@ -45,7 +45,7 @@ export class Trials {
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
     if (options.signal.aborted)
       return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
-    const { line } = this.#parts;
+    const { line, lines } = this.#parts;
     const choice = line.choose(release);
     if (!choice.ok) {
       if (choice.why === "full") line.wait(release);
@@ -70,8 +70,9 @@ export class Trials {
       isTrial: true,
     });
     const { onLine, signal } = options;
-    const trial: Trial = { onLine, settle: outcome.resolve, signal, ended: null };
+    const trial: Trial = { settle: outcome.resolve, signal, ended: null };
     this.#byReplica.set(replica.replicaId, trial);
+    using _lines = lines.follow(replica.replicaId, onLine);
     using _end = addAbortListener(signal, () => {
       if (trial.ended !== null) trial.settle(trial.ended);
       else
@@ -85,11 +86,6 @@ export class Trials {
     } finally {
       this.#byReplica.delete(replica.replicaId);
     }
-  }
-
-  /** Passes lines to their trial. */
-  line(line: ReplicaLine): void {
-    this.#byReplica.get(line.replicaId)?.onLine(line);
   }
 
   /** A replica of a trial became ready: keeps it until its release is promoted. */
