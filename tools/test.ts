@@ -141,7 +141,8 @@ async function main(parameters: readonly string[]): Promise<boolean> {
       writeTimes(process.env["SLIPWAY_TEST_TIMES"], outcome.durations);
     const pythonOutcome = await python;
     const left = await leftovers(folder, server, engine);
-    const times = isWhole ? [...sayTimes(outcome, all), sayProcessorTime(processorTimes)] : [];
+    const times = isWhole ? sayTimes(outcome, all) : [];
+    if (all.length > 1) times.push(sayProcessorTime(processorTimes));
     return report(outcome, pythonOutcome, left, times);
   } finally {
     ending.abort();
