@@ -47,7 +47,7 @@ test("what one owner follows is bounded, whatever it is", async (t) => {
   for (const path of mine) {
     const [status, text] = await follow(path);
     assert.equal(status, 429, path);
-    assert.match(text, /50 logs and roll-outs of the project's owner are already followed, or 400/);
+    assert.match(text, /at most 50 of one owner's projects, and 400 in total/);
     assert.equal((await api.call("GET", path)).status, 200, "not followed");
   }
   const projectId = await api.addProject("other");

@@ -1,4 +1,4 @@
-// Opens the signing keys and the token check.
+// Opens the signing keys, the token check, and the use cases of the API for tokens and keys.
 import type { Foundation } from "#store/foundation.ts";
 import { Authenticator } from "./authenticator.ts";
 import { SigningKeys } from "./keys.ts";
@@ -44,7 +44,7 @@ export function openTokens(
     tokenUseCases: new TokenUseCases({ db, keys, clock }),
     keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
     requestKeys: new RequestKeys({ db, sealer, clock, log }),
-    // For people whose projects have changed.
+    // To be called when a person's projects or roles have changed.
     personChanged: (personId: string): void => check.personChanged(personId),
   };
 }

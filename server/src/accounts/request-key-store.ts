@@ -4,7 +4,7 @@ import { changeOne, type Db } from "#store/database.ts";
 /** What identifies a row. */
 export type RequestKeyId = { readonly caller: string; readonly key_hash: Buffer };
 
-/** Takes the key, also one that was used before `olderThan`; false: it is taken. */
+/** Takes the key if nobody used it since `olderThan`; false: it is taken. */
 export async function takeKey(
   db: Db,
   row: RequestKeyId & { readonly request_hash: Buffer; readonly created_at: Date },

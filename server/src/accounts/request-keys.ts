@@ -1,25 +1,25 @@
-// Idempotency keys of requests to the management API: the same request with the same key acts once
-// and gets the first answer again for a day. Key and effect are not one transaction: if the
-// platform ends between them, a repetition is told that nobody knows how the first request ended,
-// and never acts a second time.
+// Idempotency keys of requests to the management API: the first request with a key acts, and for a
+// day each repetition gets the first answer again. The key and the effect of the request are not
+// written in one transaction. If the platform ends between the two, a repetition is refused,
+// since nobody knows whether the first request had its effect; it never acts a second time.
 import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { actorOf, type Caller } from "./caller.ts";
 import * as store from "./request-key-store.ts";
 
-/** A request with a key. `content`: all that must be the same in a repetition. */
 export type KeyedRequest = {
   readonly caller: Caller;
   readonly key: string;
+  /** The parts of the request that must be the same in a repetition. */
   readonly content: string;
 };
 
 type Answered = { readonly answer: object | undefined; readonly isRepeated: boolean };
 
-const keptMs = 86_400_000;
+const keyLifetimeMs = 86_400_000;
 
-/** The sealing context of an answer: it may show a secret, once. */
+/** The context for sealing an answer. Answers are sealed because they may contain a secret. */
 export function requestAnswerContext({ caller, key_hash }: store.RequestKeyId): string {
   return `request-answer:${caller}:${key_hash.toString("hex")}`;
 }
@@ -27,7 +27,10 @@ export function requestAnswerContext({ caller, key_hash }: store.RequestKeyId): 
 /** The keys of all callers. */
 export class RequestKeys {
   readonly #parts: Pick<Foundation, "db" | "sealer" | "clock" | "log">;
-  /** What this platform is handling; the rest without an answer was never finished. */
+  /**
+   * The keys of requests that this process is handling. Any other key without an answer belongs to
+   * a request that was cut off.
+   */
   readonly #running = new Set<string>();
 
   constructor(parts: Pick<Foundation, "db" | "sealer" | "clock" | "log">) {
@@ -35,8 +38,8 @@ export class RequestKeys {
   }
 
   /**
-   * Acts, or returns the first answer. Throws `Fault("key_reused" | "conflict")`, and what `act`
-   * throws.
+   * Calls `act` for the first request with this key, and returns the first answer for a repetition.
+   * Throws `Fault("key_reused" | "conflict")`, and what `act` throws.
    */
   async once(
     { caller, key, content }: KeyedRequest,
@@ -45,25 +48,25 @@ export class RequestKeys {
     const { db, clock } = this.#parts;
     const id = { caller: `${caller.kind}:${actorOf(caller).id}`, key_hash: sha256(key) };
     const request_hash = sha256(content);
-    const name = requestAnswerContext(id);
+    const runningKey = requestAnswerContext(id);
     const created_at = new Date(clock.now());
-    const isMine = !this.#running.has(name);
-    this.#running.add(name);
+    const isRunning = this.#running.has(runningKey);
+    if (isRunning) return await this.#repeat(id, { request_hash, isRunning });
+    this.#running.add(runningKey);
     try {
-      const olderThan = new Date(created_at.getTime() - keptMs);
-      if (isMine && (await store.takeKey(db, { ...id, request_hash, created_at }, olderThan))) {
-        return { answer: await this.#act(id, act), isRepeated: false };
-      }
-      return {
-        answer: await this.#first(id, { request_hash, isRunning: !isMine }),
-        isRepeated: true,
-      };
+      const olderThan = new Date(created_at.getTime() - keyLifetimeMs);
+      const isFirst = await store.takeKey(db, { ...id, request_hash, created_at }, olderThan);
+      if (isFirst) return { answer: await this.#act(id, act), isRepeated: false };
+      return await this.#repeat(id, { request_hash, isRunning });
     } finally {
-      if (isMine) this.#running.delete(name);
+      this.#running.delete(runningKey);
     }
   }
 
-  /** A refusal changes nothing, so its key is free again. After other failures nobody knows. */
+  /**
+   * Calls `act` and stores its answer. A refusal (`Fault`) changes nothing, so it frees the key.
+   * After any other error the key stays taken, since the request may have had its effect.
+   */
   async #act(
     id: store.RequestKeyId,
     act: () => Promise<object | undefined>,
@@ -83,7 +86,7 @@ export class RequestKeys {
         sealer.seal(JSON.stringify(answer), requestAnswerContext(id)),
       );
     } catch (error) {
-      // The caller gets its answer; only a repetition will not.
+      // This caller still gets the answer; only a repetition does not.
       log.error(
         { err: error },
         "the answer to a request with an Idempotency-Key could not be stored",
@@ -92,17 +95,18 @@ export class RequestKeys {
     return answer;
   }
 
-  async #first(
+  /** The stored answer of the first request. `isRunning`: this process is still handling it. */
+  async #repeat(
     id: store.RequestKeyId,
-    given: { readonly request_hash: Buffer; readonly isRunning: boolean },
-  ): Promise<object> {
-    const row = await store.readKey(this.#parts.db, id);
-    if (row !== undefined && !row.request_hash.equals(given.request_hash)) throw reused();
-    if (row === undefined || (row.answer_sealed === null && given.isRunning)) throw running();
-    if (row.answer_sealed === null) throw unfinished();
-    return JSON.parse(
-      this.#parts.sealer.open(row.answer_sealed, requestAnswerContext(id)).reveal(),
-    ) as object;
+    repetition: { readonly request_hash: Buffer; readonly isRunning: boolean },
+  ): Promise<Answered> {
+    const { db, sealer } = this.#parts;
+    const row = await store.readKey(db, id);
+    if (row === undefined) throw running();
+    if (!row.request_hash.equals(repetition.request_hash)) throw reused();
+    if (row.answer_sealed === null) throw repetition.isRunning ? running() : unfinished();
+    const answer = sealer.open(row.answer_sealed, requestAnswerContext(id)).reveal();
+    return { answer: JSON.parse(answer) as object, isRepeated: true };
   }
 }
 

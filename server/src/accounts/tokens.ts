@@ -51,15 +51,15 @@ const inferenceYears = 10;
 const secondsPerYear = 31_557_600;
 
 /**
- * Writes the row, signs, records. The token is valid once `tx` commits. Throws `Fault` for a bad
- * name or date.
+ * Writes the row, signs the token and records both in the audit log. The token is valid once `tx`
+ * commits. Throws `Fault("invalid")` for a bad name or date.
  */
 export async function issueToken(
   tx: Db,
-  wanted: { wish: TokenWish; name: string; key: SigningKey; nowMs: number; by: By },
+  request: { wish: TokenWish; name: string; key: SigningKey; nowMs: number; by: By },
 ): Promise<IssuedToken> {
-  const { wish, key, nowMs, by } = wanted;
-  const name = checkedName(wanted.name);
+  const { wish, key, nowMs, by } = request;
+  const name = checkedName(request.name);
   const expiresAt = checkedEnd(expiryOf(wish, nowMs), nowMs);
   const id = newTokenId();
   const projectId = wish.kind === "operator" ? null : wish.projectId;
@@ -102,8 +102,8 @@ export async function addToken(tx: Db, key: SigningKey, row: NewToken): Promise<
 /** The token of a row. Signing again with the same key gives the same token. */
 export async function signToken(row: SignedColumns, key: SigningKey): Promise<Secret> {
   const claims = { ...claimsOf(row), jti: row.id, iat: secondsOf(row.created_at) };
-  // Claims hold whole seconds: rounded up, so that a token is not refused early. The row has the
-  // exact time.
+  // The claim is in whole seconds, rounded up so that a token is not refused early. The row has
+  // the exact time.
   const signed =
     row.expires_at === null
       ? claims
@@ -112,8 +112,8 @@ export async function signToken(row: SignedColumns, key: SigningKey): Promise<Se
 }
 
 /** Trims the name. Throws `Fault("invalid")`. */
-export function checkedName(given: string): string {
-  const name = given.trim();
+export function checkedName(text: string): string {
+  const name = text.trim();
   if (name !== "" && name.length <= nameLengthMax) return name;
   throw new Fault(
     "invalid",
@@ -130,7 +130,7 @@ export function checkedEnd(expiresAt: Date | null, nowMs: number): Date | null {
   );
 }
 
-/** Clients read the project from the payload without verification; see docs of the interface. */
+/** Clients read `projectId` from the payload, without checking the signature. */
 function claimsOf({ kind, account_id: account, project_id: projectId }: SignedColumns): JWTPayload {
   if (kind === "service_account") return { principal: `serviceaccount/sa-${account}`, projectId };
   if (kind === "operator") return { principal: `operator/op-${account}` };
@@ -145,7 +145,7 @@ function expiryOf(wish: TokenWish, nowMs: number): Date | null {
   );
 }
 
-/** Whole seconds, as in JWTs. */
+/** Whole seconds since 1970, as in JWTs. */
 function secondsOf(at: Date): number {
   return Math.floor(at.getTime() / 1000);
 }

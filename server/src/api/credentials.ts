@@ -44,7 +44,7 @@ function hostOf(call: ApiCall): string {
   if (hostForm.test(host)) return host;
   throw new Fault(
     "invalid",
-    "host must be a host name such as github.com, with a port if it has one, without a scheme and a path.",
+    "host must be a host name such as github.com, with a port if it has one, and without a scheme or a path.",
   );
 }
 

@@ -1,5 +1,6 @@
-// Server-sent events over a connection that is taken from fastify: comments keep an idle connection
-// open, a client that reads nothing is disconnected, and the stream ends with the platform.
+// Server-sent events over a connection that is taken over from Fastify. Heartbeats keep an idle
+// connection open, a client that reads nothing is disconnected, and streams end when the platform
+// stops.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
@@ -34,7 +35,7 @@ export function wantsEvents({ request, query }: ApiCall): boolean {
   return query["follow"] === true || /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
 }
 
-/** Takes the connection from fastify, with the headers set so far. */
+/** Takes the connection over from Fastify, with the headers set so far. */
 export function takenOver(reply: FastifyReply): ServerResponse {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -43,7 +44,7 @@ export function takenOver(reply: FastifyReply): ServerResponse {
   return reply.raw;
 }
 
-/** Bounds the streams of one API, those of each owner among them. */
+/** Limits how many streams run at once, in total and for the projects of one owner. */
 export function followersGate(): Gate {
   return new Gate({
     max: followersMax,
@@ -54,14 +55,13 @@ export function followersGate(): Gate {
 }
 
 function tooManyFollowers(): Fault {
-  const text = `${ownerFollowersMax} logs and roll-outs of the project's owner are already followed, or ${followersMax} of all; end one, or ask without follow.`;
+  const text = `Too many logs and roll-outs are followed at once: at most ${ownerFollowersMax} of one owner's projects, and ${followersMax} in total. End one, or leave out follow.`;
   return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 
 /**
- * Takes over the connection, and resolves at the end of the stream. Throws
- * `Fault("rate_limited")`, before it takes over, when the owner of the call's project or all
- * together follow too much.
+ * Takes over the connection, and resolves at the end of the stream. Before it takes over, throws
+ * `Fault("rate_limited")` when too many streams run, in total or for the owner of the project.
  */
 export async function streamEvents(
   call: ApiCall,
@@ -72,7 +72,7 @@ export async function streamEvents(
   return await parts.followers.run(() => stream(call, parts, sendEvents), { key });
 }
 
-/** Never rejects. */
+/** Writes the stream, and logs an error. Never rejects. */
 async function stream(
   call: ApiCall,
   parts: StreamParts,
@@ -94,7 +94,7 @@ async function stream(
     await write(response, ": connected\n\n", signal);
     await sendEvents((text) => write(response, text, signal), signal);
   } catch (error) {
-    // A caller who has lost the permission learns it at the next request.
+    // A `Fault` means that the caller has lost the permission, and learns it at the next request.
     if (!signal.aborted && !(error instanceof Fault))
       parts.log.error({ err: error, requestId: request.id }, "a live stream of events broke");
   } finally {

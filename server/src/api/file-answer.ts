@@ -1,6 +1,6 @@
-// Sends a file, or a range of it, at the client's pace. Apps may change the file meanwhile: an
-// answer that cannot be completed ends without its last bytes, so that no client mistakes it for
-// the whole.
+// Sends a file, or a range of it, at the client's pace. Apps may change the file meanwhile. An
+// answer that cannot be completed is cut off before its announced length, so that no client takes
+// it for the complete file.
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
@@ -11,9 +11,9 @@ import { paced } from "./slow-clients.ts";
 
 type SentFile = { readonly name: string; readonly handle: FileHandle; readonly stats: Stats };
 
-/** Offsets of bytes, both included; `last` is -1 for an empty file. */
+/** The offsets of the first and the last byte; `last` is -1 for an empty file. */
 type ByteRange = { readonly first: number; readonly last: number };
-type Sending = Pick<HandlerParts, "clock" | "stopping">;
+type SendingParts = Pick<HandlerParts, "clock" | "stopping">;
 
 const chunkBytes = 262_144;
 
@@ -24,75 +24,86 @@ const chunkBytes = 262_144;
 export async function sendFile(
   call: ApiCall,
   { name, handle, stats }: SentFile,
-  parts: Sending,
+  parts: SendingParts,
 ): Promise<undefined> {
   const { request, reply } = call;
   const { size } = stats;
-  const etag = `"${[stats.ino, stats.mtimeMs, size].map((number) => Math.round(number).toString(36)).join("-")}"`;
-  const { range, "if-range": ifRange } = request.headers;
-  const wanted = ifRange === undefined || ifRange === etag ? readRange(range, size) : null;
+  const etag = etagOf(stats);
+  const { range: rangeHeader, "if-range": ifRange } = request.headers;
+  const isRangeValid = ifRange === undefined || ifRange === etag;
+  const range = isRangeValid ? readRange(rangeHeader, size) : "all";
   void reply.headers({
     "accept-ranges": "bytes",
     etag,
     "last-modified": stats.mtime.toUTCString(),
   });
-  if (wanted === "none") {
+  if (range === "none") {
     void reply.header("content-range", `bytes */${size}`).code(416);
     void reply.send({
-      message: `Range is ${JSON.stringify(range)}, but the file has ${size} bytes.`,
+      message: `Range is ${JSON.stringify(rangeHeader)}, but the file has ${size} bytes.`,
     });
     return;
   }
-  const { first, last } = wanted ?? { first: 0, last: size - 1 };
-  if (wanted !== null) void reply.header("content-range", `bytes ${first}-${last}/${size}`);
+  const { first, last } = range === "all" ? { first: 0, last: size - 1 } : range;
+  if (range !== "all") void reply.header("content-range", `bytes ${first}-${last}/${size}`);
   void reply.headers({
     "content-type": "application/octet-stream",
     "content-length": last - first + 1,
     "content-disposition": `attachment; filename*=UTF-8''${encodeName(name)}`,
   });
-  await sendBytes(call, wanted === null ? 200 : 206, { file: handle, first, last, ...parts });
+  await sendBytes(call, range === "all" ? 200 : 206, { file: handle, first, last, ...parts });
 }
 
 /**
- * Sends the head of the answer and, except for HEAD, a range of the file. Resolves when all is sent
- * or the answer was broken off: the client is gone or too slow, the file has become shorter, or the
- * platform stops. Never rejects.
+ * Sends the head of the answer and, unless the request's method is HEAD, a range of the file.
+ * Resolves when everything is sent, or when the answer is broken off: the client is gone or too
+ * slow, the file has become shorter, or the platform stops. Never rejects.
  */
 export async function sendBytes(
   { request, reply }: Pick<ApiCall, "request" | "reply">,
   status: 200 | 206,
-  { file, clock, stopping: signal, ...range }: ByteRange & Sending & { readonly file: FileHandle },
+  sent: ByteRange & SendingParts & { readonly file: FileHandle },
 ): Promise<void> {
+  const { file, first, last, clock, stopping } = sent;
   const response = takenOver(reply);
   response.writeHead(status);
   if (request.method === "HEAD") return void response.end();
-  const bytes = paced(bytesOf(file, range), { response, clock });
-  await pipeline(bytes, response, { signal }).catch(() => response.destroy());
+  const bytes = paced(bytesOf(file, { first, last }), { response, clock });
+  await pipeline(bytes, response, { signal: stopping }).catch(() => response.destroy());
 }
 
-/** Null: all of it. "none": nothing of it. A client that asks for several ranges gets all. */
-function readRange(header: string | undefined, size: number): ByteRange | "none" | null {
+function etagOf({ ino, mtimeMs, size }: Stats): string {
+  const numbers = [ino, mtimeMs, size].map((number) => Math.round(number).toString(36));
+  return `"${numbers.join("-")}"`;
+}
+
+/**
+ * The part of a file that a Range header names. "all": there is no usable header, or it names
+ * several ranges, which are not supported. "none": the file has none of the bytes.
+ */
+function readRange(header: string | undefined, size: number): ByteRange | "all" | "none" {
   const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
-  if (first === "" && last === "") return null;
+  if (first === "" && last === "") return "all";
   const range =
     first === ""
       ? { first: Math.max(0, size - Number(last)), last: size - 1 }
       : { first: Number(first), last: last === "" ? size - 1 : Math.min(Number(last), size - 1) };
-  if (first !== "" && last !== "" && Number(last) < Number(first)) return null;
+  if (first !== "" && last !== "" && Number(last) < Number(first)) return "all";
   return range.first > range.last ? "none" : range;
 }
 
 async function* bytesOf(file: FileHandle, { first, last }: ByteRange): AsyncGenerator<Buffer> {
-  for (let at = first; at <= last;) {
-    const length = Math.min(chunkBytes, last - at + 1);
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, at);
+  let offset = first;
+  while (offset <= last) {
+    const length = Math.min(chunkBytes, last - offset + 1);
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(length), 0, length, offset);
     if (bytesRead === 0) throw new Error("the file became shorter while it was sent");
-    at += bytesRead;
+    offset += bytesRead;
     yield buffer.subarray(0, bytesRead);
   }
 }
 
-/** As in RFC 8187, which allows less than `encodeURIComponent` leaves. */
+/** Encodes as in RFC 8187; `encodeURIComponent` leaves four characters that it forbids. */
 function encodeName(name: string): string {
   return encodeURIComponent(name).replace(
     /['()*]/g,

@@ -1,4 +1,4 @@
-// Files that run once: the requests of the published clients' command for that.
+// Files that run once: the requests with which a command-line client runs one file.
 import type { z } from "zod";
 import type { fileRun, fileRunApp, fileRunEnvironment } from "@slipway/contract/upload-routes.ts";
 import { must } from "#lib/assert.ts";
@@ -11,15 +11,15 @@ import { readFileForm } from "./file-form.ts";
 import type { HandlerParts } from "./parts.ts";
 import { OwnerGate } from "./owner-gate.ts";
 
-/** Each is an open file and a connection for as long as its client takes. */
-const forms = { max: 16, ownerMax: 4, ownerWaitingMax: 20, what: "files that run" };
-/** As long as clients try. */
-const formMs = 1_800_000;
+/** Each upload keeps a file and a connection open until its client has sent everything. */
+const uploadBounds = { max: 16, ownerMax: 4, ownerWaitingMax: 20, what: "files that run" };
+/** The time limit of an upload: clients give up after half an hour too. */
+const uploadMs = 1_800_000;
 
 /** Route handlers for files that run once. */
 export function fileRunHandlers(parts: HandlerParts) {
   const { fileRuns } = parts;
-  const gate = new OwnerGate(parts, forms);
+  const gate = new OwnerGate(parts, uploadBounds);
   return {
     async createRunApp(call) {
       const projectId = projectOf(call);
@@ -41,68 +41,71 @@ export function fileRunHandlers(parts: HandlerParts) {
 }
 
 async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof fileRun>> {
-  const { fileRuns, uploads, limit, clock, stopping } = parts;
-  const { request, query, by } = call;
+  const { fileRuns, uploads, limit } = parts;
   const projectId = projectOf(call);
-  const { filename, functionName, ...wish } = query as Asked;
+  const { filename, functionName, ...app } = call.query as RunQuery;
   if (filename === null)
     throw new Fault("invalid", "filename is missing; it must be the Python file to run.");
-  const checked = fileRuns.check(wishOf(nameOf(call), wish));
+  const checked = fileRuns.check(appWishOf(nameOf(call), app));
   limit.take(projectId);
-  const slow = new AbortController();
-  const cancel = clock.after(formMs, () =>
-    slow.abort(new Fault("invalid", "The form arrived too slowly.")),
-  );
-  const stop = (): void =>
-    slow.abort(new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: 5 }));
-  stopping.addEventListener("abort", stop);
-  const { signal } = slow;
-  const length = Number(request.headers["content-length"] ?? 0);
-  const others = { "main.py": fileRunEntry };
+  const { data, file } = await receiveForm(call, parts);
   try {
-    const { data, file } = await readFileForm({
-      headers: request.headers,
-      body: streamOf(call),
-      dataBytesMax: fileRuns.dataBytesMax,
-      signal,
-      take: (tar, ended) =>
-        uploads.stage({ tar, length, folder: fileRunFolder, others, signal: ended }),
+    await call.admit();
+    const { runId, uploadId } = await fileRuns.start({
+      projectId,
+      checked,
+      filename,
+      functionName,
+      data,
+      files: file.files,
+      by: call.by,
+      clientAddress: call.request.clientAddress,
+      requires: (permission) => requirePermission(call, permission),
     });
-    try {
-      await call.admit();
-      const { runId, uploadId } = await fileRuns.start({
-        projectId,
-        checked,
-        filename,
-        functionName,
-        data,
-        files: file.files,
-        by,
-        clientAddress: request.clientAddress,
-        requires: (permission) => requirePermission(call, permission),
-      });
-      if (!(await uploads.use(file, uploadId)))
-        throw new Fault("conflict", "Another deployment took its place just now.");
-      return { runId };
-    } finally {
-      await uploads.discard(file);
-    }
+    if (!(await uploads.use(file, uploadId)))
+      throw new Fault("conflict", "Another deployment took its place just now.");
+    return { runId };
   } finally {
-    stopping.removeEventListener("abort", stop);
-    cancel();
+    await uploads.discard(file);
   }
 }
 
-/** The contract has validated the types of the values. */
-type Asked = Omit<FileRunWish, "name"> & {
+/** Reads the form, and stores its file with the program that runs it. */
+async function receiveForm(call: ApiCall, { fileRuns, uploads, clock, stopping }: HandlerParts) {
+  const { headers } = call.request;
+  const length = Number(headers["content-length"] ?? 0);
+  const others = { "main.py": fileRunEntry };
+  const broken = new AbortController();
+  const cancelTimeout = clock.after(uploadMs, () =>
+    broken.abort(new Fault("invalid", "The form arrived too slowly.")),
+  );
+  const stop = (): void =>
+    broken.abort(new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: 5 }));
+  stopping.addEventListener("abort", stop);
+  try {
+    return await readFileForm({
+      headers,
+      body: streamOf(call),
+      dataBytesMax: fileRuns.dataBytesMax,
+      signal: broken.signal,
+      take: (tar, signal) => uploads.stage({ tar, length, folder: fileRunFolder, others, signal }),
+    });
+  } finally {
+    stopping.removeEventListener("abort", stop);
+    cancelTimeout();
+  }
+}
+
+/** The query of a request to run a file, whose types the contract has checked. */
+type RunQuery = Omit<FileRunWish, "name"> & {
   readonly filename: string | null;
   readonly functionName: string | null;
 };
 
-function wishOf(
+function appWishOf(
   name: string,
   { imageDigest, region, computeType, gpuCount, cpu, memoryGb }: Omit<FileRunWish, "name">,
-) {
+): FileRunWish {
   return { name, imageDigest, region, computeType, gpuCount, cpu, memoryGb };
 }
 

@@ -1,38 +1,40 @@
-// Computes the part of the audit log that a query reads: the requested times, limited by retention.
-// Pure.
+// Computes which part of the audit log a query reads: the requested period, cut off where retention
+// has deleted entries. Pure.
 import { Fault } from "#lib/fault.ts";
 import { instantOfMs, isAfter, microsFrom, type Instant } from "./instant.ts";
 
-/** `from` is included, `to` is not; null: up to the newest entry. */
+/**
+ * Begins at `fromMicros` and ends before `toMicros`, in microseconds since 1970. Without an end
+ * (null) it reaches up to the newest entry.
+ */
 export type AuditWindow = { readonly fromMicros: number; readonly toMicros: number | null };
 
 const dayMs = 86_400_000;
 
 /**
- * The window of a query; null: nothing in it can still be there. Without `to`, it has no end.
+ * The window of a query; null when retention has deleted everything in it. Without `to` it has no end.
  * Throws `Fault("invalid")` when `from` is after `to`, or in the future.
  */
 export function windowOf(
-  wanted: { readonly from: Instant | null; readonly to: Instant | null },
-  at: { readonly nowMs: number; readonly retentionDays: number },
+  { from, to }: { readonly from: Instant | null; readonly to: Instant | null },
+  { nowMs, retentionDays }: { readonly nowMs: number; readonly retentionDays: number },
 ): AuditWindow | null {
-  const { from, to } = wanted;
-  const now = instantOfMs(at.nowMs);
+  const now = instantOfMs(nowMs);
   if (from !== null && isAfter(from, to ?? now)) {
     throw new Fault(
       "invalid",
       `from is after to${to === null ? ", which is now when it is left out" : ""}.`,
     );
   }
-  const begin = instantOfMs(at.nowMs - at.retentionDays * dayMs);
-  const start = from !== null && isAfter(from, begin) ? from : begin;
+  const oldestKept = instantOfMs(nowMs - retentionDays * dayMs);
+  const start = from !== null && isAfter(from, oldestKept) ? from : oldestKept;
   if (to !== null && !isAfter(to, start)) return null;
-  // Entries carry the database's time, whose clock may be slightly ahead: without `to`, nothing is
-  // cut off.
+  // Without `to` the window does not end now: entries have the time of the database, whose clock
+  // may be slightly ahead.
   return { fromMicros: numberOf(start), toMicros: to === null ? null : numberOf(to) };
 }
 
-/** Capped at the year 2255: no entry can be later. */
+/** Microseconds as a number, capped at the year 2255: no entry can be later. */
 function numberOf(instant: Instant): number {
   const micros = microsFrom(instant);
   return micros > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(micros);

@@ -1,4 +1,5 @@
-// Runs a short program of the machine to its end, to set up networks or to test the sandbox.
+// Runs a program of the machine that ends within seconds, to set up networks or to test the
+// sandbox.
 import { runCommand, type CommandOptions } from "#lib/command.ts";
 
 const timeoutMs = 10_000;
@@ -6,22 +7,22 @@ const timeoutMs = 10_000;
 export const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" };
 
 /**
- * Null when it exited with 0, else the first line of its output, or how it exited. `lines` receives
- * its output.
+ * Resolves with null when the program exits with 0, else with the first line of its output, or with
+ * how it ended if it printed nothing. Its output is appended to `lines`.
  */
 export async function commandFailure(
   run: Pick<CommandOptions, "command" | "cwd" | "environment">,
   lines: string[] = [],
 ): Promise<string | null> {
-  const { signal } = new AbortController();
   const end = await runCommand({
     ...run,
-    signal,
+    // Only the timeout ends the program.
+    signal: new AbortController().signal,
     timeoutMs,
     onLine: (_stream, text) => lines.push(text),
   });
   if (end.kind === "exited" && end.exitCode === 0) return null;
   if (end.kind === "not_started") return end.reason;
-  const said = lines.find((text) => text.trim() !== "");
-  return said ?? `${run.command[0]} ${end.kind === "timeout" ? "did not end" : "failed"}`;
+  const firstLine = lines.find((text) => text.trim() !== "");
+  return firstLine ?? `${run.command[0]} ${end.kind === "timeout" ? "did not end" : "failed"}`;
 }

@@ -1,40 +1,46 @@
-// When the parts of a file that only grows were written, as far as its length was looked at
-// meanwhile. Pure.
+// Remembers when the parts of a file were written. The file only grows, and its length is noted
+// from time to time; the answers are as exact as the notes are frequent. Pure.
 
-/** An even number of remembered lengths: beyond it, half of them are forgotten. */
+/** When so many lengths are remembered, every other one is forgotten; an even number. */
 const lengthsMax = 1024;
 
-/** Lengths of one file, each with the time of the write that made it. */
+/** The lengths that one file had, in ascending order, each with the time of its last write. */
 export class WriteTimes {
   #lengths: { readonly length: number; readonly at: number }[] = [];
 
-  /** The greatest length that is remembered; null: there is none. */
+  /** The greatest remembered length; null when none is remembered. */
   get last(): number | null {
     return this.#lengths.at(-1)?.length ?? null;
   }
 
-  /** Remembers a length, which is greater than those before. */
+  /** Remembers a length, which must be greater than `last`, and the time `at` of its write. */
   add(length: number, at: number): void {
     this.#lengths.push({ length, at });
     if (this.#lengths.length === lengthsMax)
       this.#lengths = this.#lengths.filter((_, index) => index % 2 === 1);
   }
 
-  /** When what follows `offset` was written, or later; null: after all that is remembered. */
+  /**
+   * A time at which the byte after `offset` had certainly been written; null when it was written
+   * after the last remembered length.
+   */
   after(offset: number): number | null {
     return this.#lengths.find(({ length }) => length > offset)?.at ?? null;
   }
 
   /**
-   * When what ends at each of these offsets, in ascending order, was written, or later; null: after
-   * all that is remembered. Forgets the lengths before the last of them.
+   * For each offset in `ends` (ascending), a time at which everything before it had certainly been
+   * written; null when the file was shorter at all remembered lengths. Forgets the lengths below
+   * the last offset.
    */
   take(ends: readonly number[]): (number | null)[] {
+    const times: (number | null)[] = [];
     let index = 0;
-    const times = ends.map((end) => {
-      while ((this.#lengths[index]?.length ?? Number.POSITIVE_INFINITY) < end) index++;
-      return this.#lengths[index]?.at ?? null;
-    });
+    for (const end of ends) {
+      let written = this.#lengths[index];
+      while (written !== undefined && written.length < end) written = this.#lengths[++index];
+      times.push(written?.at ?? null);
+    }
     this.#lengths.splice(0, index);
     return times;
   }
