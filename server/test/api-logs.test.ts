@@ -334,7 +334,7 @@ test("the log of an app is followed live, filtered, from now on or after a line"
     Array.from({ length: 49 }, () => follow(api, `${path}?follow=true`)),
   );
   const refused = await api.call("GET", `${path}?follow=true`);
-  assert.deepEqual([refused.status, /already followed/.test(refused.body.message)], [429, true]);
+  assert.deepEqual([refused.status, /followed at once/.test(refused.body.message)], [429, true]);
   await others[0]?.leave();
   await until("one may follow again", async () => {
     const again = await follow(api, `${path}?follow=true`);

@@ -1,20 +1,21 @@
-// What a known path answers to methods that it does not have: 405 with those that it allows, and
-// OPTIONS with the same list. A hook does so for what no route takes: routes for all these methods
-// would double the time that the API takes to start.
+// Answers requests whose path exists but whose method it does not support: with 405 and the allowed
+// methods, and OPTIONS with 204 and the same list. This is a hook on requests that match no route,
+// since a route for each such method would double the time that the API takes to start.
 import { METHODS } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
 
 /**
- * All that node's parser knows, so that each is answered; it hands over CONNECT in a way of its
- * own.
+ * All methods that Node's parser knows, so that each gets an answer. CONNECT is missing: Node emits
+ * an event of its own for it.
  */
 const methods = METHODS.filter((method) => method !== "CONNECT");
 const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** `url` is in Fastify's notation, and `form` matches the paths that it stands for. */
 type KnownPath = {
+  /** In Fastify's notation, with `:name` for parameters. */
   readonly url: string;
+  /** Matches every path that `url` stands for. */
   readonly form: RegExp;
   readonly allowed: readonly string[];
 };
@@ -27,18 +28,19 @@ export class OtherMethods {
   readonly #api: FastifyInstance;
   readonly #paths: KnownPath[] = [];
 
-  /** Before any route is added. */
+  /** To be created before any route is added. */
   constructor(api: FastifyInstance) {
     this.#api = api;
     for (const method of methods)
       if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
-    // Not in the handler of what is not found: Fastify reads the body first.
+    // A hook, not the handler for unknown routes: Fastify would read the body before it calls that.
     api.addHook("onRequest", (request, reply, done) => {
-      if (!request.is404 || !this.#answer(request, reply)) done();
+      const isAnswered = request.is404 && this.#answer(request, reply);
+      if (!isAnswered) done();
     });
   }
 
-  /** Call it for every path, with all its methods. */
+  /** To be called once for every path, with all its methods. */
   add(url: string, methodsOfPath: readonly string[]): void {
     const form = new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
     const allowed = [
@@ -48,34 +50,41 @@ export class OtherMethods {
     ];
     const added = { url, form, allowed };
     this.#paths.push(added);
-    // As in Fastify, a fixed part of a path comes before a parameter.
+    // As in Fastify, a fixed path comes before a path with parameters that also matches.
     this.#paths.sort((one, other) => parametersOf(one) - parametersOf(other));
-    for (const other of this.#paths) {
-      this.#separate(added, other);
-      this.#separate(other, added);
+    for (const path of this.#paths) {
+      this.#refuseMethodsOf(path, added);
+      this.#refuseMethodsOf(added, path);
     }
   }
 
   /**
-   * A path that another with parameters matches too gets routes for the methods of that one, which
-   * would be taken for it.
+   * When `wider` has parameters and also matches the path `narrow`, Fastify would send requests of
+   * `narrow` to the routes of `wider`. Adds refusing routes for the methods that only `wider` has.
    */
-  #separate({ url, allowed }: KnownPath, other: KnownPath): void {
-    if (url === other.url || !other.form.test(url)) return;
-    const method = other.allowed.filter((one) => !allowed.includes(one));
+  #refuseMethodsOf(wider: KnownPath, narrow: KnownPath): void {
+    const { url, allowed } = narrow;
+    if (url === wider.url || !wider.form.test(url)) return;
+    const refused = wider.allowed.filter((method) => !allowed.includes(method));
+    if (refused.length === 0) return;
     const onRequest = (request: FastifyRequest, reply: FastifyReply): void =>
       refuse(request, reply, allowed);
-    if (method.length > 0) this.#api.route({ method, url, onRequest, handler: () => undefined });
+    this.#api.route({ method: refused, url, onRequest, handler: () => undefined });
   }
 
-  /** Whether it was answered. */
+  /**
+   * Answers OPTIONS of a known path, and refuses what is not allowed. False for an unknown path
+   * with a usual method, which gets 404 elsewhere.
+   */
   #answer(request: FastifyRequest, reply: FastifyReply): boolean {
     const { method, url } = request;
     const path = url.split("?", 1)[0]?.replaceAll(/\/+/g, "/") ?? "";
     const known = this.#paths.find(({ form }) => form.test(path));
-    if (known === undefined && usualMethods.includes(method)) return false;
-    if (known === undefined || method !== "OPTIONS")
-      refuse(request, reply, known?.allowed ?? usualMethods);
+    if (known === undefined) {
+      if (usualMethods.includes(method)) return false;
+      refuse(request, reply, usualMethods);
+    }
+    if (method !== "OPTIONS") refuse(request, reply, known.allowed);
     void reply.header("allow", known.allowed.join(", ")).code(204).send();
     return true;
   }
@@ -85,6 +94,7 @@ function parametersOf({ url }: KnownPath): number {
   return url.split(/[:*]/).length;
 }
 
+/** Throws the refusal, and sets the header with the allowed methods. */
 function refuse(
   { method }: FastifyRequest,
   reply: FastifyReply,

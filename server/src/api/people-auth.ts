@@ -28,22 +28,23 @@ export function peopleHandlers(api: HandlerParts) {
       requireOwnPage(call.request, urls().baseUrl);
       const body = bodyOf(call);
       const password = new Secret(String(body["password"]));
-      const done = await people.signIn.withPassword({
+      const signInResult = await people.signIn.withPassword({
         email: String(body["email"]),
         password,
         ...trierOf(call, api),
       });
-      return answerSignIn(call, done, api);
+      return answerSignIn(call, signInResult, api);
     },
     async issueAccessToken(call) {
       const body = bodyOf(call);
-      const sent = refreshTokenOf(call, body["refresh_token"], api);
-      const found = await people.sessions.of(sent.value);
+      const refreshToken = refreshTokenOf(call, body["refresh_token"], api);
+      const found = await people.sessions.of(refreshToken.value);
       if (found === null) throw sessionEnded();
-      const { accessToken, expiresIn } = await people.sessions.issueAccess(found.session.id);
-      // The session continues, and so does its cookie.
-      if (sent.isCookie)
-        setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
+      const { person, session } = found;
+      const { accessToken, expiresIn } = await people.sessions.issueAccess(session.id);
+      // The use of the session prolongs it; a new cookie with the same value lasts as long.
+      if (refreshToken.isCookie)
+        setCookies(call, { refreshToken: new Secret(refreshToken.value), person }, api);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
     async signOut(call) {
@@ -93,32 +94,33 @@ export function personCallerOf(call: ApiCall): PersonCaller {
   throw new Fault("forbidden", "Only a person who is signed in can use this.");
 }
 
-/** The answer to a sign-in; sets the cookie. */
+/** Answers the first step of a sign-in: with the tokens, or with a challenge for the second step. */
 function answerSignIn(
   call: ApiCall,
-  done: SignedIn | Challenge,
+  result: SignedIn | Challenge,
   api: HandlerParts,
 ): z.infer<typeof signInAnswer> {
-  if (done.kind === "signed_in") return answerSignedIn(call, done, api);
-  return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
+  if (result.kind === "signed_in") return answerSignedIn(call, result, api);
+  const { challenge, expiresIn } = result;
+  return { twoFactorRequired: true, challenge: challenge.reveal(), expiresIn };
 }
 
-/** Like `answerSignIn`, for sign-ins without a second step. */
+/** Answers a completed sign-in with the tokens, and sets the cookies. */
 export function answerSignedIn(
   call: ApiCall,
-  done: SignedIn,
+  signIn: SignedIn,
   api: HandlerParts,
 ): z.infer<typeof signedIn> {
-  setCookies(call, done, api);
+  setCookies(call, signIn, api);
   return {
-    accessToken: done.accessToken.reveal(),
-    refreshToken: done.refreshToken.reveal(),
-    expiresIn: done.expiresIn,
-    person: showPerson(done.person),
+    accessToken: signIn.accessToken.reveal(),
+    refreshToken: signIn.refreshToken.reveal(),
+    expiresIn: signIn.expiresIn,
+    person: showPerson(signIn.person),
   };
 }
 
-/** Sets the cookies of a sign-in: the session, and the device that the person signed in with. */
+/** Sets the cookies of a sign-in: one for the session, one for the browser. */
 export function setCookies(
   call: ApiCall,
   { refreshToken, person: { id } }: Pick<SignedIn, "refreshToken" | "person">,
@@ -130,23 +132,23 @@ export function setCookies(
   setDeviceCookie(call.reply, device, baseUrl);
 }
 
-/** The source of a sign-in attempt. */
+/** Who attempts to sign in: the device cookie of the browser, and the actor with its address. */
 export function trierOf(call: ApiCall, { urls }: HandlerParts): Trier {
   return { device: deviceCookie(call.request, urls().baseUrl), by: call.by };
 }
 
 /**
- * The refresh token in the body, else in the cookie, which only pages of the platform may use;
- * empty when there is none.
+ * The refresh token of the body, or without one that of the cookie, which only pages of the
+ * platform may use. The value is empty when there is neither.
  */
 function refreshTokenOf(
   call: ApiCall,
-  given: unknown,
+  tokenOfBody: unknown,
   { urls }: HandlerParts,
 ): { value: string; isCookie: boolean } {
-  if (typeof given === "string") return { value: given, isCookie: false };
+  if (typeof tokenOfBody === "string") return { value: tokenOfBody, isCookie: false };
   const { baseUrl } = urls();
-  // Even without the cookie: the answer may delete it.
+  // Checked even when the request has no cookie, since a sign-out deletes the browser's cookie.
   requireOwnPage(call.request, baseUrl);
   const value = sessionCookie(call.request, baseUrl);
   return { value: value ?? "", isCookie: value !== null };

@@ -41,22 +41,21 @@ export function settingsHandlers({ settingsChanges, urls, limit }: HandlerParts)
 
 type Answer = z.infer<typeof answers.appDetail>["settings"];
 
-/** By name, with origin. */
+/** Each setting by its name: its value, where the value comes from, and a value that is pending. */
 export function showSettings({ settings, origins, pending }: ShownSettings): Answer {
-  const { dependencies, ...values } = settings;
-  const known = new Map<string, unknown>(Object.entries(values));
+  const { dependencies, ...others } = settings;
+  const values = new Map<string, unknown>(Object.entries(others));
   for (const kind of ["pip", "apt", "conda"] as const) {
-    known.set(`dependencies.${kind}`, dependencies.paths[kind] ?? dependencies[kind]);
+    values.set(`dependencies.${kind}`, dependencies.paths[kind] ?? dependencies[kind]);
   }
-  known.set("dependencies.groups", dependencies.groups);
-  const waiting = new Map<string, unknown>(Object.entries(pending));
+  values.set("dependencies.groups", dependencies.groups);
+  const pendingValues = new Map<string, unknown>(Object.entries(pending));
   const shown: Answer = {};
   for (const [name, origin] of Object.entries(origins)) {
-    shown[name] = {
-      value: known.get(name),
-      origin,
-      ...(waiting.has(name) ? { pending: waiting.get(name) } : {}),
-    };
+    const setting = { value: values.get(name), origin };
+    shown[name] = pendingValues.has(name)
+      ? { ...setting, pending: pendingValues.get(name) }
+      : setting;
   }
   return shown;
 }

@@ -69,7 +69,7 @@ export type OpenedPlans = {
 
 /** A new project, or one whose default plan has a new credit, gets the credit within this time. */
 const creditsEveryMs = 10_000;
-/** Notices of budgets are rare. */
+/** How many notices of budgets are sent at once; there are few. */
 const noticesAtOnceMax = 16;
 /** How many metering turns one posting to the ledger covers. */
 const turnsOfPosting = 10;
@@ -80,17 +80,18 @@ export async function openPlans(
   foundation: Foundation,
 ): Promise<OpenedPlans> {
   const { db, notifications, lifecycle, log, clock } = foundation;
-  const plans = plansOf(settings);
+  const plans = plansIn(settings.plansFile);
   await refuseUnknown(db, plans);
   const cache = new PlanCache({ db, notifications, plans, clock, log });
   await cache.start();
   lifecycle.onClose("plans", () => cache.stop());
-  const turn = async (): Promise<void> => {
+  const giveCredits = async (): Promise<void> => {
     const changed = await setPlanCredits(db, plans, clock.now());
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
   };
   const timing = { intervalMs: creditsEveryMs, waitsForClock: true };
-  new Loop({ name: "credits of plans", ...timing, turn, clock, log }).startWithin(lifecycle);
+  const credits = { name: "credits of plans", turn: giveCredits };
+  new Loop({ ...credits, ...timing, clock, log }).startWithin(lifecycle);
   const useCases = new PlanUseCases({ db, plans, clock });
   const defaults = {
     auditDays: settings.auditRetentionDays,
@@ -99,8 +100,8 @@ export async function openPlans(
     callRecordsPerMinute: settings.callRecordsPerMinute,
   };
   const daysOf = (field: "logRetentionDays" | "callRetentionDays"): ReturnType<DaysOfProjects> => {
-    const used = [plans.standard, ...cache.projectsWithPlan().map(({ plan }) => plan)];
-    if (used.every((plan) => plan[field] === null)) return null;
+    const plansInForce = [plans.standard, ...cache.projectsWithPlan().map(({ plan }) => plan)];
+    if (plansInForce.every((plan) => plan[field] === null)) return null;
     return (projectId) => cache.planOf(projectId)[field] ?? settings[field];
   };
   const stopOf = (projectId: ProjectId, appId: AppId): string | undefined => {
@@ -134,7 +135,7 @@ type BillingParts = Foundation & {
 };
 
 /**
- * Opens the use cases for money, and metering; its loops start and end with the platform. Throws
+ * Opens the use cases for money, and metering, whose loops start and end with the platform. Throws
  * `CannotStart` for invalid prices.
  */
 export function openBilling(settings: BillingSettings, parts: BillingParts) {
@@ -192,13 +193,16 @@ function openBudgets(parts: BillingParts) {
   };
 }
 
-function plansOf({ plansFile }: PlanSettings): Plans {
+function plansIn(plansFile: string | null): Plans {
   return plansFile === null
     ? plansOfNoFile
     : readOperatorFile("SLIPWAY_PLANS_FILE", plansFile, readPlans);
 }
 
-/** A limit must not vanish because a plan was removed from the file while projects have it. */
+/**
+ * Throws `CannotStart` when a project has a plan that is not in the file, since the limits of the
+ * project would be unknown.
+ */
 async function refuseUnknown(db: Db, { byName }: Plans): Promise<void> {
   for (const [name, projects] of await plansInUse(db)) {
     if (byName.has(name)) continue;

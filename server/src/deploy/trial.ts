@@ -63,9 +63,7 @@ export type TrialRun = {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly onLine: (line: ReplicaLine) => void;
-  /**
-   * Called when there is no capacity, once for each new reason; the build shows it while it waits.
-   */
+  /** Called when there is no capacity and the reason is new. The waiting build shows the reason. */
   readonly onWait: (reason: string) => Promise<void>;
 };
 

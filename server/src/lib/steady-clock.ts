@@ -1,17 +1,17 @@
-// The clock of the platform: the machine's clock without its steps. See
-// docs/decisions/0027-clock-steps.md.
+// The clock of the platform: follows the machine's clock, but does not jump when that clock is set
+// to another time (a "step"). See docs/decisions/0027-clock-steps.md.
 import { sinceBootMs, systemClock, type Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 import { SteadyTime, type StepReport } from "./steady-time.ts";
 
 /**
- * How long removals for good pause after the platform's time was changed: time to see the report
- * and correct the clock.
+ * After the platform's time was changed, nothing is deleted for its age for this long, so that
+ * somebody can see the log and correct the clock.
  */
 const settleMs = 86_400_000;
 /**
- * Reads the clock again when it seems to have stepped: the process may have paused between two
- * readings.
+ * How often the two clocks are read to get a pair of readings from the same millisecond: the
+ * process may pause between them.
  */
 const readingsMax = 3;
 
@@ -26,9 +26,10 @@ export class SteadyClock implements Clock {
   readonly #base: Clock;
   readonly #uptime: Uptime;
   readonly #time: SteadyTime;
-  /** How long the machine has slept since the start. */
+  /** How long the machine has slept since this clock was created. */
   #sleptMs = 0;
-  readonly #awakeMs: number;
+  /** Uptime minus monotonic time at creation; what is added to it later is time asleep. */
+  readonly #uptimeLeadAtStartMs: number;
   #unsettledAtMs = Number.NEGATIVE_INFINITY;
   #report: (report: StepReport) => void = () => undefined;
 
@@ -39,7 +40,7 @@ export class SteadyClock implements Clock {
     this.after = (ms, run) => base.after(ms, run);
     this.random = () => base.random();
     this.#time = new SteadyTime(base.now(), base.monotonicMs());
-    this.#awakeMs = this.#beyondMonotonic();
+    this.#uptimeLeadAtStartMs = this.#uptimeLeadMs();
   }
 
   now(): number {
@@ -51,9 +52,9 @@ export class SteadyClock implements Clock {
     const wallMs = this.#base.now();
     const monotonicMs = this.#elapsedMs();
     const behindMs = wallMs - this.#time.at(monotonicMs);
-    // Fast path with the same result as a full look; almost always taken.
+    // The fast path, which is almost always taken, has the same result.
     if (behindMs <= 0 && behindMs > -1 && !this.#time.isStepped) return wallMs - behindMs;
-    return this.#look();
+    return this.#readClocks();
   }
 
   monotonicMs(): number {
@@ -65,7 +66,7 @@ export class SteadyClock implements Clock {
     return !this.#time.isStepped && this.monotonicMs() - this.#unsettledAtMs >= settleMs;
   }
 
-  /** Pauses removals for good for a day: the time may be wrong. */
+  /** For a day nothing is deleted for its age: the time may be wrong. */
   unsettle(): void {
     this.#unsettledAtMs = this.monotonicMs();
   }
@@ -76,19 +77,20 @@ export class SteadyClock implements Clock {
       log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, textOf[kind]);
   }
 
-  #look(): number {
+  /** Compares the machine's clock with monotonic time, and returns the time in force. */
+  #readClocks(): number {
     let monotonicMs = this.#elapsedMs();
     for (let reading = 0; reading < readingsMax; reading++) {
       const wallMs = this.#base.now();
       const afterMs = this.#elapsedMs();
-      const isWhole = afterMs - monotonicMs < 1;
+      const wasPaused = afterMs - monotonicMs >= 1;
       monotonicMs = afterMs;
-      if (!isWhole) continue;
+      if (wasPaused) continue;
       // Time asleep is not a step.
       const sleptMs = this.#sleptSoFar();
       monotonicMs += sleptMs - this.#sleptMs;
       this.#sleptMs = sleptMs;
-      const report = this.#time.look(wallMs, monotonicMs, 1);
+      const report = this.#time.compare(wallMs, monotonicMs, 1);
       if (report?.kind === "adopted") this.unsettle();
       if (report !== null) this.#report(report);
       break;
@@ -96,17 +98,18 @@ export class SteadyClock implements Clock {
     return this.#time.at(monotonicMs);
   }
 
+  /** Monotonic time plus the time asleep that is known so far. */
   #elapsedMs(): number {
     return this.#base.monotonicMs() + this.#sleptMs;
   }
 
   #sleptSoFar(): number {
-    // The machine reports its uptime in hundredths of a second.
-    const sleptMs = this.#beyondMonotonic() - this.#awakeMs;
+    const sleptMs = this.#uptimeLeadMs() - this.#uptimeLeadAtStartMs;
+    // Smaller differences are rounding: the machine reports its uptime in hundredths of a second.
     return sleptMs - this.#sleptMs > 100 ? sleptMs : this.#sleptMs;
   }
 
-  #beyondMonotonic(): number {
+  #uptimeLeadMs(): number {
     return this.#uptime() - this.#base.monotonicMs();
   }
 }

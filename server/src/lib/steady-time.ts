@@ -1,23 +1,21 @@
-// Turns readings of a clock that may step into time that does not step: pure. Follows small
-// corrections at once. Adopts a step only after it has lasted for `adoptAfterMs`: a clock that is
-// briefly wrong changes nothing, a corrected one is believed.
+// Computes a time that does not jump from the readings of a clock (the source) that may. Follows
+// small corrections at once. Adopts a jump only after it has lasted for `adoptAfterMs`, so that a
+// clock that is wrong for a moment changes nothing. Pure.
 
-/**
- * The result of a reading; `aheadMs` is how far the source is, or was, ahead of the time in force.
- */
+/** What a reading has shown. `aheadMs`: how far the source is, or was, ahead of the time in force. */
 export type StepReport = {
   readonly kind: "stepped" | "went back" | "adopted";
   readonly aheadMs: number;
 };
 
 /**
- * More than time servers correct at once on a machine that keeps time, less than a quarter of any
- * lease.
+ * The largest difference that is followed at once. Time servers correct less than this on a healthy
+ * machine, and it is less than a quarter of any lease.
  */
 export const followMs = 1_000;
 /**
- * Longer than a wrong time server or a clock test lasts, shorter than receivers and second factors
- * tolerate.
+ * How long a jump must last until it is adopted. A wrong time server or a test of a clock is
+ * corrected sooner, and receivers of webhooks and second factors tolerate a wrong time for longer.
  */
 export const adoptAfterMs = 600_000;
 
@@ -43,7 +41,7 @@ export class SteadyTime {
    * The source showed `sourceMs`, or up to `precisionMs` more, at `monotonicMs`. Null: nothing to
    * report.
    */
-  look(sourceMs: number, monotonicMs: number, precisionMs: number): StepReport | null {
+  compare(sourceMs: number, monotonicMs: number, precisionMs: number): StepReport | null {
     const found = sourceMs - monotonicMs;
     const followed = Math.min(Math.max(this.#offsetMs, found), found + precisionMs);
     const aheadMs = followed - this.#offsetMs;

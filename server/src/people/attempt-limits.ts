@@ -1,36 +1,37 @@
-// How often something may be tried: passwords, codes, links. Counted in the database, so that
-// neither a restart nor a second platform gives another round of tries. Who is counted is kept as a
-// hash only.
+// How often passwords, codes and links may be tried. The count is in the database, so that neither
+// a restart nor a second platform allows more attempts. The database has only a hash of the person
+// or address that is counted.
 import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { Db } from "#store/database.ts";
 import { giveBackAttempt, takeAttempt } from "./attempt-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
-/** One thing that is counted: at most `max` within `windowMs` from the first. */
+/** A kind of attempt: at most `max` are allowed within `windowMs` of the first. */
 export type Limit = { readonly kind: string; readonly max: number; readonly windowMs: number };
 
 const minuteMs = 60_000;
 
-/** What is limited. The numbers are for people who mistype, not for programs that guess. */
+/** All limits: high enough for people who mistype, too low for programs that guess. */
 export const limits = {
   /** Several people may share an address. */
   signInAddress: { kind: "sign-in address", max: 50, windowMs: 15 * minuteMs },
   signInAccount: { kind: "sign-in account", max: 10, windowMs: 15 * minuteMs },
-  /** By address of mail, and by the address that asks. */
+  /** Requests to reset a password, counted by email address. */
   resetAccount: { kind: "reset account", max: 5, windowMs: 60 * minuteMs },
+  /** The same requests, counted by network address. */
   resetAddress: { kind: "reset address", max: 30, windowMs: 60 * minuteMs },
-  /** Each may be a new row that stays. */
+  /** A limit because each sign-up may add a row that is never deleted. */
   signUpAddress: { kind: "sign-up address", max: 10, windowMs: 60 * minuteMs },
-  /** Passwords and codes that are asked for again by people who are signed in, by person. */
+  /** Passwords and codes with which a signed-in person confirms an action, counted by person. */
   confirm: { kind: "confirm", max: 10, windowMs: 15 * minuteMs },
-  /** Codes for one second step of a sign-in, which does not last longer. */
+  /** Codes for one challenge of a sign-in, which is valid for as long. */
   challenge: { kind: "challenge", max: 5, windowMs: 10 * minuteMs },
-  /** Links and visits to a provider, by device or address. */
+  /** Links and visits to a provider, counted by device or network address. */
   secretAddress: { kind: "secret address", max: 300, windowMs: 15 * minuteMs },
 } as const satisfies Record<string, Limit>;
 
-/** Counts tries. */
+/** Counts attempts, and refuses those beyond a limit. */
 export class AttemptLimits {
   readonly #parts: Pick<Foundation, "db" | "clock">;
 
@@ -38,7 +39,7 @@ export class AttemptLimits {
     this.#parts = parts;
   }
 
-  /** Counts one try. Throws `Fault("rate_limited")` with the seconds until there is room again. */
+  /** Counts one attempt. Throws `Fault("rate_limited")` with the seconds until one is allowed. */
   async take(limit: Limit, who: string): Promise<void> {
     const retryAfterSeconds = await this.isTaken(limit, who);
     if (retryAfterSeconds === null) return;
@@ -47,8 +48,8 @@ export class AttemptLimits {
   }
 
   /**
-   * As `take`, but returns the seconds until the next attempt is allowed, or null when one is
-   * allowed now. `db`: a transaction that the count is part of.
+   * Counts one attempt. Null: it is allowed; else the seconds until the next one is. `db` may be a
+   * transaction, which the count is then part of.
    */
   async isTaken(
     { kind, max, windowMs }: Limit,
@@ -65,15 +66,15 @@ export class AttemptLimits {
     return used <= max ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
   }
 
-  /** Counts one try at `work`, which is given back when it succeeds. Throws as `take` does. */
+  /** Counts one attempt, and takes it back when `work` succeeds. Throws as `take` does. */
   async counted<Result>(limit: Limit, who: string, work: () => Promise<Result>): Promise<Result> {
     await this.take(limit, who);
-    const done = await work();
+    const result = await work();
     await this.giveBack(limit, who);
-    return done;
+    return result;
   }
 
-  /** What was right was no try. */
+  /** Takes back an attempt that succeeded: only failures count. */
   async giveBack({ kind }: Limit, who: string): Promise<void> {
     await giveBackAttempt(this.#parts.db, keyOf(kind, who));
   }

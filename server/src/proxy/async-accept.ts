@@ -9,7 +9,7 @@ import type { PlatformFields } from "./platform-fields.ts";
 import { acceptanceOf } from "./refusal.ts";
 import type { RequestFields } from "./request-fields.ts";
 
-type Asked = {
+type AboutCall = {
   readonly runId: RunId;
   readonly route: AppRoute;
   /** The path for the replica, including the query, without the platform's own parameters. */
@@ -20,11 +20,11 @@ type Asked = {
 };
 
 /**
- * A call that the gate has admitted, to an app with a live release; its fields and parameters are
- * checked. `lines` are what the replica would get for a plain call, without framing, the call's id,
- * the platform's token and its own fields.
+ * An admitted call to an app with a live release; its fields and parameters are checked. `lines`
+ * are the header lines that the replica would get for a plain call, except framing, the call's id,
+ * the platform's token and the fields that the platform has read.
  */
-export type AsyncCall = Asked &
+export type AsyncCall = AboutCall &
   PlatformFields & {
     readonly method: string;
     /** Body length in bytes as the client announces it; -1: unknown. */
@@ -51,25 +51,26 @@ export interface AsyncAccept {
 export type AsyncCallParts = {
   readonly client: HttpClient;
   readonly fields: RequestFields;
-  readonly own: PlatformFields;
+  readonly platformFields: PlatformFields;
   readonly monotonicMs: () => number;
 };
 
-/** Wraps a client's call, which is answered once. */
+/** Makes a call that answers its client once, and ignores further answers. */
 export function asyncCall(
-  asked: Asked,
-  { client, fields, own, monotonicMs }: AsyncCallParts,
+  about: AboutCall,
+  { client, fields, platformFields, monotonicMs }: AsyncCallParts,
 ): AsyncCall {
   const contentLength = fields.isChunked ? -1 : Math.max(0, fields.contentLength);
   let isAnswered = false;
-  const answers = (): boolean => {
+  /** True for the first answer, if the client is still there to get it. */
+  const mayAnswer = (): boolean => {
     const isFirst = !isAnswered;
     isAnswered = true;
     return isFirst && !client.isGone;
   };
   return {
-    ...asked,
-    ...own,
+    ...about,
+    ...platformFields,
     method: client.method,
     contentLength,
     readBody: (bytesMax) => {
@@ -78,10 +79,10 @@ export function asyncCall(
       return client.readBody(bytesMax, monotonicMs());
     },
     accepted: (runId) => {
-      if (answers()) client.answer(acceptanceOf(runId));
+      if (mayAnswer()) client.answer(acceptanceOf(runId));
     },
     refuse: (fault) => {
-      if (answers()) client.refuse(fault, asked.runId, monotonicMs());
+      if (mayAnswer()) client.refuse(fault, about.runId, monotonicMs());
     },
   };
 }

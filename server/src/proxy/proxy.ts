@@ -1,6 +1,6 @@
 // The path of a call: find the app and check the caller (`CallAdmission`), get a slot on a replica
-// (`CalledApps`), forward the call and its answer (`Call`). All the needed state is in memory; a
-// call to an app with a ready replica touches no database and parses no body.
+// (`CalledApps`), forward the call and its answer (`Call`). All state that this needs is in memory:
+// for an app with a ready replica, no database is read and no body is parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
@@ -46,7 +46,7 @@ type Arrival = {
 };
 
 const readBufferBytes = 65_536;
-/** For forwarded answers while they are collected. */
+/** The memory in which answers are collected that go to a webhook too. */
 const gatheredBytesMax = 256 * 1_048_576;
 
 /** One per platform. Call `close()` once the listener is closed. */
@@ -85,16 +85,16 @@ export class Proxy {
       random: () => clock.random(),
       readBuffer: Buffer.allocUnsafeSlow(readBufferBytes),
     });
-    const tell = (call: AdmittedCall, outcome: CallOutcome): void =>
+    const onEnd = (call: AdmittedCall, outcome: CallOutcome): void =>
       onFinished(recordOf(call, outcome, clock));
     const { bodyBytesMax } = limits;
-    const callParts = { ...common, bodyBytesMax, log, onEnd: tell };
+    const callParts = { ...common, bodyBytesMax, log, onEnd };
     this.#callParts = { ...callParts, whyEnded: (call) => whyEnded(call, { brokeOff, clock }) };
     this.#runParts = { ...callParts, whyEnded: null, onEnd: (call) => this.#runs.delete(call) };
     this.#sockets = new SocketCalls({
       ...common,
       clock,
-      onEnd: tell,
+      onEnd,
       isClosed: () => this.#isClosed,
       peerOf: (request) => options.trustedProxies.peerOf(request.socket),
       admission: this.admission,
@@ -125,14 +125,14 @@ export class Proxy {
     this.#sockets.take(request, socket, firstBytes);
   }
 
-  /** Tokens may have been revoked: ends WebSockets whose senders are no longer allowed. */
+  /** To be called when tokens were revoked: ends WebSockets whose token no longer allows them. */
   tokensChanged(): void {
     this.#sockets.tokensChanged();
   }
 
   /**
-   * Sends a run's call like a plain call: to a replica of the live release, or first into the app's
-   * line. Reports everything to `watcher`. Never throws.
+   * Sends a run's call as if it were a plain call: to a replica of the live release, or into the
+   * app's line until one is free. Reports its progress and its end to `watcher`. Never throws.
    */
   run(request: RunRequest, watcher: RunWatcher): RunHandle {
     const { routes, log } = this.#options;
@@ -190,7 +190,7 @@ export class Proxy {
   #serve(arrival: Arrival, admitted: Admitted | Fault): void {
     if (admitted instanceof Fault) return this.#refuse(arrival, admitted);
     const { target, route } = admitted;
-    // The token check may have taken a moment.
+    // The client may have left while its token was checked.
     if (arrival.client.isGone) return;
     const refusal = this.#refusalOf(route);
     if (refusal !== null) return this.#refuse(arrival, refusal);
@@ -233,7 +233,7 @@ export class Proxy {
     new Call(about, this.apps.of(appId), live, atMs, this.#callParts).enter();
   }
 
-  /** From here on every answer to the caller is forwarded too. */
+  /** Sends the call to the app, and its answer to the caller and to the webhook. */
   #serveForwarded(arrival: Arrival, admitted: Admitted, url: string): void {
     const { forwarding } = this.#options;
     const { route } = admitted;
@@ -241,12 +241,12 @@ export class Proxy {
     const fault = forwarding.check(url);
     if (fault !== null) return this.#refuse(arrival, fault);
     const lines = linesFor(admitted, origin);
-    const own = readPlatformFields(lines, { isAsync: false, isForwarded: true });
-    if (own instanceof Fault) return this.#refuse(arrival, own);
+    const platformFields = readPlatformFields(lines, { isAsync: false, isForwarded: true });
+    if (platformFields instanceof Fault) return this.#refuse(arrival, platformFields);
     const { projectId, appId } = route;
-    const forwarded = { runId, projectId, appId, url, secret: own.webhookSecret };
-    const gathering = new ForwardingClient(client, forwarded, forwarding, this.#gathered);
-    this.#send(arrival, admitted, own.lines, gathering);
+    const forwarded = { runId, projectId, appId, url, secret: platformFields.webhookSecret };
+    const forwardingClient = new ForwardingClient(client, forwarded, forwarding, this.#gathered);
+    this.#send(arrival, admitted, platformFields.lines, forwardingClient);
   }
 
   #acceptAsync(arrival: Arrival, admitted: Admitted): void {
@@ -261,12 +261,13 @@ export class Proxy {
       if (fault !== null) return this.#refuse(arrival, fault);
     }
     const lines = linesFor(admitted, origin);
-    const own = readPlatformFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
-    if (own instanceof Fault) return this.#refuse(arrival, own);
+    const isForwarded = webhookEndpoint !== null;
+    const platformFields = readPlatformFields(lines, { isAsync: true, isForwarded });
+    if (platformFields instanceof Fault) return this.#refuse(arrival, platformFields);
     const { monotonicMs } = this.#callParts;
     const path = replicaPath(target, route.live.settings);
-    const asked = { runId, route, path, webhookEndpoint, clientAddress: origin.address };
-    asyncAccept.accept(asyncCall(asked, { client, fields, own, monotonicMs }));
+    const about = { runId, route, path, webhookEndpoint, clientAddress: origin.address };
+    asyncAccept.accept(asyncCall(about, { client, fields, platformFields, monotonicMs }));
   }
 
   #refusalOf(route: AppRoute): Fault | null {

@@ -53,7 +53,7 @@ export class DatabaseTime {
     if (this.#theirs === null) {
       this.#theirs = new SteadyTime(theirMs, askedMs + tookMs / 2);
     } else if (tookMs <= answerMsMax) {
-      const report = this.#theirs.look(theirMs - tookMs, askedMs, tookMs);
+      const report = this.#theirs.compare(theirMs - tookMs, askedMs, tookMs);
       if (report === null) return;
       const { kind, aheadMs } = report;
       log.warn(

@@ -1,6 +1,6 @@
-// Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted
-// in the background. After the commit, the dispatcher is told which endpoints have something to
-// send.
+// Accepts deliveries. Those of runs are written in the transaction that ends the run; answers of
+// plain calls are written in the background. After the commit, the dispatcher learns which
+// endpoints have deliveries to send.
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import { newDeliveryId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
@@ -11,7 +11,7 @@ import type { Destination, Dispatcher } from "./dispatcher.ts";
 import { endpointOf } from "./endpoint.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-/** An inserted delivery: what `committed` needs of it. */
+/** What `committed` needs to know of a delivery that was inserted. */
 export type AddedDelivery = Pick<NewDeliveryRow, "id" | "endpointId" | "failedReason"> & {
   readonly destination: Destination;
 };
@@ -24,11 +24,11 @@ export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & 
 const postedMax = 10_000;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
-/** Bodies that wait; with those of the batch that is being written, 64 MiB. */
+/** The bodies that wait to be written; with the batch that is being written, at most 64 MiB. */
 const postedBytesMax = 48 * 1024 * 1024;
 /**
- * Long enough for a restart of the database. Longer outages lose answers of plain calls, which
- * carry no promise to be kept.
+ * Long enough for a restart of the database. A longer outage loses answers of plain calls, whose
+ * delivery is not guaranteed.
  */
 const retryForMs = 30_000;
 const lostLogMs = 10_000;
@@ -68,7 +68,7 @@ export class Outbox {
     return this.#lost;
   }
 
-  /** Runs within the transaction that ends the runs; one statement for any number of deliveries. */
+  /** Inserts deliveries in the transaction that ends their runs, with one statement. */
   async add(tx: Tx, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]> {
     if (deliveries.length === 0) return [];
     const rows = deliveries.map((delivery) => this.#row(delivery));
@@ -77,7 +77,8 @@ export class Outbox {
   }
 
   /**
-   * After the commit: has them sent. Should this be lost, a survey of the dispatcher finds them.
+   * Has deliveries sent whose transaction was committed. If the platform ends before this call, the
+   * dispatcher finds them in the database later.
    */
   committed(added: readonly AddedDelivery[]): void {
     const { dispatcher, onStep } = this.#parts;
@@ -88,8 +89,9 @@ export class Outbox {
   }
 
   /**
-   * For plain calls: own transactions, in batches, in the background. If bodies fill the memory, a
-   * delivery is only recorded, as failed; beyond the queue limit it is counted and logged.
+   * Queues the answer of a plain call, which is written in the background. When the waiting bodies
+   * take too much memory, the delivery is recorded as failed, without its body. When too many
+   * deliveries wait, it is lost: only counted and logged.
    */
   post(delivery: NewDelivery): void {
     if (this.#posts.isFull) return this.#lose("too many answers wait to be written");
@@ -151,7 +153,7 @@ export class Outbox {
   }
 }
 
-/** Why it cannot be delivered at all; null: it can. */
+/** Why the delivery can never be sent; null when it can. */
 function unsendable({ url, body, bodyBytes }: NewDelivery): string | null {
   if (!URL.canParse(url)) return "Its webhookEndpoint is not a URL.";
   if (body !== null) return null;

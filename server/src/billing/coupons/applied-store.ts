@@ -33,9 +33,7 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
     .orderBy("a.number")
     .execute();
   return rows.map((row) => {
-    const ends = [row.expires_at, row.ended_at].flatMap((at) =>
-      at === null ? [] : [at.getTime()],
-    );
+    const ends = [row.expires_at, row.ended_at].filter((end) => end !== null);
     return {
       id: row.id,
       number: row.number,
@@ -45,7 +43,7 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
       discount: discountOf(row),
       frequency: frequencyOf(row),
       appliedAtMs: row.created_at.getTime(),
-      expiresAtMs: ends.length === 0 ? null : Math.min(...ends),
+      expiresAtMs: ends.length === 0 ? null : Math.min(...ends.map((end) => end.getTime())),
       couponExpiresAt: row.expires_at,
     };
   });
