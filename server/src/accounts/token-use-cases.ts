@@ -25,10 +25,10 @@ import {
 } from "./tokens.ts";
 import * as store from "./token-store.ts";
 
-/** The requester: their rights limit what they can grant. */
-export type Asking = { readonly caller: Caller; readonly by: By };
+/** Who makes the request; they can grant no rights that they do not have. */
+export type Requester = { readonly caller: Caller; readonly by: By };
 
-/** An account of an owner. */
+/** The account `accountId`, if it has this owner. */
 export type TokenAccountRef = store.TokenOwner & { readonly accountId: TokenId };
 
 /** `token` is shown once. */
@@ -37,13 +37,14 @@ export type IssuedAccount = { readonly account: AccountView; readonly token: Sec
 /** The changed fields of an account; absent: unchanged. */
 export type AccountChange = { readonly name?: string; readonly rights?: Rights };
 
-/** `expiresAt` null: never; undefined: the previous token's lifetime, starting now. */
 export type Rotation = {
+  /** Null: never; undefined: the new token lives as long as the previous one was to live. */
   readonly expiresAt: Date | null | undefined;
+  /** For how long the previous token stays valid. */
   readonly overlapSeconds: number;
 };
 
-/** A project with more is not using service accounts as intended. */
+/** Active accounts of one owner; nobody needs more for different programs. */
 const accountsMax = 1_000;
 
 type TokenParts = Pick<Foundation, "db" | "clock"> & {
@@ -58,7 +59,7 @@ export class TokenUseCases {
     this.#parts = parts;
   }
 
-  /** Active ones first, then newest first. */
+  /** The owner's accounts, active ones first and then newest first. */
   async list(owner: store.TokenOwner): Promise<AccountView[]> {
     const nowMs = this.#parts.clock.now();
     const accounts = await store.listAccounts(this.#parts.db, {
@@ -70,26 +71,21 @@ export class TokenUseCases {
   }
 
   /**
-   * The newest tokens of those accounts that are active and readable, signed again. Records the
-   * read.
+   * Shows the newest token of each account whose newest token is active and readable. Signs these
+   * tokens again, and records in the audit log that they were read.
    */
   async read(
     owner: store.TokenOwner,
     accounts: readonly AccountView[],
     by: By,
   ): Promise<ReadonlyMap<TokenId, Secret>> {
+    const { keys, clock } = this.#parts;
     const tokens = new Map<TokenId, Secret>();
-    for (const { id, newest, state } of accounts) {
-      const key =
-        newest.signing_key_id === null ? undefined : this.#parts.keys.signer(newest.signing_key_id);
-      if (
-        state === "active" &&
-        newest.is_readable &&
-        isActive(newest, this.#parts.clock.now()) &&
-        key !== undefined
-      ) {
-        tokens.set(id, await signToken(newest, key));
-      }
+    for (const { id, newest } of accounts) {
+      if (!newest.is_readable || !isActive(newest, clock.now())) continue;
+      const keyId = newest.signing_key_id;
+      const key = keyId === null ? undefined : keys.signer(keyId);
+      if (key !== undefined) tokens.set(id, await signToken(newest, key));
     }
     if (tokens.size === 0) return tokens;
     const names = accounts
@@ -106,20 +102,18 @@ export class TokenUseCases {
 
   /** Creates an account with its first token. */
   async issue(
-    wanted: { readonly wish: TokenWish; readonly name: string },
-    { caller, by }: Asking,
+    { wish, name }: { readonly wish: TokenWish; readonly name: string },
+    { caller, by }: Requester,
   ): Promise<IssuedAccount> {
-    const { wish, name } = wanted;
     const owner = { kind: wish.kind, projectId: wish.kind === "operator" ? null : wish.projectId };
     const nowMs = this.#parts.clock.now();
     return await this.#parts.db.transaction().execute(async (tx) => {
-      await requireOver(tx, caller, {
+      await requireGrantable(tx, caller, {
         projectId: owner.projectId,
-        all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
+        rights: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
       });
-      if (
-        (await store.countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax
-      ) {
+      const activeCount = await store.countActiveAccounts(tx, { ...owner, now: new Date(nowMs) });
+      if (activeCount >= accountsMax) {
         throw new Fault(
           "conflict",
           `There are already ${accountsMax}, which is the limit; delete unused ones.`,
@@ -136,11 +130,11 @@ export class TokenUseCases {
     });
   }
 
-  /** Changes name and rights. A change of rights requires both the old and the new ones. */
+  /** Changes name and rights. To change rights, the caller needs both the old and the new ones. */
   async update(
     owner: TokenAccountRef,
     change: AccountChange,
-    { caller, by }: Asking,
+    { caller, by }: Requester,
   ): Promise<AccountView> {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
@@ -148,7 +142,7 @@ export class TokenUseCases {
       const old = rightsOf(newest);
       const rights = change.rights ?? old;
       if (change.rights !== undefined) {
-        await requireOver(tx, caller, { projectId: owner.projectId, all: [old, rights] });
+        await requireGrantable(tx, caller, { projectId: owner.projectId, rights: [old, rights] });
       }
       const { role, permissions } = rights;
       await store.updateAccount(tx, owner.accountId, {
@@ -156,7 +150,7 @@ export class TokenUseCases {
         role,
         permissions: permissions && [...permissions],
       });
-      await this.#tell(tx, tokens);
+      await notifyOf(tx, tokens);
       await record(tx, {
         projectId: owner.projectId,
         action: "token.update",
@@ -175,22 +169,22 @@ export class TokenUseCases {
   }
 
   /**
-   * Issues another token of the account; the previous ones end with the overlap. At most two are
-   * valid at a time.
+   * Issues a new token of the account. The previous one ends after the overlap, and older ones end
+   * at once, so that at most two are valid at a time.
    */
   async rotate(
     owner: TokenAccountRef,
     rotation: Rotation,
-    { caller, by }: Asking,
+    { caller, by }: Requester,
   ): Promise<IssuedAccount> {
     const nowMs = this.#parts.clock.now();
     const { expiresAt } = rotation;
     const wantedEnd = expiresAt === undefined ? undefined : checkedEnd(expiresAt, nowMs);
     return await this.#parts.db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
-      // The holder of the new token gets its rights.
-      const all = [owner.kind === "inference" ? callingRights : rightsOf(newest)];
-      await requireOver(tx, caller, { projectId: owner.projectId, all });
+      // The caller sees the new token, and so could use its rights.
+      const rights = [owner.kind === "inference" ? callingRights : rightsOf(newest)];
+      await requireGrantable(tx, caller, { projectId: owner.projectId, rights });
       const { overlapSeconds } = rotation;
       const plan = planRotation({
         tokens,
@@ -204,16 +198,16 @@ export class TokenUseCases {
       const key = this.#parts.keys.current();
       const createdAt = new Date(Math.max(nowMs, newest.created_at.getTime() + 1));
       const { kind, project_id, account_id, name, role, permissions, is_readable } = newest;
-      const kept = { kind, project_id, account_id, name, role, permissions, is_readable };
+      const ofAccount = { kind, project_id, account_id, name, role, permissions, is_readable };
       const token = await addToken(tx, key, {
-        ...kept,
+        ...ofAccount,
         id,
         created_at: createdAt,
         expires_at: plan.expiresAt,
       });
       await store.revokeTokens(tx, plan.revoked, new Date(nowMs));
       await store.shortenTokens(tx, plan.shortened, new Date(plan.overlapEndsAtMs));
-      await this.#tell(tx, tokens);
+      await notifyOf(tx, tokens);
       await record(tx, {
         projectId: owner.projectId,
         action: "token.rotate",
@@ -230,32 +224,34 @@ export class TokenUseCases {
   }
 
   /**
-   * Ends all tokens of an account. The last operator token stays: nobody could create another one.
+   * Ends all tokens of an account. Refuses to end the last operator token, since then nobody could
+   * create another one.
    */
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
     const now = new Date(this.#parts.clock.now());
     return await this.#parts.db.transaction().execute(async (tx) => {
       if (owner.kind === "operator") await store.lockKind(tx, owner.kind);
       const { newest, tokens } = await this.#lock(tx, owner);
-      if (
-        owner.kind === "operator" &&
-        (await store.countActiveAccounts(tx, { ...owner, now, except: owner.accountId })) === 0
-      ) {
-        throw new Fault(
-          "conflict",
-          "This is the last valid operator token: create another one first.",
-        );
+      if (owner.kind === "operator") {
+        const others = { ...owner, now, except: owner.accountId };
+        if ((await store.countActiveAccounts(tx, others)) === 0) {
+          const text = "This is the last valid operator token: create another one first.";
+          throw new Fault("conflict", text);
+        }
       }
       const ids = tokens.map((token) => token.id);
       await store.revokeTokens(tx, ids, now);
-      await this.#tell(tx, tokens);
+      await notifyOf(tx, tokens);
       const resource = { type: owner.kind, id: owner.accountId, name: newest.name };
       await record(tx, { projectId: owner.projectId, action: "token.revoke", by, resource });
       return await this.#view(tx, owner);
     });
   }
 
-  /** The tokens of an account that is not revoked, locked. */
+  /**
+   * Locks an account, and returns its tokens that are not revoked, newest first. Throws
+   * `Fault("not_found")` when there are none.
+   */
   async #lock(
     tx: Tx,
     owner: TokenAccountRef,
@@ -278,10 +274,11 @@ export class TokenUseCases {
       throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id.`);
     return accountView(account, nowMs);
   }
+}
 
-  async #tell(tx: Tx, tokens: readonly store.TokenRow[]): Promise<void> {
-    for (const { id } of tokens) await notify(tx, "tokens", id);
-  }
+/** Has every platform forget these tokens, which it then reads again. */
+async function notifyOf(tx: Tx, tokens: readonly store.TokenRow[]): Promise<void> {
+  for (const { id } of tokens) await notify(tx, "tokens", id);
 }
 
 function rightsOfWish(wish: Exclude<TokenWish, { kind: "operator" }>): Rights {
@@ -292,19 +289,22 @@ function rightsOfWish(wish: Exclude<TokenWish, { kind: "operator" }>): Rights {
 }
 
 /**
- * Throws `Fault("forbidden")` unless the caller has all these rights now, and may create tokens.
- * Operator tokens (of no project) have all rights; their requester must still be an operator.
+ * Throws `Fault("forbidden")` unless the caller, read again from the database, may create tokens
+ * and has all these rights. An operator token (`projectId` null) has all rights, so its requester
+ * must still be an operator.
  */
-async function requireOver(
+async function requireGrantable(
   tx: Tx,
   caller: Caller,
-  { projectId, all }: { readonly projectId: ProjectId | null; readonly all: readonly Rights[] },
+  granted: { readonly projectId: ProjectId | null; readonly rights: readonly Rights[] },
 ): Promise<void> {
-  const now = await currentCaller(tx, caller, projectId);
+  const { projectId, rights } = granted;
+  const callerNow = await currentCaller(tx, caller, projectId);
   const needed = projectId === null ? "platform.manage" : "tokens.write";
-  if (!allows(now, needed, projectId))
+  if (!allows(callerNow, needed, projectId))
     throw new Fault("forbidden", `You no longer have the permission ${needed}.`);
-  if (projectId !== null) for (const rights of all) requireRights(now, rights, projectId);
+  if (projectId === null) return;
+  for (const each of rights) requireRights(callerNow, each, projectId);
 }
 
 function same(one: readonly string[] | null, other: readonly string[] | null): boolean {

@@ -6,7 +6,7 @@ import type { AccountView } from "#accounts/account-view.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { Secret } from "#lib/secret.ts";
 import { callerOf, projectOf, bodyOf, type Handlers } from "./call.ts";
-import { accountRefOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+import { accountRefOf, requesterOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
 const kind = "inference" as const;
@@ -38,7 +38,7 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       } as const;
       const { account, token } = await useCases.issue(
         { wish, name: String(body["name"]) },
-        askingOf(call),
+        requesterOf(call),
       );
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
@@ -46,7 +46,7 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       const { account, token } = await useCases.rotate(
         accountRefOf(call, kind),
         rotationOf(call),
-        askingOf(call),
+        requesterOf(call),
       );
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },

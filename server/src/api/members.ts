@@ -14,7 +14,7 @@ import { authenticate } from "./access.ts";
 import { bodyOf, callerOf, idOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { invitationPage } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
-import { askingOf } from "./token-answers.ts";
+import { requesterOf } from "./token-answers.ts";
 
 /**
  * Per project, and per caller over all projects: nobody types more, and each may cause unsolicited
@@ -30,10 +30,10 @@ export function memberHandlers({ membership: { members } }: HandlerParts) {
     },
     async updateMember(call) {
       const { role } = bodyOf(call);
-      return showMember(await members.changeRole(memberOf(call), role as Role, askingOf(call)));
+      return showMember(await members.changeRole(memberOf(call), role as Role, requesterOf(call)));
     },
     async removeMember(call) {
-      await members.remove(memberOf(call), askingOf(call));
+      await members.remove(memberOf(call), requesterOf(call));
       return { message: "The person is no longer a member of the project." };
     },
     async leaveProject(call) {
@@ -61,7 +61,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       ofCaller.take(call.by.actor.id ?? "");
       ofProject.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
-      const made = await invitations.create(wish, askingOf(call));
+      const made = await invitations.create(wish, requesterOf(call));
       const link = invitationPage(urls(), made.secret);
       postMail?.(mailOf(made, link));
       return {
@@ -72,7 +72,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     },
     async deleteInvitation(call) {
       const id = idOf(call, "invitation_id", "The project has no invitation with that id.");
-      await invitations.delete(projectOf(call), id, askingOf(call));
+      await invitations.delete(projectOf(call), id, requesterOf(call));
       return { message: "The invitation was withdrawn; its link no longer works." };
     },
     async getInvitation(call) {

@@ -5,7 +5,7 @@ import type { operatorToken, signingKey } from "@slipway/contract/token-fields.t
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import type { IssuedAccount } from "#accounts/token-use-cases.ts";
 import { pathPart, bodyOf, type Handlers } from "./call.ts";
-import { accountRefOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+import { accountRefOf, requesterOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
 const kind = "operator" as const;
@@ -22,11 +22,13 @@ export function operatorTokenHandlers({
     async createOperatorToken(call) {
       const body = bodyOf(call);
       const wish = { kind, expiresAt: endOf(body["expires_at"]) } as const;
-      return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
+      return showIssued(
+        await useCases.issue({ wish, name: String(body["name"]) }, requesterOf(call)),
+      );
     },
     async rotateOperatorToken(call) {
       return showIssued(
-        await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)),
+        await useCases.rotate(accountRefOf(call, kind), rotationOf(call), requesterOf(call)),
       );
     },
     async deleteOperatorToken(call) {

@@ -7,7 +7,7 @@ import type { Rights } from "#accounts/rights.ts";
 import type { IssuedAccount } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
 import { projectOf, bodyOf, type Handlers } from "./call.ts";
-import { accountRefOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+import { accountRefOf, requesterOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
 const kind = "service_account" as const;
@@ -29,7 +29,9 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
         expiresAt: endOf(body["expires_at"]),
         ...(rights.permissions === null ? {} : { permissions: rights.permissions }),
       } as const;
-      return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
+      return showIssued(
+        await useCases.issue({ wish, name: String(body["name"]) }, requesterOf(call)),
+      );
     },
     async updateServiceAccount(call) {
       const body = bodyOf(call);
@@ -42,11 +44,11 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
         ...(typeof name === "string" ? { name } : {}),
         ...(rights === null ? {} : { rights }),
       };
-      return show(await useCases.update(accountRefOf(call, kind), change, askingOf(call)));
+      return show(await useCases.update(accountRefOf(call, kind), change, requesterOf(call)));
     },
     async rotateServiceAccount(call) {
       return showIssued(
-        await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)),
+        await useCases.rotate(accountRefOf(call, kind), rotationOf(call), requesterOf(call)),
       );
     },
     async deleteServiceAccount(call) {

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { rotationFields, type serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
 import type { TokenKind } from "#accounts/caller.ts";
-import type { Asking, Rotation, TokenAccountRef } from "#accounts/token-use-cases.ts";
+import type { Requester, Rotation, TokenAccountRef } from "#accounts/token-use-cases.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { callerOf, idOf, projectOf, readBody, readTime, type ApiCall } from "./call.ts";
 
@@ -23,7 +23,7 @@ export function accountRefOf(call: ApiCall, kind: TokenKind): TokenAccountRef {
 }
 
 /** The requester, whose rights bound those that they can grant. */
-export function askingOf(call: ApiCall): Asking {
+export function requesterOf(call: ApiCall): Requester {
   return { caller: callerOf(call), by: call.by };
 }
 

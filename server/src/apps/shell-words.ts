@@ -1,8 +1,8 @@
 // Splits a command line into words as a POSIX shell would, without expanding anything.
 
 /**
- * Returns the words of `line`; null when a quote or a backslash is unclosed. Quotes and backslashes
- * work as in a shell; `$`, `*`, `|` are plain characters.
+ * Returns the words of `line`. Null when a quote is not closed, or when `line` ends with a
+ * backslash. Quotes and backslashes work as in a shell; `$`, `*` and `|` are plain characters.
  */
 export function shellWords(line: string): string[] | null {
   const words: string[] = [];

@@ -1,22 +1,22 @@
 // Says what an app's owner can do about the error that ended a Python program. Pure.
 
-/** Packages whose modules have another name. */
+/** `module=package` for packages whose module has another name. */
 const packagesOf = namesIn(`
   attr=attrs bs4=beautifulsoup4 Crypto=pycryptodome cv2=opencv-python-headless dateutil=python-dateutil
   docx=python-docx dotenv=python-dotenv fitz=pymupdf git=gitpython jwt=pyjwt PIL=pillow
   psycopg2=psycopg2-binary skimage=scikit-image sklearn=scikit-learn yaml=pyyaml`);
 
-/** Debian packages of libraries that Python packages load. */
+/** `file=package`: the Debian packages of libraries that Python packages load. */
 const librariesOf = namesIn(`
   libGL.so.1=libgl1 libglib-2.0.so.0=libglib2.0-0 libgomp.so.1=libgomp1 libgthread-2.0.so.0=libglib2.0-0
   libpq.so.5=libpq5 libsndfile.so.1=libsndfile1 libSM.so.6=libsm6 libXext.so.6=libxext6`);
 
-/** Who installs a system package, as the end of a sentence. */
+/** Says how a missing system package is installed, as the end of a sentence. */
 export type SystemAdvice = (what: string) => string;
 
 /**
- * What to do about `line`, such as `ModuleNotFoundError: No module named 'x'`; empty: nothing is
- * known.
+ * What to do about the last line of a Python program, such as `ModuleNotFoundError: No module named
+ * 'x'`. Empty when there is no advice.
  */
 export function errorAdvice(line: string, systemAdvice: SystemAdvice = systemPackage): string {
   const module = /^ModuleNotFoundError: No module named '([\w-]+)/.exec(line)?.[1];
@@ -36,17 +36,17 @@ export function errorAdvice(line: string, systemAdvice: SystemAdvice = systemPac
   return `If ${variable} is an environment variable, add it to the secrets of the app or the project.`;
 }
 
-/** With the process driver. */
+/** The advice of the process driver: the operator installs the package. */
 export function systemPackage(what: string): string {
   return `ask the operator to install ${what} on the machine (the process driver does not install what is below [cerebrium.dependencies.apt]; the docker driver does: SLIPWAY_DRIVER=docker).`;
 }
 
-/** With a driver that builds images. */
+/** The advice of a driver that builds images: the app lists the package. */
 export function toApt(what: string): string {
   return `add ${what} below [cerebrium.dependencies.apt] in the app's TOML file.`;
 }
 
-/** `a=b c=d` as a table, with any white space between. */
+/** Reads a table from pairs `a=b c=d`, which white space separates. */
 export function namesIn(text: string): ReadonlyMap<string, string> {
   return new Map(text.matchAll(/(\S+?)=(\S+)/g).map(([, name = "", value = ""]) => [name, value]));
 }

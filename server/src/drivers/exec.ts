@@ -1,59 +1,59 @@
-// Commands in running replicas, as every driver runs them: with the replica's variables, user,
-// files, network and limits, and with no more rights than the app has.
+// The contract for commands that somebody runs in a replica. Every driver runs them with the
+// replica's variables, user, files, network and limits, and with no more rights than the app has.
 import type { Readable, Writable } from "node:stream";
 
-/** In characters. */
+/** Columns and rows count characters. */
 export type TerminalSize = { readonly columns: number; readonly rows: number };
 
-/** What to run. Its words may be secret, and must not reach a log or an error. */
+/** The command to run. Its words may be secret, and must not reach a log or an error. */
 export type ExecCommand = {
   readonly command: readonly [string, ...string[]];
-  /** The first size of its terminal; null: it has none. */
+  /** The terminal's size at the start; null: the command gets no terminal. */
   readonly terminal: TerminalSize | null;
 };
 
 /** How a command ended. */
 export type ExecEnd = {
   /**
-   * As shells tell it: 127 when there is no such program, 128 and the number of the signal that
-   * ended it. Null: unknown.
+   * The exit code as in a shell: 127 when the program does not exist, and 128 plus the signal's
+   * number when a signal ended it. Null: unknown.
    */
   readonly exitCode: number | null;
   /**
-   * A sentence for whoever runs it: why it could not be started, or did not end by itself; null: it
-   * says so itself.
+   * A sentence for the person who runs the command: why it could not start, or why it was ended.
+   * Null when the command ended by itself: its output explains how.
    */
   readonly message: string | null;
 };
 
-/** A command that was started. Whoever has it reads both outputs to their end, or calls `end`. */
+/** A command that was started. Its user reads both outputs to their end, or calls `end`. */
 export interface RunningExec {
   readonly stdin: Writable;
-  /** With a terminal, all output. */
+  /** A command with a terminal writes everything here, and nothing to `stderr`. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /**
-   * Resolves when it has ended, its outputs too, and nothing that it started is left. Never
+   * Resolves when the command and all that it started are gone, and both outputs have ended. Never
    * rejects.
    */
   readonly ended: Promise<ExecEnd>;
-  /** Only with a terminal; does nothing when it has ended. */
+  /** Only for a command with a terminal; does nothing after its end. */
   resize(size: TerminalSize): void;
-  /** Kills it with all that it started, for this reason; the outputs may lose what was not read. */
+  /** Kills the command with all that it started. Output that was not yet read may be lost. */
   end(reason: string): void;
 }
 
-/** Why a command cannot be run in a replica, in a sentence for whoever asked. */
+/** The driver refuses to run a command; the message is a sentence for the person who asked. */
 export class ExecRefused extends Error {
   override readonly name = "ExecRefused";
 }
 
 /**
- * The variable by which a driver finds what a command started, wherever that has moved:
- * `<replica>.<number>`. It is removed from nothing, so a command can hide from it only what ends
- * with the replica anyway.
+ * The environment variable that marks every process of a command with `<replica>.<number>`, so that
+ * a driver finds them wherever they have moved. A process that removes the variable from its
+ * environment is not found, but still ends with the replica.
  */
 export const execVariable = "SLIPWAY_EXEC";
 
-/** The message for a replica that does not run any more. */
+/** The message of `ExecRefused` for a replica that has ended. */
 export const replicaNotRunning = "The replica does not run any more.";

@@ -1,22 +1,22 @@
-// Asks why the replica has ended on which a call broke off, for the caller who waits for the
+// A call broke off because its replica ended: finds out why, for the caller who waits for an
 // answer.
 import type { Clock } from "#lib/clock.ts";
 import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
 
 /**
- * A call broke off: resolves with why its replica has ended; null when it does not within `waitMs`.
- * Never rejects.
+ * Resolves with the end of the replica on which a call broke off; null when the replica does not
+ * end within `waitMs`. Never rejects.
  */
 export type BrokeOff = (call: BrokenCall, waitMs: number) => Promise<EndOfReplica | null>;
 
 /**
- * How long the caller of a broken call waits for the reason: an exit is known within milliseconds,
- * on a busy machine within a second.
+ * How long the caller waits for the reason. The end of a process is known within milliseconds, on a
+ * busy machine within a second.
  */
 const reasonWaitMs = 2_000;
 
-/** Asks for a sentence for a caller; null when the replica does not end within a moment. */
+/** Resolves with a sentence for the caller; null when the replica does not end in time. */
 export async function whyEnded(
   call: AdmittedCall,
   { brokeOff, clock }: { readonly brokeOff: BrokeOff; readonly clock: Clock },

@@ -1,6 +1,6 @@
-// Lets only one platform work in a data folder. The kernel keeps the lock (SQLite's own file lock
-// on an empty file), so it ends with its process in every case: it cannot become stale, and a
-// reused process id cannot fool it. The file `slipway.pid` beside it is only for the message.
+// Lets only one platform work in a data folder. The kernel keeps the lock, which is SQLite's lock
+// on an empty file, so it always ends with its process: it cannot become stale, and a reused
+// process id does not matter. The file `slipway.pid` beside it only serves the error message.
 import { randomUUID } from "node:crypto";
 import {
   accessSync,
@@ -18,12 +18,12 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 
-/** A held lock; a second call of `release` does nothing. */
+/** The lock while this process holds it; a second call of `release` does nothing. */
 export type FolderLock = {
   readonly folder: string;
   /**
-   * The same for every process on this folder. Only one runs at a time, so leases of an earlier one
-   * under this id are free.
+   * The same for every process that works in this folder. Since there is only one at a time, this
+   * process may take over leases that an earlier process had under this id.
    */
   readonly instanceId: string;
   /**
@@ -36,7 +36,7 @@ export type FolderLock = {
   release(): void;
 };
 
-/** Another platform uses the folder; `pid` is null while that is only beginning. */
+/** Another platform uses the folder; `pid` is null until that platform has written its id. */
 export class FolderInUse extends CannotStart {
   readonly pid: number | null;
 
@@ -74,21 +74,21 @@ export function lockFolder(lockFile: string): FolderLock {
     throw isBusy(error) ? new FolderInUse(folder, readPid(pidFile)) : error;
   }
   unlessDiskFull(() => writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 }));
-  let held = true;
+  let isHeld = true;
   const instanceId = readInstanceId(join(folder, "instance.id"));
   const installationFile = join(folder, "installation.id");
   return {
     folder,
     instanceId,
-    // Folders of earlier versions, in which both were one, have no copy.
+    // In earlier versions both ids were the same, and the folder had no copy.
     installationId: readId(installationFile) ?? instanceId,
     keepInstallation(installationId) {
       if (readId(installationFile) !== installationId)
         unlessDiskFull(() => writeFileSafely(installationFile, `${installationId}\n`));
     },
     release() {
-      if (!held) return;
-      held = false;
+      if (!isHeld) return;
+      isHeld = false;
       rmSync(pidFile, { force: true });
       database.close();
     },
@@ -110,7 +110,10 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** For files without which a platform can start: a later step may free space on a full disk. */
+/**
+ * Writes a file that a platform can start without. A full disk is no error, since a later step of
+ * the start may free space.
+ */
 function unlessDiskFull(write: () => void): void {
   try {
     write();
@@ -119,19 +122,19 @@ function unlessDiskFull(write: () => void): void {
   }
 }
 
-/** Null: there is none. */
+/** Null: the file does not exist, or is empty. */
 function readId(file: string): string | null {
-  const kept = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
-  return kept === "" ? null : kept;
+  const text = existsSync(file) ? readFileSync(file, "utf8").trim() : "";
+  return text === "" ? null : text;
 }
 
-/** Created once. A lost file means a new instance: leases of the old one run out. */
+/** Creates the id if needed. After a loss of the file, leases under the old id run out. */
 function readInstanceId(file: string): string {
-  const kept = readId(file);
-  if (kept !== null) return kept;
-  const made = randomUUID();
-  writeFileSafely(file, `${made}\n`);
-  return made;
+  const existing = readId(file);
+  if (existing !== null) return existing;
+  const created = randomUUID();
+  writeFileSafely(file, `${created}\n`);
+  return created;
 }
 
 function isBusy(error: unknown): boolean {

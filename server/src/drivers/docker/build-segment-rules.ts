@@ -1,7 +1,7 @@
-// The machine's rules for the network in which the engine runs the steps of builds: frames go
-// between a step and the machine only, and nobody sends or receives in a step's name. Pure.
+// The firewall rules for the network in which the engine runs the steps of builds: frames pass only
+// between a step and the machine, and nobody sends or receives in the name of a step. Pure.
 
-/** What is connected to the network's bridge, at a port of its own. */
+/** A port of the network's bridge, and what is connected there. */
 export type Port = {
   /** The name of its interface on the machine. */
   readonly name: string;
@@ -14,19 +14,16 @@ export type Port = {
 /** What the rules depend on. */
 export type SegmentFacts = {
   readonly table: string;
-  /**
-   * Ranges (CIDR, IPv4) of the network. What is at a port that is in neither list is not heard, and
-   * hears nothing.
-   */
+  /** The ranges of the network (CIDR, IPv4). A port in neither list below sends and gets nothing. */
   readonly ranges: readonly string[];
   readonly steps: readonly Port[];
-  /** The interfaces of containers of others: between these, all is as without rules. */
+  /** The interfaces of other containers: the rules do not affect what they send to each other. */
   readonly others: readonly string[];
 };
 
 /**
- * Rules that are not renewed for so long have no effect any more: a platform that was killed does
- * not cut off what others start on the network later.
+ * Rules expire after this time unless they are renewed, so that the rules of a platform that was
+ * killed do not cut off containers that others start later.
  */
 export const renewedWithinSeconds = 60;
 

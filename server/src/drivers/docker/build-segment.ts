@@ -1,7 +1,7 @@
-// Keeps the steps of builds apart on the network in which the engine runs them, its default bridge.
-// BuildKit can use no other, and gives steps raw sockets: one could say that it is the gateway, and
-// read what its neighbours send. While builds run, the builder has each step bound to its port,
-// card and address, and closed to its neighbours. Needs root and nft.
+// Isolates the steps of image builds from each other on the engine's default bridge, the only
+// network that BuildKit can use. BuildKit gives steps raw sockets, so that a step could pose as the
+// gateway and read what others send. While builds run, the firewall lets each step use only its own
+// port, card and address, and drops what one step sends to another. Needs root and nft.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isIPv4 } from "node:net";
@@ -24,20 +24,17 @@ export type BuildSegmentOptions = {
 };
 
 /**
- * A new port is not heard until it has been looked at, and a step's first packet comes some 20 ms
- * after its port.
+ * Packets from a new port are dropped until the port has been identified. A step sends its first
+ * packet about 20 ms after its port appears.
  */
-const lookEveryMs = 20;
+const checkEveryMs = 20;
 const macForm = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;
-/** Network namespaces are looked at in groups. */
-const atOnceMax = 8;
-/**
- * An engine that has much to do makes a step's network and then needs a while until the step has
- * it.
- */
-const strangeAfterMs = 30_000;
-const strangePort =
-  "what is at this port of the engine's default bridge is in no network namespace that the platform sees: it is not heard until no image is being built";
+/** How many network namespaces are read at once. */
+const namespacesAtOnce = 8;
+/** A busy engine may create a port long before it gives the port's other end to the step. */
+const unknownPortAfterMs = 30_000;
+const unknownPortText =
+  "a port of the engine's default bridge leads to no network namespace that the platform sees; its packets are dropped while images are built";
 const renewEveryMs = (renewedWithinSeconds * 1000) / 4;
 
 /** A line of `ip -json address`; some are empty objects. */
@@ -52,13 +49,17 @@ export class BuildSegment {
   readonly #options: BuildSegmentOptions;
   #builds = 0;
   #loop: Loop | undefined;
-  #turn: Promise<void> = Promise.resolve();
+  /** The last start or stop, for which the next one waits. */
+  #lastChange: Promise<void> = Promise.resolve();
   #bridge = "";
   #ranges: readonly string[] = [];
+  /** The identified ports of build steps. */
   #steps: Port[] = [];
+  /** The names of all other identified ports, such as those of containers. */
   readonly #others = new Set<string>();
-  /** Network namespaces of the engine that have been looked at. */
-  #namespaces = new Set<string>();
+  /** The engine's network namespaces whose cards have been read. */
+  #readNamespaces = new Set<string>();
+  /** When each unidentified port was first seen; infinite after it was logged. */
   readonly #seenAtMs = new Map<string, number>();
   #renewedAtMs = -Infinity;
 
@@ -67,47 +68,50 @@ export class BuildSegment {
   }
 
   /**
-   * Steps that begin from now on are kept apart, until the function that it returns is called.
-   * Rejects when they cannot be.
+   * Isolates the steps that begin from now on, until the returned function is called. Rejects when
+   * that is impossible.
    */
   async enter(): Promise<() => Promise<void>> {
     this.#builds++;
     try {
-      await this.#inTurn(() => (this.#loop === undefined ? this.#start() : Promise.resolve()));
+      await this.#afterLastChange(async () => {
+        if (this.#loop === undefined) await this.#start();
+      });
     } catch (error) {
       this.#builds--;
       throw error;
     }
     return async () => {
       this.#builds--;
-      await this.#inTurn(() => (this.#builds === 0 ? this.#stop() : Promise.resolve()));
+      await this.#afterLastChange(async () => {
+        if (this.#builds === 0) await this.#stop();
+      });
     };
   }
 
-  async #inTurn(act: () => Promise<void>): Promise<void> {
-    const turn = this.#turn.then(act);
-    this.#turn = turn.catch(() => undefined);
-    await turn;
+  async #afterLastChange(change: () => Promise<void>): Promise<void> {
+    const done = this.#lastChange.then(change);
+    this.#lastChange = done.catch(() => undefined);
+    await done;
   }
 
   async #start(): Promise<void> {
     const { engine, clock, log } = this.#options;
-    const found = await networkOf(engine);
-    // Without such a network no step has one.
-    if (found === null) return;
-    this.#bridge = found.bridge;
-    this.#ranges = found.ranges;
+    const network = await networkOf(engine);
+    // Without a default bridge the steps have no network at all.
+    if (network === null) return;
+    this.#bridge = network.bridge;
+    this.#ranges = network.ranges;
     this.#steps = [];
     this.#others.clear();
-    // Steps of an earlier process of the platform have ended with it.
+    // No existing port is a step's: the steps of an earlier platform process ended with it.
     for (const name of this.#ports()) this.#others.add(name);
-    this.#namespaces = new Set(namespaces());
-    await this.#renew();
-    const turn = (): Promise<void> => this.#look();
+    this.#readNamespaces = new Set(namespaces());
+    await this.#renewRules();
     this.#loop = new Loop({
       name: "network of image builds",
-      intervalMs: lookEveryMs,
-      turn,
+      intervalMs: checkEveryMs,
+      turn: () => this.#checkPorts(),
       clock,
       log,
     });
@@ -120,69 +124,76 @@ export class BuildSegment {
     await removeTable(this.#options);
   }
 
-  async #look(): Promise<void> {
+  /** Identifies new ports, forgets those that are gone, and renews the rules when needed. */
+  async #checkPorts(): Promise<void> {
     const nowMs = this.#options.clock.monotonicMs();
     const ports = new Set(this.#ports());
     const known = [...this.#others, ...this.#steps.map(({ name }) => name)];
-    for (const name of known.filter((one) => !ports.has(one))) this.#forget(name);
-    const fresh = [...ports].filter((name) => !known.includes(name));
-    if (fresh.length > 0 && (await this.#tell(fresh))) this.#renewedAtMs = -Infinity;
-    for (const name of fresh.filter((one) => !this.#isKnown(one))) this.#warn(name, nowMs);
-    if (nowMs - this.#renewedAtMs > renewEveryMs) await this.#renew();
+    for (const name of known.filter((port) => !ports.has(port))) this.#forget(name);
+    const unknown = [...ports].filter((name) => !known.includes(name));
+    const isOneIdentified = unknown.length > 0 && (await this.#identify(unknown));
+    // Makes the renewal due, also in later turns if it fails now.
+    if (isOneIdentified) this.#renewedAtMs = -Infinity;
+    const stillUnknown = unknown.filter((port) => !this.#isKnown(port));
+    for (const name of stillUnknown) this.#warnOfUnknown(name, nowMs);
+    if (nowMs - this.#renewedAtMs > renewEveryMs) await this.#renewRules();
   }
 
-  #warn(name: string, nowMs: number): void {
+  /** Logs once that a port is not identified after `unknownPortAfterMs`. */
+  #warnOfUnknown(name: string, nowMs: number): void {
     const seenAtMs = this.#seenAtMs.get(name) ?? nowMs;
-    const isLate = nowMs - seenAtMs > strangeAfterMs;
+    const isLate = nowMs - seenAtMs > unknownPortAfterMs;
     this.#seenAtMs.set(name, isLate ? Infinity : seenAtMs);
-    if (isLate) this.#options.log.warn({ port: name }, strangePort);
+    if (isLate) this.#options.log.warn({ port: name }, unknownPortText);
   }
 
   #isKnown(name: string): boolean {
-    return this.#others.has(name) || this.#steps.some((one) => one.name === name);
+    return this.#others.has(name) || this.#steps.some((step) => step.name === name);
   }
 
   #forget(name: string): void {
     this.#others.delete(name);
-    this.#steps = this.#steps.filter((one) => one.name !== name);
+    this.#steps = this.#steps.filter((step) => step.name !== name);
     this.#seenAtMs.delete(name);
   }
 
-  /** Finds out what is at these ports; true when it was found for one. */
-  async #tell(names: readonly string[]): Promise<boolean> {
+  /** Finds out to which steps and containers the ports lead; true when it found one. */
+  async #identify(names: readonly string[]): Promise<boolean> {
     const all = namespaces();
-    this.#namespaces = new Set(all.filter((path) => this.#namespaces.has(path)));
-    const unseen = all.filter((path) => !this.#namespaces.has(path));
-    const indexes = new Map(names.map((name) => [indexOf(name), name]));
-    let isFound = false;
+    this.#readNamespaces = new Set(all.filter((path) => this.#readNamespaces.has(path)));
+    const unread = all.filter((path) => !this.#readNamespaces.has(path));
+    const nameByIndex = new Map(names.map((name) => [indexOf(name), name]));
+    let isOneFound = false;
     let containers: ReadonlySet<string> | null = null;
-    // The newest first: those of other networks are not looked at again and again.
-    while (unseen.length > 0 && indexes.size > 0) {
-      const paths = unseen.splice(-atOnceMax);
-      const ends = await Promise.all(
+    // From the end, where the newest namespaces are: old ones belong to other networks.
+    while (unread.length > 0 && nameByIndex.size > 0) {
+      const paths = unread.splice(-namespacesAtOnce);
+      const found = await Promise.all(
         paths.map(async (path) => ({ path, cards: await cardsIn(path) })),
       );
-      // A port is on the bridge before its card has an address: what has come since is found now,
-      // as its namespace is not looked at again.
-      for (const name of this.#ports()) if (!this.#isKnown(name)) indexes.set(indexOf(name), name);
-      for (const { path, cards } of ends) {
-        // A card and its addresses come a moment after the namespace.
-        if (cards.length > 0) this.#namespaces.add(path);
+      // Ports may have appeared meanwhile. They must be found now, because a namespace whose cards
+      // have been read is not read again.
+      for (const name of this.#ports())
+        if (!this.#isKnown(name)) nameByIndex.set(indexOf(name), name);
+      for (const { path, cards } of found) {
+        // An empty namespace is read again: its card and the addresses come a moment later.
+        if (cards.length > 0) this.#readNamespaces.add(path);
         for (const { index, mac, addresses } of cards) {
-          const name = indexes.get(index);
+          const name = nameByIndex.get(index);
           if (name === undefined) continue;
-          indexes.delete(index);
-          isFound = true;
+          nameByIndex.delete(index);
+          isOneFound = true;
           containers ??= await addressesOfContainers(this.#options.engine);
-          if (addresses.some((one) => containers?.has(one))) this.#others.add(name);
+          const isContainer = addresses.some((address) => containers?.has(address));
+          if (isContainer) this.#others.add(name);
           else this.#steps.push({ name, mac, addresses });
         }
       }
     }
-    return isFound;
+    return isOneFound;
   }
 
-  async #renew(): Promise<void> {
+  async #renewRules(): Promise<void> {
     const ranges = this.#ranges;
     const steps = this.#steps;
     const others = [...this.#others];
@@ -198,8 +209,8 @@ export class BuildSegment {
 }
 
 /**
- * Why steps cannot be kept apart here; null: they can. Removes rules that an earlier process of the
- * platform has left.
+ * Why steps cannot be isolated on this machine; null: they can. Removes rules that an earlier
+ * platform process has left.
  */
 export async function segmentObstacle(
   options: Pick<BuildSegmentOptions, "engine" | "installation">,
@@ -208,6 +219,7 @@ export async function segmentObstacle(
   const bridge = await defaultBridge(options.engine);
   if (bridge !== null && !existsSync(portsOf(bridge)))
     return `the engine's bridge ${bridge} is not on this machine`;
+  // Tries the rules with facts that harm nobody.
   const facts = { ranges: ["127.0.0.1/32"], others: ["lo"] };
   const steps = [{ name: "lo", mac: "02:00:00:00:00:01", addresses: ["127.0.0.1"] }];
   const rules = segmentRules({ table: tableOf(options), ...facts, steps });
@@ -217,7 +229,7 @@ export async function segmentObstacle(
 }
 
 async function removeTable(options: Pick<BuildSegmentOptions, "installation">): Promise<void> {
-  // Another program may have flushed the machine's rules.
+  // It may fail: another program may have flushed the machine's rules.
   await runMachineTool(["nft", "delete", "table", "bridge", tableOf(options)]);
 }
 
@@ -238,8 +250,8 @@ async function networkOf(
 }
 
 /**
- * Addresses of containers on the default bridge. What else is there has a name of BuildKit's in
- * place of a container's id.
+ * The addresses of containers on the default bridge. The engine lists build steps there too, but by
+ * a name of BuildKit's instead of a container's id.
  */
 async function addressesOfContainers({
   calls,
@@ -249,7 +261,7 @@ async function addressesOfContainers({
   return new Set(found.map(([, { IPv4Address }]) => IPv4Address.replace(/\/.*/, "")));
 }
 
-/** Where the engine has the network namespaces of containers and steps. */
+/** The paths of the engine's network namespaces, those of containers and steps, oldest first. */
 function namespaces(): string[] {
   const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
   return lines.filter((line) => / - nsfs /.test(line)).map((line) => line.split(" ")[4] ?? "");
@@ -264,17 +276,18 @@ function indexOf(name: string): number {
   return Number(readText(join("/sys/class/net", name, "ifindex")));
 }
 
-/** A network card in a namespace; `index`: of the interface at its other end. */
+/** A network card in a namespace. */
 type Card = {
+  /** The index of the interface at the card's other end, the port. */
   readonly index: number;
   readonly mac: string;
   readonly addresses: readonly string[];
 };
 
 /**
- * The cards in a namespace that have an address. `ip` asks the kernel for cards first, then for
- * addresses, and the engine gives a card its MAC and then its address, perhaps between the two:
- * what is true is what is read once there is an address.
+ * The cards in a namespace that have an address. `ip` reads the cards first and the addresses next,
+ * and the engine may set both in between: then the first result has the new address with an old
+ * MAC. So it is read again once there is an address.
  */
 async function cardsIn(path: string): Promise<readonly Card[]> {
   const cards = await readCards(path);
@@ -286,12 +299,13 @@ async function readCards(path: string): Promise<readonly Card[]> {
   const failure = await runMachineTool(["nsenter", `--net=${path}`, "ip", "-json", "address"], {
     lines,
   });
-  // It is not there yet, or not any more.
+  // The namespace does not exist yet, or not any more.
   if (failure !== null) return [];
   const links = JSON.parse(lines.join("")) as Link[];
-  const cards = links.map(({ link_index: index = 0, address: mac = "", addr_info: given = [] }) => {
-    const addresses = given.flatMap(({ local = "" }) => (isIPv4(local) ? [local] : []));
-    return { index, mac, addresses };
+  const cards = links.map((link) => {
+    const locals = (link.addr_info ?? []).map(({ local = "" }) => local);
+    const addresses = locals.filter((local) => isIPv4(local));
+    return { index: link.link_index ?? 0, mac: link.address ?? "", addresses };
   });
   return cards.filter(
     ({ index, mac, addresses }) => index > 0 && macForm.test(mac) && addresses.length > 0,

@@ -1,6 +1,6 @@
-// Reads an app's credentials for registries, in the two forms of the field dockerAuth, into the
-// configuration of the docker client. Only names, passwords and tokens are taken over: the client
-// would run programs that a configuration names. Pure.
+// Turns an app's credentials for registries, in either form of the field dockerAuth, into the
+// configuration of the docker client. Takes over only names, passwords and tokens: a configuration
+// may also name programs, and the client would run them. Pure.
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -11,32 +11,35 @@ const fields = ["auth", "username", "password", "identitytoken", "registrytoken"
 const forms = `either Docker's config.json ({"auths": {"<registry>": {"auth": "<base64 of name:password>"}}}) or name:password`;
 
 /**
- * `name:password` counts for the registry that `images` name; when none does, for the engine's own
- * one, `usual`. Throws `BuildFailed` without showing the credentials.
+ * The credentials in the field dockerAuth, by registry. The form `name:password` names no registry,
+ * so it counts for the one that `images` are in, or for the engine's default registry. Throws
+ * `BuildFailed` without showing the credentials.
  */
 export function registryAuths(
   secret: Secret,
   images: readonly string[],
-  usual: string,
+  defaultRegistry: string,
 ): RegistryAuths {
   const text = secret.reveal().trim();
   if (!text.startsWith("{")) {
     if (!/^[^:\s]+:[^\n]+$/.test(text))
       throw new BuildFailed(`dockerAuth is not shown here, but must be ${forms}.`);
-    const registries = [...new Set(images.map((image) => registryOf(image, usual)))];
-    const named = registries.filter((registry) => registry !== usual);
+    const registries = [...new Set(images.map((image) => registryOf(image, defaultRegistry)))];
+    const named = registries.filter((registry) => registry !== defaultRegistry);
     if (named.length > 1) {
       throw new BuildFailed(
         `dockerAuth is name:password, but the images are of several registries (${named.join(", ")}): say which of them gets it, with ${forms}.`,
       );
     }
-    return { [named[0] ?? usual]: { auth: Buffer.from(text).toString("base64") } };
+    return { [named[0] ?? defaultRegistry]: { auth: Buffer.from(text).toString("base64") } };
   }
-  const found = entriesOf(text).map(([registry, entry]) => [registry, picked(entry)] as const);
-  return Object.fromEntries(found.filter(([, entry]) => Object.keys(entry).length > 0));
+  const entries = entriesOf(text).map(
+    ([registry, entry]) => [registry, credentialsIn(entry)] as const,
+  );
+  return Object.fromEntries(entries.filter(([, fields]) => Object.keys(fields).length > 0));
 }
 
-/** The images that a Dockerfile begins with, without its own stages. */
+/** The images in the FROM lines of a Dockerfile, except those that name an earlier stage. */
 export function imagesOf(dockerfile: string): string[] {
   const form = /^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*([^\s$]+)(?:[ \t]+AS[ \t]+(\S+))?\s*$/i;
   const lines = dockerfile.split("\n").map((line) => form.exec(line));
@@ -44,10 +47,10 @@ export function imagesOf(dockerfile: string): string[] {
     match === null ? [] : [{ image: match[1] ?? "", stage: match[2] }],
   );
   const stages = new Set(found.map(({ stage }) => stage));
-  return found.flatMap(({ image }) => (stages.has(image) ? [] : [image]));
+  return found.map(({ image }) => image).filter((image) => !stages.has(image));
 }
 
-/** The images that a text, such as a Dockerfile, names by digest, wherever it does. */
+/** The images with a digest (`name@sha256:…`) anywhere in a text, such as a Dockerfile. */
 export function digestsIn(text: string): string[] {
   const lines = text.split("\n").filter((line) => !/^\s*#(?!\s*syntax\s*=)/i.test(line));
   const words = lines.join("\n").split(/[^\w.:/@-]+/);
@@ -59,42 +62,47 @@ export function digestsIn(text: string): string[] {
 }
 
 /**
- * The credentials for the image's registry in the form of the engine's interface; undefined: there
- * are none.
+ * The credentials for the image's registry, in the form that the engine's API takes; undefined:
+ * there are none.
  */
 export function authOf(
   image: string,
   auths: RegistryAuths,
-  usual: string,
+  defaultRegistry: string,
 ): Readonly<Record<string, string>> | undefined {
   const hostOf = (name: string): string => name.replace(/^https?:\/\//, "").replace(/\/.*/, "");
-  const registry = hostOf(registryOf(image, usual));
+  const registry = hostOf(registryOf(image, defaultRegistry));
   const [, entry] = Object.entries(auths).find(([name]) => hostOf(name) === registry) ?? [];
   if (entry?.["auth"] === undefined) return entry;
+  // A password may contain a colon, a name may not.
   const [username = "", ...password] = Buffer.from(entry["auth"], "base64")
     .toString("utf8")
     .split(":");
   return { ...entry, username, password: password.join(":") };
 }
 
-function registryOf(image: string, usual: string): string {
-  const first = image.includes("/") ? image.slice(0, image.indexOf("/")) : "";
-  const isRegistry = /[.:]/.test(first) || first === "localhost";
-  const host = URL.parse(usual)?.hostname ?? usual;
-  return isRegistry && host !== first && !host.endsWith(`.${first}`) ? first : usual;
+/** The registry in an image's name; a name without one is of the default registry. */
+function registryOf(image: string, defaultRegistry: string): string {
+  const firstPart = image.includes("/") ? image.slice(0, image.indexOf("/")) : "";
+  const isRegistry = /[.:]/.test(firstPart) || firstPart === "localhost";
+  if (!isRegistry) return defaultRegistry;
+  const defaultHost = URL.parse(defaultRegistry)?.hostname ?? defaultRegistry;
+  const isDefault = defaultHost === firstPart || defaultHost.endsWith(`.${firstPart}`);
+  return isDefault ? defaultRegistry : firstPart;
 }
 
+/** The registries with their entries, in Docker's config.json or in its part `auths`. */
 function entriesOf(text: string): [string, unknown][] {
   try {
     const config = JSON.parse(text) as Readonly<Record<string, unknown>>;
     const { auths = config } = config;
     return Object.entries(auths as object);
   } catch {
-    throw new BuildFailed(`dockerAuth is not shown here, but is no JSON: it must be ${forms}.`);
+    throw new BuildFailed(`dockerAuth is not shown here, but is not JSON: it must be ${forms}.`);
   }
 }
 
-function picked(entry: unknown): Record<string, string> {
+function credentialsIn(entry: unknown): Record<string, string> {
   if (typeof entry !== "object" || entry === null) return {};
   const pairs = Object.entries(entry).filter(
     ([name, value]) => fields.includes(name) && typeof value === "string",

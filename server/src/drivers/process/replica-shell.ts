@@ -1,6 +1,6 @@
-// The processes of one replica: its shell, the app below it, and what an app without a sandbox
-// leaves behind. Says whether they are gone, and ends them. The shell may be a child of this
-// process of the platform, or have been started by an earlier one.
+// The processes of one replica: its shell, the app, which is the shell's child, and processes that
+// an app without a sandbox leaves behind. Says whether they are gone, and ends them. The shell is a
+// child of this platform process, or was started by an earlier one.
 import type { ChildProcess } from "node:child_process";
 import type { Clock } from "#lib/clock.ts";
 import { Leftovers } from "./leftovers.ts";
@@ -19,22 +19,25 @@ export type ReplicaShellOptions = {
   readonly paths: ReplicaPaths;
   readonly record: ReplicaRecord;
   readonly clock: Clock;
-  /** Set only for this process's own children. */
+  /** Null when an earlier platform process started the replica. */
   readonly child: ChildProcess | null;
-  /** Asked for a look when something has ended, or is about to. */
+  /** Schedules the next check of the replica when something has ended, or is about to. */
   readonly looks: Pick<ReplicaLooks, "look" | "lookSoon">;
   readonly onFault: (error: unknown) => void;
 };
 
-/** While what an app left is ending: each time all processes are looked through. */
-const askedLookMs = 50;
+/**
+ * The time between checks while leftovers end by themselves. It is longer than usual, since each
+ * check reads all processes of the machine.
+ */
+const leftoversCheckMs = 50;
 
-/** The processes of one replica, as they were at the last `isGone`. */
+/** The processes of one replica. `pid` and `wasSeen` are as of the last call of `isGone`. */
 export class ReplicaShell {
   readonly #options: ReplicaShellOptions;
   #identity: ProcessIdentity | null = null;
   #isChildGone: boolean;
-  #isAsked = false;
+  #isAskedToEnd = false;
   #isKilled = false;
   #wasAlive = false;
   #leftovers: Leftovers | null = null;
@@ -54,7 +57,7 @@ export class ReplicaShell {
     return this.#identity?.pid ?? null;
   }
 
-  /** True when this process of the platform has started it or seen it alive. */
+  /** True when this platform process has started the shell or seen it alive. */
   get wasSeen(): boolean {
     return this.#options.child !== null || this.#wasAlive;
   }
@@ -64,7 +67,7 @@ export class ReplicaShell {
     return this.#identity === null ? undefined : ranMs(this.#identity, this.#options.record);
   }
 
-  /** True when none of the processes runs any more, except for leftovers. */
+  /** True when the shell and the app have ended. Leftovers may still run. */
   isGone(): boolean {
     const { child, record, paths, looks } = this.#options;
     this.#identity ??= readPid(paths);
@@ -72,14 +75,14 @@ export class ReplicaShell {
     if (record.bootId !== bootId) return true;
     if (this.#identity === null || !isAlive(this.#identity)) return true;
     this.#wasAlive = true;
-    // There is no event for the exit of a process that is not our child.
+    // A process that is not our child ends without an event, so it is checked again soon.
     if (this.#isKilled || readState(paths).exitCode !== null) looks.lookSoon();
     return false;
   }
 
   /**
-   * Our child set up the sandbox; the shell is the first process in there, and exits after all
-   * others. It dies soon after our child, not at the same moment.
+   * Kills the shell of a sandbox that still runs after our child, and says whether it did. Our
+   * child only sets the sandbox up; the shell is the first process inside, and dies a little later.
    */
   #doesOutliveChild(): boolean {
     const { record, looks } = this.#options;
@@ -90,22 +93,22 @@ export class ReplicaShell {
   }
 
   /**
-   * Asks the app to end, at most once; kills a shell that has not started. The signal goes to the
-   * app itself, its shell's only child. The shell gets one before, and then asks what is left.
+   * Asks the app to end, at most once; kills a shell that has not started yet. The signal goes to
+   * the shell, so that it later asks the processes that the app leaves behind, and then to the app.
    */
   askToEnd(): void {
-    if (this.#isAsked) return;
+    if (this.#isAskedToEnd) return;
     if (this.#identity === null) return this.kill();
     const { pid, group, startTicks } = this.#identity;
     const app = firstChild(pid);
-    if (app !== null) this.#isAsked = signal(pid, "SIGTERM") && signal(app, "SIGTERM");
-    else if (startTicks === null) this.#isAsked = signal(-group, "SIGTERM");
+    if (app !== null) this.#isAskedToEnd = signal(pid, "SIGTERM") && signal(app, "SIGTERM");
+    else if (startTicks === null) this.#isAskedToEnd = signal(-group, "SIGTERM");
     else this.#options.looks.lookSoon();
   }
 
   /**
-   * Kills the shell and its group. In a sandbox the shell is the first process of its namespace:
-   * when it dies, the kernel kills everything in there.
+   * Kills the shell and its process group. In a sandbox the shell is the first process of a
+   * namespace: when it dies, the kernel kills all others.
    */
   kill(): void {
     const { child, paths } = this.#options;
@@ -120,9 +123,8 @@ export class ReplicaShell {
   }
 
   /**
-   * Kills processes without their shell; true when none are left. `isAsking`: asks them to end
-   * instead, as long as there are some. A sandbox leaves none, unless it was killed before its
-   * shell started.
+   * Kills the processes that are left after the shell; true when none are left. With `isAsking` it
+   * first asks them to end. A sandbox leaves none, unless it was killed before its shell started.
    */
   areLeftoversGone(isAsking: boolean): boolean {
     const { child, record, clock, looks, onFault } = this.#options;
@@ -133,15 +135,15 @@ export class ReplicaShell {
       sinceTicks: this.#identity?.startTicks ?? null,
     });
     if (isAsking && this.#leftovers.ask()) {
-      looks.lookSoon(askedLookMs);
+      looks.lookSoon(leftoversCheckMs);
       return false;
     }
-    const found = this.#leftovers.sweep(clock.monotonicMs());
-    if (found === "again") looks.lookSoon();
-    if (found === "lost")
+    const sweepResult = this.#leftovers.sweep(clock.monotonicMs());
+    if (sweepResult === "again") looks.lookSoon();
+    if (sweepResult === "lost")
       onFault(
         new Error("the replica starts processes faster than they can be killed; some are left"),
       );
-    return found !== "again";
+    return sweepResult !== "again";
   }
 }
