@@ -20,15 +20,15 @@ export function personByEmail(db: Db, email: string): Promise<PersonRow | undefi
 /** The person's role in the project while their session lasts; undefined: none. No locks. */
 export async function roleIn(
   db: Db,
-  given: { readonly personId: string; readonly sessionId: string; readonly projectId: ProjectId },
+  member: { readonly personId: string; readonly sessionId: string; readonly projectId: ProjectId },
 ): Promise<Role | undefined> {
   const row = await db
     .selectFrom("members")
     .innerJoin("person_sessions", "person_sessions.person_id", "members.person_id")
     .select("members.role")
-    .where("members.project_id", "=", given.projectId)
-    .where("members.person_id", "=", given.personId)
-    .where("person_sessions.id", "=", given.sessionId)
+    .where("members.project_id", "=", member.projectId)
+    .where("members.person_id", "=", member.personId)
+    .where("person_sessions.id", "=", member.sessionId)
     .executeTakeFirst();
   return row?.role as Role | undefined;
 }

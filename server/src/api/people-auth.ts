@@ -94,7 +94,7 @@ export function personCallerOf(call: ApiCall): PersonCaller {
   throw new Fault("forbidden", "Only a person who is signed in can use this.");
 }
 
-/** Answers the first step of a sign-in: with the tokens, or with a challenge for the second step. */
+/** Answers the first step of a sign-in: with tokens, or with a challenge for the second step. */
 function answerSignIn(
   call: ApiCall,
   result: SignedIn | Challenge,

@@ -4,7 +4,7 @@ import type { run } from "@slipway/contract/answers.ts";
 import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 
-/** The durations of the phases; for a run that has not ended, up to now. */
+/** How long each phase has lasted; the phase of a run that has not ended lasts until now. */
 type Spans = {
   readonly waitStartedAt: Date | null;
   readonly waitEndedAt: Date | null;
@@ -15,16 +15,19 @@ type Spans = {
   readonly totalMs: number;
 };
 
-/** A run. `waitReason`: why calls of the app wait now; `nowMs`: since the epoch. */
+/** A run in the format of the API. */
 export function showRun(
   row: RunRow,
-  of: {
+  context: {
     readonly projectId: ProjectId;
+    /** Why calls of the app wait now; undefined: unknown. */
     readonly waitReason: string | undefined;
+    /** The time since the epoch. */
     readonly nowMs: number;
   },
 ): z.infer<typeof run> {
-  const spans = row.is_async ? spansOfRun(row, of.nowMs) : spansOfCall(row);
+  const { projectId, waitReason, nowMs } = context;
+  const spans = row.is_async ? spansOfRun(row, nowMs) : spansOfCall(row);
   const queueMs = spans.pendingMs + spans.slotMs;
   const acceptedAt = row.accepted_at.toISOString();
   return {
@@ -38,7 +41,7 @@ export function showRun(
     ip: row.client_address,
     method: row.method,
     modelId: shownAppId(row.app_id),
-    projectId: of.projectId,
+    projectId,
     queueProxyReceivedAt: acceptedAt,
     queueProxyWaitStartedAt: text(spans.waitStartedAt),
     queueProxyWaitEndedAt: text(spans.waitEndedAt),
@@ -58,7 +61,7 @@ export function showRun(
     totalResponseTimeMs: Math.round(spans.totalMs),
     attempts: row.attempt,
     releases: [...row.releases],
-    reason: row.state === "queued" ? (of.waitReason ?? row.reason) : row.reason,
+    reason: row.state === "queued" ? (waitReason ?? row.reason) : row.reason,
     acceptedAt,
     queuedAt: text(row.queued_at),
     startedAt: text(row.is_async ? row.started_at : spans.waitEndedAt),
@@ -69,8 +72,8 @@ export function showRun(
 }
 
 /**
- * First pending (no holder), then queued (in the line for a replica), then running. A retried run
- * shows its latest attempt.
+ * The phases of an async run: pending (no platform works on it), queued (in the line for a
+ * replica), running. A run that was retried has the phases of its latest attempt.
  */
 function spansOfRun(row: RunRow, nowMs: number): Spans {
   const acceptedMs = row.accepted_at.getTime();
@@ -78,10 +81,8 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
   const isWaiting = row.state === "pending" || row.state === "queued";
   const startedAt = isWaiting ? null : row.started_at;
   const startedMs = startedAt?.getTime() ?? endMs;
-  const queuedMs = Math.min(
-    row.state === "pending" ? endMs : (row.queued_at?.getTime() ?? startedMs),
-    startedMs,
-  );
+  const queuedAtMs = row.queued_at?.getTime() ?? startedMs;
+  const queuedMs = Math.min(row.state === "pending" ? endMs : queuedAtMs, startedMs);
   return {
     waitStartedAt: row.queued_at,
     waitEndedAt: startedAt,
@@ -92,7 +93,7 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
   };
 }
 
-/** A plain call can only wait in the line; one that reached no replica never ran. */
+/** The phases of a plain call: in the line, then running if it reached a replica. */
 function spansOfCall(row: RunRow): Spans {
   const totalMs = row.total_ms ?? 0;
   const slotMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);

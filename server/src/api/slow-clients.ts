@@ -1,34 +1,37 @@
-// Breaks off answers that clients take too slowly: they stay in memory, and take up a slot, until
-// they are sent.
+// Breaks off an answer when its client reads too slowly, since an answer takes up memory and a slot
+// until it is sent.
 import type { ServerResponse } from "node:http";
 import type { Clock } from "#lib/clock.ts";
 
-/** The time limit for a part: this long, plus a millisecond per so many bytes (128 kbit/s). */
-const slowestMs = 30_000;
-const slowestBytesPerMs = 16;
+/** A client gets half a minute for each part, plus the time that it takes at 128 kbit/s. */
+const baseLimitMs = 30_000;
+const bytesPerMsMin = 16;
 
-/** Gives the client time to take so many bytes. Returns what ends the limit. */
+/**
+ * Destroys the response unless the client takes this many bytes in time. The returned function
+ * cancels the limit.
+ */
 export function limitTaking(response: ServerResponse, bytes: number, clock: Clock): () => void {
-  return clock.after(slowestMs + bytes / slowestBytesPerMs, () => {
+  return clock.after(baseLimitMs + bytes / bytesPerMsMin, () => {
     response.destroy(new Error("the client took the answer too slowly"));
   });
 }
 
 /**
- * The parts, each of which gives the client time to take it; that of the last one ends with the
- * response.
+ * Yields the parts, and limits the time that the client takes for each. The limit of the last part
+ * ends when the response closes.
  */
 export async function* paced<Part extends Buffer | string>(
   parts: AsyncIterable<Part>,
   { response, clock }: { readonly response: ServerResponse; readonly clock: Clock },
 ): AsyncGenerator<Part> {
-  // Its client was gone before, so that it does not close again.
+  // A response whose client is already gone emits no "close" any more.
   if (response.destroyed) return;
-  let cancel = (): void => undefined;
-  response.once("close", () => cancel());
+  let cancelLimit = (): void => undefined;
+  response.once("close", () => cancelLimit());
   for await (const part of parts) {
-    cancel();
-    cancel = limitTaking(response, part.length, clock);
+    cancelLimit();
+    cancelLimit = limitTaking(response, part.length, clock);
     yield part;
   }
 }

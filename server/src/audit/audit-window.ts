@@ -12,7 +12,7 @@ export type AuditWindow = { readonly fromMicros: number; readonly toMicros: numb
 const dayMs = 86_400_000;
 
 /**
- * The window of a query; null when retention has deleted everything in it. Without `to` it has no end.
+ * The window of a query; null when retention has deleted all of it. Without `to` it has no end.
  * Throws `Fault("invalid")` when `from` is after `to`, or in the future.
  */
 export function windowOf(

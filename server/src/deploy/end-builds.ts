@@ -1,5 +1,5 @@
-// Ends builds before they are done: on request, or since a newer one takes their place. Callers
-// hold the lock on the app's row, except those of `requestCancel`, which locks the build's.
+// Ends unfinished builds: on request, or because a newer build replaces them. Callers hold the lock
+// on the app's row; only `requestCancel` needs none, since it locks the row of the build.
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildRef } from "#apps/build-receiver.ts";
 import { Fault } from "#lib/fault.ts";
@@ -11,26 +11,27 @@ import * as store from "./received-builds-store.ts";
 import { failReleases } from "./release-store.ts";
 
 /**
- * Requests cancellation of a build. One that nobody works on is `cancelled` at once; otherwise its
- * worker ends it within about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a
- * build that has ended. Locks the build's row.
+ * Cancels a build. A pending build is `cancelled` at once; the worker of another one ends it within
+ * about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended.
+ * Locks the build's row.
  */
 export async function requestCancel(
   tx: Tx,
-  given: BuildRef,
+  ref: BuildRef,
 ): Promise<{ readonly status: BuildState }> {
-  const build = await store.lockBuild(tx, given);
+  const build = await store.lockBuild(tx, ref);
   if (isEnd(build.status)) {
     throw new Fault(
       "conflict",
       `The build has already ended, with status ${build.status}; only a running build can be cancelled.`,
     );
   }
-  return { status: (await askToEnd(tx, given.buildId, null)) ? "cancelled" : build.status };
+  const isCancelled = await endBuild(tx, ref.buildId, null);
+  return { status: isCancelled ? "cancelled" : build.status };
 }
 
-/** Ends a pending build at once, and returns true; asks the worker of another one. */
-async function askToEnd(tx: Tx, buildId: BuildId, reason: string | null): Promise<boolean> {
+/** Ends a pending build and returns true; has the worker of another build end it later. */
+async function endBuild(tx: Tx, buildId: BuildId, reason: string | null): Promise<boolean> {
   const wasPending = await store.cancelPending(
     tx,
     buildId,
@@ -43,28 +44,30 @@ async function askToEnd(tx: Tx, buildId: BuildId, reason: string | null): Promis
 }
 
 /**
- * Ends an app's unfinished builds of earlier pushes: those that nobody works on at once, running
- * ones within about a second. The caller holds the lock on the app's row. `reason` is a sentence.
+ * Ends the builds that earlier pushes of an app started: pending ones at once, and with
+ * `isRunningSuperseded` also running ones, within about a second. The caller holds the lock on the
+ * app's row. `reason` is a sentence.
  */
 export async function endPushes(
   tx: Tx,
-  given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
+  builds: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
 ): Promise<void> {
-  const states = given.isRunningSuperseded
+  const states = builds.isRunningSuperseded
     ? buildStatesBefore("cancelled")
     : (["pending"] as const);
-  await endBuilds(tx, { ...given, cause: "push", states, isArtifactKept: false });
+  await endBuilds(tx, { ...builds, cause: "push", states, isArtifactKept: false });
 }
 
 /** Ends these builds. `reason` is a sentence. */
 export async function endBuilds(
   tx: Tx,
-  given: store.UnfinishedBuilds & { readonly reason: string },
+  builds: store.UnfinishedBuilds & { readonly reason: string },
 ): Promise<void> {
-  for (const { id } of await store.lockUnfinished(tx, given)) await askToEnd(tx, id, given.reason);
+  const unfinished = await store.lockUnfinished(tx, builds);
+  for (const { id } of unfinished) await endBuild(tx, id, builds.reason);
 }
 
 /** Ends the builds of an app that wait for their files. */
 export async function endWaiting(tx: Tx, appId: AppId, reason: string): Promise<void> {
-  for (const { id } of await store.lockWaitingForFiles(tx, appId)) await askToEnd(tx, id, reason);
+  for (const { id } of await store.lockWaitingForFiles(tx, appId)) await endBuild(tx, id, reason);
 }

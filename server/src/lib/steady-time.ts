@@ -2,7 +2,7 @@
 // small corrections at once. Adopts a jump only after it has lasted for `adoptAfterMs`, so that a
 // clock that is wrong for a moment changes nothing. Pure.
 
-/** What a reading has shown. `aheadMs`: how far the source is, or was, ahead of the time in force. */
+/** What a reading has shown. `aheadMs`: how far the source is or was ahead of the time in force. */
 export type StepReport = {
   readonly kind: "stepped" | "went back" | "adopted";
   readonly aheadMs: number;

@@ -1,4 +1,5 @@
-// Commands that people run in replicas, and how long they may be open. They keep no replica alive.
+// Runs commands in replicas for people, and limits their time. An open command does not keep its
+// replica alive.
 import type { Driver } from "#drivers/driver.ts";
 import {
   ExecRefused,
@@ -10,10 +11,10 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
-/** Without a byte in either direction; ten times what common proxies allow. */
+/** A command ends when nothing was sent or received for so long, ten times what proxies allow. */
 const idleMs = 30 * 60_000;
 const totalMs = 4 * 3_600_000;
-/** Each new size takes a process of the machine. */
+/** The minimum time between two resizes: each starts a process on the machine. */
 const resizeEveryMs = 250;
 
 /** A command, and where to run it. */
@@ -25,7 +26,7 @@ export type ExecSession = RunningExec & {
   noteUse(): void;
 };
 
-/** Opens commands. */
+/** Starts commands through the driver. */
 export class ReplicaExecs {
   readonly #parts: { readonly driver: Pick<Driver, "exec">; readonly clock: Clock };
 
@@ -33,17 +34,17 @@ export class ReplicaExecs {
     this.#parts = parts;
   }
 
-  /** Starts the command. Throws `Fault("conflict")`. */
+  /** Starts the command. Throws `Fault("conflict")` when the replica cannot run one. */
   async open({ replicaId, command, terminal }: ExecWish): Promise<ExecSession> {
     try {
       const exec = await this.#parts.driver.exec(replicaId, { command, terminal });
-      const noteUse = this.#limit(exec);
+      const noteUse = this.#limitTime(exec);
       return {
         stdin: exec.stdin,
         stdout: exec.stdout,
         stderr: exec.stderr,
         ended: exec.ended,
-        resize: this.#resizing(exec),
+        resize: this.#throttledResize(exec),
         end: (reason) => exec.end(reason),
         noteUse,
       };
@@ -54,36 +55,39 @@ export class ReplicaExecs {
     }
   }
 
-  /** Passes on the last size, at once or when the one before is old enough. */
-  #resizing(exec: RunningExec): (size: TerminalSize) => void {
+  /** Resizes at most every `resizeEveryMs`; of the sizes that arrive meanwhile, the last counts. */
+  #throttledResize(exec: RunningExec): (size: TerminalSize) => void {
     const { clock } = this.#parts;
-    let next: TerminalSize | null = null;
-    let isWaiting = false;
-    const turn = (): void => {
-      isWaiting = next !== null;
-      if (next === null) return;
-      exec.resize(next);
-      next = null;
-      clock.after(resizeEveryMs, turn);
+    let nextSize: TerminalSize | null = null;
+    let isPaused = false;
+    const resizeAndPause = (): void => {
+      isPaused = nextSize !== null;
+      if (nextSize === null) return;
+      exec.resize(nextSize);
+      nextSize = null;
+      clock.after(resizeEveryMs, resizeAndPause);
     };
     return (size) => {
-      next = size;
-      if (!isWaiting) turn();
+      nextSize = size;
+      if (!isPaused) resizeAndPause();
     };
   }
 
-  /** Ends it when it is idle or has run for too long. Returns what notes its use. */
-  #limit(exec: RunningExec): () => void {
+  /**
+   * Ends the command when it is idle, or has run for too long. The returned function must be called
+   * whenever the command is used.
+   */
+  #limitTime(exec: RunningExec): () => void {
     const { clock } = this.#parts;
     let usedAtMs = clock.monotonicMs();
     let cancelIdle = (): void => undefined;
-    const look = (): void => {
+    const endIfIdle = (): void => {
       const leftMs = usedAtMs + idleMs - clock.monotonicMs();
       if (leftMs <= 0)
         return exec.end(`Nothing was sent or received for ${idleMs / 60_000} minutes.`);
-      cancelIdle = clock.after(leftMs, look);
+      cancelIdle = clock.after(leftMs, endIfIdle);
     };
-    cancelIdle = clock.after(idleMs, look);
+    cancelIdle = clock.after(idleMs, endIfIdle);
     const cancelTotal = clock.after(totalMs, () => {
       exec.end(`Commands run for at most ${totalMs / 3_600_000} hours.`);
     });

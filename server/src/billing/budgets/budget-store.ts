@@ -21,10 +21,10 @@ export type Budget = BudgetScope & {
   readonly updatedAt: Date;
 };
 
-/** A further attempt is needed only if somebody deletes the budget between two statements. */
-const addsMax = 5;
+/** Attempts to add a budget; another is needed only if somebody deletes it in the same moment. */
+const addAttemptsMax = 5;
 
-/** A budget notice. `target`: a person's address or a URL. */
+/** A notice to send; its `target` is an email address or a URL. */
 export type Notice = Insertable<Tables["budget_notices"]> & { readonly id: string };
 export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
   readonly content: unknown;
@@ -43,19 +43,20 @@ export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | n
   return row === undefined ? null : budgetOf(row);
 }
 
-/** Budgets by id, after the given one: of all projects, or of one. No locks. */
+/** A page of the budgets of one project, or of all (null), ordered by id. No locks. */
 export async function listBudgets(
   db: Db,
-  given: {
+  page: {
     readonly projectId: ProjectId | null;
+    /** The last id of the previous page. */
     readonly after: string | null;
     readonly limit: number;
   },
 ): Promise<Budget[]> {
   let rows = db.selectFrom("budgets").selectAll();
-  if (given.projectId !== null) rows = rows.where("project_id", "=", given.projectId);
-  if (given.after !== null) rows = rows.where("id", ">", given.after);
-  return (await rows.orderBy("id").limit(given.limit).execute()).map(budgetOf);
+  if (page.projectId !== null) rows = rows.where("project_id", "=", page.projectId);
+  if (page.after !== null) rows = rows.where("id", ">", page.after);
+  return (await rows.orderBy("id").limit(page.limit).execute()).map(budgetOf);
 }
 
 /** A budget with its new terms. */
@@ -67,27 +68,27 @@ export type BudgetWithTerms = BudgetScope & {
 };
 
 /**
- * Adds a budget if none exists. Returns the existing one, locked until the transaction ends; null:
- * added. Waits for a concurrent insert.
+ * Adds the budget and returns null. If its scope already has one, returns that one instead, locked
+ * until the transaction ends. Waits for a concurrent insert.
  */
-export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget | null> {
-  const { id, projectId, appId, period } = given;
-  for (let attempt = 1; attempt <= addsMax; attempt++) {
-    const row = { id, project_id: projectId, app_id: appId, period, ...columnsOf(given) };
+export async function addBudget(tx: Tx, budget: BudgetWithTerms): Promise<Budget | null> {
+  const { id, projectId, appId, period } = budget;
+  for (let attempt = 1; attempt <= addAttemptsMax; attempt++) {
+    const row = { id, project_id: projectId, app_id: appId, period, ...columnsOf(budget) };
     if (await insertNew(tx, "budgets", row)) return null;
-    const found = await lockBudget(tx, given);
-    if (found !== null) return found;
-    // Deleted in between.
+    const existing = await lockBudget(tx, budget);
+    if (existing !== null) return existing;
+    // Somebody has deleted the existing budget in between.
   }
   throw new Fault("conflict", "The budget is being changed repeatedly at the moment; try again.");
 }
 
 /** Replaces the terms of a budget whose row is locked, and ends its stop; returns it. */
-export async function putBudget(tx: Tx, given: Omit<BudgetWithTerms, "period">): Promise<Budget> {
+export async function putBudget(tx: Tx, budget: Omit<BudgetWithTerms, "period">): Promise<Budget> {
   const row = await tx
     .updateTable("budgets")
-    .set({ ...columnsOf(given), stopped_at: null, updated_at: sql`clock_timestamp()` })
-    .where("id", "=", given.id)
+    .set({ ...columnsOf(budget), stopped_at: null, updated_at: sql`clock_timestamp()` })
+    .where("id", "=", budget.id)
     .returningAll()
     .executeTakeFirstOrThrow();
   return budgetOf(row);

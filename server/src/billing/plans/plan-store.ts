@@ -12,7 +12,7 @@ export type PlannedProject = Pick<
 /** How much of each limited resource a project uses. */
 export type PlanUsage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
 
-/** A project with its own plan or a stop: one row per stop. */
+/** A project that has a plan or is stopped; with several stops it has a row for each. */
 export type StandingRow = {
   readonly id: ProjectId;
   readonly plan: string | null;
@@ -36,14 +36,15 @@ export async function updatePlan(tx: Tx, projectId: ProjectId, plan: string | nu
   await tx.updateTable("projects").set({ plan }).where("id", "=", projectId).execute();
 }
 
-/** `search`: part of the name, in upper or lower case, or the id; null: all. */
 export type PlannedPage = {
+  /** The id, or a part of the name in upper or lower case; null: all projects. */
   readonly search: string | null;
+  /** The last id of the previous page. */
   readonly after: string | null;
   readonly limit: number;
 };
 
-/** Projects that are not deleted, by id, after the given one. No locks. */
+/** A page of the projects that are not deleted, ordered by id. No locks. */
 export async function listPlanned(db: Db, page: PlannedPage): Promise<PlannedProject[]> {
   let rows = db
     .selectFrom("projects")
@@ -71,8 +72,8 @@ export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
 export async function planUsageOf(db: Db, projectId: ProjectId): Promise<PlanUsage> {
   const row = await db
     .selectFrom("replicas")
-    .select((one) => one.fn.countAll<number>().as("replicas"))
-    .select((one) => one.fn.coalesce(one.fn.sum<number>("gpu_count"), sql<number>`0`).as("gpus"))
+    .select(({ fn }) => fn.countAll<number>().as("replicas"))
+    .select(({ fn }) => fn.coalesce(fn.sum<number>("gpu_count"), sql<number>`0`).as("gpus"))
     .where("project_id", "=", projectId)
     .where("stopped_at", "is", null)
     .where("state", "in", ["starting", "ready"])
@@ -85,7 +86,7 @@ export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
   const rows = await db
     .selectFrom("projects")
     .select("plan")
-    .select((one) => one.fn.countAll<number>().as("count"))
+    .select(({ fn }) => fn.countAll<number>().as("count"))
     .where("plan", "is not", null)
     .where("deleted_at", "is", null)
     .groupBy("plan")
@@ -94,17 +95,17 @@ export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
 }
 
 /**
- * Projects that differ from the default: an own plan, or a budget stop in `period`. Null: all
- * projects. No locks.
+ * Reads which of the projects have a plan, or are stopped by a budget in the month `period`.
+ * `projectIds` null: all projects. No locks.
  */
 export async function readStandings(
   db: Db,
-  given: { readonly projectIds: readonly ProjectId[] | null; readonly period: string },
+  { projectIds, period }: { readonly projectIds: readonly ProjectId[] | null; period: string },
 ): Promise<StandingRow[]> {
-  const only = given.projectIds === null ? sql`true` : sql`p.id = any(${[...given.projectIds]})`;
+  const isWanted = projectIds === null ? sql`true` : sql`p.id = any(${[...projectIds]})`;
   return await readRows<StandingRow>(db)`
     select p.id, p.plan, b.id is not null as "isStopped", b.app_id as "appId"
       from projects p
-      left join budgets b on b.project_id = p.id and b.stopped_at is not null and b.period = ${given.period}
-     where ${only} and (p.plan is not null or b.id is not null)`;
+      left join budgets b on b.project_id = p.id and b.stopped_at is not null and b.period = ${period}
+     where ${isWanted} and (p.plan is not null or b.id is not null)`;
 }

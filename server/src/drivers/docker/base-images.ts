@@ -1,7 +1,7 @@
-// Decides which images a build may use, before it begins. Their registries have to be allowed, and
-// the registry is asked whether the app may have those that are named by digest: BuildKit does not
-// ask again for what the engine holds, so a project would get what another one has pulled with its
-// credentials.
+// Decides which images a build may use, before it begins. The registry of each image must be
+// allowed. For an image that is named by digest, the registry must also say that the app may have
+// it: BuildKit does not ask again when the engine has the image, so a project would otherwise get
+// an image that another one pulled with its own credentials.
 import type { IncomingMessage } from "node:http";
 import type Docker from "dockerode";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -12,19 +12,19 @@ import { unlessStatus, usualRegistry, type Engine } from "./engine.ts";
 import { imagesIn, mayPull, registryRefused } from "./image-sources.ts";
 import { authOf, digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
 
-/** What a build may use, for judging what it asks for while it runs. */
+/** The images that a build may use, for checking its requests while it runs. */
 export type AllowedImages = {
   /** All images that the build may name. */
   readonly sources: readonly string[];
   /** The app's credentials for registries; null: it has none. */
   readonly auths: RegistryAuths | null;
-  /** Whether the build may look up an image, by the name that BuildKit has for it. */
+  /** Whether the build may look up an image, given by BuildKit's name for it. */
   readonly mayLookUp: (image: string) => boolean;
-  /** Whether the digest in the name is one that the registry was asked about. */
+  /** Whether the registry has allowed the digest in the image's name. */
   readonly isDigestChecked: (image: string) => boolean;
 };
 
-type Given = Pick<BuildContext, "registryAuth" | "signal"> & {
+type BuildFacts = Pick<BuildContext, "registryAuth" | "signal"> & {
   readonly plan: BuildPlan;
   /** The app's own Dockerfile; null: the plan names the base image. */
   readonly dockerfile: string | null;
@@ -32,7 +32,7 @@ type Given = Pick<BuildContext, "registryAuth" | "signal"> & {
   readonly moreRegistries: readonly string[];
 };
 
-/** Each is asked of a registry, one after the other. */
+/** Each takes a request to a registry, one after the other. */
 const digestsMax = 20;
 const answerWaitMs = 30_000;
 const answerCharactersMax = 10_000;
@@ -40,66 +40,66 @@ const answerCharactersMax = 10_000;
 /** Throws `BuildFailed` for the first image that the build may not use. */
 export async function allowedImages(
   engine: Pick<Engine, "calls">,
-  { plan, dockerfile, moreRegistries, registryAuth, signal }: Given,
+  { plan, dockerfile, moreRegistries, registryAuth, signal }: BuildFacts,
 ): Promise<AllowedImages> {
   const { calls } = engine;
   const bases = dockerfile === null ? [plan.baseImage] : imagesOf(dockerfile);
   const sources = dockerfile === null ? bases : imagesIn(dockerfile, plan.environment);
   const mayLookUp = await checkRegistries(calls, sources, moreRegistries);
   const secret = await registryAuth();
-  // Names of other registries are part of commands: as images they have just been refused.
-  const named = digestsIn(dockerfile ?? plan.baseImage).filter((name) => mayLookUp(name));
-  const isUsualNeeded = secret !== null || named.length > 0;
-  const usual = isUsualNeeded ? await usualRegistry(engine) : "";
-  const auths = secret === null ? null : registryAuths(secret, bases, usual);
-  await checkDigests(calls, named, { auths: auths ?? {}, usual, signal });
-  return {
-    sources,
-    auths,
-    mayLookUp,
-    isDigestChecked: (image) => named.some((one) => one.endsWith(image.slice(image.indexOf("@")))),
+  // A name from another registry is only a word in a command: as an image it was refused above.
+  const withDigest = digestsIn(dockerfile ?? plan.baseImage).filter((name) => mayLookUp(name));
+  const isRegistryAsked = secret !== null || withDigest.length > 0;
+  const defaultRegistry = isRegistryAsked ? await usualRegistry(engine) : "";
+  const auths = secret === null ? null : registryAuths(secret, bases, defaultRegistry);
+  await checkDigests(calls, withDigest, { auths: auths ?? {}, defaultRegistry, signal });
+  const isDigestChecked = (image: string): boolean => {
+    const digest = image.slice(image.indexOf("@"));
+    return withDigest.some((name) => name.endsWith(digest));
   };
+  return { sources, auths, mayLookUp, isDigestChecked };
 }
 
 /**
- * Throws `BuildFailed` for the first image that is neither in the engine nor at a registry that
- * builds may pull from. Returns `mayLookUp`.
+ * Throws `BuildFailed` for the first image that the operator has not loaded into the engine, and
+ * that is at no registry that builds may pull from. Returns `mayLookUp`.
  */
 async function checkRegistries(
   calls: Docker,
   images: readonly string[],
-  more: readonly string[],
+  moreRegistries: readonly string[],
 ): Promise<AllowedImages["mayLookUp"]> {
   const loaded: string[] = [];
   for (const image of new Set(images)) {
-    if (mayPull(image, more)) continue;
+    if (mayPull(image, moreRegistries)) continue;
     if (!nameForm.test(image) || !(await isLoaded(calls, image))) throw registryRefused(image);
     loaded.push(image);
   }
-  const isOf = (image: string, name: string): boolean =>
+  const isVersionOf = (image: string, name: string): boolean =>
     image === name || image.startsWith(`${name}:`) || image.startsWith(`${name}@`);
-  return (image) => mayPull(image, more) || loaded.some((name) => isOf(image, name));
+  return (image) =>
+    mayPull(image, moreRegistries) || loaded.some((name) => isVersionOf(image, name));
 }
 
-/** Without options of a path, which the engine's interface could read otherwise. */
+/** Only names that mean nothing else in a path of the engine's API, such as `..` does. */
 const nameForm = /^(?!.*\.\.)[\w.:/@-]+$/;
 
-type Asked = {
+type RegistryAccess = {
   /** The app's credentials. */
   readonly auths: RegistryAuths;
-  /** The registry of names without one. */
-  readonly usual: string;
+  /** The registry of an image whose name has none. */
+  readonly defaultRegistry: string;
   readonly signal: AbortSignal;
 };
 
 /**
- * Throws `BuildFailed` for the first of these images, named by digest, that the registry does not
- * give the app.
+ * Throws `BuildFailed` for the first image that its registry refuses to give to the app. All
+ * `images` are named by digest.
  */
 async function checkDigests(
   calls: Docker,
   images: readonly string[],
-  { auths, usual, signal }: Asked,
+  { auths, defaultRegistry, signal }: RegistryAccess,
 ): Promise<void> {
   const names = new Set(images);
   if (names.size > digestsMax) {
@@ -110,9 +110,9 @@ async function checkDigests(
   for (const name of names) {
     signal.throwIfAborted();
     if (await isLoaded(calls, name)) continue;
-    const reason = await whyNotGiven(calls, {
+    const reason = await registryRefusal(calls, {
       name,
-      authconfig: authOf(name, auths, usual),
+      authconfig: authOf(name, auths, defaultRegistry),
       signal,
     });
     if (reason !== null)
@@ -120,34 +120,34 @@ async function checkDigests(
   }
 }
 
-/** What the operator has loaded is for everybody; images of apps are not. */
+/**
+ * True when the engine has the image, and no build made it: then the operator has loaded it, for
+ * all apps.
+ */
 async function isLoaded(calls: Docker, name: string): Promise<boolean> {
-  const held = await unlessStatus([404], calls.getImage(name).inspect());
-  return held !== undefined && held.Config.Labels?.[labels.build] === undefined;
+  const image = await unlessStatus([404], calls.getImage(name).inspect());
+  return image !== undefined && image.Config.Labels?.[labels.build] === undefined;
 }
 
 /**
- * What the registry says against it; null: the app may have the image. The registry's answer can
- * have any size.
+ * Asks the registry whether the app may have the image. Null: it may; else the registry's answer,
+ * cut off after `answerCharactersMax`.
  */
-async function whyNotGiven(
+async function registryRefusal(
   { modem }: Docker,
-  {
-    name,
-    authconfig,
-    signal,
-  }: { readonly name: string; readonly authconfig: unknown; readonly signal: AbortSignal },
+  image: { readonly name: string; readonly authconfig: unknown; readonly signal: AbortSignal },
 ): Promise<string | null> {
-  const late = AbortSignal.timeout(answerWaitMs);
+  const { name, authconfig, signal } = image;
+  const timeout = AbortSignal.timeout(answerWaitMs);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = {
     path: `/distribution/${name}/json`,
     method: "GET",
     authconfig,
     isStream: true,
-    // All of them: the text of an answer is read here.
+    // Every status counts as a success, so that the answer's text is read here in any case.
     statusCodes: new Proxy({}, { get: () => true }),
-    abortSignal: AbortSignal.any([signal, late]),
+    abortSignal: AbortSignal.any([signal, timeout]),
   };
   modem.dial(request as never, (error: Error | null, answer) =>
     error === null ? resolve(answer as IncomingMessage) : reject(error),
@@ -166,12 +166,12 @@ async function whyNotGiven(
     return text.slice(0, answerCharactersMax);
   } catch (error) {
     signal.throwIfAborted();
-    if (late.aborted) return `no answer within ${answerWaitMs / 1000} s`;
+    if (timeout.aborted) return `no answer within ${answerWaitMs / 1000} s`;
     throw error;
   }
 }
 
-/** The failure of a build with an image by digest that the registry was not asked about. */
+/** The failure of a build that uses a digest which was not found in the Dockerfile's text. */
 export function digestNotPlain(image: string): BuildFailed {
   return new BuildFailed(
     `The image ${image.slice(0, 300)} is named by a digest that the Dockerfile composes. Write the name with its digest out in one piece, and ${buildAgain}.`,

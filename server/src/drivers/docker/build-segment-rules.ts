@@ -14,7 +14,7 @@ export type Port = {
 /** What the rules depend on. */
 export type SegmentFacts = {
   readonly table: string;
-  /** The ranges of the network (CIDR, IPv4). A port in neither list below sends and gets nothing. */
+  /** The network's ranges (CIDR, IPv4). A port in neither list below sends and gets nothing. */
   readonly ranges: readonly string[];
   readonly steps: readonly Port[];
   /** The interfaces of other containers: the rules do not affect what they send to each other. */

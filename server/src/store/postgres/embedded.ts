@@ -26,17 +26,14 @@ export type Embedded = {
   readonly url: Secret;
   /** Process id of the running server, or null. */
   pid(): number | null;
-  /** Ends sessions, writes everything and waits for the end. May be called twice. */
+  /** Shuts the server down cleanly, and resolves when it has ended. May be called twice. */
   stop(): Promise<void>;
 };
 
 export type EmbeddedOptions = {
   /** The embedded server's own folder, inside the data folder. */
   readonly folder: string;
-  /**
-   * The held lock of the data folder. It makes sure that a left-over server may be stopped, since
-   * nobody else uses it.
-   */
+  /** The lock on the data folder: whoever holds it may stop a server left by a killed platform. */
   readonly lock: FolderLock;
   readonly log: Log;
   /** The maximum number of client connections. */
@@ -115,7 +112,7 @@ function serverSettings(options: {
     timezone: "UTC",
     log_timezone: "UTC",
     log_checkpoints: "off",
-    // The platform handles refused statements itself; here they would only repeat values of rows.
+    // The platform handles refused statements itself; the server's log would only show row values.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
