@@ -209,6 +209,7 @@ function sayTimes({ durations, tookMs }: Outcome, all: readonly string[]): strin
 /** What all of the run took, and which files took the most. What containers did is not known. */
 function sayProcessorTime(folder: string): string {
   const files = readProcessorTimes(folder)
+    .filter(([, seconds]) => seconds >= 1)
     .slice(0, slowestMax)
     .map(([file, seconds]) => `${relative(projectDir, file)} ${Math.round(seconds)} s`);
   const minutes = (processorSeconds() / 60).toFixed(1);

@@ -39,7 +39,7 @@ test("an event may have 25 MB and no more, and its secret is stored sealed", asy
   assert.equal(await send(padded(26_214_400)), 200);
   assert.equal(await send(padded(26_214_401)), 413);
   const rows = await api.db.selectFrom("git_hooks").selectAll().execute();
-  assert.doesNotMatch(JSON.stringify(rows), new RegExp(RegExp.escape(secret)));
+  assert.equal(JSON.stringify(rows).includes(secret), false);
 });
 
 test("wrong signatures are kept up to a few a minute, then the client is refused unheard", async (t) => {

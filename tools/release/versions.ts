@@ -40,7 +40,10 @@ export type Versions = { readonly from: string; readonly to: string };
 
 /** A document with another version. Throws an error that names a path without the earlier one. */
 export function documentWithVersion(path: string, text: string, { from, to }: Versions): string {
-  const shown = new RegExp(String.raw`(?<=^|slipway/)${RegExp.escape(from)}(?=$| )`, "gm");
+  const shown = new RegExp(
+    String.raw`(?<=^|slipway/)${from.replaceAll(".", String.raw`\.`)}(?=$| )`,
+    "gm",
+  );
   const changed = text.replace(shown, to);
   if (changed === text) throw new Error(`${path} shows no "slipway/${from}" and no line "${from}"`);
   return changed;

@@ -1,5 +1,6 @@
 // Finds the owner of a token. A known token is answered from memory, at once; a new one is verified
 // and looked up. Notifications announce revocations, so that the cache is never stale for long.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
@@ -116,7 +117,7 @@ export class TokenCheck {
     if (token.length > tokenLengthMax) return Promise.resolve(null);
     const check = (): Promise<Caller | null> =>
       this.#checkOrKeep(token).finally(() => this.#running.delete(token));
-    return this.#running.getOrInsertComputed(token, check);
+    return getOrInsert(this.#running, token, check);
   }
 
   /**

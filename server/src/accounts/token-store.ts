@@ -1,4 +1,5 @@
 // Rows of tokens. The tokens of a rotation share an account, whose id is that of the first token.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import { tokenKindLock } from "#store/advisory-locks.ts";
@@ -57,9 +58,7 @@ export async function listAccounts(
   const accounts = new Map<TokenId, { accountId: TokenId; createdAt: Date; tokens: TokenRow[] }>();
   for (const { first_at: createdAt, ...row } of rows) {
     const { account_id: accountId } = row;
-    accounts
-      .getOrInsertComputed(accountId, () => ({ accountId, createdAt, tokens: [] }))
-      .tokens.push(row);
+    getOrInsert(accounts, accountId, () => ({ accountId, createdAt, tokens: [] })).tokens.push(row);
   }
   return [...accounts.values()];
 }

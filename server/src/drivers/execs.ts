@@ -1,5 +1,6 @@
 // The commands that a driver runs in its replicas, by replica: they end before their replica, and
 // with the driver.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { ExecRefused, replicaNotRunning, type RunningExec } from "./exec.ts";
 
@@ -20,7 +21,7 @@ export class Execs {
   async run(replicaId: ReplicaId, start: () => Promise<RunningExec>): Promise<RunningExec> {
     if (this.#isOver(replicaId)) throw new ExecRefused(replicaNotRunning);
     const exec = await start();
-    const all = this.#running.getOrInsertComputed(replicaId, () => new Set());
+    const all = getOrInsert(this.#running, replicaId, () => new Set());
     all.add(exec);
     void exec.ended.finally(() => {
       all.delete(exec);

@@ -1,6 +1,7 @@
 // Writes items in batches: items added during a write are queued and then written together. A
 // single item does not wait unless the batcher lingers. The queue is bounded, order is kept (with
 // keys, that of each key, and the keys take turns), and every item gets its own result or error.
+import { getOrInsert } from "./get-or-insert.ts";
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
@@ -153,7 +154,7 @@ export class Batcher<Item, Result = void> {
       const [first] = items;
       assert(first !== undefined, "an entry of a batch has items");
       const key = this.#keyOf(first);
-      this.#queues.getOrInsertComputed(key, () => []).push({ items, weight, resolve, reject });
+      getOrInsert(this.#queues, key, () => []).push({ items, weight, resolve, reject });
       this.#count += items.length;
       this.#weight += weight;
       if (this.#count >= this.#options.batchMax) this.#endLinger?.();

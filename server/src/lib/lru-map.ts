@@ -26,10 +26,4 @@ export class LruMap<Key, Value> extends Map<Key, Value> {
     if (this.size > this.#max) for (const oldest of this.keys().take(1)) super.delete(oldest);
     return this;
   }
-
-  override getOrInsertComputed(key: Key, make: (key: Key) => Value): Value {
-    const value = super.get(key) ?? make(key);
-    this.set(key, value);
-    return value;
-  }
 }

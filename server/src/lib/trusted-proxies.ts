@@ -2,6 +2,7 @@
 // appends to X-Forwarded-For the address that connected to it, so the last address that is not a
 // trusted proxy's is the client's. Nobody else is believed. The management API, calls of apps and
 // the records of both all use this.
+import { getOrInsert } from "./get-or-insert.ts";
 import { BlockList, isIP } from "node:net";
 import { plainAddress } from "./client-address.ts";
 
@@ -45,7 +46,7 @@ export class TrustedProxies {
 
   /** The other end of the connection; the same object on every call. */
   peerOf(connection: Connection): Peer {
-    return this.#peers.getOrInsertComputed(connection, () => {
+    return getOrInsert(this.#peers, connection, () => {
       const address = connection.remoteAddress ?? "unknown";
       const direct: Origin = { address, peer: address, proxies: 0 };
       return {

@@ -1,4 +1,5 @@
 // Queries for the lines that apps print.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { sql } from "kysely";
 import type { AppId, AppKey, ReplicaId, RunId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
@@ -45,7 +46,7 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
   const apps = new Map<string, { readonly index: number; readonly line: AppLine }>();
   const indexOfApp = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
-    return apps.getOrInsertComputed(key, () => ({ index: apps.size + 1, line })).index;
+    return getOrInsert(apps, key, () => ({ index: apps.size + 1, line })).index;
   };
   const indexes = lines.map(indexOfApp);
   const first = [...apps.values()].map(({ line }) => line);

@@ -1,6 +1,7 @@
 // The log of builds: takes lines without waiting, numbers and stores them in batches, and serves
 // pages and live followers. Only the holder of a build's lease writes; after a takeover the numbers
 // continue after the stored ones.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { Batcher } from "#lib/batcher.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -130,7 +131,7 @@ export class BuildLogs {
   }
 
   #batcherOf(buildId: BuildId): Batcher<store.BuildLine> {
-    return this.#batchers.getOrInsertComputed(buildId, () => {
+    return getOrInsert(this.#batchers, buildId, () => {
       return new Batcher<store.BuildLine>({
         write: (lines) => this.#write(buildId, lines),
         weigh: ({ line }) => line.length,

@@ -1,6 +1,7 @@
 // Admission of one app's calls: a slot on a replica with free capacity, or a position in the
 // bounded line. Invariants: nobody waits while a replica has capacity; a replica never exceeds its
 // concurrency; each slot is released exactly once.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
@@ -333,7 +334,7 @@ export class AppCalls {
   }
 
   #newSlot(replica: ReadyReplica): ReplicaSlot {
-    const tally = this.#tallies.getOrInsertComputed(replica.releaseId, () => new ReleaseTally());
+    const tally = getOrInsert(this.#tallies, replica.releaseId, () => new ReleaseTally());
     const pool = new ReplicaPool(replica.address, this.#parts);
     const slot = new ReplicaSlot({ replica, pool, tally, onAgain: () => this.#tryAgain() });
     for (const hold of this.#holds) {

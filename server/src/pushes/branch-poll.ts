@@ -1,6 +1,7 @@
 // Finds pushes that no hook reported: asks git for the newest commits of branches, once per
 // repository for all its apps. Apps whose hook has worked are asked for rarely, in case the
 // platform was away when a host sent something.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
 import { Gate } from "#lib/gate.ts";
@@ -87,7 +88,7 @@ export class BranchPoll {
       failures: 0,
       jitter: 1,
     };
-    const pace = this.#paces.getOrInsert(key, fresh);
+    const pace = getOrInsert(this.#paces, key, () => fresh);
     const isHooked = pace.wasAsked && group.every((app) => app.received_at !== null);
     return isBack || nowMs >= pace.askedMs + waitMs(pace, { pollMs, isHooked });
   }

@@ -1,6 +1,7 @@
 // Limits how many runs this platform holds: enough of each app to keep its replicas busy and to
 // make the scheduler start more, but no more, so that one app's backlog neither fills the memory
 // nor blocks other apps.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { AppId } from "#lib/ids.ts";
 
 /** Limits; bytes are those of request bodies. */
@@ -57,7 +58,7 @@ export class Admission {
   }
 
   take(appId: AppId, bytes: number): void {
-    const taken = this.#apps.getOrInsertComputed(appId, () => ({ runs: 0, bytes: 0 }));
+    const taken = getOrInsert(this.#apps, appId, () => ({ runs: 0, bytes: 0 }));
     taken.runs++;
     taken.bytes += bytes;
     this.#runs++;

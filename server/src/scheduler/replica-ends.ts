@@ -1,6 +1,7 @@
 // Says why replicas ended where somebody may ask for it: in the app's log, and for the runs whose
 // calls broke off with the replica, which get its reason and its last lines. A connection may break
 // before or after the end is known, so each waits a moment for the other.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { ErrorQuote } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
@@ -168,7 +169,7 @@ export class ReplicaEnds {
   }
 
   #of(replicaId: ReplicaId) {
-    return this.#replicas.getOrInsertComputed(replicaId, () => {
+    return getOrInsert(this.#replicas, replicaId, () => {
       return {
         calls: new Map<RunId, number>(),
         runs: new Set<RunId>(),

@@ -1,5 +1,6 @@
 // The scheduler's in-memory record of one replica, and the collection of all. Its state moves only
 // by the table of `replica-state.ts`. Times are `Clock.monotonicMs`.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { Address, ErrorQuote } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
@@ -228,7 +229,7 @@ export class Fleet {
 }
 
 function put<Key>(map: Map<Key, Set<Replica>>, key: Key, replica: Replica): void {
-  map.getOrInsertComputed(key, () => new Set()).add(replica);
+  getOrInsert(map, key, () => new Set()).add(replica);
 }
 
 function take<Key>(map: Map<Key, Set<Replica>>, key: Key, replica: Replica): void {

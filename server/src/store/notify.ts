@@ -1,5 +1,6 @@
 // Announces database changes: NOTIFY within the transaction that changes something, LISTEN on one
 // dedicated connection. A notification is only a nudge: its receiver then reads the rows.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { sql } from "kysely";
 import type { Client } from "pg";
 import { assert } from "#lib/assert.ts";
@@ -69,7 +70,7 @@ export class Notifications {
 
   /** Calls `run` for each notification from now on, until the returned function is called. */
   listen(channel: Channel, run: NotificationListener): () => void {
-    const listeners = this.#listeners.getOrInsertComputed(channel, () => new Set()).add(run);
+    const listeners = getOrInsert(this.#listeners, channel, () => new Set()).add(run);
     return () => listeners.delete(run);
   }
 

@@ -12,6 +12,7 @@ import {
 } from "playwright-core";
 import type { TestContext } from "node:test";
 import { cleanLast } from "./clean-last.ts";
+import { escaped } from "./escaped.ts";
 import { temporaryFolder } from "./folder.ts";
 import type { Json } from "./management-api.ts";
 import { until } from "./until.ts";
@@ -236,8 +237,4 @@ function isCutOff({
   readonly type: string;
 }): boolean {
   return errorText === networkChanged && !["Fetch", "XHR"].includes(type);
-}
-
-function escaped(text: string): string {
-  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
 }

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { escaped } from "./escaped.ts";
 import { openEngine } from "./docker-engine.ts";
 import { freePorts } from "./free-ports.ts";
 import { until } from "./until.ts";
@@ -59,7 +60,7 @@ export function guideSteps(text: string): GuideStep[] {
 function shownText(shown: string): RegExp {
   const lines = shown.trim().split("\n");
   const forms = lines.map((line) =>
-    line === "…" ? "[^]*?" : line.split("…").map(RegExp.escape).join(".*?"),
+    line === "…" ? "[^]*?" : line.split("…").map(escaped).join(".*?"),
   );
   return new RegExp(
     `^${forms.join("\n").replaceAll("[^]*?\n", "[^]*?").replaceAll("\n[^]*?", "[^]*?")}$`,

@@ -1,6 +1,7 @@
 // Computes the discounts of coupons on usage: pure. The result depends only on the set of usage
 // records, not on their order or on repeats, so a late record changes earlier results as if it had
 // been there from the start.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { periodOf, type Period } from "#billing/period.ts";
 import { assert } from "#lib/assert.ts";
 import { minus, nothing, plus, shareOf, smaller, type Currency, type Money } from "#lib/money.ts";
@@ -80,7 +81,7 @@ function stretchesOf(
   for (const { atMs, amount } of distinct(usage)) {
     const period = periodOf(atMs);
     const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
-    const stretch = found.getOrInsertComputed(key, () => ({
+    const stretch = getOrInsert(found, key, () => ({
       period,
       atMs,
       base: nothing(currency),
@@ -133,7 +134,7 @@ class Draws {
     const amount = this.#offer(coupon, period, left);
     if (amount.micros === 0n) return none;
     this.#turns.set(turn, coupon.id);
-    const periods = this.#drawn.getOrInsertComputed(coupon.id, () => new Map());
+    const periods = getOrInsert(this.#drawn, coupon.id, () => new Map());
     periods.set(period, plus(periods.get(period) ?? none, amount));
     return amount;
   }

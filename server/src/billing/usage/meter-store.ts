@@ -1,4 +1,5 @@
 // Queries of metering: the replicas, builds and volumes to meter, their slices, and the progress.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { sql } from "kysely";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -143,7 +144,7 @@ async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<str
       attosBefore: BigInt(before),
       micros: BigInt(micros),
     };
-    found.getOrInsertComputed(id, () => []).push({ beginsAtMs: begins.getTime(), ms, ...amounts });
+    getOrInsert(found, id, () => []).push({ beginsAtMs: begins.getTime(), ms, ...amounts });
   }
   return found;
 }

@@ -1,5 +1,6 @@
 // Computes how usage sums change when slices are replaced: pure. `usage-sums-store.ts` writes the
 // changes.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { dayOf } from "#billing/period.ts";
 import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
@@ -44,7 +45,7 @@ export function changesOf(
       poolOf(source.resources),
       shapeOf(source),
     ].join(" ");
-    return days.getOrInsertComputed(key, () => ({ source, day, ms: 0n, builds: 0, micros: 0n }));
+    return getOrInsert(days, key, () => ({ source, day, ms: 0n, builds: 0, micros: 0n }));
   };
   const add = (source: MeteredSource, { beginsAtMs, ms, micros }: Slice, sign: 1n | -1n): void => {
     const change = dayFor(source, beginsAtMs);

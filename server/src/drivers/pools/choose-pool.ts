@@ -1,5 +1,6 @@
 // Packs replicas into pools: which pool a replica gets, in view of what others have and of those
 // that have waited longer. Pure.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { anyRegion, type PoolClaim, type Pool, type PoolGpus, type PoolRequest } from "./pool.ts";
 
 /**
@@ -159,7 +160,7 @@ function shutFor(
 ): void {
   for (const request of wish) {
     for (const one of free.filter(({ pool }) => couldFit(pool, request))) {
-      const closed = shut.getOrInsertComputed(one.pool.name, () => new Set());
+      const closed = getOrInsert(shut, one.pool.name, () => new Set());
       for (const dimension of lacking(one, request)) closed.add(dimension);
     }
   }

@@ -1,6 +1,7 @@
 // The process driver's view of the machine's processes: whether one is still the process that we
 // started, its first child, and what else runs. On Linux it reads /proc; elsewhere it checks only
 // the process id.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { sinceBootMs } from "#lib/clock.ts";
@@ -47,7 +48,7 @@ export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
   const children = new Map<number, number[]>();
   for (const one of listProcesses()) {
     const parent = parseStat(readText(`/proc/${one}/stat`))?.parent;
-    if (parent !== undefined) children.getOrInsertComputed(parent, () => []).push(one);
+    if (parent !== undefined) getOrInsert(children, parent, () => []).push(one);
   }
   return children;
 }

@@ -1,6 +1,7 @@
 // Finds the Pythons of this machine: `python3…` on the PATH and the versions of pyenv. Starts each
 // once, since a shim may be broken and a link may lead to another version; caches the answers while
 // the platform runs.
+import { getOrInsert } from "#lib/get-or-insert.ts";
 import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -90,9 +91,7 @@ export class PythonFinder {
    */
   async #answer(path: string): Promise<Python | null> {
     const real = await realpath(path).catch(() => path);
-    const python = await this.#answers.getOrInsertComputed(real, () =>
-      askPython(real, this.#environment),
-    );
+    const python = await getOrInsert(this.#answers, real, () => askPython(real, this.#environment));
     // An operator may repair a broken or incomplete one while the platform runs.
     if (python === null || !python.hasVenv || !python.hasPip) this.#answers.delete(real);
     return python;
