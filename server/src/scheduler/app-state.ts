@@ -35,14 +35,17 @@ export type SchedulerRoute = {
 };
 
 export type AppState = {
-  history: LoadHistory;
+  readonly history: LoadHistory;
   /** Recent failed starts; undefined when starting works. */
-  starts: StartRecord | undefined;
+  readonly starts: StartRecord | undefined;
   /** The failed starts of a release that is being rolled out. */
-  rollOutStarts?: StartRecord | undefined;
+  readonly rollOutStarts: StartRecord | undefined;
   /** Why fewer replicas were started than needed; undefined: none was held back. */
-  heldBack: string | undefined;
+  readonly heldBack: string | undefined;
 };
+
+/** The state of each app that has any. */
+export type AppStates = Map<AppId, AppState>;
 
 /**
  * Why an app's calls wait, or why it has fewer replicas than are wanted, in sentences for its

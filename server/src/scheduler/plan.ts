@@ -71,8 +71,11 @@ export function planLeaving(
   keep: number,
 ): ReplicaPlan["drains"] {
   const going = leastNeededFirst(replicas).slice(0, Math.max(0, replicas.length - keep));
-  return drainsOf(going, "Another release took its place.");
+  return drainsOf(going, replacedReason);
 }
+
+/** Why a replica of a replaced release ends. */
+export const replacedReason = "Another release took its place.";
 
 const restarted = "The app was restarted, and another replica takes its place.";
 

@@ -1,6 +1,7 @@
 // Starts and ends the replicas of one release until it has as many as were decided: within the
 // limits of its project, the pools, and the pauses after failed starts. Never waits.
 import { neverFits } from "./allowance.ts";
+import type { ServedDecision } from "./app-decision.ts";
 import type { SchedulerRoute, ServedRelease } from "./app-state.ts";
 import type { CapacityLine } from "./capacity-line.ts";
 import { plan, planExchange, planLeaving, type PlannedReplica, type ReplicaPlan } from "./plan.ts";
@@ -10,18 +11,8 @@ import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaStarter } from "./replica-starter.ts";
 import * as services from "./served-releases.ts";
 import { countWhileMoving } from "./shares.ts";
-import type { StartRecord } from "./start-record.ts";
 
-/** A release that takes calls, in one turn. */
-export type Served = {
-  readonly release: ServedRelease;
-  /** The part of the calls that it is to get, from 0 to 1. */
-  readonly target: number;
-  readonly replicas: readonly Replica[];
-  readonly choice: ComputeChoice;
-};
-
-type ReleaseScalerParts = ProjectLimitsParts & {
+export type ReleaseScalerParts = ProjectLimitsParts & {
   readonly line: CapacityLine;
   readonly starter: ReplicaStarter;
 };
@@ -53,17 +44,15 @@ export class ReleaseScaler {
 
   /** Starts and ends replicas of one release; returns why fewer were started than needed. */
   scale(
-    { release, target, replicas, choice }: Served,
+    { release, target, replicas, choice, starts, wanted: desired }: ServedDecision,
     given: {
       readonly route: SchedulerRoute;
-      readonly desired: number;
-      readonly starts: StartRecord | undefined;
       /** True when the release's replicas are all that the app has. */
       readonly isAlone: boolean;
       readonly isWaiting: boolean;
     },
   ): string | undefined {
-    const { route, desired, starts, isAlone, isWaiting } = given;
+    const { route, isAlone, isWaiting } = given;
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);

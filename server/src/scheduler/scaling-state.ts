@@ -3,7 +3,7 @@
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
-import type { AppState } from "./app-state.ts";
+import type { AppState, AppStates } from "./app-state.ts";
 import type { ReplicaRows, StoredScaling } from "./replica-rows.ts";
 
 /** One moment on both clocks. */
@@ -55,6 +55,7 @@ function fromStored(row: StoredScaling, moment: Moment): AppState {
       lookedAtMs: nowMs,
     },
     starts: startsOf(row, at),
+    rollOutStarts: undefined,
     heldBack: undefined,
   };
 }
@@ -89,7 +90,7 @@ type KeeperParts = {
   readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
   readonly clock: Clock;
   /** The current state of each app; `load` fills it. */
-  readonly states: Map<AppId, AppState>;
+  readonly states: AppStates;
 };
 
 /** Reads the rows once, and then writes changes. */

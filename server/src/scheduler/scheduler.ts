@@ -6,10 +6,13 @@ import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Allowance } from "./allowance.ts";
 import { AppReconciler } from "./app-reconciler.ts";
+import type { AppStates } from "./app-state.ts";
+import { AppStatus } from "./app-status.ts";
 import { AppTurns } from "./app-turns.ts";
 import { CapacityLine } from "./capacity-line.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource } from "./demand.ts";
+import { FailedStarts } from "./failed-starts.ts";
 import { heartbeatIntervalMs } from "./heartbeat.ts";
 import { reclaimReplicas } from "./reclaim-replicas.ts";
 import type { Replica } from "./replica.ts";
@@ -55,7 +58,9 @@ export class Scheduler implements TrialStarter {
   readonly #replicas: ReplicaLifecycle;
   readonly #line: CapacityLine;
   readonly #trials: Trials;
+  readonly #states: AppStates = new Map();
   readonly #reconciler: AppReconciler;
+  readonly #status: AppStatus;
   readonly #scaling: ScalingKeeper;
   readonly #loops: readonly Loop[];
   readonly #unlisten: (() => void)[] = [];
@@ -64,11 +69,15 @@ export class Scheduler implements TrialStarter {
     const { driver, rows, routes, demand, occupancy, view, allowance, clock, log } = parts;
     const turns = new AppTurns(log);
     const counters = new Counters();
+    const states = this.#states;
+    const again = (appId: AppId, afterMs: number): void =>
+      void clock.after(afterMs, () => turns.nudge(appId));
+    const failedStarts = new FailedStarts({ states, routes, counters, clock, again });
     const replicas = new ReplicaLifecycle(parts, counters, {
       onChange: (appId) => turns.nudge(appId),
       onReady: (replica) => this.#trials.onReady(replica),
       onEnd: (replica, end, from) => {
-        if (!this.#trials.onEnd(replica, end)) this.#reconciler.onEnd(replica, end, from);
+        if (!this.#trials.onEnd(replica, end)) failedStarts.onEnd(replica, end, from);
       },
       onForgotten: (replica) => this.#trials.onForgotten(replica),
     });
@@ -84,15 +93,15 @@ export class Scheduler implements TrialStarter {
     this.#trials = new Trials({ ...common, lines });
     this.#reconciler = new AppReconciler({
       ...common,
+      states,
       routes,
       demand,
       occupancy,
       view,
       utilization,
-      counters,
-      again: (appId, afterMs) => clock.after(afterMs, () => turns.nudge(appId)),
     });
-    this.#scaling = new ScalingKeeper({ rows, clock, states: this.#reconciler.states });
+    this.#status = new AppStatus({ states, fleet, routes, demand, view, clock });
+    this.#scaling = new ScalingKeeper({ states, rows, clock });
     this.counters = counters;
     this.sampler = sampler;
     this.#parts = parts;
@@ -196,7 +205,7 @@ export class Scheduler implements TrialStarter {
    * owner; undefined when neither is so.
    */
   waitReason(appId: AppId): string | undefined {
-    return this.#reconciler.waitReason(appId);
+    return this.#status.waitReason(appId);
   }
 
   /**
@@ -212,7 +221,7 @@ export class Scheduler implements TrialStarter {
 
   /** How a release that is served does. */
   serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
-    return this.#reconciler.serviceOf(appId, releaseId);
+    return this.#status.serviceOf(appId, releaseId);
   }
 
   /** All replicas that have not stopped. */
@@ -234,7 +243,7 @@ export class Scheduler implements TrialStarter {
 
   /** Gives a turn to all apps that may have something to do. */
   #runAll(): Promise<void> {
-    const appIds = new Set([...this.#replicas.fleet.apps(), ...this.#reconciler.states.keys()]);
+    const appIds = new Set([...this.#replicas.fleet.apps(), ...this.#states.keys()]);
     for (const route of this.#parts.routes.all()) appIds.add(route.appId);
     this.#turns.run(appIds);
     return Promise.resolve();

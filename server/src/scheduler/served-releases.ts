@@ -3,16 +3,9 @@
 import type { CallCounts, ReleaseCondition } from "#deploy/worse.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { ServedRelease } from "./app-state.ts";
-import type { Replica, ReplicaEnd } from "./replica.ts";
+import type { Replica } from "./replica.ts";
 import type { AppReplicas, StartFailure } from "./replica-view.ts";
-import {
-  isOver,
-  settledMs,
-  startsAllowed,
-  type Failure,
-  type StartRecord,
-} from "./start-record.ts";
-import type { ReplicaState } from "./replica-state.ts";
+import { isOver, startsAllowed, type StartRecord } from "./start-record.ts";
 
 /** How the replicas of a release do. */
 export type ReleaseService = Omit<ReleaseCondition, keyof CallCounts>;
@@ -110,20 +103,4 @@ export function startsMax(
     starting: starting.length,
     max: Math.max(0, creatingMax - creating),
   });
-}
-
-/** The kind of failed start that an exit represents; undefined when it represents none. */
-export function failureKind(
-  replica: Replica,
-  end: Pick<ReplicaEnd, "isExternal">,
-  given: { readonly stateBefore: ReplicaState; readonly hadCalls: boolean; readonly nowMs: number },
-): Failure["kind"] | undefined {
-  const { stateBefore, hadCalls, nowMs } = given;
-  if (replica.endOrder?.kind === "timeout") return "timeout";
-  if (replica.endOrder !== null) return undefined;
-  const isExternal = end.isExternal === true;
-  if (stateBefore === "starting") return isExternal ? "external" : "exited";
-  const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;
-  if (stateBefore !== "ready" || isExternal || livedMs >= settledMs) return undefined;
-  return hadCalls ? "by_call" : "crashed";
 }

@@ -1,0 +1,276 @@
+// Decides one turn of an app from what was read of it: which replicas end, how many each release
+// should have, which part of the calls each gets, and what the next turn has to know. Pure:
+// `app-reconciler.ts` reads, carries the decision out and publishes it.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { AppStop } from "./allowance.ts";
+import type { AppState, SchedulerRoute, ServedRelease } from "./app-state.ts";
+import { decide, newHistory, type Decision } from "./decide.ts";
+import type { Demand } from "./demand.ts";
+import { replacedReason } from "./plan.ts";
+import type { Replica } from "./replica.ts";
+import type { ComputeChoice } from "./replica-spec.ts";
+import type { StartFailure } from "./replica-view.ts";
+import { currentStarts, isOf, isServing } from "./served-releases.ts";
+import { divide, type Division, type Party } from "./shares.ts";
+import { shownFailure, type StartRecord } from "./start-record.ts";
+import type { MeasuredLoad } from "./utilization.ts";
+
+/** What was read of an app for one turn. */
+export type AppReading = {
+  /** Undefined: the app was deleted. */
+  readonly route: SchedulerRoute | undefined;
+  /** Why it may have no replicas; undefined: it may have some. */
+  readonly stop: AppStop | undefined;
+  /** All that have not stopped, in the order of their starts. */
+  readonly replicas: readonly Replica[];
+  readonly load: Demand;
+  /** What its last turn has kept; undefined: nothing. */
+  readonly state: AppState | undefined;
+  /** Which compute type a new replica of the release would get, or why there can be none. */
+  readonly choiceOf: (route: SchedulerRoute, release: ServedRelease) => ComputeChoice;
+  /** What these replicas use; see `Utilization`. */
+  readonly useOf: (replicas: readonly Replica[], settings: AppSettings) => MeasuredLoad | null;
+  /** In `Clock.monotonicMs`. */
+  readonly nowMs: number;
+};
+
+/** A release that takes calls, and what it is to have. */
+export type ServedDecision = Division & {
+  readonly release: ServedRelease;
+  /** The part of the calls that it is to get once it has enough replicas, from 0 to 1. */
+  readonly target: number;
+  readonly replicas: readonly Replica[];
+  readonly choice: ComputeChoice;
+  /** The release's recent failed starts. */
+  readonly starts: StartRecord | undefined;
+};
+
+/** Whether replicas are held back shows when the decision is carried out. */
+type KeptState = Omit<AppState, "heldBack">;
+
+/** What a turn is to do and to publish. */
+export type AppDecision = {
+  /** Replicas that end at once, and why. */
+  readonly ends: readonly { readonly replica: Replica; readonly reason: string }[];
+  /** The live release first; none: no calls are taken, or no replica is needed. */
+  readonly served: readonly ServedDecision[];
+  /** Replicas of replaced releases, which serve until their successors do. */
+  readonly leaving: Division & { readonly replicas: readonly Replica[] };
+  /** Why calls need not wait while no replica takes them; undefined: they may. */
+  readonly failure: StartFailure | undefined;
+  /** What the next turn has to know; undefined: nothing. */
+  readonly state: KeptState | undefined;
+};
+
+/** How much longer than a start of its successor may take a leaving replica is kept. */
+const leaveSlackMs = 60_000;
+
+/**
+ * How long calls wait for a backend that does not answer: an engine that is restarted is back by
+ * then.
+ */
+const outagePatienceMs = 10_000;
+
+/** Why replicas end when their app takes no calls. */
+const endReasons: Readonly<Record<Refusal["kind"] | "no_release", string>> = {
+  no_release: "Its release does not accept calls.",
+  budget_reached: "A budget is used up.",
+  app_stopped: "The app was stopped.",
+  deleted: "The app was deleted.",
+};
+
+const none: Division = { weight: 0, wanted: 0 };
+const nobodyLeaves: AppDecision["leaving"] = { ...none, replicas: [] };
+
+/** Changes nothing, neither replicas nor the state. */
+export function decideApp(reading: AppReading): AppDecision {
+  const { route } = reading;
+  const refusal = refusalOf(reading);
+  return route === undefined || route.live === null || refusal !== undefined
+    ? withoutCalls(reading, refusal)
+    : withCalls(reading, route, route.live);
+}
+
+type Refusal = StartFailure & { readonly kind: "deleted" | AppStop["code"] };
+
+/** Why the app takes no calls, whatever its releases are; undefined: nothing stops it. */
+function refusalOf({ route, stop }: AppReading): Refusal | undefined {
+  if (route === undefined) return { kind: "deleted", reason: endReasons.deleted, retryAtMs: null };
+  return stop === undefined ? undefined : { kind: stop.code, reason: stop.reason, retryAtMs: null };
+}
+
+/** Ends all replicas but those on trial: no release takes calls, or the app is stopped or gone. */
+function withoutCalls(
+  { route, replicas, load, nowMs }: AppReading,
+  refusal: Refusal | undefined,
+): AppDecision {
+  const servedIds = [route?.live?.releaseId, route?.rollOut?.release.releaseId];
+  const going = replicas.filter(({ state, heldUntilMs, release }) => {
+    const isHeld = nowMs < heldUntilMs && !servedIds.includes(release.releaseId);
+    return state !== "draining" && !isHeld;
+  });
+  const reason = endReasons[refusal?.kind ?? "no_release"];
+  // Nothing is kept of an app that is gone, once nobody asks for it.
+  const isForgotten = route === undefined && replicas.length === 0 && load.waiting === 0;
+  return {
+    ends: going.map((replica) => ({ replica, reason })),
+    served: [],
+    leaving: nobodyLeaves,
+    failure: isForgotten ? undefined : refusal,
+    state: undefined,
+  };
+}
+
+function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelease): AppDecision {
+  const { replicas, load, choiceOf, nowMs } = reading;
+  const served = targetsOf(route, live).map(([release, target]) => ({
+    release,
+    target,
+    replicas: replicas.filter((replica) => isOf(replica, release)),
+    choice: choiceOf(route, release),
+  }));
+  const noCapacity = failureOf(served[0]?.choice, nowMs);
+  const isAsleep =
+    replicas.length === 0 &&
+    load.running + load.waiting === 0 &&
+    live.settings.minReplicaCount === 0;
+  if (isAsleep && reading.state === undefined)
+    return { ends: [], served: [], leaving: nobodyLeaves, failure: noCapacity, state: undefined };
+  const { leaving, ends } = othersOf(reading, route);
+  const serving = [...served.flatMap((one) => one.replicas), ...leaving];
+  const state = stateNow(reading, { route, live, serving });
+  const { starts, rollOutStarts } = state;
+  const decisions = decideEach(reading, { served, serving, history: state.history });
+  const needed = decisions.map(({ desired }) => desired);
+  const divisions = divide(partiesOf(served, leaving, needed));
+  const isCalm = starts === undefined && rollOutStarts === undefined;
+  return {
+    ends,
+    served: served.map((one, index) => ({
+      ...one,
+      ...(divisions[index] ?? none),
+      starts: index === 0 ? starts : rollOutStarts,
+    })),
+    leaving: { ...(divisions.at(-1) ?? none), replicas: leaving },
+    failure: noCapacity ?? shownFailure(starts, nowMs),
+    state:
+      isAsleep && needed[0] === 0 && isCalm
+        ? undefined
+        : { ...state, history: decisions[0]?.history ?? state.history },
+  };
+}
+
+/** The releases that are to take calls, each with its part of them; the live one first. */
+function targetsOf(
+  { rollOut }: SchedulerRoute,
+  live: ServedRelease,
+): (readonly [ServedRelease, number])[] {
+  if (!rollOut || rollOut.share === 0) return [[live, 1]];
+  const part = rollOut.share / 100;
+  return [
+    [live, 1 - part],
+    [rollOut.release, part],
+  ];
+}
+
+/**
+ * Which replicas of other releases serve until their successors do, and which end. One that is held
+ * does neither.
+ */
+function othersOf(
+  { replicas, nowMs }: AppReading,
+  { live, rollOut, refusedReleaseId }: SchedulerRoute,
+): { readonly leaving: readonly Replica[]; readonly ends: AppDecision["ends"] } {
+  const keptMs = (live?.settings.deploymentInitializationTimeout ?? 0) * 1000 + leaveSlackMs;
+  const others = replicas.filter(
+    (replica) =>
+      isWanted(replica) &&
+      nowMs >= replica.heldUntilMs &&
+      ![live?.releaseId, rollOut?.release.releaseId].includes(replica.release.releaseId),
+  );
+  const stays = (replica: Replica): boolean => {
+    const isInTime = nowMs - (replica.leavingSinceMs ?? nowMs) < keptMs;
+    const isRefused = replica.release.releaseId === refusedReleaseId;
+    return isServing(replica) && !replica.isTrial && !isRefused && isInTime;
+  };
+  return {
+    leaving: others.filter(stays),
+    ends: others
+      .filter((replica) => !stays(replica))
+      .map((replica) => ({
+        replica,
+        reason: replica.isTrial
+          ? "Its release was only tested and never received calls."
+          : replacedReason,
+      })),
+  };
+}
+
+/** The app's state, without outdated failures. */
+function stateNow(
+  { state, nowMs }: AppReading,
+  given: {
+    readonly route: SchedulerRoute;
+    readonly live: ServedRelease;
+    readonly serving: readonly Replica[];
+  },
+): KeptState {
+  const { route, live, serving } = given;
+  const { rollOutStarts } = state ?? {};
+  const isPromoted = rollOutStarts?.releaseId === live.releaseId;
+  const starts = isPromoted ? rollOutStarts : state?.starts;
+  const next = route.rollOut?.release.releaseId;
+  return {
+    history: state?.history ?? newHistory(serving.filter(isWanted).length, nowMs),
+    starts: currentStarts(starts, live.releaseId, serving, nowMs),
+    rollOutStarts: currentStarts(rollOutStarts, next, serving, nowMs),
+  };
+}
+
+/** How many replicas of each served release would serve all calls. */
+function decideEach(
+  { load, useOf, nowMs }: AppReading,
+  given: {
+    readonly served: readonly Pick<ServedDecision, "release">[];
+    readonly serving: readonly Replica[];
+    readonly history: AppState["history"];
+  },
+): Decision[] {
+  const { served, serving, history } = given;
+  const cooldownSecondsMax = Math.max(
+    ...served.map(({ release }) => release.settings.cooldownPeriodSeconds),
+  );
+  return served.map(({ release: { settings } }) => {
+    const measured = useOf(serving, settings);
+    return decide({ settings, demand: load, measured, history, cooldownSecondsMax, nowMs });
+  });
+}
+
+/** What divides the calls: each served release, then all that leaves together. */
+function partiesOf(
+  served: readonly Pick<ServedDecision, "target" | "replicas">[],
+  leaving: readonly Replica[],
+  needed: readonly number[],
+): Party[] {
+  const parties = served.map(({ target, replicas }, index) => ({
+    target,
+    needed: needed[index] ?? 0,
+    ready: replicas.filter(isServing).length,
+  }));
+  return [...parties, { target: 0, needed: needed[0] ?? 0, ready: leaving.length }];
+}
+
+function failureOf(choice: ComputeChoice | undefined, nowMs: number): StartFailure | undefined {
+  if (choice === undefined || choice.ok || choice.why === "full") return undefined;
+  const { reason } = choice;
+  if (choice.why !== "outage") return { kind: "no_capacity", reason, retryAtMs: null };
+  const { sinceMs } = choice;
+  const tries = Math.floor((nowMs - sinceMs) / outagePatienceMs);
+  return tries === 0
+    ? undefined
+    : { kind: "outage", reason, retryAtMs: sinceMs + (tries + 1) * outagePatienceMs };
+}
+
+function isWanted({ state }: Replica): boolean {
+  return state === "starting" || state === "ready";
+}
