@@ -20,21 +20,22 @@ import {
 } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Nobody types in that many coupons; guessing codes takes far more attempts. */
-const triesOfProject = 10;
-/** Several people may share an address. */
-const triesOfAddress = 60;
+/** Attempts per minute of one project: more than people type, and far too few to guess a code. */
+const projectAttemptsMax = 10;
+/** Attempts per minute of one network address, which several people may share. */
+const addressAttemptsMax = 60;
 
 /** Route handlers for coupons. */
 export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
-  const ofProject = new RateLimit({ max: triesOfProject, clock, text: tooManyTries });
-  const ofAddress = new RateLimit({ max: triesOfAddress, clock, text: tooManyTries });
+  const text = tooManyAttempts;
+  const projectLimit = new RateLimit({ max: projectAttemptsMax, clock, text });
+  const addressLimit = new RateLimit({ max: addressAttemptsMax, clock, text });
   return {
     async applyCoupon(call) {
       const projectId = projectOf(call);
-      // Before the body is read: every attempt counts.
-      ofAddress.take(networkOf(call.request.clientAddress));
-      ofProject.take(projectId);
+      // Every attempt counts, even one whose body is invalid.
+      addressLimit.take(networkOf(call.request.clientAddress));
+      projectLimit.take(projectId);
       const body = bodyOf(call);
       return showApplied(await useCases.apply(projectId, String(body["coupon_code"]), call.by));
     },
@@ -53,7 +54,7 @@ export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
   } satisfies Handlers;
 }
 
-const tooManyTries = perMinute((used) => `There were ${used} attempts to apply coupons`);
+const tooManyAttempts = perMinute((used) => `There were ${used} attempts to apply coupons`);
 
 function wishOf(call: ApiCall): CouponWish {
   const body = bodyOf(call);
@@ -87,35 +88,23 @@ function showApplied({ coupon, currency, balance }: AppliedAnswer): z.infer<type
 }
 
 function showCoupon(coupon: Coupon): z.infer<typeof operatorCoupon> {
-  const {
-    code,
-    name,
-    discount,
-    frequency,
-    expiresAt,
-    isReusable,
-    usesMax,
-    plans,
-    uses,
-    createdAt,
-    endedAt,
-  } = coupon;
+  const { discount, frequency, plans } = coupon;
   const amount = discount.kind === "fixed_amount" ? discount.amount : null;
   return {
-    code,
-    name,
+    code: coupon.code,
+    name: coupon.name,
     coupon_type: discount.kind,
     amount_cents: amount === null ? null : wholeCents(amount),
     amount_currency: amount?.currency ?? null,
     percentage_rate: discount.kind === "percentage" ? percentageOf(discount.rate) : null,
     frequency: frequency.kind,
     frequency_duration: frequency.kind === "recurring" ? frequency.periods : null,
-    expiration_at: expiresAt?.toISOString() ?? null,
-    reusable: isReusable,
-    max_uses: usesMax,
+    expiration_at: coupon.expiresAt?.toISOString() ?? null,
+    reusable: coupon.isReusable,
+    max_uses: coupon.usesMax,
     plans: plans === null ? null : [...plans],
-    uses,
-    created_at: createdAt.toISOString(),
-    ended_at: endedAt?.toISOString() ?? null,
+    uses: coupon.uses,
+    created_at: coupon.createdAt.toISOString(),
+    ended_at: coupon.endedAt?.toISOString() ?? null,
   };
 }

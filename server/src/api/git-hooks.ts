@@ -20,15 +20,12 @@ import { gitHookUrl, type Urls } from "./urls.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Events of up to 25 MB that are in memory at the same time, and how many more wait how long. */
-const largeEvents = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "large push events" };
+/** How many large events, of up to 25 MB each, may be in memory at once, and how many may wait. */
+const largeEventBounds = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "large push events" };
 const waitMs = 5_000;
-/**
- * As other bodies of JSON, smaller ones need no place: nobody who sends them slowly keeps others
- * out.
- */
+/** Smaller events need no slot, like other JSON bodies, so a slow sender does not block others. */
 const largeBytesMin = 1_048_576;
-/** All of a large one must arrive in this time, as git hosts have fast lines. */
+/** The time in which a large event must arrive completely; git hosts have fast connections. */
 const arrivalMs = 30_000;
 
 /** Route handlers for pushes. */
@@ -53,10 +50,10 @@ export function gitHookHandlers(parts: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** Checks the address, and takes a slot for a large body, before the body is read. */
+/** Handles push events: checks the address and takes a slot if needed before it reads a body. */
 function receiver(parts: HandlerParts): Handler {
   const { gitHooks, clock } = parts;
-  const gate = new OwnerGate(parts, largeEvents);
+  const gate = new OwnerGate(parts, largeEventBounds);
   const hooks = new WeakMap<FastifyRequest, HookRow>();
   const receive = async ({ request }: ApiCall): Promise<object> => {
     const hook = must(hooks.get(request), "the hook was admitted");
@@ -65,26 +62,26 @@ function receiver(parts: HandlerParts): Handler {
     const { id, verdict, reason } = await gitHooks.receive(hook, { headers, body, client });
     return { id, verdict, reason };
   };
-  return Object.assign(receive, {
-    beforeBody: (async (request, reply) => {
-      const address = pathPart(request, "hook_address") ?? "";
-      const hook = await gitHooks.admit(address, request.clientAddress);
-      hooks.set(request, hook);
-      if (isSmall(request)) return;
-      const leave = await gate.enter({
-        projectId: projectIdOf(hook.app_id),
-        deadline: { waitMs, clock },
-      });
-      const cancel = clock.after(arrivalMs, () => {
-        if (!request.raw.complete) refuseSlow(reply, request.raw);
-      });
-      reply.raw.once("close", () => {
-        cancel();
-        leave();
-      });
-      if (reply.raw.closed) leave();
-    }) satisfies Handler["beforeBody"],
-  });
+  const beforeBody: Handler["beforeBody"] = async (request, reply) => {
+    const address = pathPart(request, "hook_address") ?? "";
+    const hook = await gitHooks.admit(address, request.clientAddress);
+    hooks.set(request, hook);
+    if (isSmall(request)) return;
+    const leave = await gate.enter({
+      projectId: projectIdOf(hook.app_id),
+      deadline: { waitMs, clock },
+    });
+    const cancelLimit = clock.after(arrivalMs, () => {
+      if (!request.raw.complete) refuseSlow(reply, request.raw);
+    });
+    reply.raw.once("close", () => {
+      cancelLimit();
+      leave();
+    });
+    // The connection may have closed while the event waited for its slot.
+    if (reply.raw.closed) leave();
+  };
+  return Object.assign(receive, { beforeBody });
 }
 
 function isSmall({ headers }: FastifyRequest): boolean {
@@ -94,7 +91,7 @@ function isSmall({ headers }: FastifyRequest): boolean {
   );
 }
 
-/** Whoever sends that slowly may not read the answer. */
+/** Answers at once, and then closes the connection, since the rest of the event may never come. */
 function refuseSlow(reply: FastifyReply, request: FastifyRequest["raw"]): void {
   reply.hijack();
   const message = `A push event of more than ${largeBytesMin} bytes must arrive within ${arrivalMs / 1000} s.`;

@@ -1,5 +1,5 @@
-// Parses the settings stored with builds and releases, since another version of the platform may
-// have stored them. Used by every area that reads such a row.
+// Parses the settings that are stored with builds and releases. They are not trusted, since another
+// version of the platform may have stored them. Used by every area that reads them.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
@@ -9,9 +9,9 @@ import { shown } from "./refusal.ts";
 import { withDefaults, type GivenSettings, type ReleaseSettings } from "./settings.ts";
 
 /**
- * The settings of a stored build or release, or why they cannot be read. Fields added since get
- * their defaults; removed fields are dropped. Limits of requests are not checked: they may have
- * been wider at that time.
+ * The settings of a stored build or release, or why they cannot be read. Fields that newer versions
+ * have added get their defaults; fields that they have removed are dropped. The limits of requests
+ * are not checked, since they may have been wider when the settings were stored.
  */
 export function readSettings(stored: unknown): contract.AppSettings | Fault {
   const parsed = schema.safeParse(withoutNulls(stored), { reportInput: true });
@@ -35,7 +35,7 @@ export function releaseSettings(stored: unknown): contract.AppSettings {
   return settings;
 }
 
-/** Like `readSettings`, with what a release keeps beside them. */
+/** Like `readSettings`, with the origins and the file values that a release also stores. */
 export function readReleaseSettings(row: {
   readonly settings: unknown;
   readonly origins: unknown;
@@ -45,24 +45,27 @@ export function readReleaseSettings(row: {
   if (settings instanceof Fault) return settings;
   return {
     settings,
-    // An origin that this version does not know says nothing, as does a missing one.
+    // Unknown origins of another version count as missing.
     origins: (originsSchema.safeParse(row.origins).data ?? null) as contract.SettingOrigins | null,
     files: filesSchema.safeParse(row.base_settings).data ?? {},
   };
 }
 
-/** What an app says of pages of other origins. */
+/** The settings that say which pages of other origins may call the app. */
 export type CorsSettings = Pick<
   contract.AppSettings,
   "corsOrigins" | "corsHeaders" | "corsCredentials"
 >;
 
 /**
- * What the request of an app without a release says of pages of other origins, or else its latest
- * build. Undefined: no page may call it, or what is stored cannot be read.
+ * The CORS settings of an app without a release: those of its latest build, replaced by those of
+ * its request. Undefined: no page may call it, or the stored settings cannot be read.
  */
-export function corsBeforeRelease(request: unknown, latest: unknown): CorsSettings | undefined {
-  const parts = [latest, request].map(
+export function corsBeforeRelease(
+  request: unknown,
+  latestBuild: unknown,
+): CorsSettings | undefined {
+  const parts = [latestBuild, request].map(
     (stored) => corsSchema.safeParse(withoutNulls(stored ?? {})).data,
   );
   const {
@@ -109,7 +112,7 @@ const schema = z.object({
     .optional(),
 }) as unknown as z.ZodType<GivenSettings>;
 
-/** Checks only the type. */
+/** A schema that checks only the type of a value. */
 function storedValue(field: (typeof appFields)[contract.SettingName]): z.ZodType {
   if (field.kind === "choice") return z.enum(field.choices);
   if (field.kind === "list")

@@ -7,7 +7,7 @@ import type { AuditRow } from "./audit-store.ts";
 import type { JsonObject } from "./chain/canonical.ts";
 import { timeOfMicros } from "./instant.ts";
 
-/** Every field is always present; null if there is no value. */
+/** An entry for readers. Each field is always present, with null for no value. */
 export type ShownEntry = Readonly<
   Omit<z.infer<typeof auditEntry>, "changes"> & { changes: JsonObject | null }
 >;

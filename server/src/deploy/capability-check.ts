@@ -1,5 +1,5 @@
-// Reports in the build log, before work begins, what an app asks for and the driver does not
-// support, and what to do instead. Pure.
+// Finds what an app's settings ask for that the driver does not support, and says what to do
+// instead. Called before a build begins, whose log shows the findings. Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
@@ -17,11 +17,11 @@ export type CapabilityFindings = {
   readonly warnings: readonly string[];
 };
 
-/** The default image of apps; asking for it needs no support. */
+/** The default of the setting `baseImage`, which every driver accepts. */
 const defaultBaseImage = "debian:bookworm-slim";
-const does = `the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver})`;
+const otherDriverDoes = `the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver})`;
 
-/** What an app wants, and what the driver here can do. */
+/** What an app wants, and what the driver of this platform can do. */
 export type WantedOfDriver = {
   readonly settings: AppSettings;
   /** The app has credentials for registries. */
@@ -33,9 +33,9 @@ export type WantedOfDriver = {
 
 /** Compares the app's settings with the driver's capabilities. */
 export function checkCapabilities(
-  given: WantedOfDriver & Pick<BuildPlan, "aptPackages" | "condaPackages">,
+  wanted: WantedOfDriver & Pick<BuildPlan, "aptPackages" | "condaPackages">,
 ): CapabilityFindings {
-  const { settings, capabilities, pools, driver, aptPackages, condaPackages } = given;
+  const { settings, capabilities, pools, driver, aptPackages, condaPackages } = wanted;
   const warnings = sharedWarnings(pools, settings);
   const missing =
     whyNever(pools, settings) ??
@@ -46,27 +46,27 @@ export function checkCapabilities(
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {
       warnings,
-      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver does not do; ${does}. Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.`,
+      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver does not do; ${otherDriverDoes}. Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.`,
     };
   }
   if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
     warnings.push(
-      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself and does not use images; ${does}. Until the operator chooses it, whatever the app needs from its image must be installed on the machine.`,
+      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself and does not use images; ${otherDriverDoes}. Until the operator chooses it, whatever the app needs from its image must be installed on the machine.`,
     );
   }
-  if (given.hasDockerAuth && !capabilities.baseImage) {
+  if (wanted.hasDockerAuth && !capabilities.baseImage) {
     warnings.push(
-      `dockerAuth is set, which has no effect with the ${driver} driver: it pulls no images; ${does}. It stays stored, encrypted, until it is set to null (${changeField}).`,
+      `dockerAuth is set, which has no effect with the ${driver} driver: it pulls no images; ${otherDriverDoes}. It stays stored, encrypted, until it is set to null (${changeField}).`,
     );
   }
   if (aptPackages.length > 0 && !capabilities.aptPackages) {
     warnings.push(
-      `the ${driver} driver does not install system packages (${shortList(aptPackages)}); ${does}. The packages of the machine are used: install them there, or let the operator choose that driver.`,
+      `the ${driver} driver does not install system packages (${shortList(aptPackages)}); ${otherDriverDoes}. The packages of the machine are used: install them there, or let the operator choose that driver.`,
     );
   }
   if (condaPackages.length > 0 && !capabilities.condaPackages) {
     warnings.push(
-      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}); ${does}. Let the operator choose it, or list them under dependencies.pip if pip has them.`,
+      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}); ${otherDriverDoes}. Let the operator choose it, or list them under dependencies.pip if pip has them.`,
     );
   }
   if (settings.containerRuntime !== null && capabilities.containerRuntimes === null) {

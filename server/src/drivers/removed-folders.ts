@@ -1,5 +1,5 @@
-// Folders that were removed from the storage of projects, on their way out. An app that works in
-// such a folder can keep it from going: until it has gone, it counts for its project.
+// Deletes folders that were removed from the storage of projects. An app that still writes in such
+// a folder can prevent its deletion; until the folder is gone, its size counts for the project.
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
@@ -16,25 +16,26 @@ type Options = {
   readonly isUserOwned: boolean;
 };
 
-/** After an attempt at all that was removed. Folders of earlier versions have no project. */
+/** The result of one `collect`. Folders of earlier versions belong to no project. */
 export type RemovalState = {
-  /** Folders that are still there. */
+  /** The number of folders that still exist. */
   readonly left: number;
-  /** Projects of which a folder has gone. */
+  /** The projects of folders that were deleted completely. */
   readonly gone: readonly ProjectId[];
-  /** Projects whose apps have written in a removed folder since the last attempt. */
+  /** The projects whose apps have written in a removed folder since the last attempt. */
   readonly written: readonly ProjectId[];
 };
 
+/** The result for one folder. `left`: it still exists. `written`: and apps have written in it. */
 type Outcome = "gone" | "left" | "written";
 
 const removedName = ".removed";
-/** An attempt at one folder; what it has deleted stays deleted. */
+/** The time for one folder; the next attempt continues with the files that are left. */
 const attemptMs = 10_000;
-/** In one attempt at all: nobody's folders keep those of others waiting. */
+/** One `collect` deletes folders of so many projects at once, so that no project waits for long. */
 const projectsAtOnce = 4;
-const foldersOfProject = 4;
-/** More bytes than file systems count late for what was written before. */
+const foldersPerProject = 4;
+/** A file system may count earlier writes late, but not as many bytes as this. */
 const grownBytesMin = 1_048_576;
 const projectForm = /^(.+)\.[0-9a-f-]{36}$/;
 
@@ -42,47 +43,40 @@ const projectForm = /^(.+)\.[0-9a-f-]{36}$/;
 export class RemovedFolders {
   readonly #options: Options;
   readonly #dir: string;
-  /** What the last attempt has left of a folder, by name; null: it could not be counted. */
-  readonly #left = new Map<string, DiskUsage | null>();
+  /** The size of each folder after the last attempt, by name; null: it could not be measured. */
+  readonly #usageLeft = new Map<string, DiskUsage | null>();
 
   constructor(options: Options) {
     this.#options = options;
     this.#dir = removedDir(options.storageDir);
   }
 
-  /** Where to move a folder of the project: a new name. */
-  async place(projectId: ProjectId): Promise<string> {
+  /** A new path, to which a removed folder of the project is to be moved. */
+  async newPath(projectId: ProjectId): Promise<string> {
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     return join(this.#dir, `${projectId}.${randomUUID()}`);
   }
 
-  /** Tries to delete all. Rejects only when it is aborted. */
+  /** Tries to delete the removed folders. Rejects only when it is aborted. */
   async collect(signal: AbortSignal): Promise<RemovalState> {
     const names: readonly string[] = await readdir(this.#dir).catch(() => []);
-    for (const name of this.#left.keys()) if (!names.includes(name)) this.#left.delete(name);
-    // Those not tried yet first: they usually go at once.
-    const inTurn = Map.groupBy(
-      names.toSorted((one, other) => Number(this.#left.has(one)) - Number(this.#left.has(other))),
-      (name) => projectOf(name) ?? "",
-    );
+    for (const name of this.#usageLeft.keys())
+      if (!names.includes(name)) this.#usageLeft.delete(name);
     const gate = new Gate({ max: projectsAtOnce, keyMax: 1, waitingMax: Number.POSITIVE_INFINITY });
-    const found: { readonly projectId: ProjectId | null; readonly outcome: Outcome }[] = [];
-    const attempts = [...inTurn].flatMap(([key, ofProject]) =>
-      ofProject.slice(0, foldersOfProject).map(async (name) => {
-        const outcome = await gate.run(() => this.#tryOne(name, signal), { key });
-        found.push({ projectId: projectOf(name), outcome });
-      }),
-    );
-    await Promise.all(attempts);
+    const attempts = this.#chosen(names).map(async (name) => {
+      const projectId = projectOf(name);
+      const key = projectId ?? "";
+      const outcome = await gate.run(() => this.#deleteFolder(name, signal), { key });
+      return { projectId, outcome };
+    });
+    const results = await Promise.all(attempts);
     signal.throwIfAborted();
-    const projectsWith = (wanted: Outcome): ProjectId[] => [
-      ...new Set(
-        found.flatMap((one) =>
-          one.outcome === wanted && one.projectId !== null ? [one.projectId] : [],
-        ),
-      ),
-    ];
-    const goneCount = found.filter(({ outcome }) => outcome === "gone").length;
+    const projectsWith = (outcome: Outcome): ProjectId[] => {
+      const matching = results.filter((result) => result.outcome === outcome);
+      const projects = matching.map(({ projectId }) => projectId);
+      return [...new Set(projects.filter((projectId) => projectId !== null))];
+    };
+    const goneCount = results.filter(({ outcome }) => outcome === "gone").length;
     return {
       left: names.length - goneCount,
       gone: projectsWith("gone"),
@@ -90,24 +84,35 @@ export class RemovedFolders {
     };
   }
 
-  /** `written`: it holds more than the last attempt has left, which only apps can have added. */
-  async #tryOne(name: string, signal: AbortSignal): Promise<Outcome> {
+  /** The folders to try now: a few of each project, first those that were not tried yet. */
+  #chosen(names: readonly string[]): readonly string[] {
+    const isTried = (name: string): boolean => this.#usageLeft.has(name);
+    const newFirst = names.toSorted((one, other) => Number(isTried(one)) - Number(isTried(other)));
+    const byProject = Map.groupBy(newFirst, (name) => projectOf(name) ?? "");
+    return [...byProject.values()].flatMap((folders) => folders.slice(0, foldersPerProject));
+  }
+
+  /**
+   * Tries to delete one folder. When it is larger than after the last attempt, apps have written in
+   * it since.
+   */
+  async #deleteFolder(name: string, signal: AbortSignal): Promise<Outcome> {
     if (signal.aborted) return "left";
     const folder = join(this.#dir, name);
-    const before = this.#left.get(name) ?? null;
+    const before = this.#usageLeft.get(name) ?? null;
     const now = before === null ? null : await this.#usage(folder, signal);
     const isWritten =
       before !== null &&
       now !== null &&
       (now.files > before.files || now.bytes > before.bytes + grownBytesMin);
     const { isUserOwned } = this.#options;
-    // Whatever the failure says: what counts is what is left.
+    // A failure needs no report: the folder is still there, and is tried again.
     await removeTree(folder, { signal, isUserOwned, timeoutMs: attemptMs }).catch(() => undefined);
     if (!existsSync(folder)) {
-      this.#left.delete(name);
+      this.#usageLeft.delete(name);
       return "gone";
     }
-    this.#left.set(name, await this.#usage(folder, signal));
+    this.#usageLeft.set(name, await this.#usage(folder, signal));
     return isWritten ? "written" : "left";
   }
 
@@ -118,8 +123,8 @@ export class RemovedFolders {
 }
 
 /**
- * The folders of a project's storage that are there: its files, its apps' own storage, and what was
- * removed of them and has not gone.
+ * The existing folders of a project's storage: its files, its apps' own storage, and removed
+ * folders that are not yet deleted.
  */
 export function storageFolders(storageDir: string, projectId: ProjectId): readonly string[] {
   const root = join(storageDir, projectId);
@@ -129,7 +134,7 @@ export function storageFolders(storageDir: string, projectId: ProjectId): readon
   return existsSync(root) ? [root, ...others] : others;
 }
 
-/** A project's own entries in a folder shared with others: names that start with its id. */
+/** The paths in `dir` that belong to the project: those whose names start with its id. */
 export function ownFolders(dir: string, projectId: ProjectId): readonly string[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)

@@ -191,7 +191,7 @@ export class StorageFiles {
    */
   async removeFolder(path: StoragePath): Promise<void> {
     const { folder: above, name } = lastOf(path);
-    const removed = await this.#removed.place(path.projectId);
+    const removed = await this.#removed.newPath(path.projectId);
     await within(this.#root(path.projectId), above, async (folder) => {
       try {
         const at = inFolder(folder, name);

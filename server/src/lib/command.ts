@@ -1,6 +1,6 @@
-// Runs a program (git, pip, a command of a build) in its own process group, with a time limit and
-// its output as lines, and leaves no process behind: the group is killed on cancellation, at the
-// timeout, when the program ends and leaves children, and when the platform itself dies.
+// Runs a program (git, pip, a command of a build) in its own process group, with a time limit, and
+// hands out its output as lines. No process is left behind: the group is killed when the program
+// ends, on cancellation, at the timeout, and when the platform itself dies.
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { systemClock, type Clock } from "./clock.ts";
@@ -27,8 +27,8 @@ export type CommandOptions = {
 };
 
 /**
- * How the program ended. `exited` has the exit code (128 + n after signal n); this module causes
- * the other endings.
+ * How the program ended. `exited`: by itself, with its exit code (128 + n after signal n).
+ * `cut_off`: `onOutput` has returned false.
  */
 export type CommandEnd =
   | { readonly kind: "exited"; readonly exitCode: number }
@@ -39,9 +39,9 @@ export type CommandEnd =
 const closeWaitMs = 2000;
 
 /**
- * Starts the program as a child and kills the whole group once the pipe to the platform breaks,
- * which also happens when the platform is killed. Passes the arguments unchanged. When memory runs
- * out, the kernel kills it before the platform.
+ * A shell script that runs the program given as its arguments. It kills the whole process group
+ * when the pipe to the platform breaks, as it does when the platform is killed. Its
+ * `oom_score_adj` lets the kernel kill the program before the platform when memory runs out.
  */
 const guard = `exec 3<&0
 { echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -65,8 +65,8 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
   });
   return new Promise((resolve) => {
     let end: CommandEnd | undefined;
-    const finish = (how: CommandEnd): void => {
-      end ??= how;
+    const finish = (cause: CommandEnd): void => {
+      end ??= cause;
       if (end.kind !== "exited") output.stop();
       killGroup(child);
     };

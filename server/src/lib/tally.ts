@@ -1,6 +1,9 @@
 // Counts how often each of a few events happened, for metrics.
 
-/** Keys come from a closed list, or are few by nature. The given keys start at zero. */
+/**
+ * The count of each key. There must be few different keys, since none is ever removed. The keys
+ * given to the constructor start at zero.
+ */
 export class Tally<Key extends string> extends Map<Key, number> {
   constructor(...keys: readonly Key[]) {
     super(keys.map((key) => [key, 0]));

@@ -1,17 +1,15 @@
-// The fields that every answer to one caller gets from the platform, whoever writes the answer: the
-// app, or the platform itself. Pure.
+// The header fields that the platform adds to every answer for one caller, whether the app or the
+// platform writes the answer. Pure.
 import type { AnswerHead } from "./answer-head.ts";
 
-/** The fields in node's format (name, value, …), and as lines, each with its line end. */
 export type AddedFields = {
+  /** In Node's format: name, value, name, value … */
   readonly list: readonly string[];
+  /** The same fields as header lines, each with its line end. */
   readonly lines: string;
-  /**
-   * They say which pages of other origins may read the answer, so what the app says about that is
-   * dropped.
-   */
+  /** The fields contain the CORS fields of the answer, so those of the app are dropped. */
   readonly replacesCors: boolean;
-  /** What a script, a style sheet or a font gets instead; null: the same. */
+  /** The fields for scripts, style sheets and fonts; null: they get the same fields. */
   readonly ofAssets: AddedFields | null;
 };
 
@@ -26,13 +24,13 @@ export function addedFields(list: readonly string[], more: More = {}): AddedFiel
   return { list, lines, replacesCors, ofAssets };
 }
 
-/** The fields for callers of no app: none. */
+/** No fields, for callers of no app. */
 export const nothingAdded = addedFields([]);
 
 const assetForm =
   /^content-type:[ \t]*(?:text\/(?:javascript|css)|application\/(?:x-)?javascript|font\/|application\/(?:x-)?font-)/im;
 
-/** Returns the fields to add to the answer with this head. */
+/** Chooses between the fields for assets and for other answers, by the answer's content type. */
 export function addedTo({ text }: Pick<AnswerHead, "text">, added: AddedFields): AddedFields {
   return added.ofAssets !== null && assetForm.test(text) ? added.ofAssets : added;
 }
@@ -40,15 +38,12 @@ export function addedTo({ text }: Pick<AnswerHead, "text">, added: AddedFields):
 const corsForm = /^access-control-/i;
 const corsLines = /^access-control-[^\r]*\r\n/gim;
 
-/**
- * The lines of an answer, without the app's own word on other origins where the platform has the
- * say.
- */
+/** The lines of an answer, without the app's CORS fields if the added fields replace them. */
 export function linesUnder(lines: string, { replacesCors }: AddedFields): string {
   return replacesCors ? lines.replace(corsLines, "") : lines;
 }
 
-/** The same for fields in node's format. */
+/** Like `linesUnder`, for fields in Node's format. */
 export function fieldsUnder(list: string[], { replacesCors }: AddedFields): string[] {
   if (!replacesCors) return list;
   return list.filter((_, index) => !corsForm.test(list[index - (index % 2)] ?? ""));

@@ -13,7 +13,7 @@ import {
 export type AnswerBody = "none" | "length" | "chunked" | "close";
 
 /** The request that the answer belongs to. */
-export type Asked = { readonly isHead: boolean; readonly isUpgrade: boolean };
+export type RequestKind = { readonly isHead: boolean; readonly isUpgrade: boolean };
 
 const headForm = new RegExp(
   `^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`,
@@ -55,7 +55,7 @@ export class AnswerHead extends FieldReader {
   #isChunked = false;
 
   /** `text`: one character per byte, matching `headForm`. */
-  constructor(text: string, asked: Asked) {
+  constructor(text: string, request: RequestKind) {
     super();
     const linesStart = text.indexOf("\r\n") + 2;
     const isOld = text.charCodeAt(7) === 48;
@@ -67,14 +67,14 @@ export class AnswerHead extends FieldReader {
     const kept =
       neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
     this.text = isOld ? `HTTP/1.1${kept.slice(version.length)}` : kept;
-    this.body = asked.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
+    this.body = request.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
     this.keepsOpen =
       !isOld &&
       this.body !== "close" &&
       (this.nominated === null || !this.nominated.has("close")) &&
       !this.#closes;
     if (this.#isChunked) this.#checkCoding(isOld || neverHasBody);
-    if (status === 101 && !asked.isUpgrade)
+    if (status === 101 && !request.isUpgrade)
       this.problem = "the replica switched protocols without being asked";
   }
 
@@ -171,9 +171,9 @@ export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
  * Parses a head (one character per byte, with the last line end, without the empty line); returns a
  * text if it is malformed.
  */
-export function readAnswerHead(text: string, asked: Asked): AnswerHead | string {
+export function readAnswerHead(text: string, request: RequestKind): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";
-  const head = new AnswerHead(text, asked);
+  const head = new AnswerHead(text, request);
   return head.problem ?? head;
 }
 

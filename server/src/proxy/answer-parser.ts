@@ -1,7 +1,7 @@
 // Parses the answers on one connection to a replica; the result does not depend on how the bytes
 // are split into pieces. Anything that is not strict HTTP/1.1 stops the parser with a reason, and
 // the connection must not be reused.
-import { readAnswerHead, type AnswerHead, type Asked } from "./answer-head.ts";
+import { readAnswerHead, type AnswerHead, type RequestKind } from "./answer-head.ts";
 import { ChunkedBody } from "./chunked-body.ts";
 
 /**
@@ -12,16 +12,16 @@ export type Piece = Buffer | string;
 
 /** The receiver of an answer. */
 export interface AnswerSink {
-  /** An informational answer (1xx); the final one follows. */
+  /** An informational answer (1xx); the final answer follows. */
   onInformation(head: AnswerHead): void;
   onHead(head: AnswerHead): void;
-  /** `isLast`: the answer ends with this piece, `onEnd` follows at once. */
+  /** `isLast`: the answer ends with this piece, and `onEnd` follows at once. */
   onPiece(piece: Piece, isLast: boolean): void;
   /** The answer is complete. */
   onEnd(trailers: readonly string[]): void;
 }
 
-/** `ended`: complete, but the sink has not been notified yet. */
+/** `ended`: the answer is complete, but the sink has not been notified yet. */
 type State = "idle" | "head" | "length" | "chunked" | "close" | "ended" | "switched" | "bad";
 
 const headBytesMax = 65_536;
@@ -30,12 +30,12 @@ const headBytesMax = 65_536;
  * text.
  */
 const headStepBytes = 16_384;
-/** Smaller pieces are passed on as text: node writes text of this size without an allocation. */
+/** Pieces up to this size are passed on as text, which Node writes without an allocation. */
 const textBytesMax = 8_192;
 const informationMax = 32;
 const noTrailers: readonly string[] = Object.freeze([]);
-const start = "HTTP/1.";
-/** Rejects early a partial head that can no longer become valid. */
+const headStart = "HTTP/1.";
+/** A head with a bare line feed is refused at once, before all of it has arrived. */
 const bareLineFeed = /(?:^|[^\r])\n/;
 
 /** The parser of one connection. */
@@ -45,17 +45,18 @@ export class AnswerParser {
   /** Bytes that follow the end of an answer or a protocol switch. */
   rest: Buffer | undefined;
   #state: State = "idle";
-  #asked: Asked = { isHead: false, isUpgrade: false };
+  #request: RequestKind = { isHead: false, isUpgrade: false };
   #headText = "";
-  #left = 0;
+  /** How many bytes of a body with a known length are still to come. */
+  #bodyBytesLeft = 0;
   #informationCount = 0;
   #chunked: ChunkedBody | undefined;
   #sink: AnswerSink | undefined;
   #trailers: readonly string[] = noTrailers;
 
   /** A request was sent: the next bytes are its answer. */
-  expect(asked: Asked, sink: AnswerSink): void {
-    this.#asked = asked;
+  expect(request: RequestKind, sink: AnswerSink): void {
+    this.#request = request;
     this.#sink = sink;
     this.#state = "head";
     this.#headText = "";
@@ -67,7 +68,7 @@ export class AnswerParser {
     return this.#state !== "idle" && this.#state !== "ended" && this.#state !== "bad";
   }
 
-  /** Why an answer breaks off, as the app's runtime says it; null: it says nothing. */
+  /** Why the app's runtime breaks off its answer, as stated in the body; null: not stated. */
   get error(): string | null {
     return this.#chunked?.error ?? null;
   }
@@ -95,16 +96,17 @@ export class AnswerParser {
           at = length;
       }
     }
-    // The connection may serve another call only now that these bytes are used up.
-    if (this.#state === "ended") this.#tellEnd();
+    // Not before: `onEnd` may give the connection to another call, and these bytes must be used up.
+    if (this.#state === "ended") this.#notifyEnd();
   }
 
   /**
-   * The replica has closed its side. True when that properly ends an answer; the sink is notified.
+   * The replica has closed its side of the connection. If that is the regular end of an answer,
+   * notifies the sink and returns true.
    */
   finish(): boolean {
     if (this.#state !== "close") return false;
-    this.#tellEnd();
+    this.#notifyEnd();
     return true;
   }
 
@@ -114,7 +116,7 @@ export class AnswerParser {
       const piece = Buffer.from(bytes.subarray(at, length));
       this.rest = this.rest === undefined ? piece : Buffer.concat([this.rest, piece]);
     } else {
-      // An answer that was complete before stays valid: `push` still reports its end.
+      // The answer before these bytes stays valid: `push` still reports its end.
       this.problem ??= "the replica sent bytes that belong to no answer";
     }
   }
@@ -123,30 +125,32 @@ export class AnswerParser {
     const before = this.#headText.length;
     const end = Math.min(length, at + Math.min(headStepBytes, headBytesMax - before));
     const text = this.#headText + bytes.toString("latin1", at, end);
-    const mark = text.indexOf("\r\n\r\n", Math.max(0, before - 3));
-    if (mark === -1) {
+    const headEnd = text.indexOf("\r\n\r\n", Math.max(0, before - 3));
+    if (headEnd === -1) {
       this.#headText = text;
-      const isHttp = text.length < start.length ? start.startsWith(text) : text.startsWith(start);
+      const isHttp = text.startsWith(headStart) || headStart.startsWith(text);
       if (!isHttp || bareLineFeed.test(text)) this.#fail("the head of the answer is not HTTP/1.1");
       else if (text.length >= headBytesMax)
         this.#fail(`the head of the answer is longer than ${headBytesMax} bytes`);
       return end;
     }
     this.#headText = "";
-    const head = readAnswerHead(text.slice(0, mark + 2), this.#asked);
-    const next = at + mark + 4 - before;
+    const head = readAnswerHead(text.slice(0, headEnd + 2), this.#request);
+    const bodyStart = headEnd + 4;
+    const next = at + bodyStart - before;
     if (typeof head === "string") {
       this.#fail(head);
       return next;
     }
     this.#begin(head);
-    if (this.#state !== "length" || end - next < this.#left || this.#left > textBytesMax)
-      return next;
-    // The usual small answer arrives in one piece: its text is already here.
-    const bodyEnd = mark + 4 + this.#left;
+    const bodyBytes = this.#bodyBytesLeft;
+    const isBodyHere =
+      this.#state === "length" && bodyBytes <= end - next && bodyBytes <= textBytesMax;
+    if (!isBodyHere) return next;
+    // The usual small answer arrives in one piece, whose text contains the body.
     this.#end(noTrailers);
-    this.#sink?.onPiece(text.slice(mark + 4, bodyEnd), true);
-    return next + bodyEnd - mark - 4;
+    this.#sink?.onPiece(text.slice(bodyStart, bodyStart + bodyBytes), true);
+    return next + bodyBytes;
   }
 
   #begin(head: AnswerHead): void {
@@ -158,7 +162,7 @@ export class AnswerParser {
         this.#fail("the replica sends informational answers without end");
       else this.#sink?.onInformation(head);
     } else {
-      this.#left = head.bodyBytes;
+      this.#bodyBytesLeft = head.bodyBytes;
       if (head.body === "none") this.#end(noTrailers);
       else this.#state = head.body;
       if (head.body === "chunked") this.#chunked = new ChunkedBody();
@@ -167,9 +171,9 @@ export class AnswerParser {
   }
 
   #pushLength(bytes: Buffer, at: number, length: number): number {
-    const end = Math.min(length, at + this.#left);
-    this.#left -= end - at;
-    const isLast = this.#left === 0;
+    const end = Math.min(length, at + this.#bodyBytesLeft);
+    this.#bodyBytesLeft -= end - at;
+    const isLast = this.#bodyBytesLeft === 0;
     if (isLast) this.#end(noTrailers);
     this.#sink?.onPiece(pieceOf(bytes, at, end), isLast);
     return end;
@@ -191,7 +195,7 @@ export class AnswerParser {
     this.#chunked = undefined;
   }
 
-  #tellEnd(): void {
+  #notifyEnd(): void {
     this.#state = "idle";
     const sink = this.#sink;
     this.#sink = undefined;

@@ -1,30 +1,34 @@
-// Filters cookies between browsers and apps. Apps that are called by a path share one host name and
-// port with the platform, so a browser keeps their cookies together: each app's are bound to the
-// app's path and host name, and the platform's own never reach an app. Pure.
+// Filters cookies between browsers and apps. Apps that are called by a path share a host name with
+// the platform and each other, and browsers keep cookies by host name. Therefore an app's cookies
+// are bound to its path and host name, and the platform's cookies never reach an app. Pure.
 import { trimmed } from "./fields.ts";
 
 /**
- * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a
- * nameless cookie's value as a name.
+ * The platform's cookies (see api/session-cookie.ts), which no app may set. The leading `=` is for
+ * cookies without a name, whose value some browsers read as the name.
  */
-const ownForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;
+const platformForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;
 /** Browsers ignore longer attributes (RFC 6265bis, 5.6) and then use the path of the request. */
 const pathLengthMax = 1_024;
-/** `priority` decides which cookies a browser evicts first. */
-const ownAttributes = new Set(["domain", "path", "priority"]);
+/** An app may not set these. `priority` decides which cookies a browser evicts first. */
+const droppedAttributes = new Set(["domain", "path", "priority"]);
 
 const none: readonly string[] = Object.freeze([]);
 
 /**
- * The `Set-Cookie` values for clients: bound to the app's root, without those that use the
- * platform's names.
+ * Turns the app's `Set-Cookie` values into those for the client: bound to the app's root, and
+ * without cookies that use names of the platform.
  */
-export function cookiesOfApp(given: readonly string[] | null, rootPath: string): readonly string[] {
-  if (given === null) return none;
-  return given.filter((cookie) => !ownForm.test(cookie)).map((cookie) => bound(cookie, rootPath));
+export function cookiesOfApp(
+  cookies: readonly string[] | null,
+  rootPath: string,
+): readonly string[] {
+  if (cookies === null) return none;
+  const allowed = cookies.filter((cookie) => !platformForm.test(cookie));
+  return allowed.map((cookie) => bindToRoot(cookie, rootPath));
 }
 
-/** As lines of a head. */
+/** The cookies as header lines, each with its line end. */
 export function cookieLines(cookies: readonly string[]): string {
   return cookies.map((cookie) => `Set-Cookie: ${cookie}\r\n`).join("");
 }
@@ -32,29 +36,33 @@ export function cookieLines(cookies: readonly string[]): string {
 /** The value of a `Cookie` field without the platform's own cookies; empty when none remain. */
 export function withoutOwnCookies(value: string): string {
   if (!/slipway/i.test(value)) return value;
-  const parts = value.split(";").filter((part) => !ownForm.test(part));
+  const parts = value.split(";").filter((part) => !platformForm.test(part));
   return parts.join(";").trim();
 }
 
-/** The path comes first: browsers read a limited number of attributes. */
-function bound(cookie: string, rootPath: string): string {
+/** Puts the path before other attributes, of which browsers read a limited number. */
+function bindToRoot(cookie: string, rootPath: string): string {
   const [pair = "", ...attributes] = cookie.split(";");
   let path = "";
-  let kept = "";
+  let others = "";
   for (const attribute of attributes) {
     const equals = attribute.indexOf("=");
     const name = trimmed(attribute, 0, equals === -1 ? attribute.length : equals).toLowerCase();
-    if (!ownAttributes.has(name)) kept += `;${attribute}`;
+    if (!droppedAttributes.has(name)) others += `;${attribute}`;
     else if (name === "path")
       path = equals === -1 ? "" : trimmed(attribute, equals + 1, attribute.length);
   }
-  return `${pair}; Path=${pathUnder(rootPath, path)}${kept}`;
+  return `${pair}; Path=${pathUnder(rootPath, path)}${others}`;
 }
 
-/** An app's root is its own path, whether or not it knows that path. */
-function pathUnder(rootPath: string, given: string): string {
-  if (rootPath === "") return given.startsWith("/") && given.length <= pathLengthMax ? given : "/";
-  if (!given.startsWith("/") || given === "/") return rootPath;
-  const path = given === rootPath || given.startsWith(`${rootPath}/`) ? given : rootPath + given;
-  return path.length > pathLengthMax ? rootPath : path;
+/**
+ * The path of an app's cookie as browsers see it, below the app's root. The app may have set a path
+ * below `rootPath`, or one that begins at its own root.
+ */
+function pathUnder(rootPath: string, path: string): string {
+  if (rootPath === "") return path.startsWith("/") && path.length <= pathLengthMax ? path : "/";
+  if (!path.startsWith("/") || path === "/") return rootPath;
+  const isBelowRoot = path === rootPath || path.startsWith(`${rootPath}/`);
+  const fullPath = isBelowRoot ? path : rootPath + path;
+  return fullPath.length > pathLengthMax ? rootPath : fullPath;
 }

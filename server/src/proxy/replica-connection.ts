@@ -3,7 +3,7 @@
 import { connect, type Socket } from "node:net";
 import { isTaken, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts";
-import type { Asked } from "./answer-head.ts";
+import type { RequestKind } from "./answer-head.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 
 /** How a connection was lost. */
@@ -97,10 +97,10 @@ export class ReplicaConnection extends Timed {
   }
 
   /** Assigns it to a call; `user` gets the events from now on. */
-  use(user: ConnectionUser, asked: Asked): void {
+  use(user: ConnectionUser, request: RequestKind): void {
     this.#user = user;
     this.#hasAnswered = false;
-    this.#parser.expect(asked, user);
+    this.#parser.expect(request, user);
   }
 
   /** Detaches it from its call; only the pool gets events now. */

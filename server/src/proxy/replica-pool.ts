@@ -2,7 +2,7 @@
 // idle. An idle connection is closed before the replica would close it, so a call rarely hits one
 // that is just closing.
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
-import type { Asked } from "./answer-head.ts";
+import type { RequestKind } from "./answer-head.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { ReplicaConnection, type ConnectionUser } from "./replica-connection.ts";
 
@@ -40,16 +40,16 @@ export class ReplicaPool {
   }
 
   /** A connection for a call: an idle one, else a new one. */
-  take(user: ConnectionUser, asked: Asked, nowMs: number): ReplicaConnection {
+  take(user: ConnectionUser, request: RequestKind, nowMs: number): ReplicaConnection {
     const idle = this.#idle.pop();
-    if (idle === undefined) return this.takeNew(user, asked, nowMs);
+    if (idle === undefined) return this.takeNew(user, request, nowMs);
     this.#parts.deadlines.clear(idle);
-    idle.use(user, asked);
+    idle.use(user, request);
     return idle;
   }
 
   /** A new connection; usable once it reports that it is connected. */
-  takeNew(user: ConnectionUser, asked: Asked, nowMs: number): ReplicaConnection {
+  takeNew(user: ConnectionUser, request: RequestKind, nowMs: number): ReplicaConnection {
     const { deadlines, readBuffer } = this.#parts;
     const connection = new ReplicaConnection({
       address: this.#address,
@@ -58,7 +58,7 @@ export class ReplicaPool {
       nowMs,
       onIdleEnd: this.#onIdleEnd,
     });
-    connection.use(user, asked);
+    connection.use(user, request);
     return connection;
   }
 

@@ -1,19 +1,20 @@
-// Chooses a replica while several releases take calls: first a release, by its share, then one of
-// its replicas. A call never waits while a replica of any release has capacity, so under full load
-// shares follow the capacities. Allocates nothing for a call.
+// Chooses a replica while several releases take calls: first draws a release by its share, then
+// chooses one of its replicas. If that release is full, another one takes the call, so under full
+// load the shares are those of the capacities. Allocates nothing for a call.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import type { ReleaseShare } from "#scheduler/replica-view.ts";
 import { choose, type RoundRobin } from "./choose.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
-/** The open replicas of one release; `end`: the sum of the shares up to and including this one. */
+/** The open replicas of one release. */
 export type SharedSlots = {
+  /** The sum of the shares up to and including this release: a draw below it chooses it. */
   readonly end: number;
   readonly slots: readonly ReplicaSlot[];
   readonly turn: RoundRobin;
 };
 
-/** Groups replicas by release; null: fewer than two releases have any. */
+/** Groups the open replicas by release; null: fewer than two releases have any. */
 export function dividedBetween(
   shares: readonly ReleaseShare[],
   open: readonly ReplicaSlot[],
@@ -22,12 +23,14 @@ export function dividedBetween(
   const groups: SharedSlots[] = [];
   for (const { releaseId, weight } of shares) {
     const slots = open.filter((slot) => slot.replica.releaseId === releaseId);
-    if (slots.length > 0) groups.push({ end: (end += weight), slots, turn: { next: 0 } });
+    if (slots.length === 0) continue;
+    end += weight;
+    groups.push({ end, slots, turn: { next: 0 } });
   }
   return groups.length < 2 ? null : groups;
 }
 
-/** The replica for the next call; undefined: none can take one now. `random` is in [0, 1). */
+/** The replica for the next call; undefined: none has capacity now. `random` is in [0, 1). */
 export function findShared(
   groups: readonly SharedSlots[],
   algorithm: LoadBalancingAlgorithm,

@@ -12,7 +12,7 @@ import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { runStatesBefore } from "./run-states.ts";
 
-/** An accepted run. `isHeld`: this platform processes it right away. */
+/** A run to be stored, which is then accepted. */
 export type NewRun = AppKey & {
   readonly runId: RunId;
   readonly releaseId: ReleaseId;
@@ -26,29 +26,27 @@ export type NewRun = AppKey & {
   readonly retriesMax: number;
   readonly webhookEndpoint: string | null;
   readonly webhookSecretSealed: string | null;
+  /** This platform processes the run at once, and so gets its lease. */
   readonly isHeld: boolean;
 };
 
-/** The lease of one run. */
+/** A run whose lease this platform has, at the lease's epoch. */
 export type HeldRun = { readonly runId: RunId; readonly epoch: number };
 
 /** A run with everything needed to process it. */
 export type RunWork = HeldRun &
   Omit<NewRun, "releaseId" | "clientAddress" | "isHeld"> & {
-    /** Attempts begun. */
+    /** The number of attempts so far. */
     readonly attempt: number;
-    /**
-     * The number of recorded starts: unlike attempts, it never decreases when a start comes to
-     * nothing.
-     */
+    /** The number of recorded starts; unlike in `attempt`, one that did not happen still counts. */
     readonly starts: number;
-    /** The time since which it could have had a replica: initially the acceptance. */
+    /** Since when the run waits for a replica: at first, since its acceptance. */
     readonly waitsSinceMs: number;
-    /** No other release may run it; null or absent: any may. */
+    /** The only release that may run it; null or absent: any release may. */
     readonly onlyReleaseId?: ReleaseId | null;
   };
 
-/** A run that was running when its platform was lost. */
+/** A run that was running when its platform ended. */
 export type OrphanRun = RunWork & {
   readonly replicaId: ReplicaId | null;
   readonly isCancelRequested: boolean;
@@ -83,8 +81,8 @@ export type RunStoreOptions = {
 
 const appsMax = 1_000;
 /**
- * Array elements are sent as text of twice their length, which blocks the event loop; parameters
- * are sent as they are.
+ * Larger bodies are sent as parameters of their own: an element of an array is converted to text of
+ * twice its length, which blocks the event loop.
  */
 const largeBytes = 32 * 1_024;
 
@@ -100,9 +98,7 @@ export class RunStore {
     this.#leaseMs = leaseMs;
   }
 
-  /**
-   * Inserts new runs, in `tx` if given; once it resolves (and `tx` is committed) they are accepted.
-   */
+  /** Inserts new runs. They are accepted once this resolves, or once `tx` is committed. */
   async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
     const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
     const large = runs
@@ -142,9 +138,9 @@ export class RunStore {
   }
 
   /**
-   * Records that attempts are about to be sent, and extends their leases. False when this platform
-   * has lost the run or the run is to be cancelled: it must not be sent. The same run may come
-   * again with another replica, if the first has seen nothing.
+   * Records that attempts are about to be sent, and extends their leases. False for a run that must
+   * not be sent, since its lease is lost or somebody has cancelled it. May be called again for the
+   * same attempt with another replica, if the first replica has received nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
@@ -160,9 +156,7 @@ export class RunStore {
     return answersFor(starts, rows);
   }
 
-  /**
-   * Ends runs, within `tx`. False when this platform has lost the run: nothing was written for it.
-   */
+  /** Ends runs, within `tx`. False for a run whose lease is lost: nothing was written for it. */
   async finish(ends: readonly RunEnd[], tx: Db): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = given.state, status_code = given.status_code, reason = given.reason,
@@ -177,6 +171,7 @@ export class RunStore {
     const answers = answersFor(ends, rows);
     const ended = ends.filter((_, index) => answers[index]);
     await this.#keepResults(ended, tx);
+    // The requests of other runs stay, so that these can be redriven.
     const done = ended
       .filter(({ state }) => state === "success" || state === "cancelled")
       .map(({ runId }) => runId);
@@ -185,8 +180,8 @@ export class RunStore {
   }
 
   /**
-   * Gives runs back for a later retry. False as with `finish`. A run with a cancel request is
-   * cancelled.
+   * Gives runs back for a later retry, or ends those that somebody has cancelled. False for a run
+   * whose lease is lost.
    */
   async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
@@ -204,7 +199,7 @@ export class RunStore {
     return answersFor(returns, rows);
   }
 
-  /** Gives back claimed runs that were not begun. */
+  /** Gives back runs that were claimed but not begun. */
   async putOff(held: readonly HeldRun[], delayMs: number): Promise<void> {
     await sql`
       update runs set state = 'pending', due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond',
@@ -225,10 +220,7 @@ export class RunStore {
     return rows.map((row) => row.id);
   }
 
-  /**
-   * Apps with runs that may be tried, and the milliseconds until each app's first run is due; at
-   * most 1,000.
-   */
+  /** Up to 1,000 apps with pending runs, each with the milliseconds until its first run is due. */
   async appsWithWork(): Promise<{ readonly appId: AppId; readonly dueInMs: number }[]> {
     const { rows } = await sql<{ app_id: AppId; due_in_ms: number }>`
       with recursive waiting as (
@@ -296,8 +288,8 @@ export class RunStore {
   }
 
   /**
-   * Returns up to `limit` runs to pending that waited for a replica when their platform was lost;
-   * returns how many.
+   * Makes up to `limit` queued runs pending again whose lease has expired, since their platform is
+   * gone. Returns how many.
    */
   async reapQueued(limit: number): Promise<number> {
     const { rows } = await sql<{ app_id: AppId }>`
@@ -328,8 +320,8 @@ export class RunStore {
   }
 
   /**
-   * The replica of a run. `address` null: it has stopped, or has no address yet. `isReclaimed`: it
-   * ends, or has ended, for that.
+   * What is stored of a replica. `address` null: it has stopped, or has no address yet.
+   * `isReclaimed`: it ends, or has ended, because it was reclaimed.
    */
   async replicaOf(
     replicaId: ReplicaId,
@@ -372,7 +364,7 @@ export class RunStore {
   }
 }
 
-/** The moves of `run-states.ts` to the final states. */
+/** Whether `run-states.ts` allows the run to move from its state to the given final state. */
 const mayBecomeGiven = sql<boolean>`(${sql.join(
   finalStates.map(
     (to) =>
@@ -382,7 +374,8 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
 )})`;
 
 /**
- * The new state of a run that loses its holder, and why its latest attempt failed if that is known.
+ * The columns of a run that loses its holder: pending again, or cancelled if somebody asked for it.
+ * `why` tells how its latest attempt failed, if known.
  */
 function pendingOrCancelled(
   why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>,
@@ -413,8 +406,11 @@ function hasLargeBody({ body }: NewRun): boolean {
 
 type Written = { readonly id: RunId; readonly epoch: number };
 
-/** One group may name a run twice: for its old and its new holder, both in this process. */
-function answersFor(given: readonly HeldRun[], rows: readonly Written[]): boolean[] {
+/**
+ * Whether each run was written, in their order. Compares epochs too: one batch may contain a run
+ * twice, with an old and a new lease of this process.
+ */
+function answersFor(runs: readonly HeldRun[], rows: readonly Written[]): boolean[] {
   const written = new Set(rows.map(({ id, epoch }) => `${id} ${epoch}`));
-  return given.map(({ runId, epoch }) => written.has(`${runId} ${epoch}`));
+  return runs.map(({ runId, epoch }) => written.has(`${runId} ${epoch}`));
 }

@@ -6,50 +6,49 @@ import { readRows, type Db, type Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 
 /**
- * Steps of stored rows, in seconds, and how long they are kept, in days. The hour more covers a
- * request for a whole day.
+ * How long the step of a stored row is, in seconds, and how long the row is kept, in days.
+ * The extra hour lets a request for the last 24 hours find all of them.
  */
 const minutes = { step: 60, days: 25 / 24 } as const;
 const quarters = { step: 900, days: 30 } as const;
 
-/** One measurement. `replicaId` empty: the app, and the replicas without a row of their own. */
+/** One measurement of an app or of a replica. */
 export type UseSample = {
   readonly appId: AppId;
+  /** Empty: the app, with all its replicas that have no row of their own. */
   readonly replicaId: ReplicaId | "";
   readonly cores: number;
   readonly memoryBytes: number;
   /** From 0 to 1; null: it has no GPU, or it was not measured. */
   readonly gpu: number | null;
-  /** Replicas of the app: those that run, and those of them that are ready. */
+  /** The number of running replicas. */
   readonly running: number;
+  /** The number of running replicas that are ready. */
   readonly ready: number;
   /** Calls received since the previous measurement. */
   readonly requests: number;
-  /**
-   * How many of the calls that ended since then failed, and how many took how long, by bucket;
-   * null: not counted.
-   */
+  /** Calls that ended with a failure since the previous measurement. */
   readonly failures: number;
+  /** How many calls that ended since then are in each bucket of durations; null: not counted. */
   readonly durations: readonly number[] | null;
 };
 
-/**
- * Means over one point of a chart; `requests` is a sum. `at`: its start, in milliseconds since the
- * epoch.
- */
+/** One point of a chart: means of the measurements; `requests` and `failures` are sums. */
 export type UsePoint = Omit<UseSample, "appId" | "durations"> & {
-  /** The durations of each row, by bucket. */
+  /** For each stored row, the number of calls in each bucket of durations. */
   readonly durations: readonly (readonly number[])[] | null;
+  /** The start of the step, in milliseconds since the epoch. */
   readonly at: number;
+  /** The number of measurements. */
   readonly samples: number;
 };
 
-/** The steps of a chart. `stepMs` is a multiple of the rows' steps. */
+/** The steps of a chart. `stepMs` is a multiple of the step of the stored rows. */
 type Steps = { readonly from: Date; readonly to: Date; readonly stepMs: number };
 
 /**
- * Adds measurements of one moment to their rows, in order and in one transaction; skips deleted
- * apps.
+ * Adds measurements of one moment to the stored rows, in one transaction. Skips deleted apps. Locks
+ * the rows in the order of their ids.
  */
 export async function addUses(db: Db, samples: readonly UseSample[], atMs: number): Promise<void> {
   await db.transaction().execute((tx) => addInTx(tx, samples, atMs));
@@ -85,14 +84,17 @@ async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Pro
   }
 }
 
-/** The points of a chart of an app, or of one of its replicas and the app, by time. */
+/**
+ * The points of a chart, ordered by time: of the app and one replica, or of the app and all of them
+ * (null). Reads the rows of minutes or of quarters of an hour. No locks.
+ */
 export async function readUses(
   db: Db,
   appId: AppId,
-  wanted: Steps & { readonly rows: "minutes" | "quarters"; readonly replicaId: ReplicaId | null },
+  chart: Steps & { readonly rows: "minutes" | "quarters"; readonly replicaId: ReplicaId | null },
 ): Promise<readonly UsePoint[]> {
-  const { from, to, stepMs, replicaId } = wanted;
-  const { step } = wanted.rows === "minutes" ? minutes : quarters;
+  const { from, to, stepMs, replicaId } = chart;
+  const { step } = chart.rows === "minutes" ? minutes : quarters;
   return await readRows<UsePoint>(db)`
     select floor(extract(epoch from at) * 1000 / ${stepMs})::float8 * ${stepMs} as at, replica_id as "replicaId",
            sum(samples)::float8 as samples, sum(cores) / sum(samples) as cores,
@@ -107,8 +109,8 @@ export async function readUses(
 }
 
 /**
- * How many replicas of an app started, by the start of the step, beside those that only tried a
- * release.
+ * How many replicas of an app started in each step, by the start of the step. Leaves out replicas
+ * that only tried a release. No locks.
  */
 export async function readStarts(
   db: Db,
@@ -123,7 +125,7 @@ export async function readStarts(
   return new Map(rows.map(({ at, starts }) => [at, starts]));
 }
 
-/** What is too old of all apps. `daysAgo` gives the instant that many days before now. */
+/** Steps that remove rows that are too old. `daysAgo` gives the time so many days before now. */
 export function useRemovalSteps(db: Db, daysAgo: (days: number) => Date): RemovalStep[] {
   return [minutes, quarters].map(({ step, days }) =>
     rowsWhere(db, {

@@ -1,13 +1,14 @@
-// The database role that the platform works as: it may read and append to append-only tables, but
-// not change or remove their rows, since it does not own the tables. The migrating user creates the
-// role and grants its rights; every connection takes it. Its name contains the database user, so
-// that platforms of several users on one server do not share it.
+// The database role that the platform works as. It may read append-only tables and add rows to
+// them, but not change or remove rows, since it does not own the tables. The user who migrates
+// creates the role and grants its rights; every connection then works as the role. Its name
+// contains the database user, so that the platforms of several users on one server have different
+// roles.
 import type { Client } from "pg";
 import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
-/** The role's rights on append-only tables; on all others: select, insert, update and delete. */
-const keptTables: Readonly<Record<string, readonly string[]>> = {
+/** The role's rights on append-only tables. */
+const appendOnlyRights: Readonly<Record<string, readonly string[]>> = {
   audit_chains: ["select"],
   audit_checkpoints: ["select", "insert"],
   audit_links: ["select"],
@@ -17,17 +18,15 @@ const keptTables: Readonly<Record<string, readonly string[]>> = {
   ledger_transactions: ["select", "insert"],
   schema_migrations: ["select"],
 };
-const changedTables = ["select", "insert", "update", "delete"];
-/** Functions that PUBLIC may not call. */
-const ownFunctions = ["remove_audit_entries"];
+/** The role's rights on all other tables. */
+const otherRights = ["select", "insert", "update", "delete"];
+/** Functions that the role may call, and PUBLIC may not. */
+const restrictedFunctions = ["remove_audit_entries"];
 
 /** PostgreSQL cuts names after 63 bytes. */
 const roleName = "left(session_user::text, 55) || '_runtime'";
 
-/**
- * Makes a connection work as the role if the database was prepared for it; otherwise changes
- * nothing.
- */
+/** A statement that makes a connection work as the role, if the role exists and has its rights. */
 export const takeRuntimeRole = `
   select set_config('role', rolname, false) from pg_roles
    where rolname = ${roleName}
@@ -36,25 +35,30 @@ export const takeRuntimeRole = `
      and has_table_privilege(oid, to_regclass('audit_log'), 'SELECT')`;
 
 /**
- * Creates the role and grants its missing rights. `client`: connected as the tables' owner, under
- * the migration lock.
+ * Creates the role and grants its missing rights. `client` is connected as the owner of the tables,
+ * and holds the lock for migrations.
  */
 export async function prepareRuntimeRole(client: Client, log: Log): Promise<void> {
-  const role = await makeRole(client);
+  const role = await createRole(client);
   if (role.reason !== null) {
     const { name, user } = role;
     log.warn(
       { reason: role.reason },
-      `the audit log and the ledger are kept from change by triggers alone, which the database's user ${user} could turn off: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; and start again`,
+      `only triggers protect the audit log and the ledger from changes, and the database user ${user} could turn them off: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; and start again`,
     );
     return;
   }
   for (const statement of await missingGrants(client, role.name)) await client.query(statement);
 }
 
-type Role = { readonly name: string; readonly user: string; readonly reason: string | null };
+type Role = {
+  readonly name: string;
+  readonly user: string;
+  /** Why the user cannot work as the role; null: the role is usable. */
+  readonly reason: string | null;
+};
 
-async function makeRole(client: Client): Promise<Role> {
+async function createRole(client: Client): Promise<Role> {
   const found = await client.query<{
     name: string;
     user: string;
@@ -68,8 +72,8 @@ async function makeRole(client: Client): Promise<Role> {
   if (row === undefined) throw new Error("a select without a table has one row");
   const { name, user, quoted, is_there: isThere } = row;
   try {
-    if (!isThere) await makeOnce(client, `create role ${quoted} nologin`);
-    if (!(await canTake(client, quoted))) await makeOnce(client, `grant ${quoted} to session_user`);
+    if (!isThere) await runOnce(client, `create role ${quoted} nologin`);
+    if (!(await canTake(client, quoted))) await runOnce(client, `grant ${quoted} to session_user`);
     return { name, user, reason: null };
   } catch (error) {
     if (errorCode(error) === "42501") return { name, user, reason: (error as Error).message };
@@ -77,15 +81,18 @@ async function makeRole(client: Client): Promise<Role> {
   }
 }
 
-/** Roles belong to the whole server, where others may be doing the same concurrently. */
-async function makeOnce(client: Client, statement: string): Promise<void> {
+/**
+ * Runs a statement for a role, unless another platform has just done so: roles belong to the whole
+ * server.
+ */
+async function runOnce(client: Client, statement: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
       await client.query(statement);
       return;
     } catch (error) {
       const code = errorCode(error);
-      // Somebody else created it meanwhile.
+      // The role or the grant exists by now.
       if (code === "42710" || code === "23505") return;
       // "tuple concurrently updated".
       if (code !== "XX000" || tries >= 20) throw error;
@@ -93,6 +100,7 @@ async function makeOnce(client: Client, statement: string): Promise<void> {
   }
 }
 
+/** Whether the user may work as the role. */
 async function canTake(client: Client, quoted: string): Promise<boolean> {
   await client.query("begin");
   try {
@@ -119,7 +127,7 @@ async function missingGrants(client: Client, role: string): Promise<string[]> {
      select format('grant usage on schema %I to %I', current_schema(), $1::text) as statement
       where not has_schema_privilege($1, current_schema(), 'usage')
      union all
-     -- Everybody may in databases that were made by PostgreSQL 14 or older; functions that run as their maker look here.
+     -- Databases made by PostgreSQL 14 or older let everybody create objects here, where functions of other owners look up names.
      select format('revoke create on schema %I from public, %I', current_schema(), $1::text)
       where has_schema_privilege($1, current_schema(), 'create')
      union all
@@ -132,7 +140,7 @@ async function missingGrants(client: Client, role: string): Promise<string[]> {
      select format('grant execute on function %s to %I', oid::regprocedure, $1::text) from pg_proc
       where pronamespace = current_schema()::regnamespace and proname = any ($4)
         and not has_function_privilege($1, oid, 'execute')`,
-    [role, JSON.stringify(keptTables), changedTables, ownFunctions],
+    [role, JSON.stringify(appendOnlyRights), otherRights, restrictedFunctions],
   );
   return rows.map((row) => row.statement);
 }

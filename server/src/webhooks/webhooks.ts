@@ -28,12 +28,12 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   readonly atOnce: number;
   /** Called right after each durable step; see `webhookSteps`. */
   readonly onStep: (name: WebhookStep) => void;
-  /** For one attempt. */
+  /** The time limit of one attempt. */
   readonly timeoutMs?: number;
   readonly leaseMs?: number;
-  /** The maximum time until changes without a nudge are noticed. */
+  /** The maximum time until deliveries are noticed of which no notification arrived. */
   readonly surveyMs?: number;
-  /** The maximum number of body bytes in memory; a larger body is sent when little else is held. */
+  /** The maximum number of body bytes in memory; a larger body waits until it fits almost alone. */
   readonly bytesMax?: number;
   /** How long attempts in progress may take once the platform stops. */
   readonly drainMs?: number;
@@ -41,14 +41,15 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
 
 const timeoutMsDefault = 20_000;
 /**
- * Renewed three times within this time; a killed platform's deliveries wait this long if nothing
- * restarts in its folder.
+ * Leases are renewed three times within this time. After a kill, deliveries wait for so long unless
+ * a platform restarts in the same folder.
  */
 const leaseMsDefault = 15_000;
 const surveyMsDefault = 5000;
 const drainMsDefault = 10_000;
 /** Eight answers of the default SLIPWAY_RESULT_LIMIT_MB. */
 const bytesMaxDefault = 128 * 1024 * 1024;
+/** How many expired leases one statement ends. */
 const reapMax = 1000;
 
 /**
@@ -74,22 +75,15 @@ export class Webhooks {
       surveyMs = surveyMsDefault,
     } = options;
     this.#options = options;
-    const holder = { holder: `webhooks-${instanceId}`, leaseMs };
-    this.#leases = new Leases({
-      db,
-      clock,
-      log,
-      leaseMs,
-      table: "webhook_deliveries",
-      holder: holder.holder,
-    });
+    const leaseHolder = { holder: `webhooks-${instanceId}`, leaseMs };
+    this.#leases = new Leases({ ...leaseHolder, db, clock, log, table: "webhook_deliveries" });
     const slots = new DeliverySlots({
       atOnce,
       clock,
       bytesMax: options.bytesMax ?? bytesMaxDefault,
     });
     this.#keys = new WebhookSigningKeys({ db, sealer, clock, notifications });
-    const shared = { db, sealer, holder, slots, clock, log, onStep };
+    const shared = { db, sealer, holder: leaseHolder, slots, clock, log, onStep };
     this.#inFlight = new InFlight({
       ...shared,
       atOnce,
@@ -132,7 +126,7 @@ export class Webhooks {
     return this.#inFlight.attempts;
   }
 
-  /** Reclaims what an earlier process of this folder was sending, and begins to send. */
+  /** Takes over the deliveries that an earlier process of this folder was sending, and starts. */
   async start(): Promise<void> {
     const { notifications } = this.#options;
     await this.#leases.endEarlier();
@@ -143,7 +137,7 @@ export class Webhooks {
     for (const loop of this.#loops) loop.start();
   }
 
-  /** Nothing may be added after this. */
+  /** Closes all parts; no delivery may be added afterwards. */
   async stop(): Promise<void> {
     this.#unlisten?.();
     await this.outbox.stop();
@@ -154,6 +148,7 @@ export class Webhooks {
     this.#keys.close();
   }
 
+  /** Renews our leases, and ends those of platforms that were killed. */
   async #keepLeases(): Promise<void> {
     await this.#inFlight.renew();
     this.outbox.sweep();

@@ -1,5 +1,5 @@
-// Use cases of budgets: set, show, delete. Called by the API; a change, the resulting stop or
-// resume, and the audit rows are one transaction.
+// Use cases of budgets: set, show, delete. Called by the API. A change, the stop or the resumption
+// of apps that follows from it, and the audit rows are one transaction.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { record, type By } from "#audit/record.ts";
@@ -44,7 +44,9 @@ export class BudgetUseCases {
     return await this.#view(this.#parts.db, budget);
   }
 
-  /** Creates or replaces the budget and judges it at once: an amount already reached counts. */
+  /**
+   * Creates or replaces the budget. If the amount is reached already, it warns or stops at once.
+   */
   async set(scope: store.BudgetScope, wish: BudgetWish, by: By): Promise<BudgetView> {
     const { db, clock, checkUrl } = this.#parts;
     const problem = wish.webhookUrl === null ? null : checkUrl(wish.webhookUrl);
@@ -52,20 +54,21 @@ export class BudgetUseCases {
     const period = periodOf(clock.now());
     const view = await db.transaction().execute(async (tx) => {
       const { webhookUrl, ...terms } = wish;
-      const given = { ...scope, id: randomUUID(), terms, webhookUrl, period };
-      const before = await store.addBudget(tx, given);
-      const put = await store.putBudget(tx, { ...given, id: before?.id ?? given.id });
-      const changes = changesOf(before, wish);
+      const added = { ...scope, id: randomUUID(), terms, webhookUrl, period };
+      const previous = await store.addBudget(tx, added);
+      const budget = await store.putBudget(tx, { ...added, id: previous?.id ?? added.id });
+      const changes = changesOf(previous, wish);
       await record(tx, {
         projectId: scope.projectId,
         action: "budget.set",
         by,
-        resource: resourceOf(put),
+        resource: resourceOf(budget),
         changes,
       });
-      const state = stateBefore(before, terms) ?? put.state;
-      const kept = { ...put, stoppedAt: before?.stoppedAt ?? null };
-      return await this.#view(tx, await takeStep(tx, kept, state, this.#parts));
+      // `putBudget` has ended a stop; this step decides whether it goes on.
+      const state = previous === null ? budget.state : stateUnder(terms, previous);
+      const withStop = { ...budget, stoppedAt: previous?.stoppedAt ?? null };
+      return await this.#view(tx, await takeStep(tx, withStop, state, this.#parts));
     });
     this.#parts.onStep();
     return view;
@@ -73,13 +76,13 @@ export class BudgetUseCases {
 
   /** Deletes the budget and resumes what it had stopped. Returns the deleted budget. */
   async delete(scope: store.BudgetScope, by: By): Promise<BudgetView> {
-    const last = await this.#parts.db.transaction().execute(async (tx) => {
+    const deleted = await this.#parts.db.transaction().execute(async (tx) => {
       const budget = await store.lockBudget(tx, scope);
       if (budget === null) throw noBudget(scope);
       const view = await this.#view(tx, budget);
-      // A budget that never stops resumes what it had stopped, and reports it.
-      const open = { ...budget, terms: { ...budget.terms, warnPercent: [], isStop: false } };
-      await takeStep(tx, open, budget.state, this.#parts);
+      // A step under terms without a stop resumes the apps that the budget had stopped.
+      const withoutStop = { ...budget, terms: { ...budget.terms, warnPercent: [], isStop: false } };
+      await takeStep(tx, withoutStop, budget.state, this.#parts);
       await store.removeBudget(tx, budget.id);
       const resource = resourceOf(budget);
       const changes = { amountCents: { old: wholeCentsOf(budget.terms.amountMicros) } };
@@ -94,7 +97,7 @@ export class BudgetUseCases {
       return view;
     });
     this.#parts.onStep();
-    return last;
+    return deleted;
   }
 
   async #view(db: Db | Tx, budget: store.Budget): Promise<BudgetView> {
@@ -103,33 +106,28 @@ export class BudgetUseCases {
   }
 }
 
-/**
- * Returns the state that a changed budget begins with: a new amount or new percentages are warned
- * of again. Null: there was no budget.
- */
-function stateBefore(before: store.Budget | null, terms: BudgetTerms): BudgetState | null {
-  if (before === null) return null;
+/** The budget's state under new terms: another amount or other percentages warn anew. */
+function stateUnder(terms: BudgetTerms, previous: store.Budget): BudgetState {
   const isSame =
-    before.terms.amountMicros === terms.amountMicros &&
-    isDeepStrictEqual(new Set(before.terms.warnPercent), new Set(terms.warnPercent));
-  return isSame ? before.state : { ...before.state, warnedPercent: 0 };
+    previous.terms.amountMicros === terms.amountMicros &&
+    isDeepStrictEqual(new Set(previous.terms.warnPercent), new Set(terms.warnPercent));
+  return isSame ? previous.state : { ...previous.state, warnedPercent: 0 };
 }
 
+/** The changes for the audit log. */
 function changesOf(
-  before: store.Budget | null,
+  previous: store.Budget | null,
   wish: BudgetWish,
 ): Record<string, { old?: unknown; new: unknown }> {
-  const old = before === null ? null : shownOf({ ...before.terms, webhookUrl: before.webhookUrl });
-  const entries = Object.entries(shownOf(wish));
-  return Object.fromEntries(
-    entries.map(([name, value]) => [
-      name,
-      old === null ? { new: value } : { old: old[name], new: value },
-    ]),
-  );
+  const old =
+    previous === null ? null : shownOf({ ...previous.terms, webhookUrl: previous.webhookUrl });
+  const changes: Record<string, { old?: unknown; new: unknown }> = {};
+  for (const [name, value] of Object.entries(shownOf(wish)))
+    changes[name] = old === null ? { new: value } : { old: old[name], new: value };
+  return changes;
 }
 
-/** The path of a URL may contain a secret. */
+/** The terms for the audit log; of the URL only the host, since its path may contain a secret. */
 function shownOf({
   amountMicros,
   warnPercent,

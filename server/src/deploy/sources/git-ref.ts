@@ -1,6 +1,6 @@
-// Finds what a name means in a repository that has no branch of that name: a tag, or a commit by
-// its first digits. Called where files are fetched or looked at. It asks the host; what the host
-// says is checked like everything that it sends.
+// Finds the tag or the commit that a name means in a repository without a branch of that name. A
+// commit may be named by its first digits. Asks the git host, whose answer is checked like all that
+// it sends. Called before files are fetched or shown.
 import type { Checked } from "#deploy/checked.ts";
 import type { GitResult, GitRun } from "./git-command.ts";
 import { isCommit } from "./git-url.ts";
@@ -12,16 +12,16 @@ export type RunGit = (
 ) => Promise<GitResult>;
 
 const tagPrefix = "refs/tags/";
-/** As many as git itself shows, by default, of a commit of a small repository. */
+/** As many digits as git shows by default for the commits of a small repository. */
 const digitsMin = 7;
-/** Commits that begin with the same digits, which a refusal names. */
-const namedMax = 4;
-/** One line of `git rev-list`: an id of SHA-256. */
+/** How many commits a refusal lists when several begin with the same digits. */
+const listedMax = 4;
+/** One line of `git rev-list`: a SHA-256 id and its line end. */
 const lineBytesMax = 65;
 
 /**
- * Whether it names a tag in full, which is looked for before a branch of the same name: others may
- * be allowed to make branches.
+ * Whether the name is the full name of a tag. Such a tag takes precedence over a branch of the same
+ * name, since more people may be allowed to create branches than tags.
  */
 export function isTagName(name: string): boolean {
   return name.startsWith(tagPrefix);
@@ -33,8 +33,8 @@ export function isCommitStart(text: string): boolean {
 }
 
 /**
- * The full name of the tag; null: there is none. `refs/tags/v1` means the tag, where a branch is
- * called `v1` too.
+ * The full name of the tag; null: there is none. `name` may be the full name, such as
+ * `refs/tags/v1`, or `v1`.
  */
 export async function findTag(run: RunGit, url: string, name: string): Promise<string | null> {
   const tag = isTagName(name) ? name : tagPrefix + name;
@@ -45,8 +45,8 @@ export async function findTag(run: RunGit, url: string, name: string): Promise<s
 }
 
 /**
- * The full id of the one commit of the branches and tags that begins with the digits, of which a
- * full id is taken as it is. Fetches commits alone, where the host can leave out what is in them.
+ * The id of the only commit in the branches and tags that begins with the digits; a full id is
+ * returned unchecked. Fetches commits without their files, if the host supports that.
  */
 export async function findCommit(
   run: RunGit,
@@ -73,20 +73,21 @@ export async function findCommit(
     { isRemote: true },
   );
   if (!fetched.isOk) return fetched;
-  const found = await listCommits(run, digits);
-  const [first, ...others] = found;
+  const commits = await listCommits(run, digits);
+  const [first, ...others] = commits;
   if (first === undefined) {
     const reason = `No commit of the branches and tags of ${repository} begins with ${digits}. Has it been pushed?`;
     return { ok: false, reason };
   }
   if (others.length === 0) return { ok: true, value: first };
-  const shown = found.slice(0, namedMax).join(", ");
+  const list = commits.slice(0, listedMax).join(", ");
   return {
     ok: false,
-    reason: `Several commits of ${repository} begin with ${digits}: ${shown}. Give more digits.`,
+    reason: `Several commits of ${repository} begin with ${digits}: ${list}. Give more digits.`,
   };
 }
 
+/** The commits that begin with the digits, up to a little more than a refusal lists. */
 async function listCommits(run: RunGit, digits: string): Promise<string[]> {
   const found: string[] = [];
   let rest = "";
@@ -95,7 +96,7 @@ async function listCommits(run: RunGit, digits: string): Promise<string[]> {
       const lines = (rest + chunk.toString("latin1")).split("\n");
       rest = lines.pop() ?? "";
       found.push(...lines.filter((line) => line.startsWith(digits) && isCommit(line)));
-      return rest.length <= lineBytesMax && found.length <= namedMax;
+      return rest.length <= lineBytesMax && found.length <= listedMax;
     },
   });
   return found;

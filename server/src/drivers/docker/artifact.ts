@@ -1,4 +1,4 @@
-// The artifact that the Docker driver's builder makes and its `start` needs.
+// The artifact of the Docker driver: its builder makes one, and a start of a replica needs it.
 import type { Artifact } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 
@@ -9,11 +9,11 @@ export type DockerArtifact = {
   readonly image: string;
   /** The name with digest under which other engines can pull it; null when it was not pushed. */
   readonly reference: string | null;
-  /** The user id, and group id, to run it as: the owner of the app's files in it. */
+  /** The user and group that own the app's files in the image; the app runs as both. */
   readonly user: number;
   /** For example `3.11`; null for an image from the app's own Dockerfile. */
   readonly pythonVersion: string | null;
-  /** uvicorn can be told below which path clients see the app. */
+  /** Whether the app's server (uvicorn) has an option for the path below which clients see it. */
   readonly takesRootPath: boolean;
   /** The only TCP port that the app's own Dockerfile exposes; null: it exposes none or several. */
   readonly exposedPort: number | null;
@@ -21,15 +21,8 @@ export type DockerArtifact = {
 
 /** Parses an artifact from the database. Fails when another driver made it. */
 export function dockerArtifact(artifact: Artifact): DockerArtifact {
-  const {
-    kind,
-    image,
-    reference = null,
-    user,
-    pythonVersion = null,
-    takesRootPath,
-    exposedPort,
-  } = artifact;
+  const { kind, image, user, takesRootPath, exposedPort } = artifact;
+  const { reference = null, pythonVersion = null } = artifact;
   assert(kind === "docker", `an artifact of kind ${kind} cannot be run by the Docker driver`);
   assert(
     typeof image === "string" && image !== "",

@@ -1,6 +1,6 @@
-// Builds the /etc that sandboxes copy: what programs need to find names, certificates, time zones
-// and libraries, and nothing else from the machine. Folders are mounted; the account comes from
-// `user-account.ts`.
+// Makes the folder that sandboxes copy as their /etc. It has only what programs need to find names,
+// certificates, time zones and libraries. Folders such as certificates are mounted there; the files
+// of the user account come from `user-account.ts`.
 import * as fs from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
@@ -37,7 +37,7 @@ const files = [
   "ssl/openssl.cnf",
   "pki/tls/openssl.cnf",
 ];
-/** Read by package installers. May contain passwords of package indexes, so only builds see it. */
+/** For package installers. They may contain passwords of package indexes: only builds get them. */
 const installerFiles = ["pip.conf", "uv/uv.toml", "xdg/pip/pip.conf"];
 /** Folders without secrets: trusted certificates, not keys. */
 const folders = [
@@ -66,29 +66,25 @@ export function etcFolders(etc = "/etc"): string[] {
   return [...folders, ...runtimes].filter(isFolder).map((name) => join(etc, name));
 }
 
-/** Changes with anything that `writeEtc` reads and that sandboxes show of /etc. */
+/** A text that changes when a file or folder of the machine's /etc changes that sandboxes get. */
 export function etcState(sandbox: Namespaces): string {
-  const seen = [
-    ...files,
-    "resolv.conf",
-    ...sandbox.etcFolders.map((folder) => folder.slice("/etc/".length)),
-  ].map((name) => {
-    const found = fs.lstatSync(`/etc/${name}`, { throwIfNoEntry: false });
-    const isLink = found?.isSymbolicLink() === true;
-    const file = isLink ? fs.statSync(`/etc/${name}`, { throwIfNoEntry: false }) : found;
-    return [
-      name,
-      isLink ? fs.readlinkSync(`/etc/${name}`) : "",
-      file?.ino,
-      file?.isFile() === true ? file.ctimeMs : 0,
-    ];
-  });
-  return JSON.stringify(seen);
+  const folderNames = sandbox.etcFolders.map((folder) => folder.slice("/etc/".length));
+  const names = [...files, "resolv.conf", ...folderNames];
+  return JSON.stringify(names.map(stateOf));
+}
+
+function stateOf(name: string): readonly unknown[] {
+  const path = `/etc/${name}`;
+  const entry = fs.lstatSync(path, { throwIfNoEntry: false });
+  const isLink = entry?.isSymbolicLink() === true;
+  const file = isLink ? fs.statSync(path, { throwIfNoEntry: false }) : entry;
+  const changedMs = file?.isFile() === true ? file.ctimeMs : 0;
+  return [name, isLink ? fs.readlinkSync(path) : "", file?.ino, changedMs];
 }
 
 /**
- * Creates the folder `dir`, or overwrites its files. Those of the account are missing: each run has
- * its own.
+ * Creates the folder `dir`, or overwrites its files. It gets no files of a user account, since each
+ * run has an account of its own.
  */
 export function writeEtc(
   dir: string,
@@ -99,50 +95,56 @@ export function writeEtc(
   fs.mkdirSync(dir, { recursive: true });
   for (const folder of sandbox.etcFolders)
     fs.mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
-  /**
-   * Only what is different: somebody may be copying the folder, and a copy of a file that is
-   * replaced meanwhile fails.
-   */
+  /** Leaves equal files alone: replacing a file fails a sandbox that is just copying the folder. */
   const replace: Replace = (to, write) => {
-    const made = `${dir}.new`;
-    write(made);
-    if (fs.existsSync(to) && fs.readFileSync(made).equals(fs.readFileSync(to)))
-      return fs.rmSync(made);
-    fs.chmodSync(made, 0o644);
-    fs.renameSync(made, to);
+    const newFile = `${dir}.new`;
+    write(newFile);
+    if (fs.existsSync(to) && fs.readFileSync(newFile).equals(fs.readFileSync(to)))
+      return fs.rmSync(newFile);
+    fs.chmodSync(newFile, 0o644);
+    fs.renameSync(newFile, to);
   };
   for (const name of isBuild ? [...files, ...installerFiles] : files)
     copy(`/etc/${name}`, join(dir, name), replace);
-  const write = (name: string, lines: readonly string[]): void =>
-    replace(join(dir, name), (to) =>
-      fs.writeFileSync(to, lines.map((line) => `${line}\n`).join("")),
-    );
-  const hostname = readText("/etc/hostname").trim();
-  const hosts = network !== null ? [`${hostAddress} ${hostName}`] : [];
-  write("hosts", [
-    `127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`,
-    "::1 ip6-localhost",
-    ...hosts,
-  ]);
-  const resolver = readText("/etc/resolv.conf")
-    .split("\n")
-    .filter((line) => line.trim() !== "");
-  const servers =
-    network !== null ? network.nameServers.map((server) => `nameserver ${server}`) : null;
-  const isKept = (line: string): boolean => servers === null || !/^\s*nameserver\s/.test(line);
-  write("resolv.conf", [...resolver.filter(isKept), ...(servers ?? [])]);
+  const writeLines = (name: string, lines: readonly string[]): void => {
+    const text = lines.map((line) => `${line}\n`).join("");
+    replace(join(dir, name), (to) => fs.writeFileSync(to, text));
+  };
+  writeLines("hosts", hostLines(network));
+  writeLines("resolv.conf", resolverLines(network));
 }
 
+type OwnNetwork = ReturnType<typeof ownNetwork>;
+
+/** With a network of its own, a sandbox reaches the machine by the name `hostName`. */
+function hostLines(network: OwnNetwork): readonly string[] {
+  const hostname = readText("/etc/hostname").trim();
+  const localhost = `127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`;
+  const lines = [localhost, "::1 ip6-localhost"];
+  return network === null ? lines : [...lines, `${hostAddress} ${hostName}`];
+}
+
+/** The machine's lines; a network of its own brings its own name servers. */
+function resolverLines(network: OwnNetwork): readonly string[] {
+  const lines = readText("/etc/resolv.conf").split("\n");
+  const nonEmpty = lines.filter((line) => line.trim() !== "");
+  if (network === null) return nonEmpty;
+  const others = nonEmpty.filter((line) => !/^\s*nameserver\s/.test(line));
+  return [...others, ...network.nameServers.map((server) => `nameserver ${server}`)];
+}
+
+/** Has `write` write a file to a path that it gets, and then moves that file to `to`. */
 type Replace = (to: string, write: (path: string) => void) => void;
 
 /**
- * Keeps links into the system's folders; copies the content of all others. Omits unreadable files.
+ * Copies a file of the machine; a link into /usr stays a link. Skips files that are missing or that
+ * not everybody may read.
  */
 function copy(from: string, to: string, replace: Replace): void {
-  const found = fs.lstatSync(from, { throwIfNoEntry: false });
-  if (found === undefined) return;
+  const entry = fs.lstatSync(from, { throwIfNoEntry: false });
+  if (entry === undefined) return;
   fs.mkdirSync(dirname(to), { recursive: true });
-  const target = found.isSymbolicLink() ? resolve(dirname(from), fs.readlinkSync(from)) : null;
+  const target = entry.isSymbolicLink() ? resolve(dirname(from), fs.readlinkSync(from)) : null;
   try {
     if (target !== null && isBelow(target, "/usr")) {
       if (fs.lstatSync(to, { throwIfNoEntry: false }) === undefined) fs.symlinkSync(target, to);
