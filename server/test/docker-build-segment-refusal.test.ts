@@ -87,6 +87,6 @@ test("open builds begin there, and the log says what is not kept apart", { skip 
   assert.equal(hasEnded, false, printed);
   assert.match(
     printed,
-    /builds of different projects could read each other's unencrypted traffic \(keeping them apart needs root, nft, and an engine on this machine\)/,
+    /builds of different projects could read each other's unencrypted traffic \(isolating them needs root, nft, and an engine on this machine\)/,
   );
 });

@@ -5,7 +5,7 @@ import type { Tables } from "#store/tables.ts";
 
 export type SigningKeyRow = Selectable<Tables["signing_keys"]>;
 
-/** A key, and the number of valid tokens with a row that it signed. */
+/** A key, and the number of valid tokens that it signed. Tokens of people have no row. */
 export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & {
   readonly validTokens: number;
 };

@@ -1,5 +1,6 @@
-// Finds the owner of a token. A known token is answered from memory, at once; a new one is verified
-// and looked up. Notifications announce revocations, so that the cache is never stale for long.
+// Finds the owner of a token. The owner of a known token is in memory; a new token is verified and
+// looked up in the database. Notifications announce revocations, so the cache is never stale for
+// long.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -20,24 +21,21 @@ export type TokenCheckOptions = Pick<Foundation, "db" | "clock"> & {
   readonly knownMax?: number;
 };
 
+/** A refused token: until when, and the token's id if it was valid once. */
 type Refused = { readonly untilMs: number; readonly endedId: string | null };
 
-/** Our own are about 700 characters; a much longer token is not ours. */
+/** The platform's tokens have about 700 characters; a much longer one is from elsewhere. */
 const tokenLengthMax = 4_096;
 const knownMax = 10_000;
-/**
- * How long a repeated bad token is refused from memory; bad tokens are cheap to make, so few are
- * kept.
- */
+/** For how long a bad token is refused without another check. */
 const refusedMs = 5_000;
+/** Few, since anybody can make up bad tokens. */
 const refusedMax = 1_000;
-/**
- * The timeout of the lookup for a recently valid token, and the pause before the next one if the
- * database does not answer.
- */
-const keepAfterMs = 2_000;
-const lookAgainMs = 5_000;
-/** Ids of signing keys have no dashes. */
+/** How long the lookup of a token that was valid before may take until the cache has to do. */
+const lookupMsMax = 2_000;
+/** The pause before the next lookup if the database has not answered. */
+const lookupPauseMs = 5_000;
+/** Distinguishes ids of tokens from ids of signing keys, which have no dashes. */
 const tokenIdForm = /^[0-9a-f]{8}-/;
 
 /** Checks tokens. Create one per platform; `close()` ends its listening. */
@@ -47,16 +45,16 @@ export class TokenCheck {
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
   /**
-   * Tokens that were valid at their last lookup, even if another is due; null: they have changed
-   * since.
+   * The results for tokens that were valid at their last lookup, also when the next one is due.
+   * Null: the token has changed since then.
    */
-  readonly #seen: LruMap<string, Found | null>;
+  readonly #lastValid: LruMap<string, Found | null>;
   readonly #refused = new LruMap<string, Refused>(refusedMax);
-  readonly #running = new Map<string, Promise<Caller | null>>();
+  readonly #runningChecks = new Map<string, Promise<Caller | null>>();
   readonly #endListening: readonly (() => void)[];
   /**
-   * Incremented with each change of tokens and people, so that a lookup that was under way is not
-   * cached.
+   * The number of changes of tokens and people so far. The result of a lookup is not used if the
+   * number has increased meanwhile.
    */
   #changes = 0;
 
@@ -68,7 +66,7 @@ export class TokenCheck {
     this.#lookUp = async (claims) =>
       claims.kind === "token" ? tokens(claims) : await people(claims);
     this.#known = new LruMap(options.knownMax ?? knownMax);
-    this.#seen = new LruMap(options.knownMax ?? knownMax);
+    this.#lastValid = new LruMap(options.knownMax ?? knownMax);
     this.#endListening = [
       notifications.listen("tokens", (id) => this.#tokensChanged(id)),
       notifications.listen("people", (id) =>
@@ -96,13 +94,10 @@ export class TokenCheck {
 
   /** True for a token that was valid at its last lookup. */
   wasValid(token: string): boolean {
-    return this.#seen.get(token) !== undefined;
+    return this.#lastValid.get(token) !== undefined;
   }
 
-  /**
-   * For a token that was just refused: its id if we signed it and it was revoked or has expired;
-   * otherwise null.
-   */
+  /** The id of a token that was just refused because it was revoked or has expired; else null. */
   endedId(token: string): string | null {
     return this.#refused.get(token)?.endedId ?? null;
   }
@@ -116,13 +111,13 @@ export class TokenCheck {
     if (found !== undefined) return Promise.resolve(found);
     if (token.length > tokenLengthMax) return Promise.resolve(null);
     const check = (): Promise<Caller | null> =>
-      this.#checkOrKeep(token).finally(() => this.#running.delete(token));
-    return getOrInsert(this.#running, token, check);
+      this.#checkOrTrust(token).finally(() => this.#runningChecks.delete(token));
+    return getOrInsert(this.#runningChecks, token, check);
   }
 
   /**
-   * Clears the person's cache entries now, before the notification arrives: they may call again at
-   * once.
+   * Forgets the person's tokens at once. Does not wait for the notification, since the person's
+   * next call may come before it.
    */
   personChanged(personId: string): void {
     this.#forget(isPerson, personId, { hasChanged: true });
@@ -134,19 +129,22 @@ export class TokenCheck {
   }
 
   /**
-   * A token that was valid and has no known change stays valid while the database does not answer.
+   * Checks the token. While the database does not answer, a token that was valid at its last lookup
+   * stays valid, unless it is known to have changed.
    */
-  async #checkOrKeep(token: string): Promise<Caller | null> {
-    const seen = this.#seen.get(token) ?? null;
-    if (seen === null) return await this.#check(token);
+  async #checkOrTrust(token: string): Promise<Caller | null> {
+    const lastValid = this.#lastValid.get(token) ?? null;
+    if (lastValid === null) return await this.#check(token);
     try {
-      return await withDeadline(this.#clock, keepAfterMs, this.#check(token));
+      return await withDeadline(this.#clock, lookupMsMax, this.#check(token));
     } catch (error) {
-      if (this.#seen.get(token) !== seen || this.#clock.now() >= seen.expiresAtMs) throw error;
-      this.#known.set(token, seen);
-      const isKept = (): boolean => this.#known.get(token) === seen;
-      this.#clock.after(lookAgainMs, () => void (isKept() && this.#known.delete(token)));
-      return seen.caller;
+      const hasChanged = this.#lastValid.get(token) !== lastValid;
+      if (hasChanged || this.#clock.now() >= lastValid.expiresAtMs) throw error;
+      this.#known.set(token, lastValid);
+      this.#clock.after(lookupPauseMs, () => {
+        if (this.#known.get(token) === lastValid) this.#known.delete(token);
+      });
+      return lastValid.caller;
     }
   }
 
@@ -155,11 +153,11 @@ export class TokenCheck {
       const changes = this.#changes;
       const claims = await this.#claims.read(token);
       const found = claims === null ? null : await this.#find(claims);
-      // A token was revoked meanwhile, maybe this one.
+      // Something was revoked during the lookup, perhaps this token: looks again.
       if (changes !== this.#changes) continue;
       if (found === null) return this.#refuse(token, claims === null ? null : idOf(claims));
       this.#known.set(token, found);
-      this.#seen.set(token, found);
+      this.#lastValid.set(token, found);
       return found.caller;
     }
   }
@@ -170,14 +168,18 @@ export class TokenCheck {
     return found !== null && this.#clock.now() < found.expiresAtMs ? found : null;
   }
 
+  /** Remembers that the token is bad, and returns null for the caller. */
   #refuse(token: string, endedId: string | null): null {
-    this.#seen.delete(token);
+    this.#lastValid.delete(token);
     this.#known.delete(token);
     this.#refused.set(token, { untilMs: this.#clock.monotonicMs() + refusedMs, endedId });
     return null;
   }
 
-  /** A token has changed, or a signing key, which may have signed other tokens. */
+  /**
+   * Forgets a token that has changed, or all tokens: when `id` is that of a signing key, or null
+   * because notifications were lost.
+   */
   #tokensChanged(id: string | null): void {
     if (id !== null && tokenIdForm.test(id)) {
       return this.#forget((caller) => !isPerson(caller), id, { hasChanged: true });
@@ -187,22 +189,24 @@ export class TokenCheck {
   }
 
   /**
-   * Id null: all callers of that sort. Without `hasChanged` a change is only possible, not known.
+   * Forgets the tokens of callers of one kind with this id, or of all callers of the kind (null).
+   * `hasChanged` is false when it is only possible that they have changed: then they stay valid
+   * while the database does not answer.
    */
   #forget(
-    isOfSort: (caller: Caller) => boolean,
+    isOfKind: (caller: Caller) => boolean,
     id: string | null,
     { hasChanged }: { hasChanged: boolean },
   ): void {
     this.#changes += 1;
     this.#refused.clear();
-    const isMeant = (caller: Caller): boolean =>
-      isOfSort(caller) && (id === null || idOf(caller) === id);
+    const isAffected = (caller: Caller): boolean =>
+      isOfKind(caller) && (id === null || idOf(caller) === id);
     for (const [token, { caller }] of this.#known.entries())
-      if (isMeant(caller)) this.#known.delete(token);
+      if (isAffected(caller)) this.#known.delete(token);
     if (!hasChanged) return;
-    for (const [token, found] of this.#seen.entries()) {
-      if (found !== null && isMeant(found.caller)) this.#seen.set(token, null);
+    for (const [token, found] of this.#lastValid.entries()) {
+      if (found !== null && isAffected(found.caller)) this.#lastValid.set(token, null);
     }
   }
 }
@@ -211,6 +215,6 @@ function isPerson(caller: Caller): boolean {
   return caller.kind === "person";
 }
 
-function idOf(named: Caller | Claims): string {
-  return named.kind === "person" ? named.personId : named.tokenId;
+function idOf(owner: Caller | Claims): string {
+  return owner.kind === "person" ? owner.personId : owner.tokenId;
 }

@@ -1,4 +1,5 @@
-// What git hosts say of repositories, for whoever chooses one for a new app.
+// Lists repositories, their branches and the settings in them, for people who choose one for a new
+// app.
 import type { z } from "zod";
 import type {
   branchList,
@@ -15,14 +16,14 @@ import type { HandlerParts } from "./parts.ts";
 
 type Answer = z.infer<typeof foundSettings>;
 
-/** Each starts git, or connects to a host. */
-const looks = { max: 8, ownerMax: 2, ownerWaitingMax: 10, what: "repositories" };
+/** Each request runs git, or connects to a git host. */
+const requestBounds = { max: 8, ownerMax: 2, ownerWaitingMax: 10, what: "repositories" };
 
-/** Route handlers that look into repositories. */
+/** Route handlers for repositories. */
 export function repositoryHandlers(parts: HandlerParts) {
   const { repositories, stopping } = parts;
-  const gate = new OwnerGate(parts, looks);
-  const asked = (call: ApiCall): AskedRepository => {
+  const gate = new OwnerGate(parts, requestBounds);
+  const repositoryOf = (call: ApiCall): AskedRepository => {
     const { gitRepo } = call.query;
     if (typeof gitRepo === "string")
       return { projectId: projectOf(call), gitRepo, signal: stopping };
@@ -32,24 +33,22 @@ export function repositoryHandlers(parts: HandlerParts) {
     async listRepositories(call): Promise<z.infer<typeof repositoryList>> {
       const projectId = projectOf(call);
       const search = String(call.query["search"] ?? "");
-      const found = await gate.run(() => repositories.list(projectId, search), { projectId });
-      return { items: [...found.items], hosts: [...found.hosts] };
+      const list = await gate.run(() => repositories.list(projectId, search), { projectId });
+      return { items: [...list.items], hosts: [...list.hosts] };
     },
     async listBranches(call): Promise<z.infer<typeof branchList>> {
-      const found = await gate.run(() => repositories.branches(asked(call)), {
-        projectId: projectOf(call),
-      });
-      return { ...found, branches: [...found.branches] };
+      const projectId = projectOf(call);
+      const list = await gate.run(() => repositories.branches(repositoryOf(call)), { projectId });
+      return { ...list, branches: [...list.branches] };
     },
     async readRepositorySettings(call): Promise<Answer> {
+      const projectId = projectOf(call);
       // The contract has validated the types of the values.
       const gitBranch = call.query["gitBranch"] as string | null;
-      const folderOnBranch = { gitBranch, gitPath: String(call.query["gitPath"]) };
+      const gitPath = String(call.query["gitPath"]);
       const { file, folders, ...rest } = await gate.run(
-        () => repositories.settings({ ...asked(call), ...folderOnBranch }),
-        {
-          projectId: projectOf(call),
-        },
+        () => repositories.settings({ ...repositoryOf(call), gitBranch, gitPath }),
+        { projectId },
       );
       const shown = file && { ...file, settings: [...file.settings], warnings: [...file.warnings] };
       return { ...rest, folders: [...folders], file: shown };

@@ -40,17 +40,15 @@ function secretHandlers(useCases: WebhookUseCases) {
       const { caller, by } = call;
       const projectId = projectOf(call);
       const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
-      const all = (await useCases.secrets.list(projectId, by)).map(showSecret);
-      return all.map((one) => (isShown ? one : { ...one, secret: null })) satisfies Sent<
-        z.infer<typeof answers.webhookSecretList>[number]
-      >[];
+      const secrets = (await useCases.secrets.list(projectId, by)).map(showSecret);
+      const answer: Sent<z.infer<typeof answers.webhookSecretList>[number]>[] = isShown
+        ? secrets
+        : secrets.map((item) => ({ ...item, secret: null }));
+      return answer;
     },
     async createWebhookSecret(call) {
-      // The body is optional.
-      const body = bodyOf(call);
-      return showSecret(
-        await useCases.secrets.create(projectOf(call), Number(body["overlapHours"]), call.by),
-      );
+      const overlapHours = Number(bodyOf(call)["overlapHours"]);
+      return showSecret(await useCases.secrets.create(projectOf(call), overlapHours, call.by));
     },
     async deleteWebhookSecret(call) {
       await useCases.secrets.delete(projectOf(call), partOf(call, "secret_id"), call.by);
@@ -133,11 +131,12 @@ function scheduleHandlers(useCases: WebhookUseCases) {
   } satisfies Handlers;
 }
 
-/** The lookup decides whether they can be ids at all. */
+/** The text is not checked here: no delivery is found under an invalid id. */
 function deliveryOf(call: ApiCall): DeliveryId {
   return partOf(call, "delivery_id") as DeliveryId;
 }
 
+/** The text is not checked here: no endpoint is found under an invalid id. */
 function endpointOf(call: ApiCall): EndpointId {
   return partOf(call, "endpoint_id") as EndpointId;
 }

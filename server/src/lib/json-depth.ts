@@ -1,10 +1,10 @@
-// How deep JSON of strangers is nested, before it is parsed: a parser makes an object of each
-// bracket, which takes hundreds of times the space of the text.
+// Limits how deeply JSON from outside may be nested, before it is parsed: the parser creates an
+// object for each bracket, which takes hundreds of times the memory of the text.
 
-/** No request of the platform's own interface has a tenth of it. */
+/** Ten times as much as any request to the platform needs. */
 export const jsonDepthMax = 100;
 
-/** The refusal of a body. */
+/** The message for a body that is nested too deeply. */
 export const jsonTooDeep = `The JSON is nested more than ${jsonDepthMax} levels deep.`;
 
 const quote = 0x22;
@@ -23,7 +23,7 @@ export function isTooDeep(text: string): boolean {
       if (code === backslash) index++;
       else if (code === quote) isInText = false;
     } else if (code === quote) isInText = true;
-    // `[` and `{`, and what closes them.
+    // `[` or `{`, and further down `]` or `}`.
     else if (code === 0x5b || code === 0x7b) {
       if (++depth > jsonDepthMax) return true;
     } else if (code === 0x5d || code === 0x7d) depth--;

@@ -1,8 +1,8 @@
-// Who somebody is at GitHub, and which address of mail GitHub has proven to be theirs.
+// Reads from GitHub who a person is, and which email address GitHub has verified.
 import { z } from "zod";
 import type { Secret } from "#lib/secret.ts";
 
-/** Both answers together. */
+/** The time limit for both requests together. */
 const waitMs = 10_000;
 const bytesMax = 1_000_000;
 
@@ -12,8 +12,8 @@ const emailsShape = z
   .max(1_000);
 
 /**
- * The person whose token it is; null when GitHub does not say. `url`: where GitHub is, as people
- * see it.
+ * The person to whom GitHub gave the token; null when GitHub does not answer as expected. `url` is
+ * the address of GitHub's website, or of an installation of GitHub Enterprise.
  */
 export async function githubProfile(
   url: string,
@@ -30,15 +30,18 @@ export async function githubProfile(
   return { id, name: name ?? login, email: chosen.email, emailVerified: chosen.verified };
 }
 
-async function ask(url: string, given: { token: Secret; signal: AbortSignal }): Promise<unknown> {
+async function ask(
+  url: string,
+  { token, signal }: { token: Secret; signal: AbortSignal },
+): Promise<unknown> {
   const response = await fetch(url, {
     headers: {
-      authorization: `Bearer ${given.token.reveal()}`,
+      authorization: `Bearer ${token.reveal()}`,
       accept: "application/vnd.github+json",
       "user-agent": "Slipway",
     },
     redirect: "error",
-    signal: given.signal,
+    signal,
   });
   const text = await response.text();
   if (!response.ok || text.length > bytesMax) return null;

@@ -1,6 +1,6 @@
-// Members of projects: who they are, changing their role, ending memberships. Changes in one
-// project are made one after another, so that two at once do not leave it without an owner. Called
-// by the API.
+// Use cases for members of projects: list them, change a role, end a membership. A lock on the
+// project lets only one change happen at a time, so that two changes together cannot leave the
+// project without an owner. Called by the API.
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { currentCaller } from "#accounts/current-caller.ts";
@@ -13,7 +13,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import * as store from "./member-store.ts";
 
-/** Who acts, and how that is recorded. */
+/** Who makes a change, and how the audit log names them. */
 export type Acting = { readonly caller: Caller; readonly by: By };
 
 /** The most members of a project. */
@@ -25,8 +25,8 @@ export class MemberUseCases {
   readonly #personChanged: (personId: string) => void;
 
   /**
-   * `personChanged` hears of each change after its commit, for what remembers people in this
-   * process; all others are notified.
+   * `personChanged` is called after each change is committed, so that caches in this process forget
+   * the person at once; other processes get a notification.
    */
   constructor({
     db,
@@ -39,12 +39,12 @@ export class MemberUseCases {
     this.#personChanged = personChanged;
   }
 
-  /** All members, who came first first. */
+  /** All members, in the order in which they joined. */
   async list(projectId: ProjectId): Promise<store.Member[]> {
     return await store.memberRows(this.#db, projectId, membersMax);
   }
 
-  /** Gives a member another role; it holds everywhere within a second. */
+  /** Gives a member another role, which takes effect within a second. */
   async changeRole(key: store.MemberKey, role: Role, acting: Acting): Promise<store.Member> {
     return await this.#change(key, async (tx, member) => {
       await requireRight(tx, { ...key, ...acting, roles: [member.role, role] });
@@ -56,58 +56,59 @@ export class MemberUseCases {
     });
   }
 
-  /** Ends another's membership; it holds everywhere within a second. */
+  /** Ends the membership of another person, which takes effect within a second. */
   async remove(key: store.MemberKey, acting: Acting): Promise<void> {
     await this.#change(key, async (tx, member) => {
       await requireRight(tx, { ...key, ...acting, roles: [member.role] });
-      return await end(tx, key, { member, by: acting.by });
+      return await endMembership(tx, key, { member, by: acting.by });
     });
   }
 
-  /** Ends one's own membership, which takes no permission. */
+  /** Ends the membership of the caller, who needs no permission for that. */
   async leave(key: store.MemberKey, by: By): Promise<void> {
-    await this.#change(key, (tx, member) => end(tx, key, { member, by }));
+    await this.#change(key, (tx, member) => endMembership(tx, key, { member, by }));
   }
 
   async #change(
     key: store.MemberKey,
     change: (tx: Tx, member: store.Member) => Promise<store.Member>,
   ): Promise<store.Member> {
-    const changed = await this.#db.transaction().execute(async (tx) => {
+    const changedMember = await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, key.projectId);
       const member = await store.memberOf(tx, key);
       if (member === undefined)
         throw new Fault("not_found", "The project has no member with that id.");
-      const made = await change(tx, member);
+      const changed = await change(tx, member);
       await notify(tx, "people", key.personId);
-      return made;
+      return changed;
     });
     this.#personChanged(key.personId);
-    return changed;
+    return changedMember;
   }
 }
 
 /**
- * Throws `Fault("forbidden")` when one of the roles allows what the caller may not. The project is
- * locked: the caller's own rights are read again, since it may have been changed a moment ago.
+ * Throws `Fault("forbidden")` unless the caller may change members, and has all permissions of the
+ * roles. Reads the caller's rights again, since they may have changed a moment ago. The caller of
+ * this function holds the lock on the project.
  */
 export async function requireRight(
   tx: Tx,
-  given: {
+  change: {
     readonly caller: Caller;
     readonly projectId: ProjectId;
     readonly roles: readonly Role[];
   },
 ): Promise<void> {
-  const { projectId, roles } = given;
-  const caller = await currentCaller(tx, given.caller, projectId);
-  const tooMuch = roles.find((role) => !mayGive(caller, role, projectId));
-  if (tooMuch === undefined && allows(caller, "members.write", projectId)) return;
-  const text =
-    tooMuch === undefined
-      ? "You no longer have the permission members.write."
-      : `The role ${tooMuch} has permissions that you lack: only people with all of them can grant or revoke it.`;
-  throw new Fault("forbidden", text);
+  const { projectId, roles } = change;
+  const caller = await currentCaller(tx, change.caller, projectId);
+  const refusedRole = roles.find((role) => !mayGive(caller, role, projectId));
+  if (refusedRole !== undefined) {
+    const text = `The role ${refusedRole} has permissions that you lack: only people with all of them can grant or revoke it.`;
+    throw new Fault("forbidden", text);
+  }
+  if (!allows(caller, "members.write", projectId))
+    throw new Fault("forbidden", "You no longer have the permission members.write.");
 }
 
 async function requireOtherOwner(tx: Tx, projectId: ProjectId): Promise<void> {
@@ -118,7 +119,7 @@ async function requireOtherOwner(tx: Tx, projectId: ProjectId): Promise<void> {
   );
 }
 
-async function end(
+async function endMembership(
   tx: Tx,
   key: store.MemberKey,
   { member, by }: { member: store.Member; by: By },
@@ -132,7 +133,7 @@ async function end(
 type Recorded = store.MemberKey & {
   readonly action: "member.update" | "member.remove";
   readonly member: store.Member;
-  /** The new one; undefined: none any more. */
+  /** The new role; undefined: the membership has ended. */
   readonly role?: Role;
   readonly by: By;
 };

@@ -1,5 +1,5 @@
-// What admission knows of a call of any kind (plain HTTP, WebSocket): it enters an app, may wait in
-// the app's line, holds a slot on one replica, and leaves exactly once.
+// The base of all calls, such as plain HTTP calls and WebSockets, as admission sees them: a call
+// enters an app, may wait in the app's line, holds a slot on one replica, and leaves exactly once.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import { Timed } from "./deadlines.ts";
@@ -31,29 +31,29 @@ export abstract class AdmittedCall extends Timed implements InLine {
   previousInLine: InLine | null = null;
   nextInLine: InLine | null = null;
   isInLine = false;
-  /** The replica whose slot it holds. Only `AppCalls` writes it. */
+  /** The slot that the call holds now. Only `AppCalls` writes it. */
   slot: ReplicaSlot | null = null;
-  /** The last replica that it was sent to. */
+  /** The slot of the last replica to which the call was sent. */
   lastSlot: ReplicaSlot | null = null;
-  /** The status sent to the client; null: none. */
+  /** The status sent to the client; null: none yet. */
   status: number | null = null;
   requestBytes = 0;
   answerBytes = 0;
   abstract readonly about: CallAbout;
-  /** In `Clock.monotonicMs`. */
+  /** When the call arrived, by `Clock.monotonicMs`. */
   readonly arrivedAtMs: number;
   /**
-   * The release that was live on arrival; its settings apply to the call, also where another
-   * release works on it.
+   * The release that was live on arrival. Its settings apply to the call, even if a replica of
+   * another release works on it.
    */
   readonly live: Live;
-  /** How long it waited in the line. */
+  /** How long the call waited in the line. */
   lineMs = 0;
-  /** When it got the slot that it has, or had last; in `Clock.monotonicMs`. */
+  /** When the call got its latest slot, by `Clock.monotonicMs`. */
   begunAtMs = 0;
-  /** Why the platform, and not the app, ended it; null: it did not. */
+  /** Why the platform has ended the call; null: the platform has not ended it. */
   fault: Fault | null = null;
-  /** What the app's function raised after its answer had begun; null: that is not known. */
+  /** The error of the app's function after its answer had begun; null: none is known. */
   error: string | null = null;
 
   constructor(arrivedAtMs: number, live: Live) {
@@ -62,8 +62,8 @@ export abstract class AdmittedCall extends Timed implements InLine {
     this.live = live;
   }
 
-  /** A slot is assigned: `slot` is set. The call must not leave before this returns. */
+  /** Called when the call has got a slot. The call must not leave before this returns. */
   abstract begin(slot: ReplicaSlot, nowMs: number): void;
-  /** The call has left the line without a slot. */
+  /** Called when the call has left the line without a slot. */
   abstract refuse(fault: Fault): void;
 }

@@ -1,51 +1,48 @@
-// Makes answers readable for whoever did not ask the app for them: results that are looked up
-// later, webhooks. Their content codings are undone; an answer where that cannot be done keeps its
-// field Content-Encoding.
+// Decodes compressed answers for readers that have not chosen the compression themselves: webhooks,
+// and results that are read later. An answer that cannot be decoded keeps its field
+// Content-Encoding.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { withoutCodings } from "#lib/content-coding.ts";
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { CollectedAnswer } from "./answer-collector.ts";
 
-/**
- * Decoding works in threads, of which there are few, and each holds up to the size limit of an
- * answer.
- */
-const atOnceMax = 2;
-/** Further answers are passed on as they are; most of these wait. */
-const underWayMax = 1_000;
+/** Few: each uses a thread, and memory up to the size limit of an answer. */
+const decodingsMax = 2;
+/** Answers that are decoded or wait for it; further answers are passed on compressed. */
+const acceptedMax = 1_000;
 
-/** One for each way that answers take. */
+/** Decodes answers; results and webhooks have one decoder each, so neither delays the other. */
 export class AnswerDecoder {
   readonly #bytesMax: number;
   readonly #ownerKeyOf: OwnerKeyOf;
-  readonly #gate = new Gate({ max: atOnceMax, keyMax: "half", waitingMax: underWayMax });
-  #underWay = 0;
+  readonly #gate = new Gate({ max: decodingsMax, keyMax: "half", waitingMax: acceptedMax });
+  #accepted = 0;
 
-  /** `bytesMax`: a longer answer keeps its coding. */
+  /** An answer that is longer than `bytesMax` when decoded stays compressed. */
   constructor(bytesMax: number, ownerKeyOf: OwnerKeyOf) {
     this.#bytesMax = bytesMax;
     this.#ownerKeyOf = ownerKeyOf;
   }
 
-  /** True when the answer has a coding. */
+  /** True when the answer is compressed. */
   isNeeded({ body, contentFields }: CollectedAnswer): boolean {
     return body !== null && body.length > 0 && contentFields?.["content-encoding"] !== undefined;
   }
 
-  /** The answer as everybody can read it. Never rejects. */
+  /** The decoded answer, or the same answer if it cannot be decoded. Never rejects. */
   async readable<Answer extends CollectedAnswer>(
     answer: Answer,
     projectId: ProjectId,
   ): Promise<Answer> {
-    if (!this.isNeeded(answer) || this.#underWay === underWayMax) return answer;
-    this.#underWay++;
+    if (!this.isNeeded(answer) || this.#accepted === acceptedMax) return answer;
+    this.#accepted++;
     try {
-      // While the database is away, a project counts to itself.
+      // While the database does not name the owner, each project has a share of its own.
       const key = await this.#ownerKeyOf(projectId).catch(() => projectId);
       return await this.#decoded(answer, key);
     } finally {
-      this.#underWay--;
+      this.#accepted--;
     }
   }
 

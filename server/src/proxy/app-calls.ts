@@ -49,25 +49,23 @@ export type AppCallsParts = PoolParts & {
 };
 
 /**
- * A dead replica is detected within about half a second; a live one that missed a connection does
- * not stay idle for long.
+ * How long an unreachable replica gets no calls. By then the platform usually knows whether it is
+ * dead, and a live one that missed a connection is not idle for long.
  */
 const unreachablePauseMs = 300;
 
-/** A full line empties as fast as calls end, which is unknown. */
+/** When to retry after a full line: unknown, since it empties as fast as calls end. */
 const fullRetrySeconds = 1;
-/**
- * Releases of an app whose calls are counted; more than two only while deploys follow each other
- * quickly.
- */
+/** How many releases of an app have counters. Quick deploys may need more than two. */
 const talliesMax = 4;
 const noReplicas: readonly ReadyReplica[] = [];
 
-/**
- * A replica's call that this proxy did not send. `slot`: where it is counted; null: the view does
- * not list the replica yet.
- */
-type Hold = { readonly replicaId: ReplicaId; slot: ReplicaSlot | null };
+/** A call that a replica works on, and that this proxy did not send. */
+type Hold = {
+  readonly replicaId: ReplicaId;
+  /** The slot that counts the call; null: the view does not list the replica yet. */
+  slot: ReplicaSlot | null;
+};
 
 /** The calls of one app; exists from its first call or first replica until the app is deleted. */
 export class AppCalls {
@@ -78,13 +76,13 @@ export class AppCalls {
   readonly #slots = new Set<ReplicaSlot>();
   /** Replicas that take calls, in the order of the view. */
   #open: readonly ReplicaSlot[] = [];
-  /** `#open` by release while several take calls; null: only one does. */
+  /** `#open`, grouped by release; null while only one release takes calls. */
   #shared: readonly SharedSlots[] | null = null;
-  /** The view's division that `#shared` was made from. */
+  /** The view's shares of the releases, from which `#shared` was made. */
   #shares: readonly ReleaseShare[] | null = null;
   readonly #tallies = new LruMap<ReleaseId, ReleaseTally>(talliesMax);
-  /** The view's array that `#open` was made from. */
-  #seen = noReplicas;
+  /** The view's ready replicas, from which `#slots` was made. */
+  #ready = noReplicas;
   readonly #holds = new Set<Hold>();
   readonly #turn: RoundRobin = { next: 0 };
   #algorithm: LoadBalancingAlgorithm = "round-robin";
@@ -94,7 +92,7 @@ export class AppCalls {
     this.#parts = parts;
   }
 
-  /** True when it can be dropped. */
+  /** True when nothing is left to keep: no replica, and no call. */
   get isIdle(): boolean {
     return this.#slots.size === 0 && this.#line.length === 0 && this.#holds.size === 0;
   }
@@ -107,9 +105,9 @@ export class AppCalls {
     this.#algorithm = call.live.settings.loadBalancingAlgorithm;
     meter.receivedTotal++;
     meter.lastActiveAtMs = call.arrivedAtMs;
-    if (replicas.ready(appId) !== this.#seen) this.refresh();
-    // Waiting calls get a free slot first.
-    const slot = this.#line.length === 0 ? this.#find() : undefined;
+    if (replicas.ready(appId) !== this.#ready) this.refresh();
+    // A call that waits already gets a free slot first.
+    const slot = this.#line.length === 0 ? this.#findSlot() : undefined;
     if (slot !== undefined) {
       this.#begin(call, slot, call.arrivedAtMs);
       return null;
@@ -139,27 +137,27 @@ export class AppCalls {
       return;
     }
     const { slot } = call;
-    assert(slot !== null, "a call must hold a place to leave");
+    assert(slot !== null, "a call that leaves has a slot");
     call.slot = null;
     this.meter.lastActiveAtMs = nowMs;
     this.#giveBack(slot, nowMs);
-    // If calls wait, no other replica has capacity: the slot goes to the next one.
-    const isOnlyRoom =
+    // While calls wait, no other replica has capacity: the first one gets this slot.
+    const isFree =
       slot.isOpen &&
       !slot.isUnreachable &&
       slot.running < slot.concurrency &&
       this.#algorithm !== "random-choice-2";
-    if (this.#line.length > 0) this.#admitWaiting(isOnlyRoom ? slot : undefined);
+    if (this.#line.length > 0) this.#admitWaiting(isFree ? slot : undefined);
   }
 
   /**
-   * Takes back a call whose replica is unreachable and has seen nothing of it: it goes to another
-   * replica with capacity, else to the head of the line. It takes a moment to detect that a replica
-   * has died; until then it gets no calls, but is retried from time to time.
+   * Takes a call back from a replica that is unreachable and has received nothing of it. Puts the
+   * call at the head of the line, from where it goes to another replica. The unreachable replica
+   * gets no calls for a moment, and then is tried again, unless it turns out to be dead.
    */
   move(call: AdmittedCall): void {
     const from = call.slot;
-    assert(from !== null, "a call must hold a place to move");
+    assert(from !== null, "a call that moves has a slot");
     const { deadlines, limits, monotonicMs, nudge } = this.#parts;
     const nowMs = monotonicMs();
     deadlines.clear(call);
@@ -178,20 +176,21 @@ export class AppCalls {
     this.refresh();
   }
 
-  /** The call's replica has refused it, or may be about to end: it gets no others for a moment. */
+  /** The replica has refused the call, or may be about to end: it gets no calls for a moment. */
   pause({ slot }: AdmittedCall): void {
     if (slot !== null) this.#suspend(slot, this.#parts.monotonicMs());
   }
 
   #suspend(slot: ReplicaSlot, nowMs: number): void {
-    this.#setOpen(this.#open.filter((one) => one !== slot));
+    this.#setOpen(this.#open.filter((other) => other !== slot));
     if (slot.isUnreachable) return;
     slot.isUnreachable = true;
     this.#parts.deadlines.set(slot, nowMs + unreachablePauseMs);
   }
 
+  /** The pause of a replica is over: opens it again. */
   #tryAgain(): void {
-    this.#take(this.#seen);
+    this.#updateSlots(this.#ready);
     this.refresh();
   }
 
@@ -200,7 +199,7 @@ export class AppCalls {
     const { replicas } = this.#parts;
     const { appId } = this.meter;
     const ready = replicas.ready(appId);
-    if (ready !== this.#seen) this.#take(ready);
+    if (ready !== this.#ready) this.#updateSlots(ready);
     else if (replicas.shares(appId) !== this.#shares) this.#setOpen(this.#open);
     this.#admitWaiting();
     const fault = this.#startFault();
@@ -217,8 +216,8 @@ export class AppCalls {
   }
 
   /**
-   * Counts a call that the replica works on but that this proxy did not send; call the result when
-   * it is over.
+   * Counts a call that the replica works on and that this proxy did not send. The returned function
+   * must be called when that call is over.
    */
   hold(replicaId: ReplicaId): () => void {
     const { slots, monotonicMs } = this.#parts;
@@ -228,17 +227,17 @@ export class AppCalls {
     const nowMs = monotonicMs();
     this.meter.began(nowMs);
     this.meter.lastActiveAtMs = nowMs;
-    return () => this.#letGo(hold);
+    return () => this.#endHold(hold);
   }
 
-  /** How many such calls run on a replica that the view has not listed yet. */
+  /** How many calls of `hold` run on a replica that the view does not list yet. */
   heldOn(replicaId: ReplicaId): number {
     let count = 0;
     for (const hold of this.#holds) if (hold.slot === null && hold.replicaId === replicaId) count++;
     return count;
   }
 
-  #letGo(hold: Hold): void {
+  #endHold(hold: Hold): void {
     if (!this.#holds.delete(hold)) return;
     const { nudge, monotonicMs } = this.#parts;
     const nowMs = monotonicMs();
@@ -252,16 +251,16 @@ export class AppCalls {
     this.#admitWaiting();
   }
 
-  /** The calls of a release that has, or had, a replica lately; undefined: it had none. */
+  /** The counters of a release; undefined: it had no replica lately. */
   tallyOf(releaseId: ReleaseId): ReleaseTally | undefined {
     return this.#tallies.get(releaseId);
   }
 
-  /** The replica gets no more calls. */
+  /** Gives the replica no more calls; those that it works on go on. */
   retire(slot: ReplicaSlot): void {
     slot.isRetired = true;
     slot.pool.close();
-    this.#setOpen(this.#open.filter((one) => one !== slot));
+    this.#setOpen(this.#open.filter((other) => other !== slot));
     if (slot.running === 0) this.#forget(slot);
   }
 
@@ -276,7 +275,8 @@ export class AppCalls {
     this.#shared = this.#shares === null ? null : dividedBetween(this.#shares, open);
   }
 
-  #find(): ReplicaSlot | undefined {
+  /** The replica for the next call; undefined: none has capacity. */
+  #findSlot(): ReplicaSlot | undefined {
     const open = this.#open;
     if (open.length === 0) return undefined;
     if (this.#shared !== null) return findShared(this.#shared, this.#algorithm, this.#parts.random);
@@ -286,7 +286,7 @@ export class AppCalls {
   #begin(call: AdmittedCall, slot: ReplicaSlot, nowMs: number): void {
     slot.running++;
     this.meter.began(nowMs);
-    // Only random-choice-2 goes beyond the concurrency: no call waits then, but there is need.
+    // Only random-choice-2 exceeds the concurrency. No call waits, but a replica may be needed.
     if (slot.running === slot.concurrency + 1) this.#parts.nudge(this.meter.appId);
     call.slot = slot;
     call.begunAtMs = nowMs;
@@ -294,10 +294,11 @@ export class AppCalls {
     call.begin(slot, nowMs);
   }
 
-  #admitWaiting(first?: ReplicaSlot): void {
-    let slot = first;
+  /** Gives slots to waiting calls while there are any; the first call gets `firstSlot`, if set. */
+  #admitWaiting(firstSlot?: ReplicaSlot): void {
+    let slot = firstSlot;
     while (this.#line.length > 0) {
-      slot ??= this.#find();
+      slot ??= this.#findSlot();
       if (slot === undefined) return;
       const call = this.#line.takeFirst();
       assert(call !== null, "a line with a length has a first");
@@ -313,7 +314,7 @@ export class AppCalls {
   }
 
   #giveBack(slot: ReplicaSlot, nowMs: number): void {
-    assert(slot.running > 0, "a place was given back twice");
+    assert(slot.running > 0, "a slot was given back twice");
     slot.running--;
     this.meter.ended(nowMs);
     if (slot.running > 0 || slot.isOpen) return;
@@ -322,14 +323,15 @@ export class AppCalls {
     this.#parts.nudge(this.meter.appId);
   }
 
-  #take(ready: readonly ReadyReplica[]): void {
-    const before = new Map([...this.#slots].map((slot) => [slot.replica, slot]));
-    this.#seen = ready;
-    const listed = ready.map((replica) => before.get(replica) ?? this.#newSlot(replica));
+  /** Creates slots for new replicas, and removes those of replicas that are no longer listed. */
+  #updateSlots(ready: readonly ReadyReplica[]): void {
+    const existing = new Map([...this.#slots].map((slot) => [slot.replica, slot]));
+    this.#ready = ready;
+    const listed = ready.map((replica) => existing.get(replica) ?? this.#newSlot(replica));
     this.#setOpen(listed.filter((slot) => slot.isOpen && !slot.isUnreachable));
-    const kept = new Set(listed);
+    const stillListed = new Set(listed);
     for (const slot of this.#slots) {
-      if (!kept.has(slot)) this.#unlist(slot);
+      if (!stillListed.has(slot)) this.#unlist(slot);
     }
   }
 
@@ -354,8 +356,8 @@ export class AppCalls {
   }
 
   /**
-   * Keeps a retired slot as long as the view lists the replica, so it is not mistaken for a new
-   * one.
+   * Removes the slot of a replica that works on no call. A retired slot stays while the view lists
+   * its replica, which would otherwise get a new slot.
    */
   #forget(slot: ReplicaSlot): void {
     if (slot.isListed) return;
@@ -365,15 +367,16 @@ export class AppCalls {
     if (this.#parts.slots.get(replicaId) === slot) this.#parts.slots.delete(replicaId);
   }
 
+  /** Why no replica can start, if none is open; null: nothing is known to prevent a start. */
   #startFault(): Fault | null {
-    const failure =
-      this.#open.length === 0 ? this.#parts.replicas.failure(this.meter.appId) : undefined;
+    if (this.#open.length > 0) return null;
+    const failure = this.#parts.replicas.failure(this.meter.appId);
     if (failure === undefined) return null;
-    const waitMs =
-      failure.retryAtMs === null ? null : failure.retryAtMs - this.#parts.monotonicMs();
-    const retry =
-      waitMs === null ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) };
-    return new Fault(faultCodes[failure.kind], failure.reason, retry);
+    const code = faultCodes[failure.kind];
+    if (failure.retryAtMs === null) return new Fault(code, failure.reason);
+    const waitMs = failure.retryAtMs - this.#parts.monotonicMs();
+    const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
+    return new Fault(code, failure.reason, { retryAfterSeconds });
   }
 
   #fullFault(): Fault | null {

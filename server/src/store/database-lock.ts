@@ -1,7 +1,7 @@
-// Lets only one platform work on a database. The lock is a session lock (`pg_advisory_lock`) on its
-// own connection, so it ends with its holder in every case. When the connection breaks while the
-// platform lives, it takes the lock again; if another platform got it first, this one must end. The
-// row in `instances` names the holder.
+// Lets only one platform work on a database. The lock is a session lock (`pg_advisory_lock`) on a
+// connection of its own, so it always ends with its holder. When the connection breaks while the
+// platform lives, the platform takes the lock again; if another platform was faster, it must end.
+// The row in `instances` names the holder.
 import { hostname } from "node:os";
 import type { Client } from "pg";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -19,7 +19,7 @@ export type DatabaseLockOptions = {
   readonly clock: Clock;
 };
 
-/** Waits for a holder that was just killed, or is stopping. */
+/** How long to wait for a holder that is stopping or was just killed. */
 const lockWaitMs = 3_000;
 /** The server gives up a connection to a lost machine after about 25 s, instead of two hours. */
 const keepAlive =
@@ -27,8 +27,8 @@ const keepAlive =
 const lockNotAvailable = "55P03";
 
 /**
- * The database's side of a connection; process ids are reused, but not together with the start
- * time.
+ * The server process of a connection. Its start time is needed too, since another process may get
+ * the same id later.
  */
 type Session = { readonly pid: number; readonly since: string };
 type Holder = { readonly connectionPid: number; readonly name: string };
@@ -36,7 +36,8 @@ type Holder = { readonly connectionPid: number; readonly name: string };
 /** Call `start()`, then `announce()` once the tables exist; `stop()` releases the lock. */
 export class DatabaseLock {
   /**
-   * Resolves with a message for the operator when another platform has the lock: this one must end.
+   * Resolves when another platform has taken the lock and this one must end, with a message for the
+   * operator.
    */
   readonly lost: Promise<string>;
   readonly #lost = Promise.withResolvers<string>();
@@ -78,9 +79,9 @@ export class DatabaseLock {
 
   async #take(client: Client): Promise<void> {
     await client.query(`${keepAlive}; set lock_timeout = ${lockWaitMs}`);
-    const before = this.#session;
-    // The server may not have noticed yet that the previous connection is gone.
-    if (before !== undefined) await client.query(endSession, [before.pid, before.since]);
+    // Ends our previous session, in case the server has not noticed that its connection is gone.
+    const previous = this.#session;
+    if (previous !== undefined) await client.query(endSession, [previous.pid, previous.since]);
     try {
       await client.query("select pg_advisory_lock($1)", [platformLock]);
     } catch (error) {
@@ -93,11 +94,12 @@ export class DatabaseLock {
     if (this.#installationId !== undefined) await this.#announce(client);
   }
 
+  /** The error when the lock is taken: `CannotStart` at the start, `cause` when it had the lock. */
   async #refusal(client: Client, cause: Error): Promise<Error> {
     const holder = await findHolder(client);
     if (this.#session === undefined) return new CannotStart(refusalText(holder), { cause });
-    if (holder === undefined || holder.connectionPid === this.#session.pid) return cause;
-    this.#lost.resolve(lostText(holder));
+    const isOther = holder !== undefined && holder.connectionPid !== this.#session.pid;
+    if (isOther) this.#lost.resolve(lostText(holder));
     return cause;
   }
 

@@ -1,5 +1,6 @@
-// Reads chains of the audit log by number, for exports and forwarding. A number is assigned when
-// its entry commits, under the chain's lock: a reader at one number has missed nothing before it.
+// Reads chains of the audit log by number, for exports and forwarding. An entry gets its number
+// when it is committed, under the lock on the chain. So when a reader finds a number, all lower
+// numbers are there too.
 import { sql, type RawBuilder } from "kysely";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -26,15 +27,17 @@ export function projectOfChain(chain: Chain): ProjectId | null {
 /** An entry with its position in its chain. */
 export type LinkedRow = auditStore.AuditRow & ChainPosition;
 
-/** The last link of a chain, even if it was removed since. No locks. */
+/** The position of the chain's last entry, even if that entry has been removed. No locks. */
 export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
   return (await lastOf("audit_links", chain).execute(db)).rows[0] ?? chainBegin;
 }
 
-/** `atMicros`: the database's time of the read; every entry up to `number` is earlier. */
-export type ChainEnd = ChainPosition & { readonly atMicros: number };
+export type ChainEnd = ChainPosition & {
+  /** When the end was read, by the database's clock; every entry up to `number` is earlier. */
+  readonly atMicros: number;
+};
 
-/** The last link of a chain, even if it was removed since, and the time of the read. No locks. */
+/** Like `readHead`, with the time of the read. No locks. */
 export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
   const { rows } = await sql<ChainEnd>`
     select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
@@ -59,25 +62,26 @@ export function lastOf(
     order by number desc limit 1`;
 }
 
-/** Which links to read by time; absent conditions do not filter. `after` itself is left out. */
+/** Which links to read by time; absent conditions do not filter. */
 export type LinksByTime = Pick<
   auditStore.AuditQuery,
   "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
 > & {
   readonly chain: Chain;
+  /** The last entry that was read before; null: begins with the oldest. */
   readonly after: auditStore.EntryCursor | null;
   readonly limit: number;
 };
 
 /**
- * Entries of a project, oldest first by time and id, each with its link; uses the same indexes as
- * pages. No locks.
+ * Entries of a project, oldest first by time and id, each with its link. Reads each outcome on its
+ * own, so that it uses the same indexes as pages of entries. No locks.
  */
-export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<LinkedRow[]> {
-  const { chain, outcome, limit } = wanted;
+export async function readLinksByTime(db: Db, query: LinksByTime): Promise<LinkedRow[]> {
+  const { chain, outcome, limit } = query;
   const parts = outcome
-    ? oldestOf(wanted, outcome)
-    : sql`${oldestOf(wanted, "success")} union all ${oldestOf(wanted, "failure")}`;
+    ? oldestOf(query, outcome)
+    : sql`${oldestOf(query, "success")} union all ${oldestOf(query, "failure")}`;
   return await readRows<LinkedRow>(db)`
     select found.*, (extract(epoch from found.at) * 1000000)::bigint as at_micros, link.number,
            encode(link.hash, 'hex') as hash
@@ -86,13 +90,14 @@ export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<Link
      order by found.at, found.id`;
 }
 
-function oldestOf(wanted: LinksByTime, outcome: auditStore.AuditOutcome): RawBuilder<unknown> {
-  const { after, limit } = wanted;
-  const begin =
-    after &&
-    sql`and (at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
+function oldestOf(query: LinksByTime, outcome: auditStore.AuditOutcome): RawBuilder<unknown> {
+  const { after, limit } = query;
+  const isLater =
+    after === null
+      ? sql`true`
+      : sql`(at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
   return sql`
-    (select * from audit_log where ${auditStore.conditionsOf(wanted, outcome)} ${begin ?? sql``} order by at, id limit ${limit})`;
+    (select * from audit_log where ${auditStore.conditionsOf(query, outcome)} and ${isLater} order by at, id limit ${limit})`;
 }
 
 /** Entries with numbers after `after` up to `through`, in order, at most `limit`. No locks. */

@@ -1,13 +1,14 @@
-// Computes the ledger entries that lead from one settlement of a project's usage to a later one.
-// Pure; `ledger.ts` writes them.
+// Computes the ledger entries for the difference between two settlements of a project's usage.
+// Pure; `ledger.ts` writes the entries.
 import { move, type LedgerEntry } from "#billing/entry.ts";
 import { nothing, plus, minus, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
 import type { AppliedCoupon, UsageSettlement } from "./settle.ts";
 
 /**
- * Entries for new discounts; excess ones are given back. One movement per changed coupon, so that
- * no credit goes below zero in between; none when nothing has changed.
+ * The entries that book the change of each coupon's discount from `before` to `after`; a smaller
+ * discount is taken back. There is one movement for each changed coupon, so that no credit goes
+ * below zero in between.
  */
 export function drawEntries(
   applied: readonly AppliedCoupon[],
@@ -15,11 +16,11 @@ export function drawEntries(
   after: UsageSettlement,
 ): LedgerEntry[] {
   return applied.flatMap((coupon) => {
-    const amount = minus(drawnFrom(coupon, after), drawnFrom(coupon, before));
+    const amount = minus(discountOf(coupon, after), discountOf(coupon, before));
     if (amount.micros === 0n) return [];
     return move(amount, {
       from: "receivable",
-      // A credit was given away when it was granted; everything else is given away now.
+      // A credit was booked as a promotion when it was granted, any other discount is booked now.
       to: isCredit(coupon) ? "coupon_credit" : "promotions",
       applicationId: coupon.id,
       couponCode: coupon.couponCode,
@@ -27,8 +28,8 @@ export function drawEntries(
   });
 }
 
-function drawnFrom(coupon: AppliedCoupon, { drawn, base }: UsageSettlement): Money {
-  return drawn
-    .filter(({ applicationId }) => applicationId === coupon.id)
-    .reduce((sum, { amount }) => plus(sum, amount), nothing(base.currency));
+/** How much the coupon takes off in the settlement. */
+function discountOf(coupon: AppliedCoupon, { drawn, base }: UsageSettlement): Money {
+  const amounts = drawn.filter(({ applicationId }) => applicationId === coupon.id);
+  return amounts.reduce((sum, { amount }) => plus(sum, amount), nothing(base.currency));
 }

@@ -1,50 +1,51 @@
-// The addresses of an app's network: those that no route of the machine leads to, or its replicas
-// could not be reached. The engine knows its own networks only, and not those of another engine or
-// of a virtual machine. Rules that come before the main table of routes, as some VPNs have them,
-// are not seen. Pure.
+// Chooses the addresses of an app's network. No route of the machine may lead to them, or replicas
+// could not be reached. Docker itself would avoid only its own networks, and not those of another
+// engine or of virtual machines. Routes outside the main routing table, as some VPNs have them, are
+// not seen. Pure.
 import { randomInt } from "node:crypto";
 
-/** Networks of 256 addresses lie in it, one for each app with replicas. */
+/** The range of all apps' networks, each of which has 256 addresses. */
 export const subnetsRange = "10.216.0.0/13";
 
-const first = 0x0ad8_0000;
-const count = 2048;
-const size = 256;
-/** A route whose mask has none of these bits leads to all of the range, or to nothing in it. */
-const bitsInRange = (count - 1) * size;
+const firstNetwork = 0x0ad8_0000;
+const networkCount = 2048;
+const networkSize = 256;
+/** The bits of an address that say which of the networks it is in. */
+const networkBits = (networkCount - 1) * networkSize;
 
-/** A route to the addresses that have the bits of `mask` in common with `to`. */
+/** A route to all addresses that equal `to` in the bits of `mask`. */
 type Route = { readonly to: number; readonly mask: number };
 
 /**
- * A random network (CIDR) to which no route of the machine leads; any if there is no such one.
- * `routes`: the text of /proc/net/route.
+ * A random network (CIDR) to which no route of the machine leads, or any network if there are
+ * routes to all. `routes` is the text of /proc/net/route.
  */
 export function chooseSubnet(routes: string): string {
   const taken = routesIn(routes);
-  const begin = randomInt(count);
-  for (let tried = 0; tried < count; tried++) {
-    const network = first + ((begin + tried) % count) * size;
+  const firstTried = randomInt(networkCount);
+  for (let tried = 0; tried < networkCount; tried++) {
+    const network = firstNetwork + ((firstTried + tried) % networkCount) * networkSize;
     if (!taken.some((route) => leadsTo(route, network))) return subnetOf(network);
   }
-  return subnetOf(first + begin * size);
+  return subnetOf(firstNetwork + firstTried * networkSize);
 }
 
+/** The routes that lead to some of the networks, but not to all, as a default route does. */
 function routesIn(text: string): Route[] {
   const lines = text.split("\n").slice(1);
   const routes = lines.map((line) => {
-    const [, to = "", , , , , , mask = ""] = line.split("\t");
-    return { to: numberOf(to), mask: numberOf(mask) };
+    const columns = line.split("\t");
+    return { to: numberOf(columns[1] ?? ""), mask: numberOf(columns[7] ?? "") };
   });
-  return routes.filter(({ mask }) => (mask & bitsInRange) !== 0);
+  return routes.filter(({ mask }) => (mask & networkBits) !== 0);
 }
 
 function leadsTo({ to, mask }: Route, network: number): boolean {
-  const common = mask & -size;
-  return (to & common) === (network & common);
+  const comparedBits = mask & -networkSize;
+  return (to & comparedBits) === (network & comparedBits);
 }
 
-/** The kernel writes the last byte first. */
+/** Parses an address in the kernel's format: hexadecimal, and the last byte first. */
 function numberOf(hex: string): number {
   return hex.length === 8 ? Buffer.from(hex, "hex").readUInt32LE() : 0;
 }

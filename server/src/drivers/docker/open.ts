@@ -39,7 +39,7 @@ export type DockerDriverConfig = DiskConfig &
       readonly host: string;
       /** Where images are pushed; null: they stay in the engine. */
       readonly registry: ImageRegistry | null;
-      /** Where images of builds may come from beside the usual registries. */
+      /** Registries that builds may use in addition to the usual ones. */
       readonly moreRegistries: readonly string[];
       readonly cacheBytes: number;
       /** The OCI runtimes for containerRuntime. */
@@ -56,8 +56,8 @@ export type DockerDriverConfig = DiskConfig &
 
 const socketForm = /^unix:\/\/(\/.+)$/;
 const cacheHoursMax = 24 * 14;
-/** An engine of this machine that works answers at once, and its registry a little later. */
-const askWaitMs = 10_000;
+/** Long enough for any engine that works, and for its registry. */
+const answerWaitMs = 10_000;
 
 /** Throws `CannotStart` when no engine answers, or it cannot do what the settings ask for. */
 export async function openDockerDriver(
@@ -148,8 +148,8 @@ export async function openDockerDriver(
 }
 
 /**
- * Why an installation does not begin with this driver where nobody has chosen one, in a part of a
- * sentence; null: it does. `baseImage`: of apps that name none.
+ * Why a new installation should not use this driver unless somebody chooses it, as the end of a
+ * sentence; null: it should. `baseImage` is the default image of apps.
  */
 export async function dockerObstacle(
   config: DockerDriverConfig,
@@ -159,20 +159,21 @@ export async function dockerObstacle(
   const socketPath = socketForm.exec(docker.host)?.[1];
   if (socketPath === undefined)
     return `${docker.host} (SLIPWAY_DOCKER_HOST) is not a socket of this machine`;
-  const engine = await connectEngine(socketPath, askWaitMs).catch(codeOf);
+  const engine = await connectEngine(socketPath, answerWaitMs).catch(codeOf);
   if (typeof engine === "string") return `no Docker engine answers at ${socketPath} (${engine})`;
   const client = await findClient({ PATH: toolEnvironment["PATH"] ?? "", HOME: paths.buildsDir });
   if (!client.ok) return `a Docker engine answers, but no image can be built: ${client.reason}`;
   const image = engine.calls.getImage(baseImage);
-  const isThere = await image
+  // The result is text only when it is an error's code.
+  const inspection = await image
     .inspect()
     .catch(() => image.distribution())
     .catch(codeOf);
-  if (typeof isThere === "string")
-    return `a Docker engine answers, but neither it nor its registry has the usual base image ${baseImage} (${isThere})`;
-  // Elsewhere processes have no networks of their own either.
-  const isNeeded = appNetwork.mode === "own" || (appNetwork.mode === "auto" && mayFilter());
-  if (!isNeeded || canFilter(engine)) return null;
+  if (typeof inspection === "string")
+    return `a Docker engine answers, but neither it nor its registry has the usual base image ${baseImage} (${inspection})`;
+  // Without the right to set rules, replicas of the process driver have no own networks either.
+  const isFilterNeeded = appNetwork.mode === "own" || (appNetwork.mode === "auto" && mayFilter());
+  if (!isFilterNeeded || canFilter(engine)) return null;
   return "a Docker engine answers, but the firewall rules for networks of apps cannot be set for it";
 }
 
@@ -181,6 +182,7 @@ function mayFilter(): boolean {
   return process.getuid?.() === 0 && isInstalled("nft");
 }
 
+/** Whether this process may set firewall rules, and they apply to the engine's containers. */
 function canFilter({ facts }: Engine): boolean {
   return mayFilter() && facts.hasReachableContainers;
 }
@@ -192,9 +194,9 @@ function codeOf(error: unknown): string {
 async function connect(host: string): Promise<Engine> {
   const socketPath = socketForm.exec(host)?.[1];
   if (socketPath === undefined) {
-    const meant = host.startsWith("/") ? `unix://${host}` : "unix:///path/of/its/socket";
+    const example = host.startsWith("/") ? `unix://${host}` : "unix:///path/of/its/socket";
     throw new CannotStart(
-      `SLIPWAY_DOCKER_HOST is ${host}, but must be the socket of an engine of this machine, ${meant}: replicas share folders with the platform.`,
+      `SLIPWAY_DOCKER_HOST is ${host}, but must be the socket of an engine of this machine, ${example}: replicas share folders with the platform.`,
     );
   }
   return connectEngine(socketPath).catch((error: unknown) => {
@@ -205,19 +207,19 @@ async function connect(host: string): Promise<Engine> {
   });
 }
 
-/** True where the engine's files and cgroups are the platform's to read and write. */
+/** True when the platform may read and write the engine's files and cgroups. */
 function canLimit({ facts }: Engine): boolean {
   return process.getuid?.() === 0 && facts.hasReachableContainers;
 }
 
-/** Null where steps of builds cannot be kept apart. */
+/** Null where the steps of builds cannot be isolated from each other. */
 async function openSegment(
   { docker }: DockerDriverConfig,
   options: BuildSegmentOptions & { readonly engine: Engine },
 ): Promise<BuildSegment | null> {
   const reason = canFilter(options.engine)
     ? await segmentObstacle(options)
-    : "keeping them apart needs root, nft, and an engine on this machine";
+    : "isolating them needs root, nft, and an engine on this machine";
   if (reason === null) return new BuildSegment(options);
   const what = `builds of different projects could read each other's unencrypted traffic (${reason})`;
   if (docker.areBuildsClosed) {

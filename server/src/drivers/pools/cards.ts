@@ -1,4 +1,5 @@
-// GPUs one by one, and which of them a replica has: what only a driver knows that owns the machine.
+// The single GPUs of a pool, and which of them a replica has. Needed only by a driver that assigns
+// the GPUs of its machine; everybody else just counts GPUs.
 import type { Pool, PoolClaim, PoolGpus } from "./pool.ts";
 
 /** A single GPU or other accelerator. */
@@ -8,7 +9,7 @@ export type Gpu = {
   readonly compute: string;
   /** GB of 10^9 bytes; 0 when unknown. */
   readonly memoryGb: number;
-  /** False while the card does not answer. A simulated one always does. */
+  /** False while the card does not answer. A simulated card is always usable. */
   readonly isUsable: boolean;
 };
 
@@ -16,15 +17,15 @@ export type Gpu = {
 export type CardPool = Omit<Pool, "gpus"> & { readonly gpus: readonly Gpu[] };
 
 /**
- * What a replica has of a pool, with its cards. Stored by the driver with the replica, so that the
- * next process of the platform knows it.
+ * A replica's claim of a pool, with its cards. The driver stores it with the replica for the next
+ * platform process.
  */
 export type CardClaim = Omit<PoolClaim, "gpuCount"> & {
   /** The ids of its GPUs. */
   readonly gpus: readonly string[];
 };
 
-/** The pool as others see it: how many cards of each type there are. */
+/** The pool with the number of cards of each type instead of the cards. */
 export function countCards(pool: CardPool): Pool {
   const byType = Map.groupBy(pool.gpus, ({ compute }) => compute);
   const gpus = Array.from(byType, ([compute, cards]): PoolGpus => {

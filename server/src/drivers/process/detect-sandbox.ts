@@ -11,8 +11,8 @@ import { commandFailure } from "#drivers/short-command.ts";
 import { readMounts, type SystemMount } from "./system-mounts.ts";
 
 /**
- * Every program needs these where they exist. Sandboxes hide homes, /opt, /var, /run, /srv, /mnt
- * and the rest, and show a part of /etc.
+ * The folders that sandboxes show, as far as they exist: programs need them. Sandboxes also show a
+ * part of /etc, and hide all others, such as homes, /opt, /var, /run, /srv and /mnt.
  */
 const systemFolderNames = [
   "/usr",
@@ -27,15 +27,15 @@ const systemFolderNames = [
 ];
 /** An unprivileged user id, for the probe only. */
 const probeUser = 0x7fff0001;
-/** Upper bound on processes visible to the probe: its own few. A machine has more. */
+/** How many processes the probe may see: it has a few itself, and a machine has more. */
 const processesSeenMax = 6;
 
 /** The default network settings of apps. */
 const anyNetwork = { mode: "auto", allowed: [], nameServers: [] } as const;
 
 /**
- * Tries the strongest form first. `folder` is where replicas and builds will live: overlays depend
- * on its file system.
+ * Finds the strongest sandbox that works: with overlays, without them, or none. `folder` is where
+ * replicas and builds will be: overlays depend on its file system.
  */
 export async function detectSandbox(
   folder: string,
@@ -43,7 +43,7 @@ export async function detectSandbox(
 ): Promise<Sandbox> {
   if (process.platform !== "linux")
     return { kind: "none", reason: `there are no namespaces on ${process.platform}` };
-  const ground = {
+  const machine = {
     systemFolders: systemFolderNames.filter((name) => existsSync(name)),
     etcFolders: etcFolders(),
     mounts: await reachableMounts(),
@@ -52,7 +52,7 @@ export async function detectSandbox(
   let reason = "";
   for (const hasOverlays of [true, false]) {
     const network: Network = { kind: "shared", reason: "the platform is not root" };
-    const sandbox = { kind: "namespaces", ...ground, hasOverlays, network } as const;
+    const sandbox = { kind: "namespaces", ...machine, hasOverlays, network } as const;
     const failure = await probe(sandbox, folder);
     if (failure === null) return sandbox.isUserOwned ? sandbox : withNetwork(sandbox, folder, wish);
     reason = failure;
@@ -72,20 +72,13 @@ async function withNetwork(
 }
 
 /**
- * Skip mounts in folders that the platform's user cannot enter: its apps cannot enter them either,
- * and they cannot be shown.
+ * The machine's mounts, except those in folders that the platform's user cannot enter. Apps cannot
+ * enter these either, and a sandbox cannot show them.
  */
 async function reachableMounts(): Promise<readonly SystemMount[]> {
   const mounts = readMounts(await readFile("/proc/self/mountinfo", "utf8"));
-  const isReachable = await Promise.all(
-    mounts.map(({ at }) =>
-      lstat(at).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
-  return mounts.filter((_, index) => isReachable[index]);
+  const results = await Promise.allSettled(mounts.map(({ at }) => lstat(at)));
+  return mounts.filter((_, index) => results[index]?.status === "fulfilled");
 }
 
 /** Null when a sandboxed program works and sees nothing that it should not; else the problem. */
@@ -93,33 +86,29 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
   await mkdir(folder, { recursive: true });
   const dir = await mkdtemp(join(await realpath(folder), "sandbox-probe-"));
   try {
-    const at = (name: string): string => join(dir, name);
+    const pathOf = (name: string): string => join(dir, name);
     for (const name of ["staging", "code", "upper", "work", "temporary", "etc"])
-      await mkdir(at(name));
-    await writeFile(at("hidden"), "");
+      await mkdir(pathOf(name));
+    await writeFile(pathOf("hidden"), "");
     const user = sandbox.isUserOwned ? null : probeUser;
-    if (user !== null) for (const name of ["upper", "temporary"]) await chown(at(name), user, user);
-    writeEtc(at("etc"), sandbox, { isBuild: false });
-    const overlay = { lower: at("code"), upper: at("upper"), work: at("work") };
+    if (user !== null) {
+      for (const name of ["upper", "temporary"]) await chown(pathOf(name), user, user);
+    }
+    writeEtc(pathOf("etc"), sandbox, { isBuild: false });
+    const overlay = { lower: pathOf("code"), upper: pathOf("upper"), work: pathOf("work") };
+    const writtenFolder = sandbox.hasOverlays ? pathOf("code") : "/tmp";
     const run = {
-      command: [
-        "/bin/sh",
-        "-c",
-        probeScript,
-        "sh",
-        at("hidden"),
-        sandbox.hasOverlays ? at("code") : "/tmp",
-      ],
+      command: ["/bin/sh", "-c", probeScript, "sh", pathOf("hidden"), writtenFolder],
       cwd: "/tmp",
       environment: {},
       home: "/tmp",
       user: probeUser,
       view: {
-        stagingDir: at("staging"),
+        stagingDir: pathOf("staging"),
         readOnly: [],
         writable: [],
-        temporaryDir: at("temporary"),
-        etcDir: at("etc"),
+        temporaryDir: pathOf("temporary"),
+        etcDir: pathOf("etc"),
         overlays: sandbox.hasOverlays ? [overlay] : [],
         hidden: [dir],
       },
@@ -140,6 +129,7 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
   }
 }
 
+/** Gets the path of a hidden file, and of a folder where it may write. */
 const probeScript = `test ! -e "$1" || { echo "its folders cannot be hidden"; exit 1; }
 echo written >"$2/written" || exit 1
 set -- /proc/[0-9]*

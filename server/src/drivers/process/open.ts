@@ -42,7 +42,7 @@ export async function openProcessDriver(
   const { paths } = config;
   await mkdir(paths.replicasDir, { recursive: true, mode: 0o700 });
   const sandbox = await detectSandbox(paths.replicasDir, config.appNetwork);
-  refuseLess(config, sandbox);
+  requireAppNetwork(config, sandbox);
   const cgroups = detectCgroups(instanceId);
   lifecycle.onClose("cgroups", () => releaseCgroups(cgroups));
   const isUserOwned = sandbox.kind === "namespaces" && sandbox.isUserOwned;
@@ -86,7 +86,8 @@ export async function openProcessDriver(
   };
 }
 
-function refuseLess({ appNetwork }: ProcessDriverConfig, sandbox: Sandbox): void {
+/** Throws `CannotStart` when the setting asks for networks that this machine does not support. */
+function requireAppNetwork({ appNetwork }: ProcessDriverConfig, sandbox: Sandbox): void {
   if (appNetwork.mode !== "own") return;
   const reason = whyShared(sandbox);
   if (reason === null) return;

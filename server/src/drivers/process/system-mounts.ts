@@ -1,8 +1,10 @@
-// The machine's mounts, for sandboxes. A read-only mount of a folder affects only that one file
-// system, not those mounted below it, and in a user namespace a mount must keep its flags. Pure.
+// Reads the machine's mounts, which sandboxes need for two reasons: a read-only mount of a folder
+// does not affect file systems that are mounted below it, and in a user namespace a mount must keep
+// its flags. Pure.
 
 /** One mount of the machine. */
 export type SystemMount = {
+  /** The path at which the file system is mounted. */
   readonly at: string;
   /** The mount's flags that cannot be removed, each followed by a comma: `nosuid,nodev,`. */
   readonly flags: string;
@@ -22,11 +24,10 @@ export function readMounts(mountinfo: string): readonly SystemMount[] {
     const at = path.replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
       String.fromCharCode(Number.parseInt(digits, 8)),
     );
-    const flags = keptFlags
-      .filter((flag) => options.split(",").includes(flag))
-      .map((flag) => `${flag},`);
+    const flags = keptFlags.filter((flag) => options.split(",").includes(flag));
+    // Deleted first, so that the mount moves to the end of the map's order.
     found.delete(at);
-    found.set(at, { at, flags: flags.join("") });
+    found.set(at, { at, flags: flags.map((flag) => `${flag},`).join("") });
   }
   return [...found.values()];
 }
@@ -40,7 +41,7 @@ export function flagsAt(path: string, mounts: readonly SystemMount[]): string {
   return nearest?.flags ?? "";
 }
 
-/** The mounts below a folder, parents first. */
+/** The mounts below a folder; a mount comes before those inside it. */
 export function mountsBelow(
   folder: string,
   mounts: readonly SystemMount[],
