@@ -3,93 +3,66 @@
 // logs scroll without a stop.
 import { Client } from "pg";
 import type { Page } from "@slipway/server/test/support/browser.ts";
-import { deploy, serveExamples } from "@slipway/server/test/support/examples.ts";
+import { serveExamples } from "@slipway/server/test/support/examples.ts";
 import { openPages, signInOn } from "@slipway/server/test/support/page-stage.ts";
-import { startPlatform } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
-import { openServer, Stage } from "./async/stage.ts";
-import { inContext } from "./in-context.ts";
-import { machine } from "./report.ts";
+import type { Benchmark } from "./harness/benchmark.ts";
+import { startDatabaseServer } from "./harness/database-server.ts";
+import { table } from "./harness/markdown.ts";
+import { deployApp, startBenchPlatform } from "./harness/platform.ts";
+import { inRounds, timed } from "./harness/rounds.ts";
+import { median, quantile } from "./harness/statistics.ts";
 
-export type DashboardOptions = {
-  readonly rounds: number;
-  readonly runs: number;
-  readonly lines: number;
-};
-
-/** Milliseconds between frames while something scrolls. */
-type Frames = {
-  readonly count: number;
-  readonly median: number;
-  readonly p95: number;
-  readonly longest: number;
-};
-
-export type DashboardResult = DashboardOptions & {
-  /** Kilobytes over the wire of the first page, compressed. */
-  readonly firstLoadKb: number;
-  /** Milliseconds until the page is there and answers a click, of each round. */
-  readonly interactive: readonly number[];
-  readonly runsFrames: Frames;
-  /** Milliseconds until the next page of runs is there, of each page. */
-  readonly runPages: readonly number[];
-  readonly logFrames: Frames;
-  /** So many lines were scrolled through. */
-  readonly linesRead: number;
-  /** Megabytes of scripts' memory with the log open, before and after. */
-  readonly heapMb: readonly [number, number];
-};
-
-type Print = (line: string) => void;
+/** `runs` and `lines`: how many the app has had and written to its log. */
+type DashboardOptions = { readonly rounds: number; readonly runs: number; readonly lines: number };
 
 const slowdown = 4;
 const pagesOfRuns = 10;
 /** Enough to go beyond what a page keeps. */
 const logPages = 40;
 
-/** Rejects when a page does not show what it must. */
-export async function benchDashboard(
-  options: DashboardOptions,
-  print: Print,
-): Promise<DashboardResult> {
-  const stage = new Stage();
-  try {
-    const server = await openServer(stage);
+/** `dashboard` */
+export const dashboard: Benchmark<DashboardOptions> = {
+  name: "dashboard",
+  measures: "The dashboard in a browser, with many runs and a long log",
+  heading: "Dashboard",
+  options: { rounds: 7, runs: 100_000, lines: 1_000_000 },
+  async run({ rounds, runs, lines }, { t, print }) {
+    const server = await startDatabaseServer(t);
     const url = await server.database("dashboard");
-    return await inContext(async (t) => {
-      const platform = await startPlatform(t, {
-        SLIPWAY_DATABASE_URL: url,
-        SLIPWAY_GIT_URL: await serveExamples(t),
-      });
-      const { appId, status } = await deploy(platform, { name: "hello", gitPath: "hello" });
-      if (status !== "success") throw new Error(`the build ended with ${status}`);
-      await fill(url, { ...options, projectId: platform.bootstrap.projectId, appId });
-      print(`filled ${options.runs} runs and ${options.lines} lines`);
-      const { ownerEmail: email, ownerPassword: password, baseUrl, projectId } = platform.bootstrap;
-      const page = await (await openPages(t, baseUrl))("/dashboard");
-      await signInOn(page, { email, password });
-      await page.shows("hello");
-      const app = `${baseUrl}/dashboard/projects/${projectId}/apps/${appId}`;
-      const load = await measureLoad(page, app, options.rounds);
-      print(
-        `first load ${load.firstLoadKb.toFixed(0)} kB, there after ${load.interactive.join(", ")} ms`,
-      );
-      const runs = await measureRuns(page, `${app}/runs`);
-      print(
-        `runs: frames ${framesText(runs.runsFrames)}; next pages after ${runs.runPages.join(", ")} ms`,
-      );
-      const log = await measureLog(page, `${app}/logs`);
-      print(
-        `log: ${log.linesRead} lines, frames ${framesText(log.logFrames)}, scripts' memory ${log.heapMb.join(" → ")} MB`,
-      );
-      return { ...options, ...load, ...runs, ...log };
+    const platform = await startBenchPlatform(t, {
+      SLIPWAY_DATABASE_URL: url,
+      SLIPWAY_GIT_URL: await serveExamples(t),
     });
-  } finally {
-    await stage.close();
-  }
-}
+    const { appId } = await deployApp(platform, { name: "hello", gitPath: "hello" });
+    const { ownerEmail: email, ownerPassword: password, baseUrl, projectId } = platform.bootstrap;
+    await fill(url, { runs, lines, projectId, appId });
+    print(`filled ${runs} runs and ${lines} lines`);
+    const page = await (await openPages(t, baseUrl))("/dashboard");
+    await signInOn(page, { email, password });
+    await page.shows("hello");
+    const app = `${baseUrl}/dashboard/projects/${projectId}/apps/${appId}`;
+    const body: string[][] = [];
+    for (const measure of [
+      () => measureLoad(page, app, rounds),
+      () => measureRuns(page, `${app}/runs`),
+      () => measureLog(page, `${app}/logs`),
+    ]) {
+      const rows = await measure();
+      for (const row of rows) print(row.join(": "));
+      body.push(...rows);
+    }
+    return {
+      conditions: `Headless Chromium on the same machine, without a graphics card; ${runs} runs and a log of ${lines} lines.`,
+      body: table(["what", "measured"], body),
+    };
+  },
+};
 
-type Filling = DashboardOptions & { readonly projectId: string; readonly appId: string };
+type Filling = Omit<DashboardOptions, "rounds"> & {
+  readonly projectId: string;
+  readonly appId: string;
+};
 
 async function fill(url: string, { projectId, appId, runs, lines }: Filling): Promise<void> {
   const client = new Client({ connectionString: url });
@@ -117,7 +90,7 @@ async function fill(url: string, { projectId, appId, runs, lines }: Filling): Pr
   }
 }
 
-async function measureLoad(page: Page, address: string, rounds: number) {
+async function measureLoad(page: Page, address: string, rounds: number): Promise<string[][]> {
   await page.send("Network.setCacheDisabled", { cacheDisabled: true });
   await page.send("Emulation.setCPUThrottlingRate", { rate: slowdown });
   const { identifier } = (await page.send("Page.addScriptToEvaluateOnNewDocument", {
@@ -125,14 +98,12 @@ async function measureLoad(page: Page, address: string, rounds: number) {
   })) as {
     readonly identifier: string;
   };
-  const interactive: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+  const load = async (round: number): Promise<number> => {
     await page.goTo(`${address}?round=${round}`);
-    const ms = await until("the page is there", () =>
-      evaluate<number | null>(page, "window.thereAt ?? null"),
-    );
-    interactive.push(Math.round(ms));
-  }
+    const thereAt = (): Promise<number | null> => evaluate(page, "window.thereAt ?? null");
+    return Math.round(await until("the page is there", thereAt));
+  };
+  const times = await inRounds(rounds, load, { warmUps: 0 });
   const bytes = await evaluate<number>(
     page,
     `performance.getEntries().reduce((sum, { transferSize = 0, name }) => sum + (name.includes("/v2/") ? 0 : transferSize), 0)`,
@@ -140,7 +111,13 @@ async function measureLoad(page: Page, address: string, rounds: number) {
   await page.send("Page.removeScriptToEvaluateOnNewDocument", { identifier });
   await page.send("Emulation.setCPUThrottlingRate", { rate: 1 });
   await page.send("Network.setCacheDisabled", { cacheDisabled: false });
-  return { firstLoadKb: bytes / 1000, interactive };
+  return [
+    ["first load of an app's page, compressed", `${(bytes / 1000).toFixed(0)} kB`],
+    [
+      `until it is there and answers, with the processor slowed ${slowdown} times`,
+      `${median(times)} ms (${Math.min(...times)} to ${Math.max(...times)}, ${times.length} rounds)`,
+    ],
+  ];
 }
 
 /**
@@ -157,42 +134,47 @@ const watchForPage = `(() => {
   requestAnimationFrame(look);
 })()`;
 
-async function measureRuns(page: Page, address: string) {
+async function measureRuns(page: Page, address: string): Promise<string[][]> {
   await page.goTo(address);
   await page.shows("success");
-  const runsFrames = framesOf(await evaluate(page, scrolling("document.scrollingElement", 120)));
-  const runPages: number[] = [];
+  const frames = await evaluate<number[]>(page, scrolling("document.scrollingElement", 120));
   const first = "document.querySelector('tbody tr')?.textContent";
-  for (let count = 0; count < pagesOfRuns; count++) {
+  const turnPage = async (): Promise<void> => {
     const before = await evaluate<string | undefined>(page, first);
-    const began = performance.now();
     await page.click("Older");
     await until("the next page is there", async () => {
       const now = await evaluate<string | undefined>(page, first);
       return now !== undefined && now !== before;
     });
-    runPages.push(Math.round(performance.now() - began));
-  }
-  return { runsFrames, runPages };
+  };
+  const times = await inRounds(pagesOfRuns, () => timed(turnPage), { warmUps: 0 });
+  const [middle, longest] = [median(times), Math.max(...times)].map(Math.round);
+  return [
+    ["frames while the runs scroll", framesText(frames)],
+    ["the next page of runs", `${middle} ms (at most ${longest}, ${times.length} pages)`],
+  ];
 }
 
-async function measureLog(page: Page, address: string) {
+async function measureLog(page: Page, address: string): Promise<string[][]> {
   await page.goTo(address);
   await page.shows("of the log");
   const log = "document.querySelector('[role=log]')";
   const before = await heapMbOf(page);
-  const all: number[] = [];
+  const frames: number[] = [];
   let linesRead = 0;
   for (let count = 0; count < logPages; count++) {
     const newest = await numberInSight(page);
-    all.push(...(await evaluate<number[]>(page, scrolling(log, -240))));
+    frames.push(...(await evaluate<number[]>(page, scrolling(log, -240))));
     await until(
       "older lines are there",
       async () => (await evaluate<number>(page, `${log}.scrollTop`)) > 0,
     );
     linesRead += newest - (await numberInSight(page));
   }
-  return { logFrames: framesOf(all), linesRead, heapMb: [before, await heapMbOf(page)] as const };
+  return [
+    [`frames while the log scrolls back, ${linesRead} lines`, framesText(frames)],
+    ["memory of the page's scripts, before and after", `${before} and ${await heapMbOf(page)} MB`],
+  ];
 }
 
 /** The number of the first line in sight; waits until lines are drawn. */
@@ -225,51 +207,14 @@ function scrolling(element: string, px: number): string {
   })`;
 }
 
-function framesOf(deltas: readonly number[]): Frames {
-  const sorted = deltas.toSorted((one, other) => one - other);
-  const at = (share: number): number =>
-    Math.round((sorted[Math.floor(share * (sorted.length - 1))] ?? 0) * 10) / 10;
-  return { count: sorted.length, median: at(0.5), p95: at(0.95), longest: at(1) };
-}
-
 async function heapMbOf(page: Page): Promise<number> {
   await page.send("HeapProfiler.collectGarbage");
   const { usedSize } = (await page.send("Runtime.getHeapUsage")) as { readonly usedSize: number };
   return Math.round(usedSize / 1e6);
 }
 
-function framesText({ count, median, p95, longest }: Frames): string {
-  return `${median} ms median, ${p95} ms p95, ${longest} ms longest of ${count}`;
-}
-
-/** The section of the document, in Markdown. */
-export function dashboardSection(result: DashboardResult): string {
-  const {
-    runs,
-    lines,
-    firstLoadKb,
-    interactive,
-    runsFrames,
-    runPages,
-    logFrames,
-    linesRead,
-    heapMb,
-  } = result;
-  const middle = (all: readonly number[]): number =>
-    all.toSorted((one, other) => one - other)[all.length >> 1] ?? 0;
-  return [
-    "## Dashboard",
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. Headless Chromium on the same machine, without a graphics card; ${runs} runs and a log of ${lines} lines.`,
-    "",
-    "| what | measured |",
-    "|---|---|",
-    `| first load of an app's page, compressed | ${firstLoadKb.toFixed(0)} kB |`,
-    `| until it is there and answers, with the processor slowed ${slowdown} times | ${middle(interactive)} ms (${Math.min(...interactive)} to ${Math.max(...interactive)}, ${interactive.length} rounds) |`,
-    `| frames while the runs scroll | ${framesText(runsFrames)} |`,
-    `| the next page of runs | ${middle(runPages)} ms (at most ${Math.max(...runPages)}, ${runPages.length} pages) |`,
-    `| frames while the log scrolls back, ${linesRead} lines | ${framesText(logFrames)} |`,
-    `| memory of the page's scripts, before and after | ${heapMb.join(" and ")} MB |`,
-    "",
-  ].join("\n");
+/** What was measured of the milliseconds between frames while something scrolls. */
+function framesText(frames: readonly number[]): string {
+  const [middle, p95, longest] = [0.5, 0.95, 1].map((share) => quantile(frames, share).toFixed(1));
+  return `${middle} ms median, ${p95} ms p95, ${longest} ms longest of ${frames.length}`;
 }

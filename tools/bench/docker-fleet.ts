@@ -1,146 +1,128 @@
 // Many containers at once: an app that goes from no replica to a hundred and back, through a whole
 // platform, compared with the docker command line that starts and removes as many containers of the
 // same image, a few at a time. Counts what the platform asks the engine.
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
-import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
-import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import type { TestContext } from "node:test";
+import { replicaCount } from "@slipway/server/test/support/examples.ts";
 import { startRelay } from "@slipway/server/test/support/socket-relay.ts";
 import { until } from "@slipway/server/test/support/until.ts";
-import { dockerSettings, startBenchPlatform } from "./docker.ts";
-import { inContext } from "./in-context.ts";
-import { median } from "./report.ts";
+import type { Benchmark } from "./harness/benchmark.ts";
+import { workThrough } from "./harness/closed-loop.ts";
+import { defaultDockerHost, docker, dockerSettings, imageOf } from "./harness/docker.ts";
+import { digits, medianAndRange, table } from "./harness/markdown.ts";
+import { startApp, type BenchApp } from "./harness/platform.ts";
+import { alternate } from "./harness/rounds.ts";
+import { median } from "./harness/statistics.ts";
 
-type Turn = { readonly startMs: number; readonly stopMs: number };
-
-/** Of each round. `calls`: requests to the engine for all starts and ends of a round. */
-export type FleetResult = {
-  readonly ours: readonly Turn[];
-  readonly bare: readonly Turn[];
-  readonly calls: number[];
-};
+/** All containers started and removed once. `engineCalls`: what the platform asked the engine. */
+type Turn = { readonly startMs: number; readonly stopMs: number; readonly engineCalls: number };
 
 const size = 100;
 /** As many as the platform starts at once. */
 const bareAtOnce = 8;
 const waitMs = 600_000;
-const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
 const fields = { cpu: 0.25, memory: 0.25, maxReplicaCount: size, cooldownPeriodSeconds: 0 };
 
-/** Runs `rounds` rounds; prints as it goes. `host`: of the engine, a Unix socket. */
-export async function benchFleet(
-  { rounds, host }: { readonly rounds: number; readonly host: string },
-  print: (line: string) => void,
-): Promise<FleetResult> {
-  return await inContext(async (t) => {
-    let engineCalls = 0;
-    const socketPath = await startRelay(t, host.replace(/^unix:\/\//, ""), (sent) => {
-      engineCalls += sent.toString("latin1").match(/^[A-Z]+ \/\S* HTTP\/1\.1\r$/gm)?.length ?? 0;
+/** `docker-fleet`. The engine's address must be a Unix socket. */
+export const dockerFleet: Benchmark<{ readonly rounds: number; readonly "docker-host": string }> = {
+  name: "docker-fleet",
+  measures: "A hundred containers of one app, started and removed",
+  heading: "A hundred containers",
+  options: { rounds: 7, "docker-host": defaultDockerHost },
+  async run({ rounds, "docker-host": host }, { t, print }) {
+    const engine = await countedEngine(t, host);
+    const app = await startApp(t, {
+      name: "fleet",
+      files: { "main.py": "def run():\n    return 1\n" },
+      fields,
+      settings: { ...dockerSettings(engine.host), SLIPWAY_OVERCOMMIT: "100" },
     });
-    const git = await startGitServer(t);
-    await git.createRepo("bench", "fleet", {
-      "main.py": "def run():\n    return 1\n",
-      "slipway.toml": toml,
-    });
-    const settings = { ...dockerSettings(`unix://${socketPath}`), SLIPWAY_OVERCOMMIT: "100" };
-    const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
-    const app = await deploy(platform, { name: "fleet", gitRepo: "bench/fleet", ...fields });
-    if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
-    const image = await docker(
-      host,
-      "image",
-      "ls",
-      "--quiet",
-      `--filter=label=slipway.app=${app.appId}`,
-    );
-    const result: { ours: Turn[]; bare: Turn[]; calls: number[] } = {
-      ours: [],
-      bare: [],
-      calls: [],
+    const image = await imageOf(host, app);
+    const ourTurn = async (): Promise<Turn> => {
+      const before = engine.calls();
+      const times = await scaleUpAndDown(app);
+      return { ...times, engineCalls: engine.calls() - before };
     };
-    for (let round = 1; round <= rounds; round++) {
-      const before = engineCalls;
-      const ours = await ourTurn(platform, app.appId);
-      const calls = engineCalls - before;
-      const bare = await bareTurn(host, image);
-      result.ours.push(ours);
-      result.bare.push(bare);
-      result.calls.push(calls);
-      const text = ({ startMs, stopMs }: Turn): string =>
-        `${(startMs / 1000).toFixed(1)} + ${(stopMs / 1000).toFixed(1)} s`;
-      print(
-        `round ${round}: ${text(ours)}, ${calls} engine calls; docker run and rm: ${text(bare)}`,
-      );
-    }
-    return result;
+    const bareTurn = async (): Promise<Turn> => ({
+      ...(await runAndRemove(host, image)),
+      engineCalls: 0,
+    });
+    const { ours, bare } = await alternate(
+      { ours: ourTurn, bare: bareTurn },
+      // A round takes minutes, so none is left out.
+      { rounds, warmUps: 0, print, show: turnText },
+    );
+    const asked = median(ours.map(({ engineCalls }) => engineCalls)) / size;
+    return {
+      conditions: `${rounds} alternating rounds, median (min – max).`,
+      body: [
+        ...table(
+          ["what", "started", "removed"],
+          [
+            [`an app from 0 to ${size} replicas that take calls, and back`, ...cellsOf(ours)],
+            [
+              `\`docker run\` and \`docker rm\` of the same image, ${bareAtOnce} at a time, without waiting for the app in it`,
+              ...cellsOf(bare),
+            ],
+          ],
+        ),
+        `The platform asks the engine ${asked.toFixed(1)} times for each replica, from its start to its removal.`,
+      ],
+    };
+  },
+};
+
+function turnText({ startMs, stopMs, engineCalls }: Turn): string {
+  const [started, removed] = [startMs, stopMs].map((ms) => (ms / 1000).toFixed(1));
+  return `started in ${started} s, removed in ${removed} s, ${engineCalls} engine calls`;
+}
+
+function cellsOf(turns: readonly Turn[]): string[] {
+  return [turns.map(({ startMs }) => startMs), turns.map(({ stopMs }) => stopMs)].map((times) => {
+    const seconds = times.map((ms) => ms / 1000);
+    const [middle, range] = medianAndRange(seconds, digits(1));
+    return `${middle} s (${range})`;
   });
 }
 
-async function ourTurn(platform: PlatformProcess, appId: string): Promise<Turn> {
-  const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
-  const isThere = async (): Promise<boolean> => {
+/** The engine behind a socket that counts the requests to it. */
+async function countedEngine(t: TestContext, host: string) {
+  let calls = 0;
+  const socketPath = await startRelay(t, host.replace(/^unix:\/\//, ""), (sent) => {
+    calls += sent.toString("latin1").match(/^[A-Z]+ \/\S* HTTP\/1\.1\r$/gm)?.length ?? 0;
+  });
+  return { host: `unix://${socketPath}`, calls: () => calls };
+}
+
+type Times = Pick<Turn, "startMs" | "stopMs">;
+
+async function scaleUpAndDown({ platform, path, appId }: BenchApp): Promise<Times> {
+  const areThere = async (): Promise<boolean> => {
     const listed = (await platform.api("GET", `${path}/containers`)).body as {
       containerState: string;
     }[];
     return listed.filter(({ containerState }) => containerState === "RUNNING").length === size;
   };
-  const isGone = async (): Promise<boolean> => (await replicaCount(platform, appId)) === 0;
+  const areGone = async (): Promise<boolean> => (await replicaCount(platform, appId)) === 0;
   const began = performance.now();
   await platform.api("PATCH", path, { minReplicaCount: size });
-  await until("all run", isThere, { deadlineMs: waitMs });
+  await until("all run", areThere, { deadlineMs: waitMs });
   const ready = performance.now();
   await platform.api("PATCH", path, { minReplicaCount: 0 });
-  await until("all are gone", isGone, { deadlineMs: waitMs });
+  await until("all are gone", areGone, { deadlineMs: waitMs });
   return { startMs: ready - began, stopMs: performance.now() - ready };
 }
 
 /** Until the last `docker run --detach` has returned: the app in it is not waited for. */
-async function bareTurn(host: string, image: string): Promise<Turn> {
+async function runAndRemove(host: string, image: string): Promise<Times> {
   const ids: string[] = [];
+  const run = ["run", "--detach", "--init", "--memory=250m", "--cpus=0.25", image];
   const began = performance.now();
-  let left = size;
-  const starter = async (): Promise<void> => {
-    while (left-- > 0) {
-      ids.push(
-        await docker(host, "run", "--detach", "--init", "--memory=250m", "--cpus=0.25", image),
-      );
-    }
-  };
-  await Promise.all(Array.from({ length: bareAtOnce }, starter));
+  await workThrough(size, bareAtOnce, async () => {
+    ids.push(await docker(host, ...run));
+  });
   const ready = performance.now();
-  const remover = async (): Promise<void> => {
-    for (let id = ids.pop(); id !== undefined; id = ids.pop())
-      await docker(host, "rm", "--force", id);
-  };
-  await Promise.all(Array.from({ length: bareAtOnce }, remover));
+  await workThrough(size, bareAtOnce, async (index) => {
+    await docker(host, "rm", "--force", ids[index] ?? "");
+  });
   return { startMs: ready - began, stopMs: performance.now() - ready };
-}
-
-async function docker(host: string, ...parameters: readonly string[]): Promise<string> {
-  return (await promisify(execFile)("docker", ["--host", host, ...parameters])).stdout.trim();
-}
-
-/** The section of the document, in Markdown. */
-export function fleetSection({ ours, bare, calls }: FleetResult, machine: string): string {
-  const seconds = (all: readonly number[]): string =>
-    `${(median(all) / 1000).toFixed(1)} s (${(Math.min(...all) / 1000).toFixed(1)} – ${(Math.max(...all) / 1000).toFixed(1)})`;
-  const row = (what: string, all: readonly Turn[]): string =>
-    `| ${what} | ${seconds(all.map(({ startMs }) => startMs))} | ${seconds(all.map(({ stopMs }) => stopMs))} |`;
-  return [
-    "## A hundred containers",
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine}. ${ours.length} alternating rounds, median (min – max).`,
-    "",
-    "| what | started | removed |",
-    "|---|---|---|",
-    row(`an app from 0 to ${size} replicas that take calls, and back`, ours),
-    row(
-      `\`docker run\` and \`docker rm\` of the same image, ${bareAtOnce} at a time, without waiting for the app in it`,
-      bare,
-    ),
-    "",
-    `The platform asks the engine ${(median(calls) / size).toFixed(1)} times for each replica, from its start to its removal.`,
-    "",
-  ].join("\n");
 }

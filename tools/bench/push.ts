@@ -7,12 +7,16 @@ import {
   openPushedApp,
   type PushedApp,
 } from "@slipway/server/test/support/pushed-app.ts";
-import { startBenchPlatform } from "./docker.ts";
-import { inContext } from "./in-context.ts";
-import { median } from "./report.ts";
+import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import type { Benchmark, Report } from "./harness/benchmark.ts";
+import type { Context } from "./harness/context.ts";
+import { defaultDockerHost, dockerSettings } from "./harness/docker.ts";
+import { digits, medianAndRange, table } from "./harness/markdown.ts";
+import { startBenchPlatform } from "./harness/platform.ts";
+import { inRounds, roundText } from "./harness/rounds.ts";
 
 /** Milliseconds of one round, by what was waited for; the parts add up to the total. */
-export type PushRound = {
+type PushRound = {
   readonly totalMs: number;
   /** `git push` itself, until the hook's call arrives. */
   readonly arrivalMs: number;
@@ -26,35 +30,65 @@ export type PushRound = {
   readonly answerMs: number;
 };
 
+const answerWaitMs = 60_000;
 const toml = `[cerebrium.deployment]\nname = "pushed"\n[cerebrium.scaling]\ncooldown = 600\n`;
 
-/** Runs `rounds` rounds; prints as it goes. */
-export async function benchPush(
-  options: { readonly rounds: number; readonly settings: Record<string, string> },
-  print: (line: string) => void,
-): Promise<readonly PushRound[]> {
-  return await inContext(async (t) => {
-    const server = await startGitServer(t);
-    const settings = {
-      SLIPWAY_GIT_URL: server.urlTemplate,
-      SLIPWAY_GIT_POLL_SECONDS: "0",
-      ...options.settings,
-    };
-    const platform = await startBenchPlatform(t, settings);
-    const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
-    await app.clone.commit({ "slipway.toml": toml });
-    const rounds: PushRound[] = [];
-    for (let round = 0; round <= options.rounds; round++) {
-      const get = async (path: string): Promise<Build> =>
-        (await platform.api("GET", path)).body as Build;
-      const measured = await runRound(app, `v${round}`, get);
-      // The first round makes the environment and warms the caches.
-      if (round === 0) continue;
-      rounds.push(measured);
-      print(`round ${round}: ${partsOf(measured)}`);
-    }
-    return rounds;
+/** `push` */
+export const push: Benchmark<{ readonly rounds: number }> = {
+  name: "push",
+  measures: "From `git push` to the first answer of the new code",
+  heading: "Push to live",
+  options: { rounds: 7 },
+  run: ({ rounds }, context) => measurePushes(rounds, {}, context),
+};
+
+/** `docker-push` */
+export const dockerPush: Benchmark<{ readonly rounds: number; readonly "docker-host": string }> = {
+  name: "docker-push",
+  measures: "From `git push` to the first answer of the new code, as an image",
+  heading: "Push to live with Docker",
+  options: { rounds: 7, "docker-host": defaultDockerHost },
+  run: ({ rounds, "docker-host": host }, context) =>
+    measurePushes(rounds, dockerSettings(host), context),
+};
+
+async function measurePushes(
+  rounds: number,
+  settings: Readonly<Record<string, string>>,
+  { t, print }: Context,
+): Promise<Report> {
+  const server = await startGitServer(t);
+  const platform = await startBenchPlatform(t, {
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_GIT_POLL_SECONDS: "0",
+    ...settings,
   });
+  const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
+  await app.clone.commit({ "slipway.toml": toml });
+  // The first round makes the environment.
+  const all = await inRounds(rounds, async (round) => {
+    const measured = await pushOnce(app, platform, `v${round}`);
+    print(`${roundText(round)}: ${partsText(measured)}`);
+    return measured;
+  });
+  const row = (what: string, timeOf: (one: PushRound) => number): string[] => [
+    what,
+    ...medianAndRange(all.map(timeOf), digits(0), " ms"),
+  ];
+  return {
+    conditions: `${rounds} pushes of a change of code, with calls going on.`,
+    body: table(
+      ["from the start of `git push`", "median", "min – max"],
+      [
+        row("to the first answer of the new code", ({ totalMs }) => totalMs),
+        row("– the push, and the hook of the git server", ({ arrivalMs }) => arrivalMs),
+        row("– verdict: the head of the branch is read", ({ verdictMs }) => verdictMs),
+        row("– until the build starts", ({ queueMs }) => queueMs),
+        row("– build, start of the new replica, promotion", ({ buildMs }) => buildMs),
+        row("– until the next answer", ({ answerMs }) => answerMs),
+      ],
+    ),
+  };
 }
 
 type Delivery = {
@@ -64,23 +98,23 @@ type Delivery = {
 };
 type Build = { readonly startedAt: string; readonly endedAt: string };
 
-async function runRound(
+async function pushOnce(
   app: PushedApp,
+  platform: PlatformProcess,
   answer: string,
-  get: (path: string) => Promise<Build>,
 ): Promise<PushRound> {
   await app.clone.commit({ "main.py": answering(answer) });
   const began = Date.now();
   const pushed = app.clone.git("push", "--quiet", "origin", "HEAD");
   while ((await app.answers()) !== answer) {
-    if (Date.now() - began > 60_000)
-      throw new Error(`the app did not answer ${answer} within a minute`);
+    if (Date.now() - began > answerWaitMs)
+      throw new Error(`the app did not answer ${answer} within ${answerWaitMs} ms`);
   }
   const answered = Date.now();
   await pushed;
   const [delivery] = (await app.deliveries()) as readonly Delivery[];
   if (delivery === undefined) throw new Error("the push did not arrive");
-  const build = await get(`${app.path}/builds/${delivery.buildId}`);
+  const build = (await platform.api("GET", `${app.path}/builds/${delivery.buildId}`)).body as Build;
   const received = Date.parse(delivery.receivedAt);
   const decided = Date.parse(delivery.decidedAt);
   const started = Date.parse(build.startedAt);
@@ -96,30 +130,7 @@ async function runRound(
 }
 
 /** In words, in the order in which they pass. */
-function partsOf(round: PushRound): string {
+function partsText(round: PushRound): string {
   const { totalMs, arrivalMs, verdictMs, queueMs, buildMs, answerMs } = round;
   return `${totalMs} ms = ${arrivalMs} push + ${verdictMs} verdict + ${queueMs} queue + ${buildMs} build + ${answerMs} answer`;
-}
-
-/** The section of the document, in Markdown. */
-export function pushSection(title: string, rounds: readonly PushRound[], machine: string): string {
-  const of = (pick: (round: PushRound) => number): string => {
-    const all = rounds.map(pick);
-    return `${Math.round(median(all))} ms | ${Math.min(...all)} – ${Math.max(...all)} ms`;
-  };
-  return [
-    `## ${title}`,
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine}. ${rounds.length} pushes of a change of code, with calls going on.`,
-    "",
-    "| from the start of `git push` | median | min – max |",
-    "|---|---|---|",
-    `| to the first answer of the new code | ${of((round) => round.totalMs)} |`,
-    `| – the push, and the hook of the git server | ${of((round) => round.arrivalMs)} |`,
-    `| – verdict: the head of the branch is read | ${of((round) => round.verdictMs)} |`,
-    `| – until the build starts | ${of((round) => round.queueMs)} |`,
-    `| – build, start of the new replica, promotion | ${of((round) => round.buildMs)} |`,
-    `| – until the next answer | ${of((round) => round.answerMs)} |`,
-    "",
-  ].join("\n");
 }

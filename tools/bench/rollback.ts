@@ -1,194 +1,135 @@
 // How long a rollback takes under load: from sending the command to the first answer of the old
 // release, through a whole platform with its sandbox, while callers call all the time. No replica
 // of the old release is left when it is sent.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { deploy } from "@slipway/server/test/support/examples.ts";
-import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import {
-  startPlatform,
-  type PlatformProcess,
-} from "@slipway/server/test/support/platform-process.ts";
+import type { TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "@slipway/server/test/support/until.ts";
-import { inContext } from "./in-context.ts";
-import { machine, median } from "./report.ts";
+import type { Benchmark } from "./harness/benchmark.ts";
+import { closedLoop } from "./harness/closed-loop.ts";
+import { digits, medianAndRange, table } from "./harness/markdown.ts";
+import { startApp, type BenchApp } from "./harness/platform.ts";
+import { pythonAlone, pythonAloneText } from "./harness/python-alone.ts";
+import { inRounds, roundText, timed } from "./harness/rounds.ts";
 
-export type RollbackResult = {
-  /**
-   * Milliseconds of each round: until the command was answered, and until the first answer of the
-   * old release.
-   */
-  readonly commandMs: readonly number[];
-  readonly firstMs: readonly number[];
+/** Milliseconds of one round. */
+type Rollback = {
+  /** Until the command was answered. */
+  readonly commandMs: number;
+  /** Until the first answer of the old release. */
+  readonly firstMs: number;
   /** Of the same Python without the platform, with the same callers at work. */
-  readonly bareMs: readonly number[];
-  readonly callers: number;
-  /** Calls that were answered while rollbacks ran; the bench rejects when one failed. */
-  readonly calls: number;
+  readonly bareMs: number;
 };
 
 const callers = 8;
 const pauseMs = 5;
-const mainOf = (version: number): string =>
-  `import os\n\ndef run():\n    return {"version": ${version}, "python": os.path.realpath("/proc/self/exe")}\n`;
-const toml = `[cerebrium.deployment]\nname = "back"\npython_version = "3.11"\n[cerebrium.scaling]\nreplica_concurrency = 100\n`;
+const deadlineMs = 60_000;
+const mainOf = (version: number): string => `def run():\n    return ${version}\n`;
+const fields = { replicaConcurrency: 100 };
 
-/** Runs `rounds` rounds after one that warms caches; prints as it goes. */
-export async function benchRollback(
-  options: { readonly rounds: number },
-  print: (line: string) => void,
-): Promise<RollbackResult> {
-  return await inContext(async (t) => {
-    const git = await startGitServer(t);
-    await git.createRepo("bench", "back", { "main.py": mainOf(1), "slipway.toml": toml });
-    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-    const app = await deploy(platform, { name: "back", gitRepo: "bench/back" });
-    if (app.status !== "success")
-      throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
-    await git.push("bench", "back", { "main.py": mainOf(2) });
-    const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${app.appId}`;
-    await platform.api("POST", `${path}/builds`, {});
+/** `rollback` */
+export const rollback: Benchmark<{ readonly rounds: number }> = {
+  name: "rollback",
+  measures: "A rollback while calls run, until the old release answers",
+  heading: "Rollback",
+  options: { rounds: 7 },
+  async run({ rounds }, { t, print }) {
+    const app = await startApp(t, { name: "back", files: { "main.py": mainOf(1) }, fields });
+    await app.git.push("bench", app.name, { "main.py": mainOf(2) });
+    await app.platform.api("POST", `${app.path}/builds`, {});
     const isLive = async (): Promise<boolean> =>
-      (await get<{ liveRelease: number }>(platform, path)).liveRelease === 2;
-    await until("the second release is live", isLive, { deadlineMs: 60_000 });
-    return await runRounds(platform, { path, rounds: options.rounds, print });
-  });
-}
-
-/** The section of the document, in Markdown. */
-export function rollbackSection({
-  commandMs,
-  firstMs,
-  bareMs,
-  callers: callersOf,
-  calls,
-}: RollbackResult): string {
-  const row = (name: string, times: readonly number[]): string => {
-    const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) =>
-      ms.toFixed(1),
-    );
-    return `| ${name} | ${middle} ms | ${min} – ${max} ms |`;
-  };
-  const { length: rounds } = firstMs;
-  return [
-    "## Rollback",
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${rounds} rounds, ${callersOf} callers. Node ${process.version}.`,
-    "",
-    "| what | median | min – max |",
-    "|---|---|---|",
-    row("command sent → answered", commandMs),
-    row("command sent → first answer of the old release", firstMs),
-    row('`python3 -c "import asyncio, json"`', bareMs),
-    "",
-    `None of the ${calls} calls failed that were made meanwhile.`,
-    "",
-  ].join("\n");
-}
-
-type Run = {
-  readonly path: string;
-  readonly rounds: number;
-  readonly print: (line: string) => void;
+      (await get<{ liveRelease: number }>(app, app.path)).liveRelease === 2;
+    await until("the second release is live", isLive, { deadlineMs });
+    const load = startLoad(t, app);
+    const all = await inRounds(rounds, async (round) => {
+      const measured = await rollBack(app, load, round % 2 === 0 ? 1 : 2);
+      const { commandMs, firstMs, bareMs } = measured;
+      print(
+        `${roundText(round)}: answered after ${commandMs.toFixed(1)} ms, the old release after ${firstMs.toFixed(1)} ms, bare Python ${bareMs.toFixed(1)} ms`,
+      );
+      return measured;
+    });
+    const { calls } = await load.stop();
+    const row = (what: string, timeOf: (one: Rollback) => number): string[] => [
+      what,
+      ...medianAndRange(all.map(timeOf), digits(1), " ms"),
+    ];
+    return {
+      conditions: `${rounds} rounds, ${callers} callers.`,
+      body: [
+        ...table(
+          ["what", "median", "min – max"],
+          [
+            row("command sent → answered", ({ commandMs }) => commandMs),
+            row("command sent → first answer of the old release", ({ firstMs }) => firstMs),
+            row(pythonAloneText, ({ bareMs }) => bareMs),
+          ],
+        ),
+        `None of the ${calls} calls failed that were made meanwhile.`,
+      ],
+    };
+  },
 };
 
-async function runRounds(
-  platform: PlatformProcess,
-  { path, rounds, print }: Run,
-): Promise<RollbackResult> {
-  const load = startLoad(platform);
-  const commandMs: number[] = [];
-  const firstMs: number[] = [];
-  const bareMs: number[] = [];
-  try {
-    for (let round = 0; round <= rounds; round++) {
-      const live = round % 2 === 0 ? 2 : 1;
-      await until("only the live release runs", async () => await runsOnly(platform, path, live), {
-        deadlineMs: 60_000,
-      });
-      const first = load.firstOf(3 - live);
-      const began = performance.now();
-      const answer = await platform.api("POST", `${path}/rollback`, { release: 3 - live });
-      const answeredMs = performance.now() - began;
-      if (answer.status !== 200) throw new Error(`the rollback was answered ${answer.status}`);
-      const { atMs, python } = await first;
-      const tookMs = atMs - began;
-      const bare = await bareStart(python);
-      if (round === 0) continue;
-      bareMs.push(bare);
-      commandMs.push(answeredMs);
-      firstMs.push(tookMs);
-      print(
-        `round ${round}: answered after ${answeredMs.toFixed(1)} ms, the old release after ${tookMs.toFixed(1)} ms, bare Python ${bare.toFixed(1)} ms`,
-      );
-    }
-  } finally {
-    await load.stop();
-  }
-  if (load.failures.length > 0)
-    throw new Error(`${load.failures.length} calls failed, first: ${load.failures[0]}`);
-  return { commandMs, firstMs, bareMs, callers, calls: load.calls() };
+/** Rolls back to the release, when only the other one runs. */
+async function rollBack(app: BenchApp, load: AppLoad, release: number): Promise<Rollback> {
+  await until("only the live release runs", () => runsOnly(app, 3 - release), { deadlineMs });
+  const first = load.firstAnswerOf(release);
+  const began = performance.now();
+  const answer = await app.platform.api("POST", `${app.path}/rollback`, { release });
+  const commandMs = performance.now() - began;
+  if (answer.status !== 200) throw new Error(`the rollback was answered ${answer.status}`);
+  const firstMs = (await first) - began;
+  const bareMs = await timed(pythonAlone(app.platform));
+  return { commandMs, firstMs, bareMs };
 }
 
-async function runsOnly(platform: PlatformProcess, path: string, live: number): Promise<boolean> {
+async function runsOnly(app: BenchApp, live: number): Promise<boolean> {
   type Built = { readonly buildId: string };
-  const release = await get<Built>(platform, `${path}/releases/${live}`);
-  const replicas = await get<readonly Built[]>(platform, `${path}/containers`);
+  const release = await get<Built>(app, `${app.path}/releases/${live}`);
+  const replicas = await get<readonly Built[]>(app, `${app.path}/containers`);
   return replicas.length > 0 && replicas.every(({ buildId }) => buildId === release.buildId);
 }
 
-async function get<Answer>(platform: PlatformProcess, path: string): Promise<Answer> {
+async function get<Answer>({ platform }: BenchApp, path: string): Promise<Answer> {
   const answer: { readonly body: unknown } = await platform.api("GET", path);
   return answer.body as Answer;
 }
 
-/** On the clock of `performance`, and the path of the app's Python. */
-type FirstAnswer = { readonly atMs: number; readonly python: string };
+type AppLoad = {
+  /** When a caller gets the next answer of a release, on the clock of `performance`. */
+  firstAnswerOf(release: number): Promise<number>;
+  /** Rejects when a call has failed. */
+  stop(): Promise<{ readonly calls: number }>;
+};
 
 /** Callers that call again and again until `stop`. */
-function startLoad(platform: PlatformProcess) {
-  const failures: string[] = [];
-  let calls = 0;
-  let waiting:
-    | { readonly version: number; readonly found: (answer: FirstAnswer) => void }
-    | undefined;
-  const ended = new AbortController();
+function startLoad(t: TestContext, { platform, name }: BenchApp): AppLoad {
+  let isOver = false;
+  let onAnswer: (release: unknown) => void = () => undefined;
   const call = async (): Promise<void> => {
-    while (!ended.signal.aborted) {
-      const response = await platform.call("back", "run", {});
-      const text = await response.text();
-      calls++;
-      if (response.status !== 200) failures.push(`${response.status} ${text}`);
-      else if (waiting !== undefined) {
-        const { result } = JSON.parse(text) as {
-          readonly result: { readonly version: number; readonly python: string };
-        };
-        if (result.version === waiting.version) {
-          waiting.found({ atMs: performance.now(), python: result.python });
-          waiting = undefined;
-        }
-      }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
+    const response = await platform.call(name, "run", {});
+    const text = await response.text();
+    if (response.status !== 200) throw new Error(`a call was answered ${response.status} ${text}`);
+    onAnswer((JSON.parse(text) as { readonly result: unknown }).result);
+    await sleep(pauseMs);
   };
-  const all = Array.from({ length: callers }, call);
+  const running = closedLoop(call, { callers, isOver: () => isOver });
+  // A failure is reported by whoever waits for an answer or for the end.
+  running.catch(() => undefined);
+  const stop = (): typeof running => {
+    isOver = true;
+    return running;
+  };
+  t.after(() => stop().catch(() => undefined));
   return {
-    failures,
-    calls: () => calls,
-    /** The next answer of a version. */
-    firstOf: (version: number): Promise<FirstAnswer> =>
-      new Promise((found) => (waiting = { version, found })),
-    async stop() {
-      ended.abort();
-      await Promise.all(all);
-    },
+    firstAnswerOf: (release) =>
+      new Promise((resolve, reject) => {
+        onAnswer = (answered) => {
+          if (answered === release) resolve(performance.now());
+        };
+        running.catch(reject);
+      }),
+    stop,
   };
-}
-
-async function bareStart(python: string): Promise<number> {
-  const began = performance.now();
-  const child = spawn(python, ["-c", "import asyncio, json"], { stdio: "ignore" });
-  const [code] = (await once(child, "exit")) as [number | null];
-  if (code !== 0) throw new Error(`${python} ended with ${String(code)}`);
-  return performance.now() - began;
 }

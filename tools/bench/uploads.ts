@@ -1,7 +1,7 @@
 // Deployments by upload at their largest: very many small files, and one very large one. Each zip
 // is cut off half-way, the platform is killed, and the upload goes on where it was. Measured:
 // times, and the most memory that the platform's process ever had.
-import { createReadStream, createWriteStream, readFileSync, statSync } from "node:fs";
+import { createReadStream, createWriteStream, statSync } from "node:fs";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdtemp } from "node:fs/promises";
 import { request } from "node:http";
@@ -15,13 +15,12 @@ import {
   type PlatformProcess,
 } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
-import { inContext } from "./in-context.ts";
+import type { Benchmark } from "./harness/benchmark.ts";
+import { table } from "./harness/markdown.ts";
+import { peakBytesOf } from "./harness/process-use.ts";
 
-export type UploadsOptions = { readonly files: number; readonly megabytes: number };
-
-/** Of one deployment. */
-export type UploadsRow = {
-  readonly what: string;
+/** One deployment. */
+type Deployment = {
   readonly zipBytes: number;
   /** Stored when the platform was killed, and found again after it. */
   readonly keptBytes: number;
@@ -35,55 +34,79 @@ const smallBytes = 10_000;
 const mainPy = "import os\n\ndef run(path: str):\n    return os.path.getsize(path)\n";
 const endWaitMs = 3_600_000;
 
-/** Prints as it goes. */
-export async function benchUploads(
-  { files, megabytes }: UploadsOptions,
-  print: (line: string) => void,
-): Promise<readonly UploadsRow[]> {
-  return await inContext(async (t) => {
+/** `uploads` */
+export const uploads: Benchmark<{ readonly files: number; readonly megabytes: number }> = {
+  name: "uploads",
+  measures: "Deployments by upload of very many files and of a very large one, with a kill",
+  heading: "Deployments by upload",
+  options: { files: 100_000, megabytes: 5000 },
+  async run({ files, megabytes }, { t, print }) {
     const platform = await startPlatform(t, { SLIPWAY_BUILD_TIMEOUT_SECONDS: "3600" });
     const folder = await mkdtemp(join(platform.dataDir, "bench-"));
-    const many = async (zip: ZipFile): Promise<void> => {
-      for (let index = 0; index < files; index++) {
-        zip.addBuffer(contentOf(index, smallBytes), `data/${index % 1000}/${index}.bin`, {
-          compress: false,
-        });
-      }
-    };
-    const large = async (zip: ZipFile): Promise<void> =>
-      zip.addReadStreamLazy(
-        "data/large.bin",
-        { compress: false, size: megabytes * 1_000_000 },
-        (done) => done(null, Readable.from(chunksOf(megabytes))),
-      );
-    const rows: UploadsRow[] = [];
-    for (const [what, fill] of [
-      [`${files} files of 10 kB`, many],
-      [`one file of ${megabytes} MB`, large],
-    ] as const) {
+    const contents: [string, (zip: ZipFile) => void][] = [
+      [`${files} files of 10 kB`, (zip) => addSmallFiles(zip, files)],
+      [`one file of ${megabytes} MB`, (zip) => addLargeFile(zip, megabytes)],
+    ];
+    const rows: string[][] = [];
+    for (const [what, fill] of contents) {
       const zipPath = join(folder, `${rows.length}.zip`);
       await writeZip(zipPath, fill);
-      const row = await deploy(platform, { what, zipPath, name: `upload-${rows.length}` });
-      print(JSON.stringify(row));
-      rows.push(row);
+      const deployed = await deploy(platform, { what, zipPath, name: `upload-${rows.length}` });
+      print(`${what}: ${JSON.stringify(deployed)}`);
+      rows.push([what, ...cellsOf(deployed)]);
     }
-    return rows;
-  });
+    return {
+      conditions: "Each zip was cut off half-way, the platform killed, and the upload went on.",
+      body: table(
+        ["app", "zip", "kept at the kill", "upload", "build", "most memory of the platform"],
+        rows,
+      ),
+    };
+  },
+};
+
+function cellsOf(deployed: Deployment): string[] {
+  const { zipBytes, keptBytes, uploadSeconds, buildSeconds, memoryBytes } = deployed;
+  return [
+    megabytesText(zipBytes),
+    megabytesText(keptBytes),
+    `${uploadSeconds.toFixed(0)} s`,
+    `${buildSeconds.toFixed(0)} s`,
+    megabytesText(memoryBytes),
+  ];
 }
 
-async function writeZip(path: string, fill: (zip: ZipFile) => Promise<void>): Promise<void> {
+function megabytesText(bytes: number): string {
+  return `${Math.round(bytes / 1_000_000)} MB`;
+}
+
+function addSmallFiles(zip: ZipFile, count: number): void {
+  for (let index = 0; index < count; index++) {
+    const path = `data/${index % 1000}/${index}.bin`;
+    zip.addBuffer(contentOf(index), path, { compress: false });
+  }
+}
+
+function addLargeFile(zip: ZipFile, megabytes: number): void {
+  const options = { compress: false, size: megabytes * 1_000_000 };
+  zip.addReadStreamLazy("data/large.bin", options, (done) =>
+    done(null, Readable.from(chunksOf(megabytes))),
+  );
+}
+
+async function writeZip(path: string, fill: (zip: ZipFile) => void): Promise<void> {
   const zip = new ZipFile();
   const writing = pipeline(zip.outputStream, createWriteStream(path));
   zip.addBuffer(Buffer.from(mainPy), "main.py");
-  await fill(zip);
+  fill(zip);
   zip.end();
   await writing;
 }
 
 /** Each file differs; the same every time. */
-function contentOf(index: number, bytes: number): Buffer {
+function contentOf(index: number): Buffer {
   const seed = createHash("sha256").update(String(index)).digest();
-  return Buffer.alloc(bytes, seed);
+  return Buffer.alloc(smallBytes, seed);
 }
 
 function* chunksOf(megabytes: number): Generator<Buffer, void> {
@@ -98,7 +121,7 @@ async function deploy(
     zipPath,
     name,
   }: { readonly what: string; readonly zipPath: string; readonly name: string },
-): Promise<UploadsRow> {
+): Promise<Deployment> {
   const { projectId } = platform.bootstrap;
   const started = await platform.api("POST", `/v2/projects/${projectId}/apps`, {
     name,
@@ -112,7 +135,7 @@ async function deploy(
   const half = Math.floor(size / 2);
   await send({ url: platform.bootstrap.baseUrl + key, zipPath, from: 0, to: half, size });
   const stored = (await progressOf(platform, key)).receivedBytes;
-  const memory = [peakOf(platform)];
+  const memory = [peakBytesOf(platform.pid())];
   await platform.end("SIGKILL");
   await platform.restart();
   const { receivedBytes: keptBytes } = await progressOf(platform, key);
@@ -133,9 +156,8 @@ async function deploy(
     { deadlineMs: endWaitMs },
   );
   if (ended.status !== "success") throw new Error(`${what}: ${ended.status}: ${ended.reason}`);
-  memory.push(peakOf(platform));
+  memory.push(peakBytesOf(platform.pid()));
   return {
-    what,
     zipBytes: size,
     keptBytes,
     uploadSeconds: (uploaded - began) / 1000,
@@ -176,31 +198,4 @@ async function progressOf(
   return (await (await fetch(platform.bootstrap.baseUrl + path)).json()) as {
     receivedBytes: number;
   };
-}
-
-/** The most memory that the process has had, in bytes. */
-export function peakOf(platform: PlatformProcess): number {
-  const status = readFileSync(`/proc/${platform.pid()}/status`, "utf8");
-  return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? Number.NaN) * 1024;
-}
-
-/** The section of the document, in Markdown. */
-export function uploadsSection(rows: readonly UploadsRow[], machine: string): string {
-  return [
-    "## Deployments by upload",
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine}. Each zip was cut off half-way, the platform killed, and the upload went on.`,
-    "",
-    "| app | zip | kept at the kill | upload | build | most memory of the platform |",
-    "|---|---|---|---|---|---|",
-    ...rows.map(
-      (row) =>
-        `| ${row.what} | ${megabytesOf(row.zipBytes)} | ${megabytesOf(row.keptBytes)} | ${row.uploadSeconds.toFixed(0)} s | ${row.buildSeconds.toFixed(0)} s | ${megabytesOf(row.memoryBytes)} |`,
-    ),
-    "",
-  ].join("\n");
-}
-
-function megabytesOf(bytes: number): string {
-  return `${Math.round(bytes / 1_000_000)} MB`;
 }

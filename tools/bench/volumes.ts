@@ -7,22 +7,11 @@ import {
   type PlatformProcess,
 } from "@slipway/server/test/support/platform-process.ts";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
-import { inContext } from "./in-context.ts";
-import { machine } from "./report.ts";
-import { peakOf } from "./uploads.ts";
-
-export type VolumeOptions = { readonly files: number; readonly megabytes: number };
-
-export type VolumeResult = VolumeOptions & {
-  readonly smallSeconds: number;
-  readonly upSeconds: number;
-  readonly downSeconds: number;
-  /**
-   * The most memory of the platform's process: before, after the small files, and after the large
-   * one.
-   */
-  readonly peaksMb: readonly [number, number, number];
-};
+import type { Benchmark } from "./harness/benchmark.ts";
+import { workThrough } from "./harness/closed-loop.ts";
+import { table } from "./harness/markdown.ts";
+import { peakBytesOf } from "./harness/process-use.ts";
+import { timed } from "./harness/rounds.ts";
 
 type Part = { readonly part_number: number; readonly url: string };
 
@@ -30,67 +19,57 @@ type Part = { readonly part_number: number; readonly url: string };
 const atOnce = 10;
 const smallBytes = 10_000;
 
-/** Rejects when a file does not come back as it was sent. */
-export async function benchVolumes(
-  options: VolumeOptions,
-  print: (line: string) => void,
-): Promise<VolumeResult> {
-  return await inContext(async (t) => {
+/** `volumes` */
+export const volumes: Benchmark<{ readonly files: number; readonly megabytes: number }> = {
+  name: "volumes",
+  measures: "Very many files and a very large one through a volume, with a kill",
+  heading: "Volumes",
+  options: { files: 100_000, megabytes: 5000 },
+  async run({ files, megabytes }, { t, print }) {
     // Two requests for each file, which one token may not send in so short a time.
     const platform = await startPlatform(t, { SLIPWAY_REQUESTS_PER_MINUTE: "1000000" });
-    const idle = peakMb(platform);
-    const smallSeconds = await timed(() => sendSmall(platform, options.files));
-    const afterSmall = peakMb(platform);
-    print(`${options.files} files in ${smallSeconds.toFixed(1)} s, peak ${afterSmall} MB`);
+    const idlePeak = peakMb(platform);
+    const smallSeconds = (await timed(() => sendSmall(platform, files))) / 1000;
+    const smallPeak = peakMb(platform);
+    print(`${files} files in ${smallSeconds.toFixed(1)} s, peak ${smallPeak} MB`);
     let peakBeforeKill = 0;
     const kill = async (): Promise<void> => {
       peakBeforeKill = Math.max(peakBeforeKill, peakMb(platform));
       await platform.end("SIGKILL");
       await platform.restart();
     };
-    const bytes = options.megabytes * 1_000_000;
+    const bytes = megabytes * 1_000_000;
     let sent = "";
-    const upSeconds = await timed(async () => {
-      sent = await sendLarge(platform, bytes, kill);
-    });
+    const upMs = await timed(async () => (sent = await sendLarge(platform, bytes, kill)));
     let received = "";
-    const downSeconds = await timed(async () => {
-      received = await receiveLarge(platform, bytes, kill);
-    });
+    const downMs = await timed(async () => (received = await receiveLarge(platform, bytes, kill)));
     if (sent !== received) throw new Error("the large file came back as another one");
-    const afterLarge = Math.max(peakBeforeKill, peakMb(platform));
+    const largePeak = Math.max(peakBeforeKill, peakMb(platform));
+    const large = (what: string, seconds: number, peak: string): string[] => [
+      `${what}, with a kill in the middle`,
+      `${seconds.toFixed(1)} s`,
+      `${Math.round(megabytes / seconds)} MB/s`,
+      peak,
+    ];
+    const small = [`${smallSeconds.toFixed(1)} s`, `${Math.round(files / smallSeconds)} files/s`];
     return {
-      ...options,
-      smallSeconds,
-      upSeconds,
-      downSeconds,
-      peaksMb: [idle, afterSmall, afterLarge],
+      conditions: `${atOnce} requests at once.`,
+      body: table(
+        ["what", "time", "rate", "peak memory of the platform"],
+        [
+          ["nothing", "", "", `${idlePeak} MB`],
+          [`${files} files of 10 kB up`, ...small, `${smallPeak} MB`],
+          large(`one file of ${megabytes} MB up`, upMs / 1000, `${largePeak} MB`),
+          large("the same file down", downMs / 1000, ""),
+        ],
+      ),
     };
-  });
-}
-
-/** The section of the document, in Markdown. */
-export function volumesSection({ files, megabytes, peaksMb, ...seconds }: VolumeResult): string {
-  const { smallSeconds, upSeconds, downSeconds } = seconds;
-  const [idle, small, large] = peaksMb;
-  return [
-    "## Volumes",
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${atOnce} requests at once. Node ${process.version}.`,
-    "",
-    "| what | time | rate | peak memory of the platform |",
-    "|---|---|---|---|",
-    `| nothing | | | ${idle} MB |`,
-    `| ${files} files of 10 kB up | ${smallSeconds.toFixed(1)} s | ${Math.round(files / smallSeconds)} files/s | ${small} MB |`,
-    `| one file of ${megabytes} MB up, with a kill in the middle | ${upSeconds.toFixed(1)} s | ${Math.round(megabytes / upSeconds)} MB/s | ${large} MB |`,
-    `| the same file down, with a kill in the middle | ${downSeconds.toFixed(1)} s | ${Math.round(megabytes / downSeconds)} MB/s | |`,
-    "",
-  ].join("\n");
-}
+  },
+};
 
 async function sendSmall(platform: PlatformProcess, files: number): Promise<void> {
   const content = Buffer.alloc(smallBytes, "x");
-  await forAll(files, async (index) => {
+  await workThrough(files, atOnce, async (index) => {
     const path = `small/${index % 100}/${index}`;
     const { upload_id: id, parts } = await begin(platform, path, 1);
     await complete(platform, { id, path, etags: [await put(platform, parts[0] as Part, content)] });
@@ -110,12 +89,12 @@ async function sendLarge(
     etags[index] ??= await put(platform, parts[index] as Part, contentOf(index, bytes));
   };
   let killing: Promise<void> | undefined;
-  await forAll(count, async (index) => {
+  await workThrough(count, atOnce, async (index) => {
     if (index === Math.floor(count / 2)) killing = kill();
     if (killing === undefined) await send(index).catch(() => undefined);
   });
   await killing;
-  await forAll(count, send);
+  await workThrough(count, atOnce, send);
   await complete(platform, { id, path: "large", etags });
   const hash = createHash("sha256");
   for (let index = 0; index < count; index++) hash.update(contentOf(index, bytes));
@@ -161,20 +140,6 @@ async function receive({ url, from, hash, stopAt }: Receiving): Promise<number> 
 /** Bytes that differ from part to part, at no cost. */
 function contentOf(index: number, bytes: number): Buffer {
   return Buffer.alloc(Math.min(partBytes, bytes - index * partBytes), `part ${index} `);
-}
-
-async function forAll(count: number, work: (index: number) => Promise<void>): Promise<void> {
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < count) await work(next++);
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
-}
-
-async function timed(work: () => Promise<void>): Promise<number> {
-  const beganMs = performance.now();
-  await work();
-  return (performance.now() - beganMs) / 1000;
 }
 
 function volumeOf({ bootstrap }: PlatformProcess): string {
@@ -226,5 +191,5 @@ async function complete(
 }
 
 function peakMb(platform: PlatformProcess): number {
-  return Math.round(peakOf(platform) / 1e6);
+  return Math.round(peakBytesOf(platform.pid()) / 1e6);
 }

@@ -1,10 +1,11 @@
 // Latency from the answer that a run is accepted until it starts, on a warm and nearly idle app.
 // Runs arrive over HTTP one by one at a steady rate, and the contender records when each starts.
-import { Gathered, type Rounds, type Scene } from "./accept-and-finish.ts";
-import { quantile } from "./closed-loop.ts";
+import { openLoop } from "#bench/harness/open-loop.ts";
+import { alternate } from "#bench/harness/rounds.ts";
+import { quantile } from "#bench/harness/statistics.ts";
 import { addOne, type Contender } from "./contender.ts";
 import { monotonicMs } from "./monotonic.ts";
-import type { Starts } from "./queue-peer.ts";
+import type { Rounds, Scene } from "./scene.ts";
 
 /**
  * One round, in milliseconds. A run may start before the answer has reached the caller: that counts
@@ -22,41 +23,30 @@ const perSecond = 100;
 /** Runs all rounds. Rejects when a run did not start. */
 export async function acceptToStart(
   contenders: readonly Contender[],
-  scene: Scene,
+  { options, print }: Scene,
 ): Promise<Rounds<Started>> {
-  const gathered = new Gathered<Started>(scene.print);
-  for (let round = 0; round <= scene.options.rounds; round++) {
-    for (const contender of contenders) {
-      const one = await oneRound(contender, scene.options.seconds);
-      const line = `begins ${one.startedP50Ms.toFixed(2)} ms after it is accepted, p99 ${one.startedP99Ms.toFixed(2)} ms`;
-      // The first round warms up: node compiles hot code.
-      if (round > 0) gathered.add(contender.name, one, line);
-    }
-  }
-  return gathered.rounds;
+  const { rounds, seconds } = options;
+  const cases = contenders.map(
+    (contender) => [contender.name, () => oneRound(contender, seconds)] as const,
+  );
+  const show = ({ startedP50Ms, startedP99Ms }: Started): string =>
+    `begins ${startedP50Ms.toFixed(2)} ms after it is accepted, p99 ${startedP99Ms.toFixed(2)} ms`;
+  return await alternate(Object.fromEntries(cases), { rounds, print, show });
 }
-
-type Sent = { readonly id: string; readonly sentMs: number; readonly acceptedMs: number };
 
 async function oneRound(contender: Contender, seconds: number): Promise<Started> {
   await contender.work();
-  const asked = contender.asked(0);
-  const beganMs = monotonicMs();
-  const sent = Array.from({ length: seconds * perSecond }, async (_, index): Promise<Sent> => {
-    // With jitter, so that no timer runs in step with it.
-    const atMs = beganMs + ((index + Math.random()) * 1000) / perSecond;
-    await new Promise((resolve) => setTimeout(resolve, atMs - monotonicMs()));
+  const request = contender.runRequest(0);
+  const add = async () => {
     const sentMs = monotonicMs();
-    const id = await addOne(asked);
+    const id = await addOne(request);
     return { id, sentMs, acceptedMs: monotonicMs() };
-  });
-  const all = await Promise.all(sent);
+  };
+  const isOver = (sent: number): boolean => sent >= seconds * perSecond;
+  const calls = await openLoop(add, { rate: perSecond, isOver });
   await contender.rest();
-  return summary(all, await contender.starts());
-}
-
-function summary(all: readonly Sent[], starts: Starts): Started {
-  const times = all.map(({ id, sentMs, acceptedMs }) => {
+  const starts = await contender.starts();
+  const times = calls.map(({ answer: { id, sentMs, acceptedMs } }) => {
     const startedMs = starts[id];
     if (startedMs === undefined) throw new Error(`run ${id} has not begun`);
     return {
@@ -65,15 +55,17 @@ function summary(all: readonly Sent[], starts: Starts): Started {
       whole: startedMs - sentMs,
     };
   });
-  const of = (name: "accepted" | "started" | "whole", share: number): number =>
-    quantile(
-      times.map((time) => time[name]),
-      share,
-    );
+  const started = times.map((time) => time.started);
   return {
-    acceptedP50Ms: of("accepted", 0.5),
-    startedP50Ms: of("started", 0.5),
-    startedP99Ms: of("started", 0.99),
-    sentToStartedP50Ms: of("whole", 0.5),
+    acceptedP50Ms: quantile(
+      times.map((time) => time.accepted),
+      0.5,
+    ),
+    startedP50Ms: quantile(started, 0.5),
+    startedP99Ms: quantile(started, 0.99),
+    sentToStartedP50Ms: quantile(
+      times.map((time) => time.whole),
+      0.5,
+    ),
   };
 }

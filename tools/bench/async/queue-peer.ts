@@ -4,8 +4,9 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "@slipway/server/test/support/until.ts";
-import { closedLoop } from "./closed-loop.ts";
+import { closedLoop, overAfter } from "#bench/harness/closed-loop.ts";
 import { monotonicMs } from "./monotonic.ts";
 
 /** Called when a job starts and when it is done. */
@@ -40,9 +41,9 @@ export async function servePeer(peer: QueuePeer): Promise<void> {
   let stopWork: () => Promise<void> = () => Promise.resolve();
   const control: Record<string, (query: URLSearchParams) => Promise<unknown>> = {
     bare: (query) => {
-      const seconds = Number(query.get("seconds"));
-      const connections = Number(query.get("connections"));
-      return closedLoop(() => peer.add({ prompt: "x".repeat(60) }), { seconds, connections });
+      const isOver = overAfter(Number(query.get("seconds")));
+      const callers = Number(query.get("callers"));
+      return closedLoop(() => peer.add({ prompt: "x".repeat(60) }), { callers, isOver });
     },
     fill: (query) => peer.fill(Number(query.get("count"))),
     drain: (query) => drain(peer, query.get("mode") ?? ""),
@@ -105,7 +106,7 @@ async function drain(peer: QueuePeer, mode: string): Promise<Drained> {
   const stop = await peer.work(mode, { begins, isDone: () => ++done === jobs && resolve() });
   try {
     await promise;
-    while ((await peer.waiting()) > 0) await new Promise((tell) => setTimeout(tell, lookMs));
+    while ((await peer.waiting()) > 0) await sleep(lookMs);
     return { jobs, seconds: (monotonicMs() - firstMs) / 1000 };
   } finally {
     clearTimeout(timer);

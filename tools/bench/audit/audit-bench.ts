@@ -1,11 +1,9 @@
-// Benchmarks an audit log with millions of entries on its own embedded database, with the
-// platform's code: pages, export, verification, and the cost of an entry per change. Removes
-// everything that it creates.
+// An audit log with millions of entries on a database of its own, with the platform's code: pages,
+// export, verification, and the cost of an entry per change.
 import { createReadStream, createWriteStream, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { Client } from "pg";
 import { platformActor } from "@slipway/server/src/audit/record.ts";
 import { AuditExport } from "@slipway/server/src/audit/export/audit-export.ts";
 import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
@@ -13,33 +11,23 @@ import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import { silentLog } from "@slipway/server/src/lib/log.ts";
 import { Secret } from "@slipway/server/src/lib/secret.ts";
-import { openDatabase, type Db } from "@slipway/server/src/store/database.ts";
+import type { Db } from "@slipway/server/src/store/database.ts";
 import { migrate } from "@slipway/server/src/store/migrate.ts";
 import { chainOn, testSigner, wholeLog } from "@slipway/server/test/support/audit-chain.ts";
-import { openServer, Stage } from "#bench/async/stage.ts";
-import { measureChanges, type ChangeKind } from "./change-cost.ts";
+import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
+import type { Benchmark } from "#bench/harness/benchmark.ts";
+import type { Context } from "#bench/harness/context.ts";
+import {
+  connectTo,
+  openPlatformDatabase,
+  startDatabaseServer,
+} from "#bench/harness/database-server.ts";
+import { auditTables, type Rate } from "./audit-report.ts";
+import { measureChanges } from "./change-cost.ts";
 import { fillProjects, finishFill, prepareFill } from "./fill.ts";
-import { measurePages, type PageTimes } from "./pages.ts";
+import { measurePages } from "./pages.ts";
 
-export type AuditBenchOptions = {
-  readonly rows: number;
-  readonly projects: number;
-  readonly rounds: number;
-};
-
-/** Of one complete export. */
-export type Rate = { readonly entries: number; readonly bytes: number; readonly seconds: number };
-
-export type AuditResult = {
-  readonly fillSeconds: number;
-  readonly databaseBytes: number;
-  readonly pages: readonly PageTimes[];
-  readonly exports: readonly Rate[];
-  readonly verifications: readonly Rate[];
-  readonly changes: Readonly<Record<ChangeKind, readonly number[]>>;
-};
-
-type Print = (line: string) => void;
+type AuditOptions = { readonly rows: number; readonly projects: number; readonly rounds: number };
 
 const pagesOfKind = 1_000;
 const exportsMax = 3;
@@ -50,93 +38,73 @@ const fillers = 2;
  */
 const signer = testSigner(`bench-${process.pid}`);
 
-/** Fills a database and measures it. */
-export async function benchAudit(options: AuditBenchOptions, print: Print): Promise<AuditResult> {
-  const stage = new Stage();
-  try {
-    const server = await openServer(stage);
-    const url = new Secret(await server.database("audit"));
-    await migrate({ url, log: silentLog });
+/** `audit` */
+export const audit: Benchmark<AuditOptions> = {
+  name: "audit",
+  measures: "An audit log of ten million entries",
+  heading: "Audit log",
+  options: { rows: 10_000_000, projects: 50, rounds: 7 },
+  async run({ rows, projects: projectCount, rounds }, context) {
+    const { t, print } = context;
+    const server = await startDatabaseServer(t);
+    const url = await server.database("audit");
+    await migrate({ url: new Secret(url), log: silentLog });
+    const projects = Array.from({ length: projectCount }, (_, index) => projectOf(index));
     const began = performance.now();
-    await fill({ stage, url, ...options }, print);
+    await fill({ url, projects, rows }, context);
     const fillSeconds = (performance.now() - began) / 1000;
-    print(`filled ${options.rows} entries in ${fillSeconds.toFixed(0)} s`);
-    return { fillSeconds, ...(await measureAudit({ stage, url, ...options }, print)) };
-  } finally {
-    await stage.close();
-  }
-}
+    print(`filled ${rows} entries in ${fillSeconds.toFixed(0)} s`);
 
-type Filled = AuditBenchOptions & { readonly stage: Stage; readonly url: Secret };
-
-/** Measures a filled database, one benchmark after the other. */
-async function measureAudit(
-  { stage, url, ...options }: Filled,
-  print: Print,
-): Promise<Omit<AuditResult, "fillSeconds">> {
-  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
-  stage.onClose(() => db.destroy());
-  const owner = await connectOwner(stage, url);
-  const size = await owner.query<{ bytes: string }>(
-    "select pg_database_size(current_database()) as bytes",
-  );
-  const projects = projectsOf(options);
-  const rowsOfProject = Math.floor(options.rows / options.projects);
-  const pages = await measurePages({ db, projects, rowsOfProject, pagesOfKind });
-  print("measured pages");
-  const files = await exportAll(
-    { db, projects: projects.slice(0, exportsMax), folder: stage.folder },
-    print,
-  );
-  const verifications: Rate[] = [];
-  for (const { file, rate } of files) verifications.push(await verifyFile(file, rate));
-  print("verified exports");
-  const lazy = new Secret(
-    `${url.reveal()}&options=${encodeURIComponent("-c synchronous_commit=off")}`,
-  );
-  const lazyDb = await openDatabase({
-    clock: systemClock,
-    url: lazy,
-    connections: 1,
-    log: silentLog,
-  });
-  stage.onClose(() => lazyDb.destroy());
-  const changes = await measureChanges({
-    db: lazyDb,
-    owner,
-    projectId: projectOf(0),
-    rounds: options.rounds,
-  });
-  const exports = files.map(({ rate }) => rate);
-  return { databaseBytes: Number(size.rows[0]?.bytes), pages, exports, verifications, changes };
-}
-
-function projectsOf(options: AuditBenchOptions): ProjectId[] {
-  return Array.from({ length: options.projects }, (_, index) => projectOf(index));
-}
+    const db = await openPlatformDatabase(t, url, 4);
+    const owner = await connectTo(t, url);
+    const size = await owner.query<{ bytes: string }>(
+      "select pg_database_size(current_database()) as bytes",
+    );
+    const rowsOfProject = Math.floor(rows / projectCount);
+    const pages = await measurePages({ db, projects, rowsOfProject, pagesOfKind });
+    print("measured pages");
+    const files = await exportAll(db, projects.slice(0, exportsMax), context);
+    const verifications: Rate[] = [];
+    for (const { file, rate } of files) verifications.push(await verifyFile(file, rate));
+    print("verified exports");
+    const withoutSync = `${url}&options=${encodeURIComponent("-c synchronous_commit=off")}`;
+    const changes = await measureChanges({
+      db: await openPlatformDatabase(t, withoutSync, 1),
+      owner,
+      projectId: projectOf(0),
+      rounds,
+      print,
+    });
+    const gigabytes = (Number(size.rows[0]?.bytes) / 1e9).toFixed(1);
+    return {
+      conditions: `${rows.toLocaleString("en")} entries of ${projectCount} projects, ${gigabytes} GB with indexes and chains, filled in ${fillSeconds.toFixed(0)} s.`,
+      body: auditTables({
+        pages,
+        exports: files.map(({ rate }) => rate),
+        verifications,
+        changes,
+      }),
+    };
+  },
+};
 
 function projectOf(index: number): ProjectId {
   return `p-${(index + 1).toString(16).padStart(8, "0")}` as ProjectId;
 }
 
-async function connectOwner(stage: Stage, url: Secret): Promise<Client> {
-  const client = new Client({ connectionString: url.reveal() });
-  await client.connect();
-  stage.onClose(() => client.end());
-  return client;
-}
+type Filling = {
+  readonly url: string;
+  readonly projects: readonly ProjectId[];
+  readonly rows: number;
+};
 
-async function fill({ stage, url, ...options }: Filled, print: Print): Promise<void> {
-  const { rows } = options;
-  const projects = projectsOf(options);
-  const db = await openDatabase({ clock: systemClock, url, connections: fillers, log: silentLog });
-  stage.onClose(() => db.destroy());
-  const owner = await connectOwner(stage, url);
+async function fill({ url, projects, rows }: Filling, { t, print }: Context): Promise<void> {
+  const owner = await connectTo(t, url);
   const definitions = await prepareFill(owner, { projects, rows });
-  const chain = chainOn(db, signer);
+  const chain = chainOn(await openPlatformDatabase(t, url, fillers), signer);
   const fillOne = async (filler: number): Promise<void> => {
     const own = projects.filter((_, index) => index % fillers === filler);
-    const client = await connectOwner(stage, url);
+    const client = await connectTo(t, url);
     const ownRows = Math.floor((rows * own.length) / projects.length);
     await fillProjects(client, { projects: own, rows: ownRows }, async () => {
       for (const project of own) await chain.checkpoint(project);
@@ -150,13 +118,11 @@ async function fill({ stage, url, ...options }: Filled, print: Print): Promise<v
 type Exported = { readonly file: string; readonly rate: Rate };
 
 async function exportAll(
-  {
-    db,
-    projects,
-    folder,
-  }: { readonly db: Db; readonly projects: readonly ProjectId[]; readonly folder: string },
-  print: Print,
+  db: Db,
+  projects: readonly ProjectId[],
+  { t, print }: Context,
 ): Promise<Exported[]> {
+  const folder = temporaryFolder(t, "exports");
   const exporter = new AuditExport({
     db,
     clock: systemClock,

@@ -2,10 +2,12 @@
 // entry, and with a chained entry, in turns. Nothing waits for fsync, which would take equally long
 // in each case.
 import type { Client } from "pg";
-import { platformActor } from "@slipway/server/src/audit/record.ts";
-import { record } from "@slipway/server/src/audit/record.ts";
+import { platformActor, record } from "@slipway/server/src/audit/record.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
+import { milliseconds } from "#bench/harness/markdown.ts";
+import { alternate, inRounds, timed } from "#bench/harness/rounds.ts";
+import { median } from "#bench/harness/statistics.ts";
 
 /** The variants, as the tables name them. */
 export const changeKinds = {
@@ -20,6 +22,7 @@ export type ChangeCost = {
   readonly owner: Client;
   readonly projectId: ProjectId;
   readonly rounds: number;
+  readonly print: (line: string) => void;
 };
 
 const changesOfRound = 500;
@@ -31,8 +34,8 @@ export async function measureChanges({
   owner,
   projectId,
   rounds,
+  print,
 }: ChangeCost): Promise<Record<ChangeKind, number[]>> {
-  const times: Record<ChangeKind, number[]> = { bare: [], entry: [], chained: [] };
   const by = {
     actor: platformActor,
     request: { id: "r-1", address: "127.0.0.1", userAgent: "bench" },
@@ -50,27 +53,21 @@ export async function measureChanges({
       await record(tx, { projectId, action: "project.update", by, resource, changes });
     });
   };
-  // The first round warms up node and the database.
-  for (let round = 0; round <= rounds; round++) {
-    for (const kind of ["bare", "entry", "chained"] as const) {
-      for (const name of triggers)
-        await owner.query(
-          `alter table audit_log ${kind === "entry" ? "disable" : "enable"} trigger ${name}`,
-        );
-      const measured: number[] = [];
-      for (let index = 1; index <= changesOfRound; index++) {
-        const began = performance.now();
-        await change(kind !== "bare", index);
-        measured.push(performance.now() - began);
-      }
-      if (round > 0) times[kind].push(medianOf(measured));
-    }
-  }
-  return times;
-}
-
-function medianOf(numbers: readonly number[]): number {
-  return (
-    numbers.toSorted((left, right) => left - right)[Math.floor(numbers.length / 2)] ?? Number.NaN
+  const measure = async (kind: ChangeKind): Promise<number> => {
+    for (const name of triggers)
+      await owner.query(
+        `alter table audit_log ${kind === "entry" ? "disable" : "enable"} trigger ${name}`,
+      );
+    const isRecorded = kind !== "bare";
+    const changeOnce = (index: number): Promise<number> => timed(() => change(isRecorded, index));
+    return median(await inRounds(changesOfRound, changeOnce, { warmUps: 0 }));
+  };
+  return await alternate(
+    {
+      bare: () => measure("bare"),
+      entry: () => measure("entry"),
+      chained: () => measure("chained"),
+    },
+    { rounds, print, show: (ms) => milliseconds(ms, 2) },
   );
 }

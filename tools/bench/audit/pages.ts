@@ -9,7 +9,7 @@ import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";
 
-/** `actor`: the id of a frequent actor. */
+/** Where, and how many pages of each kind. */
 export type PageBench = {
   readonly db: Db;
   readonly projects: readonly ProjectId[];
@@ -23,10 +23,11 @@ export type PageTimes = {
   readonly entries: number;
 };
 
-type Wish = Partial<Parameters<AuditLog["page"]>[0]>;
+/** What a reader of the log filters by, and the position to go on from. */
+type Filter = Partial<Parameters<AuditLog["page"]>[0]>;
 type Kind = readonly [
   name: string,
-  wish: (project: ProjectId, index: number) => Wish | Promise<Wish>,
+  filter: (project: ProjectId, index: number) => Filter | Promise<Filter>,
 ];
 
 const limit = 50;
@@ -50,14 +51,14 @@ function actorOf(project: ProjectId, actor: number): string {
 export async function measurePages(bench: PageBench): Promise<PageTimes[]> {
   const log = new AuditLog({ db: bench.db, clock: systemClock, retentionOf: () => 365 });
   const measured: PageTimes[] = [];
-  for (const [name, wishOf] of kindsOf(bench)) {
+  for (const [name, filterOf] of kindsOf(bench)) {
     const timesMs: number[] = [];
     let entries = 0;
     for (let index = 0; index < bench.pagesOfKind; index++) {
       const projectId = bench.projects[(index * 7) % bench.projects.length] as ProjectId;
-      const wish = { ...none, projectId, limit, ...(await wishOf(projectId, index)) };
+      const filter = { ...none, projectId, limit, ...(await filterOf(projectId, index)) };
       const began = performance.now();
-      const page = await log.page(wish);
+      const page = await log.page(filter);
       JSON.stringify(page.items.map(showEntry));
       timesMs.push(performance.now() - began);
       entries += page.items.length;
@@ -70,12 +71,12 @@ export async function measurePages(bench: PageBench): Promise<PageTimes[]> {
 function kindsOf({ db, rowsOfProject }: PageBench): Kind[] {
   const dayOf = (index: number): string =>
     new Date(Date.now() - (10 + (index % 300)) * 86_400_000).toISOString();
-  const deep = async (projectId: ProjectId, wish: Wish): Promise<Wish> => {
+  const deep = async (projectId: ProjectId, filter: Filter): Promise<Filter> => {
     const after = Math.max(0, rowsOfProject - deepEntries);
     const [row] = await readLinks(db, { chain: projectId, after, through: after + 1, limit: 1 });
     if (row === undefined) throw new Error("there is no thousandth page");
-    const place = { atMicros: row.at_micros, id: row.id };
-    return { ...wish, nextToken: auditToken({ ...none, projectId, ...wish }, place) };
+    const position = { atMicros: row.at_micros, id: row.id };
+    return { ...filter, nextToken: auditToken({ ...none, projectId, ...filter }, position) };
   };
   return [
     ["first page", () => ({})],

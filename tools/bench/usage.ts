@@ -1,7 +1,6 @@
-// Benchmarks usage on its own embedded database, with the platform's code: what the API reads of a
-// year of a thousand apps, a metering turn over a thousand running replicas, and the heartbeat.
-// Removes everything that it creates.
-import { Client } from "pg";
+// Usage on a database of its own, with the platform's code: what the API reads of a year of a
+// thousand apps, a metering turn over a thousand running replicas, and the heartbeat.
+import type { Client } from "pg";
 import { Meter } from "@slipway/server/src/billing/usage/meter.ts";
 import { builtInPrices } from "@slipway/server/src/billing/usage/prices.ts";
 import { StatementQueries } from "@slipway/server/src/billing/statements/statement-queries.ts";
@@ -12,20 +11,16 @@ import type { AppId, ProjectId, ReplicaId } from "@slipway/server/src/lib/ids.ts
 import { silentLog } from "@slipway/server/src/lib/log.ts";
 import { Secret } from "@slipway/server/src/lib/secret.ts";
 import { ReplicaStore } from "@slipway/server/src/scheduler/replica-store.ts";
-import { openDatabase } from "@slipway/server/src/store/database.ts";
+import type { Db } from "@slipway/server/src/store/database.ts";
 import { migrate } from "@slipway/server/src/store/migrate.ts";
-import { openServer, Stage } from "#bench/async/stage.ts";
+import type { Benchmark } from "./harness/benchmark.ts";
+import { connectTo, openPlatformDatabase, startDatabaseServer } from "./harness/database-server.ts";
+import { milliseconds, table } from "./harness/markdown.ts";
+import { byName, inRounds, timed } from "./harness/rounds.ts";
+import { median } from "./harness/statistics.ts";
 
-export type UsageBenchOptions = { readonly apps: number; readonly rounds: number };
-
-/** Durations of one kind of read or work, in ms. */
-export type UsageTimes = { readonly name: string; readonly timesMs: readonly number[] };
-
-export type UsageResult = {
-  readonly days: number;
-  readonly databaseBytes: number;
-  readonly times: readonly UsageTimes[];
-};
+/** Durations of each kind of read or work, in ms. */
+type Times = Readonly<Record<string, readonly number[]>>;
 
 const projectId = "p-00000001" as ProjectId;
 const firstApp = `${projectId}-app-1` as AppId;
@@ -36,58 +31,66 @@ const replicas = 1_000;
 const minuteMs = 60_000;
 const readings = 30;
 
-/** Runs all benchmarks, one after the other. */
-export async function benchUsage(
-  options: UsageBenchOptions,
-  print: (line: string) => void,
-): Promise<UsageResult> {
-  const stage = new Stage();
-  try {
-    const server = await openServer(stage);
-    const url = new Secret(await server.database("usage"));
-    await migrate({ url, log: silentLog });
-    const owner = new Client({ connectionString: url.reveal() });
-    await owner.connect();
-    stage.onClose(() => owner.end());
-    const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
-    stage.onClose(() => db.destroy());
-    await fill(owner, options.apps);
+/** `usage` */
+export const usage: Benchmark<{ readonly apps: number; readonly rounds: number }> = {
+  name: "usage",
+  measures: "Costs, usage reports and metering",
+  heading: "Usage",
+  options: { apps: 1000, rounds: 7 },
+  async run({ apps, rounds }, { t, print }) {
+    const server = await startDatabaseServer(t);
+    const url = await server.database("usage");
+    await migrate({ url: new Secret(url), log: silentLog });
+    const owner = await connectTo(t, url);
+    const db = await openPlatformDatabase(t, url, 4);
+    await fill(owner, apps);
     print("filled a year");
     const { rows } = await owner.query<{ days: string; bytes: string }>(
       "select (select count(*) from usage_days) as days, pg_database_size(current_database()) as bytes",
     );
-    const usage = new UsageQueries({ db, clock });
-    const statements = new StatementQueries({ db, clock });
-    const year = { projectId, from: "2026-01-01", to: "2027-01-01" };
-    const month = "2026-11";
-    const reading: readonly (readonly [string, () => Promise<unknown>])[] = [
-      ["the cost of a month", () => usage.cost(projectId, month)],
-      ["the cost of a month of one app", () => usage.costOfApp(projectId, firstApp, month)],
-      ["the total that a budget check reads", () => costOfMonth(db, { projectId, month })],
-      ["a year by app", () => usage.usage(year, "app")],
-      ["a year by day", () => usage.usage(year, "day")],
-      ["a year by compute type", () => usage.usage(year, "compute")],
-      ["the statement of a month", () => statements.read(projectId, month)],
-      ["the list of statements, none closed", () => statements.list(projectId)],
-    ];
-    const times: UsageTimes[] = [];
-    for (const [name, read] of reading) times.push({ name, timesMs: await timed(readings, read) });
-    print("measured readings");
-    times.push(...(await benchMeter(new ReplicaStore(db), { db, rounds: options.rounds })));
-    return { days: Number(rows[0]?.days), databaseBytes: Number(rows[0]?.bytes), times };
-  } finally {
-    await stage.close();
-  }
+    const [{ days, bytes } = { days: 0, bytes: 0 }] = rows;
+    const times: Record<string, readonly number[]> = {};
+    for (const [what, read] of readsOf(db))
+      times[what] = await inRounds(readings, () => timed(read), { warmUps: 0 });
+    print("measured what the API reads");
+    Object.assign(times, await measureMetering(db, rounds));
+    return {
+      conditions: `A project with ${apps.toLocaleString("en")} apps used on every day of a year, and as much again in ten other projects: ${Number(days).toLocaleString("en")} daily totals, ${Math.round(Number(bytes) / 1e6)} MB.`,
+      body: tableOf(times),
+    };
+  },
+};
+
+function tableOf(times: Times): string[] {
+  const rows = Object.entries(times).map(([what, all]) => [
+    what,
+    milliseconds(median(all), 1),
+    milliseconds(Math.max(...all), 1),
+  ]);
+  return table(["what", "p50", "max"], rows);
+}
+type Read = readonly [what: string, read: () => Promise<unknown>];
+
+/** What the API and the platform itself read. */
+function readsOf(db: Db): readonly Read[] {
+  const queries = new UsageQueries({ db, clock });
+  const statements = new StatementQueries({ db, clock });
+  const year = { projectId, from: "2026-01-01", to: "2027-01-01" };
+  const month = "2026-11";
+  return [
+    ["the cost of a month", () => queries.cost(projectId, month)],
+    ["the cost of a month of one app", () => queries.costOfApp(projectId, firstApp, month)],
+    ["the total that a budget check reads", () => costOfMonth(db, { projectId, month })],
+    ["a year by app", () => queries.usage(year, "app")],
+    ["a year by day", () => queries.usage(year, "day")],
+    ["a year by compute type", () => queries.usage(year, "compute")],
+    ["the statement of a month", () => statements.read(projectId, month)],
+    ["the list of statements, none closed", () => statements.list(projectId)],
+  ];
 }
 
-/** Repeatedly meters one minute of each of a thousand replicas. */
-async function benchMeter(
-  store: ReplicaStore,
-  {
-    db,
-    rounds,
-  }: { readonly db: ConstructorParameters<typeof ReplicaStore>[0]; readonly rounds: number },
-): Promise<UsageTimes[]> {
+/** Meters one more minute of each of a thousand replicas in each round. */
+async function measureMetering(db: Db, rounds: number): Promise<Times> {
   const meter = new Meter({
     db,
     clock,
@@ -98,34 +101,17 @@ async function benchMeter(
     onPosted: () => undefined,
     onStep: () => undefined,
   });
+  const store = new ReplicaStore(db);
   const ids = Array.from({ length: replicas }, (_, index) => `bench-${index + 1}` as ReplicaId);
-  const sightings: number[] = [];
-  const turns: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    sightings.push(
-      ...(await timed(1, () =>
-        store.seen(ids.map((replicaId) => ({ replicaId, at: nowMs + (round + 1) * minuteMs }))),
-      )),
-    );
-    turns.push(...(await timed(1, () => meter.turn())));
-  }
-  return [
-    { name: `recording that ${replicas.toLocaleString("en")} replicas run`, timesMs: sightings },
-    {
-      name: `metering one minute for each of ${replicas.toLocaleString("en")} replicas`,
-      timesMs: turns,
-    },
-  ];
-}
-
-async function timed(count: number, act: () => Promise<unknown>): Promise<number[]> {
-  const times: number[] = [];
-  for (let done = 0; done < count; done++) {
-    const began = performance.now();
-    await act();
-    times.push(performance.now() - began);
-  }
-  return times;
+  const count = replicas.toLocaleString("en");
+  const oneRound = async (round: number): Promise<Record<string, number>> => {
+    const seen = ids.map((replicaId) => ({ replicaId, at: nowMs + round * minuteMs }));
+    return {
+      [`recording that ${count} replicas run`]: await timed(() => store.seen(seen)),
+      [`metering one minute for each of ${count} replicas`]: await timed(() => meter.turn()),
+    };
+  };
+  return byName(await inRounds(rounds, oneRound, { warmUps: 0 }));
 }
 
 /**

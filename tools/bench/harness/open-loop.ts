@@ -1,0 +1,42 @@
+// Load in an open loop: calls are sent at their times, whether earlier ones are answered or not, so
+// that a latency contains all waiting.
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** A call, in milliseconds since the loop began. */
+export type TimedCall<Answer> = {
+  readonly dueMs: number;
+  readonly endMs: number;
+  readonly answer: Answer;
+};
+
+/** Calls wait up to so long until they are sent; a latency contains that too. */
+const tickMs = 5;
+
+/**
+ * Sends `rate` calls per second until `isOver`, which gets the number of calls so far; resolves
+ * when all have ended. Rejects when one does.
+ */
+export async function openLoop<Answer>(
+  call: () => Promise<Answer>,
+  { rate, isOver }: { readonly rate: number; readonly isOver: (sent: number) => boolean },
+): Promise<readonly TimedCall<Answer>[]> {
+  const calls: Promise<TimedCall<Answer>>[] = [];
+  const began = performance.now();
+  const sinceBegan = (): number => performance.now() - began;
+  // With jitter, so that no timer runs in step with the calls.
+  const nextDueMs = (): number => ((calls.length + Math.random()) * 1000) / rate;
+  const send = async (dueMs: number): Promise<TimedCall<Answer>> => {
+    const answer = await call();
+    return { dueMs, endMs: sinceBegan(), answer };
+  };
+  for (let dueMs = nextDueMs(); !isOver(calls.length); await sleep(tickMs)) {
+    while (dueMs <= sinceBegan() && !isOver(calls.length)) {
+      const sent = send(dueMs);
+      // A failure is reported at the end.
+      sent.catch(() => undefined);
+      calls.push(sent);
+      dueMs = nextDueMs();
+    }
+  }
+  return await Promise.all(calls);
+}
