@@ -451,7 +451,7 @@ describe("what cannot run", () => {
       bytesMax: 1e9,
       folder: "files",
       others: {},
-      requireRoom: () => undefined,
+      requireSpace: () => undefined,
       signal: new AbortController().signal,
     };
     await assert.rejects(zipOfTar(Readable.from(pieces), given), (error) => {

@@ -1,5 +1,6 @@
-// Tracks when and from where tokens were last used. Calls only leave a note in memory; a loop
-// writes the notes in batches, and records an account's first use from a new address.
+// Stores when and from where tokens were last used. A call only leaves a note in memory; a loop
+// writes the notes in batches, and records in the audit log when an account is used from a new
+// address.
 import { plainAddress } from "#lib/client-address.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -19,27 +20,30 @@ type Use = {
 };
 
 const flushMs = 10_000;
-/** Tokens per batch; further ones are noted with a later batch. */
+/** Tokens per batch; the uses of further tokens are not noted until the batch is written. */
 const tokensMax = 10_000;
 /** Addresses per token and batch. */
 const addressesOfBatchMax = 20;
 /**
- * Known addresses per account. An account with more is in programs of many users, where a new
- * address means nothing.
+ * Known addresses per account. An account with more is used by programs on many machines, where a
+ * new address is no news.
  */
 const addressesMax = 100;
-/** An address unused for this long makes way for a new one, and counts as new when it returns. */
+/** When the addresses are too many, one that was unused for this long is forgotten. */
 const unusedMs = 90 * 86_400_000;
-/** The precision of an address's last use. */
+/** How precisely the last use of an address is stored. */
 const refreshMs = 3_600_000;
 
-/** Notes uses. `start()` begins to write them, `stop()` writes the remaining ones. */
+/** Notes uses. `start()` begins to write the notes, `stop()` writes those that are left. */
 export class TokenUses {
   readonly #parts: Pick<Foundation, "db" | "clock" | "log">;
   readonly #loop: Loop;
   #uses = new Map<TokenId, Use>();
-  /** Account and address → last check in the database, so that not every batch queries it. */
-  readonly #noted = new LruMap<string, number>(tokensMax);
+  /**
+   * When each address of an account was last stored, so that not every batch asks the database. The
+   * key is the account's id and the address.
+   */
+  readonly #storedAtMs = new LruMap<string, number>(tokensMax);
 
   constructor(parts: Pick<Foundation, "db" | "clock" | "log">) {
     this.#parts = parts;
@@ -62,7 +66,7 @@ export class TokenUses {
     await this.flush();
   }
 
-  /** Every call does this, so it only costs a map lookup. */
+  /** Notes a use. Cheap, since every call does this. */
   note(caller: TokenCaller, address: string): void {
     const use = this.#uses.get(caller.tokenId);
     if (use === undefined) {
@@ -96,7 +100,7 @@ export class TokenUses {
           at: new Date(atMs),
         })),
       );
-      for (const use of uses) await this.#learn(use);
+      for (const use of uses) await this.#storeAddresses(use);
     } catch (error) {
       for (const use of uses)
         if (!this.#uses.has(use.caller.tokenId)) this.#uses.set(use.caller.tokenId, use);
@@ -104,26 +108,28 @@ export class TokenUses {
     }
   }
 
-  /** Adds a token's new addresses to the account's known ones, and records them. */
-  async #learn({ caller, address, atMs, addresses }: Use): Promise<void> {
+  /** Stores the addresses of a use, and adds those that are new to the account. */
+  async #storeAddresses({ caller, address, atMs, addresses }: Use): Promise<void> {
     const { accountId } = caller;
-    const keyOf = (one: string): string => `${accountId} ${one}`;
-    const used = [...new Set([...(addresses ?? []), address].map(plainAddress))].filter(
-      (one) => one !== "unknown",
-    );
-    const unnoted = used.filter(
-      (one) => atMs - (this.#noted.get(keyOf(one)) ?? Number.NEGATIVE_INFINITY) >= refreshMs,
-    );
-    if (unnoted.length === 0) return;
+    const keyOf = (used: string): string => `${accountId} ${used}`;
+    const isDue = (used: string): boolean => {
+      const storedAtMs = this.#storedAtMs.get(keyOf(used)) ?? Number.NEGATIVE_INFINITY;
+      return atMs - storedAtMs >= refreshMs;
+    };
+    const usedAddresses = new Set([...(addresses ?? []), address].map(plainAddress));
+    usedAddresses.delete("unknown");
+    const due = [...usedAddresses].filter(isDue);
+    if (due.length === 0) return;
     const at = new Date(atMs);
-    const known = new Set(await readAddresses(this.#parts.db, accountId, unnoted));
+    const known = new Set(await readAddresses(this.#parts.db, accountId, due));
     await refreshAddresses(this.#parts.db, { accountId, addresses: [...known], at });
-    const fresh = unnoted.filter((one) => !known.has(one));
-    if (fresh.length > 0) await this.#record(caller, fresh, at);
-    for (const one of unnoted) this.#noted.set(keyOf(one), atMs);
+    const newAddresses = due.filter((used) => !known.has(used));
+    if (newAddresses.length > 0) await this.#addNew(caller, newAddresses, at);
+    for (const used of due) this.#storedAtMs.set(keyOf(used), atMs);
   }
 
-  async #record(caller: TokenCaller, addresses: readonly string[], at: Date): Promise<void> {
+  /** Adds new addresses to the account's known ones, and records each in the audit log. */
+  async #addNew(caller: TokenCaller, addresses: readonly string[], at: Date): Promise<void> {
     const { accountId, name, kind } = caller;
     const unusedSince = new Date(at.getTime() - unusedMs);
     await this.#parts.db.transaction().execute(async (tx) => {

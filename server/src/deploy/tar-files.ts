@@ -28,7 +28,7 @@ type Packing = {
   /**
    * Called for each piece of the tar with its length. Throws `Fault` when there is no room for it.
    */
-  readonly requireRoom: (bytes: number) => void;
+  readonly requireSpace: (bytes: number) => void;
   readonly signal: AbortSignal;
 };
 
@@ -104,10 +104,10 @@ class Guard {
   /** Why it goes no further. */
   refusal: unknown = null;
   readonly stream: Transform;
-  readonly #given: Pick<Packing, "bytesMax" | "requireRoom">;
+  readonly #given: Pick<Packing, "bytesMax" | "requireSpace">;
   #headerBytes = 0;
 
-  constructor(given: Pick<Packing, "bytesMax" | "requireRoom">) {
+  constructor(given: Pick<Packing, "bytesMax" | "requireSpace">) {
     this.#given = given;
     this.stream = new Transform({
       transform: (chunk: Buffer, _encoding, done) => {
@@ -128,7 +128,7 @@ class Guard {
   }
 
   #take(length: number): void {
-    const { bytesMax, requireRoom } = this.#given;
+    const { bytesMax, requireSpace } = this.#given;
     this.bytes += length;
     this.#headerBytes += length;
     if (this.bytes > bytesMax) {
@@ -143,7 +143,7 @@ class Guard {
         `The tar has ${sizeText(headerBytesMax)} without the content of a file.`,
       );
     }
-    requireRoom(length);
+    requireSpace(length);
   }
 }
 

@@ -1,5 +1,6 @@
-// Takes the zip of a deployment as it arrives: bounded in size, resumable, on disk before it is
-// acknowledged. Its build starts when it is complete. `sources/upload.ts` unpacks it.
+// Receives the zip of a deployment: limits its size, lets a client resume it, and has it on disk
+// before it is acknowledged. When the zip is complete, its build starts. `sources/upload.ts`
+// unpacks it.
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ import * as store from "./upload-store.ts";
 
 export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly uploadsDir: string;
-  /** Whom a project counts to in fair shares. */
+  /** The key by which the projects of one owner share the slots for uploads. */
   readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   /** The maximum size of one zip. */
   readonly bytesMax: number;
@@ -44,28 +45,31 @@ export type ArrivingUpload = {
   readonly body: Readable;
 };
 
-/** Files that are not those of an upload yet. */
+/** Files that are stored, and not yet used for an upload. */
 export type StagedFiles = PackedFiles & { readonly zipPath: string };
 
-/** A tar as it arrives, and what its zip has beside it. */
+/** A tar as it arrives, to be stored as a zip. */
 export type ArrivingTar = {
   readonly tar: Readable;
-  /** About how many bytes it has; 0: unknown. */
+  /** About how many bytes the tar has; 0: unknown. */
   readonly length: number;
+  /** The folder of the zip for the tar's files. */
   readonly folder: string;
+  /** The text of other files of the zip, by path. */
   readonly others: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 };
 
+/** A part of an upload, in bytes: where it begins, its length, and the size of the whole upload. */
 type Part = { readonly from: number; readonly length: number | null; readonly size: number | null };
 
 /**
- * What all waiting uploads of a project may hold together, as a multiple of the largest upload. An
+ * How much all waiting uploads of a project may take up, as a multiple of the largest upload. An
  * upload waits until it is complete and its build has ended.
  */
 const waitingMax = 4;
-/** The others are counted again after so many bytes. */
-const countEveryBytes = 67_108_864;
+/** After so many bytes, an upload checks again how much the project's uploads take up. */
+const checkEveryBytes = 67_108_864;
 const atOnceMax = 64;
 const waitMs = 10_000;
 const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
@@ -79,34 +83,34 @@ export class Uploads {
     waitingMax: atOnceMax,
     keyWaitingMax: atOnceMax / 2,
   });
-  /** By upload: the client of an earlier request for the same one is gone or has given up. */
+  /** A new request for an upload ends an earlier one, whose client is gone or has given up. */
   readonly #latest = new Latest(
     () => new Fault("conflict", "Another request sends the same upload."),
   );
 
   /**
-   * Bytes that uploads will have, those that began earlier first: many may begin before anything of
-   * them is stored.
+   * How many bytes each arriving upload will have, by its id and in the order in which they began.
+   * Needed since many may begin before any of their bytes are stored.
    */
-  readonly #arriving = new Map<string, number>();
+  readonly #expectedBytes = new Map<string, number>();
 
   constructor(options: UploadsOptions) {
     this.#options = options;
   }
 
-  /** Throws `Fault("not_found")` for a key that no address has. */
+  /** How much of an upload has arrived. Throws `Fault("not_found")` for an unknown key. */
   async progress(key: string): Promise<UploadProgress> {
     return await this.#progressOf(await this.#find(key));
   }
 
   /**
-   * Stores what arrives. Throws `Fault("not_found" | "not_usable" | "invalid" | "conflict" |
-   * "too_large" | "unavailable" | "rate_limited" | "malformed")`; what has arrived by then is kept,
-   * unless it was too large.
+   * Stores an upload, or a part of it. Throws `Fault("not_found" | "not_usable" | "invalid" |
+   * "conflict" | "too_large" | "unavailable" | "rate_limited" | "malformed")`. The bytes that have
+   * arrived by then stay, so that the client can resume.
    */
   async receive(key: string, arriving: ArrivingUpload): Promise<UploadProgress> {
     const upload = await this.#find(key);
-    // Its client has not seen the answer to the same request.
+    // The upload is complete: its client repeats a request whose answer it has not received.
     if (upload.sizeBytes !== null) return await this.#progressOf(upload);
     this.#requireOpen(upload);
     const leave = await this.#gate.enter({
@@ -133,26 +137,23 @@ export class Uploads {
     by: By,
   ): Promise<{ readonly file: FileHandle; readonly bytes: number }> {
     const { db, uploadsDir } = this.#options;
-    const found = await store.findUploadOf(db, ref);
-    if (found === undefined) {
-      throw new Fault("not_found", `The app ${shownAppId(ref.appId)} has no build ${ref.buildId}.`);
-    }
-    if (found.uploadId === null) throw new Fault("conflict", inRepository(found.commit));
-    const isThere = found.isComplete && !found.isRemoved;
-    const file = isThere ? await open(join(uploadsDir, found.uploadId)).catch(() => null) : null;
+    const { projectId, appId, buildId } = ref;
+    const upload = await store.findUploadOf(db, ref);
+    if (upload === undefined)
+      throw new Fault("not_found", `The app ${shownAppId(appId)} has no build ${buildId}.`);
+    if (upload.uploadId === null) throw new Fault("conflict", inRepository(upload.commit));
+    const isStored = upload.isComplete && !upload.isRemoved;
+    const file = isStored ? await open(join(uploadsDir, upload.uploadId)).catch(() => null) : null;
     if (file === null) {
-      const why = found.isComplete
+      const why = upload.isComplete
         ? "were removed, since newer ones were uploaded"
         : "have not arrived";
       throw new Fault("conflict", `The files of this build ${why}.`);
     }
     try {
-      const resource = { type: "build", id: ref.buildId, name: shownAppId(ref.appId) };
-      await db
-        .transaction()
-        .execute((tx) =>
-          record(tx, { projectId: ref.projectId, action: "build.download", by, resource }),
-        );
+      const resource = { type: "build", id: buildId, name: shownAppId(appId) };
+      const entry = { projectId, action: "build.download", by, resource } as const;
+      await db.transaction().execute((tx) => record(tx, entry));
       return { file, bytes: (await file.stat()).size };
     } catch (error) {
       await file.close();
@@ -161,26 +162,27 @@ export class Uploads {
   }
 
   /**
-   * Stores the files of a tar as a zip, which `use` may make that of an upload. Throws
+   * Stores the files of a tar as a zip, which `use` then makes the zip of an upload. Throws
    * `Fault("invalid" | "too_large" | "unavailable")`.
    */
-  async stage({ tar, length, ...given }: ArrivingTar): Promise<StagedFiles> {
+  async stage({ tar, length, ...packing }: ArrivingTar): Promise<StagedFiles> {
     const { uploadsDir, bytesMax } = this.#options;
-    const requireRoom = (bytes: number): void =>
-      this.#requireRoom({ from: 0, length: bytes, size: null });
-    requireRoom(Math.min(length, bytesMax));
+    const requireSpace = (bytes: number): void =>
+      this.#requireSpace({ from: 0, length: bytes, size: null });
+    requireSpace(Math.min(length, bytesMax));
     const stagingDir = join(uploadsDir, stagingName);
     await mkdir(stagingDir, { recursive: true, mode: 0o700 });
     const zipPath = join(stagingDir, randomUUID());
     try {
-      return { zipPath, ...(await zipOfTar(tar, { ...given, zipPath, bytesMax, requireRoom })) };
+      const files = await zipOfTar(tar, { ...packing, zipPath, bytesMax, requireSpace });
+      return { zipPath, ...files };
     } catch (error) {
       await this.discard({ zipPath });
       throw error;
     }
   }
 
-  /** The build of the upload begins with these files. False: it has ended. */
+  /** Completes an upload with staged files: its build begins. False: the build has ended. */
   async use({ zipPath }: Pick<StagedFiles, "zipPath">, uploadId: string): Promise<boolean> {
     const { db, uploadsDir } = this.#options;
     const file = await open(zipPath, "r+");
@@ -191,7 +193,7 @@ export class Uploads {
     return await store.completeUpload(db, { id: uploadId, bytes: size });
   }
 
-  /** Removes files that were not used. */
+  /** Removes staged files, unless they were used. */
   async discard({ zipPath }: Pick<StagedFiles, "zipPath">): Promise<void> {
     await rm(zipPath, { force: true });
   }
@@ -211,23 +213,21 @@ export class Uploads {
         `Content-Range begins at byte ${part.from}, but must go on at ${receivedBytes}.`,
       );
     }
-    this.#requireRoom(part);
+    this.#requireSpace(part);
     await mkdir(uploadsDir, { recursive: true, mode: 0o700 });
     const file = await open(join(uploadsDir, upload.id), part.from === 0 ? "w" : "a", 0o600);
     let end = part.from;
-    let countAt = end;
+    let nextCheckAt = end;
     try {
-      // A refusal leaves the request open for its answer.
+      // The request must stay open when an error is thrown: it gets an answer.
       const chunks = addAbortSignal(signal, body).iterator({ destroyOnReturn: false });
       for await (const chunk of chunks as AsyncIterable<Buffer>) {
-        // Also here: many may have begun when there was room.
-        this.#requireRoom({ from: end, length: chunk.length, size: null });
-        if (end >= countAt) {
-          countAt = end + countEveryBytes;
-          await this.#requireShare(
-            upload,
-            part.size ?? Math.min(countAt + chunk.length, this.#options.bytesMax),
-          );
+        // Checked again, since other uploads may have begun with the same free space.
+        this.#requireSpace({ from: end, length: chunk.length, size: null });
+        if (end >= nextCheckAt) {
+          nextCheckAt = end + checkEveryBytes;
+          const sizeSoFar = Math.min(nextCheckAt + chunk.length, this.#options.bytesMax);
+          await this.#requireShare(upload, part.size ?? sizeSoFar);
         }
         await file.appendFile(chunk);
         end += chunk.length;
@@ -237,42 +237,47 @@ export class Uploads {
       if (signal.aborted) throw signal.reason;
       throw error;
     } finally {
-      this.#arriving.delete(upload.id);
+      this.#expectedBytes.delete(upload.id);
       await file.close();
     }
     if (part.size !== null && end < part.size) return await this.#progressOf(upload);
     if (end === 0)
       throw new Fault("invalid", "The body is empty, but must be a zip of the app's folder.");
     const isFirst = await store.completeUpload(db, { id: upload.id, bytes: end });
-    const now = await this.#find(key);
-    if (!isFirst) this.#requireOpen(now);
-    return await this.#progressOf(now);
+    const completed = await this.#find(key);
+    if (!isFirst) this.#requireOpen(completed);
+    return await this.#progressOf(completed);
   }
 
-  /** `part` must fit, beside what the disk keeps free for the platform. */
-  #requireRoom({ from, length, size }: Part): void {
+  /** Throws unless the part fits on the disk without touching the platform's reserve. */
+  #requireSpace({ from, length, size }: Part): void {
     const { bytesMax, disk } = this.#options;
-    const wanted = size ?? from + (length ?? 0);
-    if (wanted > bytesMax) throw tooLarge(bytesMax);
+    const expectedSize = size ?? from + (length ?? 0);
+    if (expectedSize > bytesMax) throw tooLarge(bytesMax);
     const refusal = disk.buildRefusal();
     const free = disk.freeSpace.bytes - disk.freeSpace.reserveBytes;
-    if (refusal === null && wanted - from <= free) return;
+    if (refusal === null && expectedSize - from <= free) return;
     const why =
       refusal ??
       `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the upload.`;
     throw new Fault("unavailable", why, { retryAfterSeconds: diskFullRetrySeconds });
   }
 
-  /** The project's uploads that wait must not fill the disk together. */
+  /**
+   * Throws when the project's waiting uploads would take up too much of the disk. Counts the
+   * uploads that began before this one with the bytes that they will have, later ones with the
+   * bytes that they have.
+   */
   async #requireShare({ id, projectId }: store.UploadRow, bytes: number): Promise<void> {
     const { db, bytesMax } = this.#options;
-    const begun = [...this.#arriving.set(id, bytes)];
-    const wanted = new Map(begun.slice(0, begun.findIndex(([one]) => one === id) + 1));
-    const ids = await store.waitingUploads(db, projectId);
-    const stored = await Promise.all(
-      ids.map(async (one) => wanted.get(one) ?? (await this.#stored(one))),
+    const inOrder = [...this.#expectedBytes.set(id, bytes)];
+    const position = inOrder.findIndex(([uploadId]) => uploadId === id);
+    const expected = new Map(inOrder.slice(0, position + 1));
+    const waitingIds = await store.waitingUploads(db, projectId);
+    const sizes = await Promise.all(
+      waitingIds.map(async (waitingId) => expected.get(waitingId) ?? this.#stored(waitingId)),
     );
-    const total = stored.reduce((sum, one) => sum + one, 0);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
     if (total <= waitingMax * bytesMax) return;
     const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
     throw new Fault("rate_limited", text, { retryAfterSeconds: 30 });
@@ -284,27 +289,23 @@ export class Uploads {
     return upload;
   }
 
+  /** Throws unless the upload may still receive files, or is complete. */
   #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: store.UploadRow): void {
-    if (sizeBytes !== null || (buildStatus === "pending" && !isExpired)) return;
-    const why =
-      buildStatus === "pending"
-        ? `takes files for ${store.uploadHours} hours, which are over`
-        : "has ended";
-    const what =
-      buildStatus === "pending" ? "The address" : `Build ${buildId}, which waited for these files,`;
-    throw new Fault("not_usable", `${what} ${why}: deploy again (POST …/apps).`);
+    const isPending = buildStatus === "pending";
+    if (sizeBytes !== null || (isPending && !isExpired)) return;
+    const problem = isPending
+      ? `The address takes files for ${store.uploadHours} hours, which are over`
+      : `Build ${buildId}, which waited for these files, has ended`;
+    throw new Fault("not_usable", `${problem}: deploy again (POST …/apps).`);
   }
 
-  async #progressOf({
-    id,
-    buildId,
-    buildStatus,
-    sizeBytes,
-  }: store.UploadRow): Promise<UploadProgress> {
+  async #progressOf(upload: store.UploadRow): Promise<UploadProgress> {
+    const { id, buildId, buildStatus, sizeBytes } = upload;
     const receivedBytes = sizeBytes ?? (await this.#stored(id));
     return { buildId, buildStatus, receivedBytes, isComplete: sizeBytes !== null };
   }
 
+  /** How many bytes of an upload are on the disk. */
   async #stored(id: string): Promise<number> {
     return await stat(join(this.#options.uploadsDir, id)).then(
       ({ size }) => size,
@@ -318,20 +319,20 @@ function inRepository(commit: string | null): string {
   return `The files of this build were not uploaded: they are in ${where}.`;
 }
 
-/** Below the folder of uploads. */
+/** The folder of staged files, below the folder of uploads. */
 const stagingName = "staging";
 
-/** Removes what an earlier process has staged; called before anything is. */
+/** Removes files that an earlier process has staged; called before anything is staged. */
 export async function clearStaged(uploadsDir: string): Promise<void> {
   await rm(join(uploadsDir, stagingName), { recursive: true, force: true });
 }
 
-/** Deletes the files of all other uploads. */
+/** Deletes the files of all uploads whose ids `readKept` does not return. */
 export async function collectUploads(
   uploadsDir: string,
   readKept: () => Promise<readonly string[]>,
 ): Promise<void> {
-  // Before the rows: an upload that begins in between has a row.
+  // Lists the files before it reads the rows: a file of a new upload always has a row already.
   const names = await readdir(uploadsDir).catch(() => []);
   const kept = new Set(names.length === 0 ? [] : await readKept());
   for (const name of names)

@@ -1,27 +1,25 @@
-// Lets only the latest work on a thing go on: work that begins ends the earlier work on the same
-// thing, and waits for its end.
+// Lets only the latest work with a key continue: it first aborts the earlier work with the same
+// key, and waits for its end.
 
 type Work = { readonly control: AbortController; readonly done: Promise<unknown> };
 
-/** By key. */
+/** The running work, by key. */
 export class Latest {
   readonly #running = new Map<string, Work>();
   readonly #reason: () => Error;
 
-  /** `reason`: what earlier work is aborted with. */
+  /** `reason` makes the error with which earlier work is aborted. */
   constructor(reason: () => Error) {
     this.#reason = reason;
   }
 
   /** Runs `work`, which must end soon when its signal is aborted. */
   async run<Result>(key: string, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    for (
-      let before = this.#running.get(key);
-      before !== undefined;
-      before = this.#running.get(key)
-    ) {
-      before.control.abort(this.#reason());
-      await before.done;
+    for (;;) {
+      const earlier = this.#running.get(key);
+      if (earlier === undefined) break;
+      earlier.control.abort(this.#reason());
+      await earlier.done;
     }
     const control = new AbortController();
     const working = work(control.signal);

@@ -1,7 +1,7 @@
-// The only guard for outward calls of the platform: decides which URLs may be called, and which
-// addresses their names may lead to. It refuses everything but plain http(s) URLs to public
-// addresses, or to addresses that the operator opened. It does no DNS: `outward-request.ts` asks it
-// again for each address before dialling.
+// The only guard for outward calls of the platform: decides which URLs may be called, and to which
+// addresses their names may resolve. It allows only plain http(s) URLs to public addresses, or to
+// addresses that the operator has opened. It does not use DNS: `outward-request.ts` asks it again
+// about each address before it connects.
 import { networkInterfaces } from "node:os";
 import {
   isInRange,
@@ -24,21 +24,18 @@ export type OutwardGuardOptions = {
    * SLIPWAY_WEBHOOK_ALLOW.
    */
   readonly allow: readonly string[];
-  /** Refused even at public addresses, unless `allow` opens them. More can be added later. */
+  /** The platform's own listeners: refused even at public addresses, unless `allow` opens them. */
   readonly ownListeners?: readonly OwnListener[];
   /** The addresses of this machine; read from its network interfaces by default. */
   readonly machineAddresses?: () => readonly string[];
 };
 
-/** The parsed URL: where to connect, or a sentence for the caller. */
+/** Where to connect, or why the URL may not be called, in a sentence for the caller. */
 export type OutwardTarget =
   | { readonly url: URL; /** Without brackets. */ readonly host: string; readonly port: number }
   | { readonly problem: string };
 
-/**
- * Longer URLs are refused: no receiver needs them, and every delivery's row and log line carries
- * one.
- */
+/** No receiver needs a longer URL, and every delivery stores and logs its URL. */
 const urlCharactersMax = 4_096;
 const nameCharactersMax = 253;
 const labelForm = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
@@ -54,7 +51,7 @@ const everyAddress = ["0.0.0.0", "::"];
 /** Added to every refusal of an address: names the setting that the operator needs. */
 export const allowHint = "SLIPWAY_WEBHOOK_ALLOW opens address ranges.";
 
-/** Decides from its options alone, and keeps no other state. */
+/** Decides by its options and the listeners that were added. */
 export class OutwardGuard {
   readonly #allow: readonly Range[];
   readonly #ownListeners: OwnListener[];
@@ -71,14 +68,14 @@ export class OutwardGuard {
     this.#machineAddresses = machineAddresses;
   }
 
-  /** For listeners that are known only later, such as the port that the platform got. */
+  /** Adds a listener that was not known at the start, such as the port that the platform got. */
   addOwnListener(listener: OwnListener): void {
     this.#ownListeners.push(inOneForm(listener));
   }
 
   /**
-   * Null: allowed as far as can be said without DNS. Otherwise a sentence for the caller, without
-   * secrets of the URL.
+   * Null: the URL is allowed, as far as is known without DNS; else why not, in a sentence for the
+   * caller that repeats no secret of the URL.
    */
   checkUrl(url: string): string | null {
     const target = this.read(url);
@@ -103,7 +100,7 @@ export class OutwardGuard {
       return { problem: "The URL's host must not be percent-encoded or have a zone." };
     if (text.includes("#"))
       return { problem: "The URL must not have a fragment (#…): it would never be sent." };
-    // Empty: a URL parser would take the first part of the path for the host.
+    // After an empty authority, a URL parser would take the first part of the path as the host.
     const url = authority === "" ? null : URL.parse(text);
     if (url === null || url.hostname === "")
       return { problem: "The URL's host or port cannot be understood." };
@@ -116,8 +113,8 @@ export class OutwardGuard {
   }
 
   /**
-   * Whether this address (as DNS or a socket gives it) may be dialled. Without `port`: on at least
-   * one port.
+   * Whether the platform may connect to an address, as DNS or a socket gives it. Without `port`:
+   * whether it may connect to at least one port.
    */
   isAllowed(address: string, port?: number): boolean {
     const read = readAddress(address);
@@ -151,25 +148,19 @@ export class OutwardGuard {
   }
 
   #nameProblem(name: string, port: number): string | null {
-    if (
-      name.length > nameCharactersMax ||
-      !name.split(".").every((label) => labelForm.test(label))
-    ) {
+    const hasValidLabels = name.split(".").every((label) => labelForm.test(label));
+    if (name.length > nameCharactersMax || !hasValidLabels)
       return "The URL's host is not a valid name.";
-    }
-    if (
-      /(^|\.)localhost$/.test(name) &&
-      !loopbackAddresses.some((one) => this.isAllowed(one, port))
-    ) {
+    const isLocalhost = /(^|\.)localhost$/.test(name);
+    if (isLocalhost && !loopbackAddresses.some((address) => this.isAllowed(address, port)))
       return `The name ${name} may not be called: it resolves to a loopback address. ${allowHint}`;
-    }
     if (this.#ownListeners.some((listener) => listener.host === name && listener.port === port)) {
       return `The name ${name} may not be called on port ${port}: the platform itself is there.`;
     }
     return null;
   }
 
-  /** The text after "may not be called: ". */
+  /** Why the address may not be called, as the end of a sentence; null: it may. */
   #addressProblem(address: IpAddress, port: number | undefined): string | null {
     if (this.#allow.some((range) => isInRange(address, range))) return null;
     const kind = specialKind(address);
@@ -179,15 +170,17 @@ export class OutwardGuard {
       : null;
   }
 
+  /** Whether a part of the platform listens at this address and port. */
   #isOwn(address: string, port: number): boolean {
     const listeners = this.#ownListeners.filter((listener) => listener.port === port);
     if (listeners.some((listener) => listener.host === address)) return true;
     if (!listeners.some((listener) => everyAddress.includes(listener.host))) return false;
-    return this.#machineAddresses().some((one) => readAddress(one)?.toString() === address);
+    const machineAddresses = this.#machineAddresses().map((text) => readAddress(text)?.toString());
+    return machineAddresses.includes(address);
   }
 }
 
-/** The port of URLs that name none. */
+/** The default port of a protocol. */
 function portOf(protocol: string): number {
   return protocol === "https:" ? 443 : 80;
 }
@@ -198,16 +191,18 @@ function inOneForm({ host, port }: OwnListener): OwnListener {
   return { host: readAddress(bare)?.toString() ?? bare.replace(/\.$/, ""), port };
 }
 
-/** Read again on each rare call: machines get and lose addresses while the platform runs. */
+/** Not cached: machines get and lose addresses while the platform runs, and calls are rare. */
 function interfaceAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((list) =>
     (list ?? []).map(({ address }) => address),
   );
 }
 
-// file servers). The list is that of the Fetch standard, which browsers also use. A list of a few
-// good ports would be stricter, but receivers legitimately use 3000, 8080 or 8443.
-
+/**
+ * Ports of other protocols that lines of text could control (mail, chat, printers, file servers).
+ * The list is that of the Fetch standard, which browsers also use. Allowing only a few ports would
+ * be stricter, but receivers legitimately use 3000, 8080 or 8443.
+ */
 const refusedPorts: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
   103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465,
@@ -216,7 +211,7 @@ const refusedPorts: ReadonlySet<number> = new Set([
   6669, 6679, 6697, 10080,
 ]);
 
-/** False for ports of other protocols. */
+/** False for the ports of other protocols. */
 function isAllowedPort(port: number): boolean {
   return port <= 65_535 && !refusedPorts.has(port);
 }

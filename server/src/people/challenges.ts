@@ -1,4 +1,4 @@
-// The second step of a sign-in: who has shown the first factor is given a challenge, which is good
+// The second step of a sign-in. After the first factor, a person gets a challenge, which is valid
 // for a few minutes and a few codes.
 import { randomBytes } from "node:crypto";
 import { Secret } from "#lib/secret.ts";
@@ -8,7 +8,7 @@ import type { PeopleParts } from "./people-parts.ts";
 import { lockPerson } from "./people-store.ts";
 import { insertVerification, verificationOf } from "./verification-store.ts";
 
-/** What is to be sent back together with a code. */
+/** The answer to the first step; the client sends the challenge back together with a code. */
 export type Challenge = {
   readonly kind: "two_factor";
   readonly challenge: Secret;
@@ -20,7 +20,7 @@ export type Challenge = {
 const challengeSeconds = 600;
 const challengeForm = /^2fa-[A-Za-z0-9_-]{32}$/;
 
-/** Makes challenges and finds whose they are. */
+/** Creates challenges, and finds the person of a challenge. */
 export class Challenges {
   readonly #parts: Pick<PeopleParts, "clock">;
 
@@ -28,7 +28,7 @@ export class Challenges {
     this.#parts = parts;
   }
 
-  /** A challenge for the person. */
+  /** Creates a challenge for the person. */
   async make(tx: Tx, personId: string): Promise<Challenge> {
     const secret = `2fa-${randomBytes(24).toString("base64url")}`;
     const expiresAt = new Date(this.#parts.clock.now() + challengeSeconds * 1000);
@@ -37,14 +37,17 @@ export class Challenges {
   }
 
   /**
-   * Who it is for, locked; null: it is good no more. A changed password takes back those from
-   * before.
+   * The person of a challenge, whose row is locked; null: the challenge is invalid, has expired, or
+   * was deleted when the person's password changed.
    */
   async personOf(tx: Tx, challenge: string): Promise<PersonRow | null> {
     if (!challengeForm.test(challenge)) return null;
     const find = () => verificationOf(tx, challenge, new Date(this.#parts.clock.now()));
     const personId = await find();
-    const person = personId === undefined ? undefined : await lockPerson(tx, personId);
-    return person === undefined || (await find()) === undefined ? null : person;
+    if (personId === undefined) return null;
+    const person = await lockPerson(tx, personId);
+    // It may have been deleted while this waited for the lock.
+    const isStillValid = (await find()) !== undefined;
+    return person === undefined || !isStillValid ? null : person;
   }
 }

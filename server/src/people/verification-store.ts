@@ -1,21 +1,21 @@
-// Rows of what is asked for and not done yet: links that set a password, second steps of a sign-in.
-// Of the secret that whoever was given it shows, only a hash is stored.
+// Rows of steps that a person has yet to take: setting a password by a link, and the second step of
+// a sign-in. The person proves their right with a secret, of which only a hash is stored.
 import { createHash, randomUUID } from "node:crypto";
 import type { Db, Tx } from "#store/database.ts";
 
-/** Adds one. `value`: whose it is. */
+/** Adds a step. `value` says whose it is, such as the person's id. */
 export async function insertVerification(
   tx: Tx,
-  given: { readonly secret: string; readonly value: string; readonly expiresAt: Date },
+  step: { readonly secret: string; readonly value: string; readonly expiresAt: Date },
 ): Promise<void> {
-  const row = { id: randomUUID(), identifier: identifierOf(given.secret), value: given.value };
+  const row = { id: randomUUID(), identifier: identifierOf(step.secret), value: step.value };
   await tx
     .insertInto("person_verifications")
-    .values({ ...row, expires_at: given.expiresAt })
+    .values({ ...row, expires_at: step.expiresAt })
     .execute();
 }
 
-/** The value, or undefined when there is none or it has expired. No locks. */
+/** The value of the step with this secret; undefined: none, or it has expired. No locks. */
 export async function verificationOf(
   db: Db,
   secret: string,
@@ -30,13 +30,13 @@ export async function verificationOf(
   return row?.value;
 }
 
-/** Takes it away; of several that do so at once one is told true. */
+/** Deletes the step with this secret. Of several concurrent calls, only one returns true. */
 export async function takeVerification(tx: Tx, secret: string): Promise<boolean> {
   const rows = tx.deleteFrom("person_verifications").where("identifier", "=", identifierOf(secret));
   return (await rows.returning("id").executeTakeFirst()) !== undefined;
 }
 
-/** Removes all of a person. */
+/** Deletes all steps of a person. */
 export async function deleteVerificationsOf(tx: Tx, personId: string): Promise<void> {
   await tx.deleteFrom("person_verifications").where("value", "=", personId).execute();
 }

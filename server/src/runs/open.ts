@@ -46,7 +46,10 @@ type Parts = Foundation & {
   readonly callDaysOf: DaysOfProjects;
 };
 
-/** A release takes calls a moment after its build has ended. */
+/**
+ * How often runs are started whose build has ended. A notification comes sooner, but the release
+ * may take calls only a moment after it.
+ */
 const builtEveryMs = 1_000;
 
 /** The use cases of files that run once. */
@@ -88,17 +91,12 @@ export function openCallRecords(
   return records;
 }
 
+type ForwardingParts = Pick<Foundation, "lifecycle"> &
+  Pick<RunsOptions, "ownerKeyOf"> & { readonly webhooks: Webhooks; readonly guard: OutwardGuard };
+
 /** Opens the forwarding of plain calls' answers to webhooks. */
-export function forwardingTo(
-  {
-    webhooks,
-    guard,
-    lifecycle,
-    ownerKeyOf,
-  }: { webhooks: Webhooks; guard: OutwardGuard } & Pick<Foundation, "lifecycle"> &
-    Pick<RunsOptions, "ownerKeyOf">,
-  bytesMax: number,
-): Forwarding {
+export function forwardingTo(parts: ForwardingParts, bytesMax: number): Forwarding {
+  const { webhooks, guard, lifecycle, ownerKeyOf } = parts;
   const decoder = new AnswerDecoder(bytesMax, ownerKeyOf);
   const decoding = new Set<Promise<void>>();
   const post = ({ secret, status, contentFields = null, ...answer }: ForwardedAnswer): void => {
@@ -115,7 +113,7 @@ export function forwardingTo(
         : new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
     },
     forward(answer) {
-      // The caller may have asked for a coding; the receiver has not.
+      // The caller may have asked for a compressed answer, but the webhook has not.
       if (!decoder.isNeeded(answer)) return post(answer);
       const posted = decoder.readable(answer, answer.projectId).then((readable) => {
         decoding.delete(posted);
@@ -126,38 +124,24 @@ export function forwardingTo(
   };
 }
 
-/**
- * Opens the runs, which are processed once prepared and started, and their use cases for the API.
- */
+/** Opens the runs, which the caller then prepares and starts, and their use cases for the API. */
 export function openRuns(settings: RunSettings, parts: Parts) {
-  const {
-    db,
-    notifications,
-    sealer,
-    instanceId,
-    clock,
-    log,
-    lifecycle,
-    proxy,
-    routes,
-    webhooks,
-    onStep,
-  } = parts;
+  const { db, notifications, clock, log, lifecycle, proxy, routes } = parts;
   const { resultBytesMax, lineLength, runsAtOnce } = settings;
   const runs = new Runs({
     db,
     notifications,
-    sealer,
-    instanceId,
+    sealer: parts.sealer,
+    instanceId: parts.instanceId,
     proxy,
     calledApps: proxy.apps,
     routes,
     clock,
     log,
-    onStep,
+    onStep: parts.onStep,
     runsAtOnce,
     lineLength,
-    outbox: webhooks.outbox,
+    outbox: parts.webhooks.outbox,
     bodyBytesMax: settings.asyncBodyBytesMax,
     ownerKeyOf: parts.ownerKeyOf,
     storeRefusal: parts.storeRefusal,

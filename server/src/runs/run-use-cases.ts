@@ -1,5 +1,5 @@
-// The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a
-// platform holds is not ended here: the request to cancel is recorded, and the holder ends the run.
+// The API's use cases for runs: reads and cancels runs, and handles dead runs. A run that a
+// platform holds is not ended here: the request to cancel it is recorded, and the holder ends it.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -51,15 +51,15 @@ export class RunUseCases {
   async cancel(ref: RunRef, by: By): Promise<RunRow> {
     const { db, onCancelled, cancelWaitMs = 10_000 } = this.#options;
     const isHeld = await db.transaction().execute(async (tx) => {
-      const isWorkedOn = await this.#askForEnd(tx, ref);
+      const isRunHeld = await this.#endOrRequestEnd(tx, ref);
       await record(tx, {
         projectId: ref.projectId,
         action: "run.cancel",
         by,
         resource: { type: "run", id: ref.runId, name: ref.appId },
-        changes: { status: { new: isWorkedOn ? "asked to end" : "cancelled" } },
+        changes: { status: { new: isRunHeld ? "asked to end" : "cancelled" } },
       });
-      return isWorkedOn;
+      return isRunHeld;
     });
     if (isHeld) {
       onCancelled(ref.runId);
@@ -68,10 +68,14 @@ export class RunUseCases {
     return await this.list.get(ref.appId, ref.runId);
   }
 
-  /** True: a platform holds the run and is notified. */
-  async #askForEnd(tx: Tx, { appId, runId }: RunRef): Promise<boolean> {
+  /**
+   * Ends a run that no platform holds, and returns false. Otherwise requests the end from the
+   * holder, and returns true.
+   */
+  async #endOrRequestEnd(tx: Tx, { appId, runId }: RunRef): Promise<boolean> {
     const run = await lockRun(tx, appId, runId);
     if (run === undefined) {
+      // The id may be that of a plain call, which has always ended.
       const call = await readRun(tx, appId, runId);
       if (call === undefined) throw noSuchRun(appId, runId);
       throw ended(call.state);

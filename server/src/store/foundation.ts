@@ -7,7 +7,7 @@ import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "./database.ts";
 import type { Notifications } from "./notify.ts";
 
-/** The database and its notifications, sealing keys, log, clock and lifecycle. */
+/** The parts that each area takes what it needs from. */
 export type Foundation = {
   readonly db: Db;
   readonly notifications: Notifications;

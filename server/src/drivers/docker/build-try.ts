@@ -1,6 +1,5 @@
-// What surrounds one try of a build: the network of its steps, a folder of its own, and the watch
-// that limits what its steps use and ends it before the disk is full. Nothing of it is left
-// afterwards.
+// Prepares one try of a build and cleans up after it: the network of its steps, a folder of its
+// own, and a loop that limits what its steps use and ends the try before the disk is full.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -28,47 +27,47 @@ export type BuildTryParts = BuildNetwork & {
   readonly log: Log;
 };
 
-/** One build, with what its tries share. */
+/** One build, and the things that its tries share. */
 export type ImageBuild = {
   readonly plan: BuildPlan;
   readonly context: BuildContext;
-  /** What scripts in the steps have found out: a later try does not run finished steps again. */
+  /** The results of scripts in steps. A later try needs them, since finished steps are cached. */
   readonly facts: Map<string, string>;
-  /** For all tries together. */
+  /** The time for all tries together. */
   readonly timeoutMs: number;
-  /** How much of that is left; at least 1. */
+  /** How much of the time is left; at least 1. */
   readonly leftMs: () => number;
 };
 
-/** One try. The signal of its context is aborted when the build is, or by `end`. */
+/** One try. Its context's signal is aborted when the build is aborted, or by `end`. */
 export type BuildTry = ImageBuild & {
-  /** For what this try writes; the platform's alone, and removed after it. */
+  /** A folder for the files of this try. Only the platform may read it; removed after the try. */
   readonly dir: string;
   /** Ends this try with this reason. */
   readonly end: (reason: BuildFailed) => void;
 };
 
-/** How often the steps of a build, and the room on the disk, are looked at. */
-const lookEveryMs = 100;
+/** How often the steps of a build, and the free space on the disk, are checked. */
+const checkEveryMs = 100;
 
-/** Surrounds `act`, which makes the image. */
+/** Prepares a try, calls `act`, which makes the image, and cleans up. */
 export async function tryBuild<Result>(
   parts: BuildTryParts,
   build: ImageBuild,
-  act: (current: BuildTry) => Promise<Result>,
+  act: (buildTry: BuildTry) => Promise<Result>,
 ): Promise<Result> {
   const { plan, context } = build;
   const dir = join(parts.buildsDir, plan.buildId);
   const ended = new AbortController();
   const signal = AbortSignal.any([context.signal, ended.signal]);
   const end = (reason: BuildFailed): void => ended.abort(reason);
-  const current: BuildTry = { ...build, context: { ...context, signal }, dir, end };
+  const buildTry: BuildTry = { ...build, context: { ...context, signal }, dir, end };
   const leaveNetwork = await enterBuildNetwork(parts);
   try {
-    // A try that was killed with the platform has left it.
+    // The folder exists if an earlier try was killed together with the platform.
     await removeFolder(dir);
     await mkdir(join(dir, clientFolder), { recursive: true, mode: 0o700 });
-    return await whileWatched(parts, current, () => act(current));
+    return await whileWatched(parts, buildTry, () => act(buildTry));
   } finally {
     await leaveNetwork();
     await removeFolder(dir);
@@ -89,17 +88,17 @@ async function whileWatched<Result>(
     pid: () => null,
     end: (reason) => end(new BuildFailed(reason)),
   };
-  const turn = (): Promise<void> => {
+  const check = (): Promise<void> => {
     steps?.look();
-    // When this is reached, the disk watch has already ended those that have written the most.
+    // The last resort: before, the disk watch has ended the programs that write the most.
     const refusal = disk?.storeRefusal() ?? null;
     if (refusal !== null) end(new BuildFailed(`${refusal} Then ${buildAgain}.`));
     return Promise.resolve();
   };
   const loop = new Loop({
     name: "steps of an image build",
-    intervalMs: lookEveryMs,
-    turn,
+    intervalMs: checkEveryMs,
+    turn: check,
     clock,
     log,
   });
