@@ -21,14 +21,14 @@ export type RotationPlan = {
  * `tokens`: those not revoked. `wantedEnd` null: never; undefined: the newest token's lifetime,
  * starting now.
  */
-export function planRotation(given: {
+export function planRotation(rotation: {
   readonly tokens: readonly Token[];
   readonly newest: Token;
   readonly wantedEnd: Date | null | undefined;
   readonly overlapMs: number;
   readonly nowMs: number;
 }): RotationPlan | Fault {
-  const { tokens, newest, wantedEnd, overlapMs, nowMs } = given;
+  const { tokens, newest, wantedEnd, overlapMs, nowMs } = rotation;
   const active = tokens.filter((token) => isActive(token, nowMs));
   const ids = active.map((token) => token.id);
   const [first] = active.filter((token) => token.id !== newest.id);

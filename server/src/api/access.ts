@@ -44,12 +44,12 @@ export async function authenticate(
  * `Fault("forbidden")` without the right.
  */
 export async function authorize(
-  given: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
+  access: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
   projects: ProjectList,
 ): Promise<void> {
-  const { caller, route, request } = given;
+  const { caller, route, request } = access;
   const projectId = pathPart(request, "project_id");
-  if (projectId !== undefined && !(await isVisible(given, projectId, projects))) {
+  if (projectId !== undefined && !(await isVisible(access, projectId, projects))) {
     throw noSuchProject();
   }
   if (mayUse(caller, route, projectId ?? null)) return;

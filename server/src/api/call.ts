@@ -188,14 +188,14 @@ export function readBody(
  * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")`
  * for a day that does not exist.
  */
-export function readTime(name: string, given: unknown): Date {
-  const at = new Date(String(given));
-  const [year = 0, month = 0, day = 0] = String(given).split(/[-T]/i, 3).map(Number);
+export function readTime(name: string, value: unknown): Date {
+  const at = new Date(String(value));
+  const [year = 0, month = 0, day = 0] = String(value).split(/[-T]/i, 3).map(Number);
   // A day such as February 30 would silently become one in March.
   const hasDay = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
   if (!Number.isNaN(at.getTime()) && hasDay) return at;
   const form = "a valid time of the form 2026-01-31T12:00:00Z";
-  throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${form}.`);
+  throw new Fault("invalid", `${name} is ${shown(value)}, but must be ${form}.`);
 }
 
 function readFields(
@@ -220,13 +220,13 @@ function readFields(
 }
 
 /** Converts the text of a query to the type of its row; invalid text stays text and is refused. */
-function fromText(field: Field, given: unknown): unknown {
-  if (typeof given !== "string") return given;
-  if (field.kind === "boolean" && (given === "true" || given === "false")) return given === "true";
+function fromText(field: Field, value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  if (field.kind === "boolean" && (value === "true" || value === "false")) return value === "true";
   const isNumber =
     (field.kind === "integer" || field.kind === "number") &&
-    /^-?\d{1,15}(?:\.\d{1,15})?$/.test(given);
-  return isNumber ? Number(given) : given;
+    /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value);
+  return isNumber ? Number(value) : value;
 }
 
 function unknown(name: string, what: string, fields: Fields): Fault {

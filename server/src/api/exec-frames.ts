@@ -65,6 +65,6 @@ function readSize(bytes: Buffer): ExecInput {
   }
 }
 
-function isSide(given: unknown): given is number {
-  return Number.isInteger(given) && Number(given) >= 1 && Number(given) <= sideMax;
+function isSide(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= sideMax;
 }

@@ -282,13 +282,13 @@ function pathOf(project: string, app: string): string {
 }
 
 /** In milliseconds; without one, from now on. */
-function afterOf(given: string | null): number {
-  if (given === null || given === "") return Number.NEGATIVE_INFINITY;
-  const ms = Date.parse(given);
+function afterOf(text: string | null): number {
+  if (text === null || text === "") return Number.NEGATIVE_INFINITY;
+  const ms = Date.parse(text);
   if (!Number.isNaN(ms)) return ms;
   throw new Fault(
     "invalid",
-    `after is "${given.slice(0, 100)}", but must be a time of the form 2026-01-31T12:00:00Z (RFC 3339).`,
+    `after is "${text.slice(0, 100)}", but must be a time of the form 2026-01-31T12:00:00Z (RFC 3339).`,
   );
 }
 

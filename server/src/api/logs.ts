@@ -84,9 +84,9 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
 }
 
 /** The number of the last line that the client saw; null: none given. Throws `Fault("invalid")`. */
-function lineNumber(given: unknown): number | null {
-  if (given === undefined || given === null || given === "") return null;
-  if (typeof given === "string" && /^\d{1,15}$/.test(given)) return Number(given);
+function lineNumber(value: unknown): number | null {
+  if (value === undefined || value === null || value === "") return null;
+  if (typeof value === "string" && /^\d{1,15}$/.test(value)) return Number(value);
   throw new Fault(
     "invalid",
     "nextToken and Last-Event-ID must be the number of a line of this log.",
@@ -161,8 +161,8 @@ function linesWanted({ query }: ApiCall) {
   };
 }
 
-function time(name: string, given: unknown): number | null {
-  return typeof given === "string" ? readTime(name, given).getTime() : null;
+function time(name: string, value: unknown): number | null {
+  return typeof value === "string" ? readTime(name, value).getTime() : null;
 }
 
 /** A line of a build's log. Its id is unique across builds. */

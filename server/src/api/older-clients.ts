@@ -90,9 +90,9 @@ function isList(field: unknown): boolean {
   return isMap(field) && field["kind"] === "list";
 }
 
-function sameValue(name: string, given: unknown): unknown {
-  if (!Array.isArray(given)) return given;
-  const [first, ...others] = given as unknown[];
+function sameValue(name: string, value: unknown): unknown {
+  if (!Array.isArray(value)) return value;
+  const [first, ...others] = value as unknown[];
   const other = others.find((one) => one !== first);
   if (other === undefined) return first;
   throw refused({

@@ -105,6 +105,6 @@ export function twoFactorHandlers(api: HandlerParts) {
 }
 
 /** A secret of a body, or null. */
-export function secretOf(given: unknown): Secret | null {
-  return typeof given === "string" ? new Secret(given) : null;
+export function secretOf(value: unknown): Secret | null {
+  return typeof value === "string" ? new Secret(value) : null;
 }

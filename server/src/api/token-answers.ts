@@ -40,8 +40,8 @@ export function rotationOf(call: ApiCall): Rotation {
 }
 
 /** A field `expires_at`, validated by its row; null: not given. */
-export function endOf(given: unknown): Date | null {
-  return given === null || given === undefined ? null : readTime("expires_at", given);
+export function endOf(value: unknown): Date | null {
+  return value === null || value === undefined ? null : readTime("expires_at", value);
 }
 
 /** Times as RFC 3339. */

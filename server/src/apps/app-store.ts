@@ -247,7 +247,7 @@ export function appsWithBuilds(db: Db) {
 /** Builds of an app, newest first, at most `limit`; with `buildId` only that one. No locks. */
 export async function readBuilds(
   db: Db,
-  given: AppKey & { readonly buildId?: BuildId; readonly limit: number },
+  range: AppKey & { readonly buildId?: BuildId; readonly limit: number },
 ) {
   let query = db
     .selectFrom("builds")
@@ -267,10 +267,10 @@ export async function readBuilds(
       "started_at as startedAt",
       "ended_at as endedAt",
     ])
-    .where("app_id", "=", given.appId)
-    .where("project_id", "=", given.projectId);
-  if (given.buildId !== undefined) query = query.where("id", "=", given.buildId);
-  return await query.orderBy("number", "desc").limit(given.limit).execute();
+    .where("app_id", "=", range.appId)
+    .where("project_id", "=", range.projectId);
+  if (range.buildId !== undefined) query = query.where("id", "=", range.buildId);
+  return await query.orderBy("number", "desc").limit(range.limit).execute();
 }
 
 /**

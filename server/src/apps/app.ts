@@ -84,13 +84,13 @@ export class Apps {
   /**
    * Creates the app from the result of `check`. Throws `Fault("conflict")` when the name is taken.
    */
-  async create(given: {
+  async create(newApp: {
     readonly projectId: ProjectId;
     readonly checked: { readonly request: CreateRequest; readonly name: string };
     readonly by: By;
   }): Promise<CreatedApp> {
-    const { projectId, by } = given;
-    const { request, name } = given.checked;
+    const { projectId, by } = newApp;
+    const { request, name } = newApp.checked;
     return await this.#options.db.transaction().execute(async (tx) => {
       const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
       const dockerAuthSealed =

@@ -84,7 +84,7 @@ export interface BuildReceiver {
    */
   endPushes(
     tx: Tx,
-    given: {
+    builds: {
       readonly appId: AppId;
       readonly reason: string;
       readonly isRunningSuperseded: boolean;

@@ -9,14 +9,14 @@ export type CredentialRow = Selectable<Tables["git_credentials"]>;
 /** Credentials of a project by host, at most `limit`; with `host` only that one. No locks. */
 export async function readCredentials(
   db: Db,
-  given: { readonly projectId: ProjectId; readonly host?: string; readonly limit: number },
+  filter: { readonly projectId: ProjectId; readonly host?: string; readonly limit: number },
 ): Promise<CredentialRow[]> {
   let query = db
     .selectFrom("git_credentials")
     .selectAll()
-    .where("project_id", "=", given.projectId);
-  if (given.host !== undefined) query = query.where("host", "=", given.host);
-  return await query.orderBy("host").limit(given.limit).execute();
+    .where("project_id", "=", filter.projectId);
+  if (filter.host !== undefined) query = query.where("host", "=", filter.host);
+  return await query.orderBy("host").limit(filter.limit).execute();
 }
 
 /** Sets the credential of a host. */

@@ -60,14 +60,14 @@ export class Credentials {
   }
 
   /** Sets the credential of a host. Throws `Fault("invalid")` for an invalid ssh key. */
-  async set(given: {
+  async set(change: {
     readonly projectId: ProjectId;
     readonly host: string;
     readonly credential: GitCredential;
     readonly by: By;
   }): Promise<void> {
-    const { projectId, host, by } = given;
-    const { kind, username, secret } = given.credential;
+    const { projectId, host, by } = change;
+    const { kind, username, secret } = change.credential;
     if (kind === "ssh_key" && !keyForm.test(secret.reveal())) {
       throw new Fault(
         "invalid",

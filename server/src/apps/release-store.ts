@@ -25,9 +25,9 @@ export type ReleaseEnd = {
  */
 export async function makeLive(
   tx: Tx,
-  given: { readonly appId: AppId; readonly releaseId: ReleaseId; readonly endOfOther: ReleaseEnd },
+  change: { readonly appId: AppId; readonly releaseId: ReleaseId; readonly endOfOther: ReleaseEnd },
 ): Promise<void> {
-  const { appId, releaseId, endOfOther } = given;
+  const { appId, releaseId, endOfOther } = change;
   await tx
     .updateTable("apps")
     .set({ live_release_id: releaseId, updated_at: sql<Date>`clock_timestamp()` })

@@ -38,19 +38,19 @@ const shortForm = /^([^/@]*)@([^/@:]*):(.*)$/s;
  * The repository that is meant, or a sentence that says what is allowed. Reads what it has written
  * as the same.
  */
-export function readRepository(given: string, hosts: GitHosts): Read {
-  const named = given.length > lengthMax ? null : readNames(given);
+export function readRepository(text: string, hosts: GitHosts): Read {
+  const named = text.length > lengthMax ? null : readNames(text);
   if (named === "credentials") return refusedCredentials;
   const all = named?.path.replace(/(?:\.git)?\/?$/i, "").split("/") ?? [];
   const isUsable = (part: string): boolean => partForm.test(part) && !part.includes("..");
-  if (named === null || all.length < 2 || all.length > partsMax) return refusedForm(given);
+  if (named === null || all.length < 2 || all.length > partsMax) return refusedForm(text);
   const template = templateOf(named, all, hosts);
   // Only the folders of a host may have other names.
   const parts = named.host === null || template === null ? all : withoutTemplate(all, template);
-  if (parts.length < 2 || !parts.every(isUsable)) return refusedForm(given);
+  if (parts.length < 2 || !parts.every(isUsable)) return refusedForm(text);
   if (template === null) return refusedHost(named.host ?? "", hosts);
   if (parts.length > 2 && hostsWithoutGroups.has(hostOfTemplate(template)))
-    return refusedForm(given);
+    return refusedForm(text);
   const owner = parts.slice(0, -1).join("/");
   const repo = parts.at(-1) ?? "";
   const address = ["https:/", hostOfTemplate(template), ...foldersOf(template), owner, repo].join(
@@ -110,21 +110,21 @@ function beginsWith(parts: readonly string[], folders: readonly string[]): boole
   return folders.every((folder, index) => parts[index] === folder);
 }
 
-function readNames(given: string): Named | "credentials" | null {
-  const [, scheme = "", user, host = "", path = ""] = urlForm.exec(given) ?? [];
+function readNames(text: string): Named | "credentials" | null {
+  const [, scheme = "", user, host = "", path = ""] = urlForm.exec(text) ?? [];
   if (scheme !== "") {
     const isOfGit = user === undefined || (scheme.toLowerCase() === "ssh" && user === "git");
     return isOfGit
       ? { scheme: scheme.toLowerCase(), host: host.toLowerCase(), path }
       : "credentials";
   }
-  const [isShort, name, shortHost = "", shortPath = ""] = shortForm.exec(given) ?? [];
+  const [isShort, name, shortHost = "", shortPath = ""] = shortForm.exec(text) ?? [];
   if (isShort !== undefined) {
     return name === "git"
       ? { scheme: "ssh", host: shortHost.toLowerCase(), path: shortPath }
       : "credentials";
   }
-  return given.includes("@") ? "credentials" : { scheme: "", host: null, path: given };
+  return text.includes("@") ? "credentials" : { scheme: "", host: null, path: text };
 }
 
 /**
@@ -164,8 +164,8 @@ const refusedCredentials = {
     "gitRepo contains a user name or a password (it is not shown): leave them out, and set the credential of the host (PUT …/git-credentials/{host}).",
 } as const;
 
-function refusedForm(given: string): Read {
-  const shown = JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given);
+function refusedForm(text: string): Read {
+  const shown = JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
   const form = `owner/repo: letters, digits, ".", "_" and "-", for example acme/my-app`;
   return {
     ok: false,

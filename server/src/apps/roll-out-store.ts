@@ -27,7 +27,7 @@ export function stepMs(durationSeconds: number): number {
  */
 export async function beginRelease(
   tx: Tx,
-  given: {
+  promotion: {
     readonly appId: AppId;
     readonly releaseId: ReleaseId;
     readonly liveReleaseId: ReleaseId | null;
@@ -35,7 +35,7 @@ export async function beginRelease(
     readonly nowMs: number;
   },
 ): Promise<void> {
-  const { appId, releaseId, liveReleaseId, durationSeconds, nowMs } = given;
+  const { appId, releaseId, liveReleaseId, durationSeconds, nowMs } = promotion;
   if (durationSeconds === 0 || liveReleaseId === null || liveReleaseId === releaseId) {
     const endOfOther: ReleaseEnd = { state: "replaced", reason: "A newer release took its place." };
     return await makeLive(tx, { appId, releaseId, endOfOther });
@@ -119,9 +119,9 @@ export async function moveRollOut(
 export async function takeBackRollOut(
   tx: Tx,
   { appId }: Pick<CurrentRollOut, "appId">,
-  given: { readonly reason: string; readonly isWorse: boolean },
+  end: { readonly reason: string; readonly isWorse: boolean },
 ): Promise<void> {
-  const { reason, isWorse } = given;
+  const { reason, isWorse } = end;
   await tx
     .updateTable("roll_outs")
     .set({ state: "taken_back", reason, is_worse: isWorse, ...over })

@@ -74,9 +74,9 @@ export async function finishRollOut(
 export async function recordRollOut(
   tx: Tx,
   { projectId, appId, name, releaseId, share }: store.CurrentRollOut,
-  given: { readonly action: AuditAction; readonly by: By; readonly reason?: string },
+  event: { readonly action: AuditAction; readonly by: By; readonly reason?: string },
 ): Promise<void> {
-  const { action, by, reason } = given;
+  const { action, by, reason } = event;
   const why = reason === undefined ? {} : { reason: { new: reason } };
   const changes = { releaseId: { new: releaseId }, share: { new: share }, ...why };
   await recordOfApp(tx, { projectId, appId, name, action, by, changes });

@@ -101,37 +101,37 @@ export class SettingsChanges {
 
   async #carryOut(
     tx: Tx,
-    given: Wish & {
+    wish: Wish & {
       readonly app: ChangeableApp;
       readonly change: ChangeRequest;
       readonly decided: DecidedChange;
     },
   ): Promise<ChangedApp> {
-    const { projectId, appId, app, change, decided, by } = given;
+    const { projectId, appId, app, change, decided, by } = wish;
     const { need, changed, request, configToml } = decided;
-    if (need === "replica" || need === "build") given.admit();
+    if (need === "replica" || need === "build") wish.admit();
     const auth =
       change.dockerAuth &&
       this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
     await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
-    const changes = changesOf(given);
+    const changes = changesOf(wish);
     await recordOfApp(tx, { projectId, appId, name: app.name, action: "app.update", by, changes });
     if (changed.includes("gitRepo") || changed.includes("gitBranch"))
       await forgetHookEvents(tx, appId);
     await notify(tx, "apps", appId);
     const isServed = decided.next !== null;
-    return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, given) };
+    return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, wish) };
   }
 
   async #begin(
     tx: Tx,
-    given: Pick<Wish, "projectId" | "appId" | "by"> & {
+    change: Pick<Wish, "projectId" | "appId" | "by"> & {
       readonly app: ChangeableApp;
       readonly decided: DecidedChange;
     },
   ): Promise<ChangedApp["build"]> {
-    const { projectId, appId, app, decided } = given;
-    const build = { projectId, appId, by: given.by.actor };
+    const { projectId, appId, app, decided } = change;
+    const build = { projectId, appId, by: change.by.actor };
     if (decided.need === "replica") {
       const release = must(app.release, "an app without a release is built").id;
       const settings = must(decided.next, "a release has settings");
@@ -170,12 +170,12 @@ function changedMeanwhile(): Fault {
   );
 }
 
-function changesOf(given: {
+function changesOf(update: {
   readonly app: ChangeableApp;
   readonly change: ChangeRequest;
   readonly decided: DecidedChange;
 }): Record<string, { readonly old?: unknown; readonly new?: unknown }> {
-  const { app, change, decided } = given;
+  const { app, change, decided } = update;
   const before: Readonly<Record<string, unknown>> = { ...app.request, config_toml: app.configToml };
   const after: Readonly<Record<string, unknown>> = {
     ...decided.request,

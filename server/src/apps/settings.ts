@@ -70,19 +70,19 @@ export function resolveSettings(input: SettingsInput): ResolvedSettings {
 
 /** Like `resolveSettings`, with files that were read before. */
 export function resolveFiles(input: ReadLayers): Omit<ResolvedSettings, "files"> {
-  const given = new GivenValues(input);
-  const assembled = assemble(given);
+  const givenValues = new GivenValues(input);
+  const assembled = assemble(givenValues);
   const { settings, warnings } = checkRules(assembled, {
-    source: (field) => given.source(field),
+    source: (field) => givenValues.source(field),
     isComplete: input.isComplete,
   });
   const isAsGiven = (name: SettingName): boolean =>
     isDeepStrictEqual(settings[name], assembled[name]);
   return {
     settings,
-    origins: originsOf(given, isAsGiven),
-    warnings: [...given.warnings, ...warnings],
-    isPythonVersionGiven: given.source("pythonVersion") !== undefined,
+    origins: originsOf(givenValues, isAsGiven),
+    warnings: [...givenValues.warnings, ...warnings],
+    isPythonVersionGiven: givenValues.source("pythonVersion") !== undefined,
   };
 }
 
@@ -128,14 +128,14 @@ export function liveSettings(
 
 /** A setting that rules have changed from what was given has its default. */
 function originsOf(
-  given: GivenValues,
+  givenValues: GivenValues,
   isAsGiven: (name: SettingName) => boolean = () => true,
 ): SettingOrigins {
   const names = [...settingNames.filter(isAsGiven), ...fileSettingNames];
   const byDefault = settingNames.map((name) => [name, "default"]);
   return Object.fromEntries([
     ...byDefault,
-    ...names.map((name) => [name, given.source(name)?.origin ?? "default"]),
+    ...names.map((name) => [name, givenValues.source(name)?.origin ?? "default"]),
   ]) as SettingOrigins;
 }
 
@@ -269,20 +269,23 @@ function tolerated(field: FieldName, value: unknown): unknown {
   return value;
 }
 
-function assemble(given: GivenValues): AppSettings {
-  const values = given.all();
+function assemble(givenValues: GivenValues): AppSettings {
+  const values = givenValues.all();
   return withDefaults({
     ...values,
     compute: asList(values.compute ?? appFields.compute.default),
     gitPath: plainPath(values.gitPath ?? appFields.gitPath.default),
     storagePath: values.storagePath?.replace(/\/$/, "") ?? null,
     dockerfilePath: plainPath(values.dockerfilePath ?? "") || null,
-    pythonVersion: pythonVersion(values.pythonVersion ?? appFields.pythonVersion.default, given),
-    entrypoint: entrypoint(values.entrypoint ?? appFields.entrypoint.default, given),
+    pythonVersion: pythonVersion(
+      values.pythonVersion ?? appFields.pythonVersion.default,
+      givenValues,
+    ),
+    entrypoint: entrypoint(values.entrypoint ?? appFields.entrypoint.default, givenValues),
     // Checked when the file was read.
-    preBuildCommands: (given.ofFile("preBuildCommands") ?? []) as readonly string[],
-    shellCommands: (given.ofFile("shellCommands") ?? []) as readonly string[],
-    dependencies: dependencies(given),
+    preBuildCommands: (givenValues.ofFile("preBuildCommands") ?? []) as readonly string[],
+    shellCommands: (givenValues.ofFile("shellCommands") ?? []) as readonly string[],
+    dependencies: dependencies(givenValues),
   });
 }
 
@@ -292,9 +295,9 @@ const tableDefaults = Object.fromEntries(
 ) as Pick<AppSettings, SettingName>;
 
 /** Adds a default for each missing setting. */
-export function withDefaults(given: GivenSettings): AppSettings {
-  const isCpu = (given.compute ?? appFields.compute.default)[0] === "CPU";
-  const replicaConcurrency = given.replicaConcurrency ?? (isCpu ? 100 : 1);
+export function withDefaults(settings: GivenSettings): AppSettings {
+  const isCpu = (settings.compute ?? appFields.compute.default)[0] === "CPU";
+  const replicaConcurrency = settings.replicaConcurrency ?? (isCpu ? 100 : 1);
   return {
     ...tableDefaults,
     gpuCount: isCpu ? 0 : 1,
@@ -305,7 +308,7 @@ export function withDefaults(given: GivenSettings): AppSettings {
     preBuildCommands: [],
     shellCommands: [],
     dependencies: { pip: {}, apt: {}, conda: {}, paths: {}, groups: [] },
-    ...given,
+    ...settings,
   };
 }
 
@@ -325,23 +328,25 @@ function plainPath(path: string): string {
  * An unquoted 3.10 is the number 3.1 in TOML, and clients pass it on as "3.1"; Python 3.1 itself is
  * not supported.
  */
-function pythonVersion(written: string, given: GivenValues): string {
+function pythonVersion(written: string, givenValues: GivenValues): string {
   const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
-  const path = given.source("pythonVersion")?.path ?? "";
+  const path = givenValues.source("pythonVersion")?.path ?? "";
   if (minor === "1")
-    given.warnings.push(`${path} is 3.1, which is read as 3.10; write it as a string: "3.10".`);
+    givenValues.warnings.push(
+      `${path} is 3.1, which is read as 3.10; write it as a string: "3.10".`,
+    );
   else if (patch !== undefined)
-    given.warnings.push(`${path} is ${written}; the newest installed ${version} is used.`);
+    givenValues.warnings.push(`${path} is ${written}; the newest installed ${version} is used.`);
   return version;
 }
 
-function entrypoint(written: readonly string[], given: GivenValues): readonly string[] {
+function entrypoint(written: readonly string[], givenValues: GivenValues): readonly string[] {
   const [only] = written;
   if (written.length !== 1 || only === undefined) return written;
   const words = shellWords(only);
   if (words !== null) return words;
-  const field = given.source("entrypoint")?.path ?? "entrypoint";
+  const field = givenValues.source("entrypoint")?.path ?? "entrypoint";
   throw refused({ field, given: written, allowed: "a command whose quotes are closed" });
 }
 

@@ -175,8 +175,8 @@ class Reader {
     this.#warnings.push(...read.warnings);
   }
 
-  #readPaths(table: string, given: unknown): void {
-    for (const [key, path] of Object.entries(this.#table(table, given))) {
+  #readPaths(table: string, value: unknown): void {
+    for (const [key, path] of Object.entries(this.#table(table, value))) {
       const kind = packageKinds.find((candidate) => candidate === key);
       if (kind === undefined) this.#warnUnknown(`${table}.${key}`);
       else this.#paths[kind] = readPath(`${table}.${key} in ${this.#file}`, path);

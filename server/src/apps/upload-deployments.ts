@@ -77,19 +77,19 @@ export class UploadDeployments {
   }
 
   /** With the result of `check`. Throws `Fault("forbidden" | "conflict" | "rate_limited")`. */
-  async start(given: Deployment): Promise<StartedUpload> {
-    const { projectId, checked, by } = given;
+  async start(deployment: Deployment): Promise<StartedUpload> {
+    const { projectId, checked, by } = deployment;
     const { db, builds } = this.#options;
     const key = new Secret(randomBytes(32).toString("base64url"));
     return await db.transaction().execute(async (tx) => {
       const existing = await store.findApp(tx, projectId, checked.name);
       const app =
         existing === undefined
-          ? await this.#create(tx, given)
-          : await this.#update(tx, given, existing);
+          ? await this.#create(tx, deployment)
+          : await this.#update(tx, deployment, existing);
       const build = { projectId, ...app, by: by.actor, keyHash: hashOfUploadKey(key.reveal()) };
       const { buildId, status, uploadId } = await builds.receiveUpload(tx, build);
-      await given.fileRun?.add(tx, { projectId, appId: app.appId, buildId });
+      await deployment.fileRun?.add(tx, { projectId, appId: app.appId, buildId });
       return {
         appId: shownAppId(app.appId),
         appName: checked.name,
@@ -137,8 +137,8 @@ export class UploadDeployments {
    * What the API has set and the deployment leaves out stays. The files of an app with a repository
    * are only this build's.
    */
-  async #update(tx: Tx, given: Deployment, appId: AppId): Promise<ToBuild> {
-    const { projectId, checked, by, requires, fileRun } = given;
+  async #update(tx: Tx, deployment: Deployment, appId: AppId): Promise<ToBuild> {
+    const { projectId, checked, by, requires, fileRun } = deployment;
     requires("builds.create");
     const app = await store.lockAppForChange(tx, { projectId, appId });
     if (fileRun !== undefined) refuseDeployed(app);

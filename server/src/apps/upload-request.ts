@@ -49,17 +49,17 @@ export function readUploadRequest(body: unknown): CreateRequest {
   return { ...request, fields: Object.fromEntries(fields) };
 }
 
-function refuseOthers(given: Readonly<Record<string, unknown>>): void {
-  const partner = partnerFields.find((name) => given[name] !== undefined);
-  if (partner !== undefined || partners.includes(String(given["runtime"]))) {
+function refuseOthers(values: Readonly<Record<string, unknown>>): void {
+  const partner = partnerFields.find((name) => values[name] !== undefined);
+  if (partner !== undefined || partners.includes(String(values["runtime"]))) {
     const what =
-      partner === undefined ? `runtime is ${shown(given["runtime"])}` : `${partner} is given`;
+      partner === undefined ? `runtime is ${shown(values["runtime"])}` : `${partner} is given`;
     throw new Fault(
       "not_usable",
       `${what}, but services of partners are not part of this platform.`,
     );
   }
-  const repository = repositoryFields.find((name) => given[name] !== undefined);
+  const repository = repositoryFields.find((name) => values[name] !== undefined);
   if (repository === undefined) return;
   throw new Fault(
     "invalid",
@@ -67,23 +67,23 @@ function refuseOthers(given: Readonly<Record<string, unknown>>): void {
   );
 }
 
-function check(name: string, given: unknown): void {
+function check(name: string, value: unknown): void {
   const field: Field = uploadOnly[name as keyof typeof uploadOnly];
-  if (!fieldSchema(field).safeParse(given).success)
-    throw refused({ field: name, given, allowed: allowedText(field) });
+  if (!fieldSchema(field).safeParse(value).success)
+    throw refused({ field: name, given: value, allowed: allowedText(field) });
 }
 
 function checkCommands(
   name: "shellCommands" | "preBuildCommands",
-  given: unknown,
+  value: unknown,
   files: FileSettings,
 ): void {
   const said = files[name]?.value ?? [];
-  if (given === undefined || isDeepStrictEqual(given, said)) return;
+  if (value === undefined || isDeepStrictEqual(value, said)) return;
   const key = name === "shellCommands" ? "shell_commands" : "pre_build_commands";
   throw new Fault(
     "invalid",
-    `${name} is ${shown(given)}, but ${key} in the TOML file is ${shown(said)}: write the commands there.`,
+    `${name} is ${shown(value)}, but ${key} in the TOML file is ${shown(said)}: write the commands there.`,
   );
 }
 
@@ -91,9 +91,9 @@ function checkCommands(
  * Clients send each value of the file as a field too, and some defaults always: what the API has
  * set would never count.
  */
-function isSaid(name: string, given: unknown, files: FileSettings): boolean {
+function isSaid(name: string, value: unknown, files: FileSettings): boolean {
   const said = files[name]?.value ?? appFields[name as FieldName].default;
-  return said !== null && isDeepStrictEqual(asTexts(given), asTexts(said));
+  return said !== null && isDeepStrictEqual(asTexts(value), asTexts(said));
 }
 
 function asTexts(value: unknown): string[] {

@@ -21,9 +21,9 @@ export type LedgerEntry = {
 /** Two entries that move an amount, which may be negative, from one account to another. */
 export function move(
   amount: Money,
-  given: { from: Account; to: Account } & Pick<LedgerEntry, "applicationId" | "couponCode">,
+  movement: { from: Account; to: Account } & Pick<LedgerEntry, "applicationId" | "couponCode">,
 ): LedgerEntry[] {
-  const { from, to, applicationId, couponCode } = given;
+  const { from, to, applicationId, couponCode } = movement;
   const credit = negative(amount);
   return [
     { account: to, applicationId, couponCode, amount },

@@ -55,13 +55,13 @@ type TransactionOf<Micros> = Pick<
 /** Newest first; only those before the given number, unless null. No locks. */
 export async function readLedger(
   db: Db,
-  given: { readonly projectId: ProjectId; readonly before: number | null; readonly limit: number },
+  page: { readonly projectId: ProjectId; readonly before: number | null; readonly limit: number },
 ): Promise<LedgerTransaction[]> {
-  const before = given.before === null ? sql`true` : sql`number < ${given.before}`;
+  const before = page.before === null ? sql`true` : sql`number < ${page.before}`;
   const { rows } = await sql<TransactionOf<string>>`
     select t.id, t.number, t.kind, t.period, t.currency, t.created_at as "createdAt", e.entries
-      from (select * from ledger_transactions where project_id = ${given.projectId} and ${before}
-             order by number desc limit ${given.limit}) t
+      from (select * from ledger_transactions where project_id = ${page.projectId} and ${before}
+             order by number desc limit ${page.limit}) t
       join lateral (
         select json_agg(json_build_object('account', account, 'couponCode', coupon_code, 'micros', amount_micros::text) order by number)
             as entries

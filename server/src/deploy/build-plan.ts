@@ -165,17 +165,17 @@ export type Fingerprint = {
  * Hashes what an artifact is made of (the files, the folder in them, the plan), so that equal
  * builds share it.
  */
-export function fingerprintOf(given: {
+export function fingerprintOf(build: {
   /** The commit, or a digest of uploaded files. */
   readonly content: string;
   readonly gitPath: string;
   readonly driver: string;
   readonly plan: BuildPlan;
 }): Fingerprint {
-  const { plan } = given;
+  const { plan } = build;
   const { buildId: _, startsClean: _clean, environment, ...rest } = plan;
   const { BUILD_ID: _build, ...variables } = environment;
-  const facts = [given.driver, given.content, given.gitPath, { ...rest, variables }];
+  const facts = [build.driver, build.content, build.gitPath, { ...rest, variables }];
   const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),

@@ -31,18 +31,18 @@ export async function promote(
     readonly clock: Clock;
     readonly refreshRoute: (appId: AppId) => Promise<void>;
   },
-  given: {
+  candidate: {
     readonly release: CandidateRelease;
     readonly held: RawBuilder<boolean>;
     /** The release whose artifact it has, with other settings; undefined: it has its own. */
     readonly over?: ReleaseId | undefined;
   },
 ): Promise<boolean> {
-  const { release, held } = given;
+  const { release, held } = candidate;
   const { buildId, appId, projectId, releaseId } = release;
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
     const app = await lockApp(tx, appId);
-    if (given.over !== undefined && (await readNewestServed(tx, appId)) !== given.over) {
+    if (candidate.over !== undefined && (await readNewestServed(tx, appId)) !== candidate.over) {
       throw new BuildStopped("cancelled", replacedText);
     }
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;

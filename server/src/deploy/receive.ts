@@ -98,10 +98,10 @@ export async function receiveUpload(
  */
 export async function receiveSettings(
   tx: Tx,
-  given: NewSettings,
+  change: NewSettings,
 ): Promise<ReceivedBuild & { readonly releaseNumber: number }> {
-  const { projectId, appId, by, release, settings } = given;
-  const app = await lockAppForChange(tx, given);
+  const { projectId, appId, by, release, settings } = change;
+  const app = await lockAppForChange(tx, change);
   const built = await addBuild(tx, {
     build: { projectId, appId, cause: "settings", by },
     request: app.request,
@@ -120,10 +120,10 @@ export async function receiveSettings(
  */
 export async function rebuild(
   tx: Tx,
-  given: BuildRef & { readonly by: Actor },
+  ref: BuildRef & { readonly by: Actor },
 ): Promise<ReceivedBuild> {
-  await lockAppForChange(tx, given);
-  const earlier = await store.lockBuild(tx, given);
+  await lockAppForChange(tx, ref);
+  const earlier = await store.lockBuild(tx, ref);
   if (earlier.upload_id !== null && !(await isUploadKept(tx, earlier.upload_id))) {
     throw new Fault(
       "conflict",
@@ -132,7 +132,7 @@ export async function rebuild(
   }
   return await addBuild(tx, {
     upload: earlier.upload_id,
-    build: { projectId: given.projectId, appId: given.appId, cause: "rebuild", by: given.by },
+    build: { projectId: ref.projectId, appId: ref.appId, cause: "rebuild", by: ref.by },
     request: earlier.request,
     configToml: earlier.config_toml,
     settings: earlier.settings as object | null,

@@ -136,16 +136,16 @@ export type UnfinishedBuilds = {
 };
 
 /** Locks these builds, in their order. */
-export async function lockUnfinished(tx: Tx, given: UnfinishedBuilds) {
+export async function lockUnfinished(tx: Tx, unfinished: UnfinishedBuilds) {
   let builds = tx
     .selectFrom("builds")
     .select("id")
-    .where("app_id", "=", given.appId)
-    .where("cause", "=", given.cause)
+    .where("app_id", "=", unfinished.appId)
+    .where("cause", "=", unfinished.cause)
     .where("ended_at", "is", null)
     .where("cancel_requested_at", "is", null)
-    .where("status", "in", given.states);
-  if (given.isArtifactKept) builds = builds.where("keeps_artifact", "=", true);
+    .where("status", "in", unfinished.states);
+  if (unfinished.isArtifactKept) builds = builds.where("keeps_artifact", "=", true);
   return await builds.orderBy("number").forUpdate().execute();
 }
 

@@ -65,7 +65,7 @@ export async function putRelease(
  */
 export async function copyRelease(
   tx: Tx,
-  given: {
+  copy: {
     readonly buildId: BuildId;
     readonly from: ReleaseId;
     readonly settings: ReleaseSettings;
@@ -75,7 +75,7 @@ export async function copyRelease(
   readonly number: number;
   readonly artifact: Artifact;
 }> {
-  const { buildId, from, settings } = given;
+  const { buildId, from, settings } = copy;
   const taken = await sql<{ artifact: Artifact }>`
     update builds b set commit_sha = r.commit_sha, commit_message = r.commit_message,
       commit_author = r.commit_author, branch = r.branch, upload_id = maker.upload_id

@@ -28,23 +28,23 @@ export type SettingsRelease = {
  */
 export async function makeSettingsRelease(
   db: Db,
-  given: {
+  build: {
     readonly record: BuildRecord;
     readonly held: RawBuilder<boolean>;
     readonly providers: readonly string[];
   },
 ): Promise<SettingsRelease | null> {
-  const { buildId, projectId, appId } = given.record;
+  const { buildId, projectId, appId } = build.record;
   return await db.transaction().execute(async (tx) => {
     await lockApp(tx, appId);
     const app = await readChangeable(tx, { projectId, appId });
-    const moved = { buildId, held: given.held, to: "initializing", reason: null } as const;
+    const moved = { buildId, held: build.held, to: "initializing", reason: null } as const;
     if (!(await moveBuild(tx, moved))) return null;
     if (app === undefined || app.release === null)
       throw new Fault("not_usable", "No release of the app takes calls any more.");
     const release = readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
-    const providers = knownProviders(given.providers, app.request);
+    const providers = knownProviders(build.providers, app.request);
     const desired = resolveFiles({
       body: app.request,
       files: release.files,

@@ -104,11 +104,11 @@ class Guard {
   /** Why it goes no further. */
   refusal: unknown = null;
   readonly stream: Transform;
-  readonly #given: Pick<Packing, "bytesMax" | "requireSpace">;
+  readonly #packing: Pick<Packing, "bytesMax" | "requireSpace">;
   #headerBytes = 0;
 
-  constructor(given: Pick<Packing, "bytesMax" | "requireSpace">) {
-    this.#given = given;
+  constructor(packing: Pick<Packing, "bytesMax" | "requireSpace">) {
+    this.#packing = packing;
     this.stream = new Transform({
       transform: (chunk: Buffer, _encoding, done) => {
         try {
@@ -128,7 +128,7 @@ class Guard {
   }
 
   #take(length: number): void {
-    const { bytesMax, requireSpace } = this.#given;
+    const { bytesMax, requireSpace } = this.#packing;
     this.bytes += length;
     this.#headerBytes += length;
     if (this.bytes > bytesMax) {

@@ -52,13 +52,13 @@ export async function findUploadOf(db: Db, { projectId, appId, buildId }: BuildR
  */
 export async function completeUpload(
   db: Db,
-  given: { readonly id: string; readonly bytes: number },
+  upload: { readonly id: string; readonly bytes: number },
 ): Promise<boolean> {
   return await db.transaction().execute(async (tx) => {
     const build = await tx
       .updateTable("builds")
       .set({ awaits_upload: false, reason: null, updated_at: sql<Date>`clock_timestamp()` })
-      .where("upload_id", "=", given.id)
+      .where("upload_id", "=", upload.id)
       .where("awaits_upload", "=", true)
       .where("status", "=", "pending")
       .returning("id")
@@ -66,8 +66,8 @@ export async function completeUpload(
     if (build === undefined) return false;
     await tx
       .updateTable("uploads")
-      .set({ completed_at: sql<Date>`clock_timestamp()`, size_bytes: given.bytes })
-      .where("id", "=", given.id)
+      .set({ completed_at: sql<Date>`clock_timestamp()`, size_bytes: upload.bytes })
+      .where("id", "=", upload.id)
       .execute();
     await notify(tx, "builds", build.id);
     return true;

@@ -13,7 +13,7 @@ import {
   type DriverSettings,
 } from "./driver-table.ts";
 
-type Given = DriverSettings & {
+type ChoiceSettings = DriverSettings & {
   readonly driver: DriverName | "auto";
   /** `driverFile`: names the driver of the latest start. */
   readonly paths: { readonly driverFile: string };
@@ -29,7 +29,10 @@ type Parts = {
 };
 
 /** Logs the choice in a line. Throws `CannotStart` for a file that names no driver. */
-export async function chooseDriver(config: Given, { log, usedBefore }: Parts): Promise<DriverName> {
+export async function chooseDriver(
+  config: ChoiceSettings,
+  { log, usedBefore }: Parts,
+): Promise<DriverName> {
   const { driver, paths } = config;
   const used = readDriver(paths.driverFile) ?? (await usedBefore());
   const again =

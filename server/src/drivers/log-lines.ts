@@ -29,13 +29,13 @@ const newline = 0x0a;
  */
 export function cutLines(
   buffer: Buffer,
-  given: { readonly isCutting: boolean; readonly isEnd: boolean; readonly hasFrames: boolean },
+  state: { readonly isCutting: boolean; readonly isEnd: boolean; readonly hasFrames: boolean },
 ): Cut {
   const lines: CutLine[] = [];
-  let { isCutting } = given;
+  let { isCutting } = state;
   let start = 0;
   const take = (end: number): void => {
-    if (!isCutting) lines.push({ ...lineOf(buffer.subarray(start, end), given.hasFrames), end });
+    if (!isCutting) lines.push({ ...lineOf(buffer.subarray(start, end), state.hasFrames), end });
   };
   for (let end = buffer.indexOf(newline); end >= 0; end = buffer.indexOf(newline, start)) {
     take(end);
@@ -44,14 +44,14 @@ export function cutLines(
     if (lines.length === linesMax) return { lines, bytes: start, isCutting };
   }
   let rest = buffer.length - start;
-  if (rest >= lineBytesMax && !isCutting && !(given.hasFrames && buffer[start] === frameMark)) {
+  if (rest >= lineBytesMax && !isCutting && !(state.hasFrames && buffer[start] === frameMark)) {
     // Earlier states of a line that is written again and again.
     start += rest - visibleOf(buffer.subarray(start)).length;
     rest = buffer.length - start;
   }
-  if (rest > 0 && (isCutting || given.isEnd || rest >= lineBytesMax)) {
+  if (rest > 0 && (isCutting || state.isEnd || rest >= lineBytesMax)) {
     take(buffer.length);
-    isCutting = !given.isEnd;
+    isCutting = !state.isEnd;
     start = buffer.length;
   }
   return { lines, bytes: start, isCutting };

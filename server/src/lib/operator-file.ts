@@ -58,14 +58,14 @@ export function tomlProblem(error: unknown): { readonly at: string; readonly rea
 }
 
 /** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */
-export function tableOf(where: string, given: unknown): Table {
+export function tableOf(where: string, value: unknown): Table {
   const isTable =
-    typeof given === "object" &&
-    given !== null &&
-    !Array.isArray(given) &&
-    !(given instanceof Date);
-  if (!isTable) throw operatorFileRefused(where, given, "a table");
-  return given as Table;
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !(value instanceof Date);
+  if (!isTable) throw operatorFileRefused(where, value, "a table");
+  return value as Table;
 }
 
 /**

@@ -73,9 +73,9 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
 export async function assignLastLines(
   db: Db,
   replicaId: ReplicaId,
-  given: { readonly since: number; readonly runIds: readonly RunId[]; readonly limit: number },
+  ended: { readonly since: number; readonly runIds: readonly RunId[]; readonly limit: number },
 ): Promise<void> {
-  const { since, runIds, limit } = given;
+  const { since, runIds, limit } = ended;
   const added = sql<RunId[]>`coalesce(ended_run_ids, '{}') || ${runIds}::uuid[]`;
   for (const stream of ["stdout", "stderr"]) {
     const last = sql<number>`(

@@ -101,9 +101,9 @@ export class AppLogs {
    */
   async assignLast(
     replicaId: ReplicaId,
-    given: { readonly since: number; readonly runIds: readonly RunId[] },
+    ended: { readonly since: number; readonly runIds: readonly RunId[] },
   ): Promise<void> {
-    await store.assignLastLines(this.#parts.db, replicaId, { ...given, limit: lastLinesMax });
+    await store.assignLastLines(this.#parts.db, replicaId, { ...ended, limit: lastLinesMax });
   }
 
   /**

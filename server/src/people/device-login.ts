@@ -25,7 +25,7 @@ export type DeviceLoginsOptions = Pick<Foundation, "db" | "clock"> & {
   /** Opens a session of the person within the transaction, and records the sign-in. */
   readonly openSession: (
     tx: Tx,
-    given: { readonly personId: string; readonly by: By },
+    opening: { readonly personId: string; readonly by: By },
   ) => Promise<DeviceTokens>;
 };
 
@@ -130,11 +130,11 @@ export class DeviceLogins {
    */
   async decide(
     typedCode: string,
-    given: { readonly isApproved: boolean; readonly person: PersonCaller; readonly by: By },
+    answer: { readonly isApproved: boolean; readonly person: PersonCaller; readonly by: By },
   ): Promise<DeviceLogin> {
     const { db, clock } = this.#options;
     const found = await this.find(typedCode);
-    const { person, isApproved } = given;
+    const { person, isApproved } = answer;
     const state = isApproved ? "approved" : "denied";
     const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
     return await db.transaction().execute(async (tx) => {
@@ -143,7 +143,7 @@ export class DeviceLogins {
         .catch(refuseEnded);
       if (decided === undefined)
         throw new Fault("conflict", "This code was already approved or denied.");
-      await recordDecision(tx, decided, given);
+      await recordDecision(tx, decided, answer);
       return decided;
     });
   }

@@ -75,14 +75,14 @@ export async function loginByDeviceCode(db: Db, hash: Buffer): Promise<DeviceLog
  */
 export async function decideLogin(
   tx: Tx,
-  given: { userCode: string; state: "approved" | "denied"; sessionId: string; nowAt: Date },
+  decision: { userCode: string; state: "approved" | "denied"; sessionId: string; nowAt: Date },
 ): Promise<DeviceLoginRow | undefined> {
   return await tx
     .updateTable("device_logins")
-    .set({ state: given.state, session_id: given.sessionId })
-    .where("user_code", "=", given.userCode)
+    .set({ state: decision.state, session_id: decision.sessionId })
+    .where("user_code", "=", decision.userCode)
     .where("state", "=", "waiting")
-    .where("expires_at", ">", given.nowAt)
+    .where("expires_at", ">", decision.nowAt)
     .returningAll()
     .executeTakeFirst();
 }

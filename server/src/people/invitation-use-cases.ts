@@ -253,9 +253,9 @@ async function join(
 
 async function requireSpace(
   tx: Tx,
-  given: { projectId: ProjectId; email: string; now: Date },
+  invitation: { projectId: ProjectId; email: string; now: Date },
 ): Promise<void> {
-  const { projectId, email, now } = given;
+  const { projectId, email, now } = invitation;
   if ((await memberByEmail(tx, projectId, email)) !== undefined) {
     throw new Fault("conflict", `${email} is already a member of this project.`);
   }

@@ -137,15 +137,15 @@ export class PasswordUseCases {
    * Sets a password by the secret of a link, which is good once, and ends all sessions. Throws
    * `Fault("not_usable" | "invalid")`.
    */
-  async reset(given: Trier & { readonly secret: string; readonly next: Secret }): Promise<void> {
+  async reset(reset: Trier & { readonly secret: string; readonly next: Secret }): Promise<void> {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
-    await counts.take(limits.secretAddress, deviceCookies.keyOf(given));
-    const personId = await this.#personOf(given.secret);
+    await counts.take(limits.secretAddress, deviceCookies.keyOf(reset));
+    const personId = await this.#personOf(reset.secret);
     const person = personId === undefined ? undefined : await store.personById(db, personId);
     if (person === undefined) throw linkEnded();
-    checkNewPassword("password", given.next, person.email);
-    const hash = await hashes.run(() => hashPassword(given.next.reveal()));
-    await db.transaction().execute((tx) => this.#reset(tx, { ...given, hash, person }));
+    checkNewPassword("password", reset.next, person.email);
+    const hash = await hashes.run(() => hashPassword(reset.next.reveal()));
+    await db.transaction().execute((tx) => this.#reset(tx, { ...reset, hash, person }));
     this.#tell(person.email, "set anew");
   }
 
@@ -156,9 +156,9 @@ export class PasswordUseCases {
 
   async #reset(
     tx: Tx,
-    given: { secret: string; hash: string; by: By; person: PersonRow },
+    change: { secret: string; hash: string; by: By; person: PersonRow },
   ): Promise<void> {
-    const { person, secret, hash: passwordHash } = given;
+    const { person, secret, hash: passwordHash } = change;
     const locked = await store.lockPerson(tx, person.id);
     if (!(await takeVerification(tx, linkPurpose + secret))) throw linkEnded();
     if (secret.startsWith(mailed)) {
@@ -174,7 +174,7 @@ export class PasswordUseCases {
     await deleteUnconfirmed(tx, person.id);
     await this.#sessions.end(tx, { personId: person.id, except: null });
     const changes = { password: { new: "set by a link" } };
-    const by = byPerson(person, given.by);
+    const by = byPerson(person, change.by);
     await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
   }
 
@@ -200,17 +200,17 @@ export class PasswordUseCases {
     });
   }
 
-  async #link(person: PersonRow, given: { by: By; mark: string }): Promise<ResetLink> {
+  async #link(person: PersonRow, link: { by: By; mark: string }): Promise<ResetLink> {
     const { db, clock, baseUrl } = this.#parts;
-    const secret = given.mark + randomBytes(32).toString("base64url");
+    const secret = link.mark + randomBytes(32).toString("base64url");
     const expiresAt = new Date(clock.now() + linkMs);
     await db.transaction().execute(async (tx) => {
       await insertVerification(tx, { secret: linkPurpose + secret, value: person.id, expiresAt });
-      const changes = { link: { new: given.mark === mailed ? "mailed" : "made by the operator" } };
+      const changes = { link: { new: link.mark === mailed ? "mailed" : "made by the operator" } };
       await recordOfPerson(tx, {
         action: "person.password_reset",
         about: person,
-        by: given.by,
+        by: link.by,
         changes,
       });
     });

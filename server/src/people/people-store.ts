@@ -52,7 +52,7 @@ export type Credential = PersonRow & {
 /** The person with the address of mail (lower case), or undefined. */
 export function credentialOf(
   db: Db,
-  given: { readonly email: string; readonly address: string },
+  attempt: { readonly email: string; readonly address: string },
 ): Promise<Credential | undefined> {
   return db
     .selectFrom("people")
@@ -62,12 +62,14 @@ export function credentialOf(
         .on("provider_id", "=", "credential"),
     )
     .leftJoin("person_addresses", (join) =>
-      join.onRef("person_addresses.person_id", "=", "people.id").on("address", "=", given.address),
+      join
+        .onRef("person_addresses.person_id", "=", "people.id")
+        .on("address", "=", attempt.address),
     )
     .selectAll("people")
     .select("person_accounts.password_hash as passwordHash")
     .select(sql<boolean>`person_addresses.address is not null`.as("isKnownAddress"))
-    .where("people.email", "=", given.email)
+    .where("people.email", "=", attempt.email)
     .executeTakeFirst();
 }
 
@@ -117,16 +119,16 @@ export function sessionByToken(db: Db, token: string): Promise<SessionRow | unde
 /** A person's sessions that have not expired, the one that was used last first, at most `limit`. */
 export function listSessions(
   db: Db,
-  given: { readonly personId: string; readonly at: Date; readonly limit: number },
+  query: { readonly personId: string; readonly at: Date; readonly limit: number },
 ): Promise<SessionRow[]> {
   return db
     .selectFrom("person_sessions")
     .selectAll()
-    .where("person_id", "=", given.personId)
-    .where("expires_at", ">", given.at)
+    .where("person_id", "=", query.personId)
+    .where("expires_at", ">", query.at)
     .orderBy("updated_at", "desc")
     .orderBy("id")
-    .limit(given.limit)
+    .limit(query.limit)
     .execute();
 }
 
@@ -173,14 +175,14 @@ export async function deleteSessions(tx: Db, which: SessionChoice): Promise<stri
  */
 export async function noteAddress(
   tx: Db,
-  given: {
+  use: {
     readonly personId: string;
     readonly address: string;
     readonly at: Date;
     readonly addressesMax: number;
   },
 ): Promise<{ isNew: boolean; isFirst: boolean }> {
-  const { personId, address, at, addressesMax } = given;
+  const { personId, address, at, addressesMax } = use;
   const known = await tx
     .selectFrom("person_addresses")
     .select("address")
@@ -241,14 +243,14 @@ export async function deleteAccounts(
  */
 export async function isInvited(
   db: Db,
-  given: { readonly email: string; readonly at: Date },
+  invited: { readonly email: string; readonly at: Date },
 ): Promise<boolean> {
   const row = await db
     .selectFrom("invitations")
     .innerJoin("projects", "projects.id", "invitations.project_id")
     .select("invitations.id")
-    .where("email", "=", given.email)
-    .where("expires_at", ">", given.at)
+    .where("email", "=", invited.email)
+    .where("expires_at", ">", invited.at)
     .where("projects.deleted_at", "is", null)
     .limit(1)
     .executeTakeFirst();

@@ -90,11 +90,11 @@ export class People {
   async startSession(
     tx: Tx,
     personId: string,
-    given: { readonly way: Way; readonly by: By },
+    entry: { readonly way: Way; readonly by: By },
   ): Promise<SignedIn> {
     const person = await personById(tx, personId);
     if (person === undefined) throw new Error("a session is started for somebody who is not there");
-    const session = await this.sessions.open(tx, person, given);
+    const session = await this.sessions.open(tx, person, entry);
     return this.sessions.tokensOf({ person, session });
   }
 

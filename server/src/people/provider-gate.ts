@@ -57,12 +57,12 @@ export class ProviderGate {
    */
   async isConnecting(
     personId: string,
-    given: Pick<PersonEvent, "changes" | "by"> & {
+    connection: Pick<PersonEvent, "changes" | "by"> & {
       readonly sessionId: string;
       readonly providerId: "oidc" | "github";
     },
   ): Promise<boolean> {
-    const { sessionId, providerId, ...event } = given;
+    const { sessionId, providerId, ...event } = connection;
     const about = await this.#options.db.transaction().execute(async (tx) => {
       const person = await lockPerson(tx, personId);
       if (person === undefined || (await sessionById(tx, sessionId)) === undefined)

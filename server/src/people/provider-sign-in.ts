@@ -101,11 +101,11 @@ export class ProviderSignIn {
    */
   async begin(
     id: ProviderId,
-    given: Trier & { readonly returnTo: string | null },
+    visitor: Trier & { readonly returnTo: string | null },
   ): Promise<VisitBegin> {
     this.nameOf(id);
-    await this.#count(given);
-    const returnTo = given.returnTo ?? dashboard;
+    await this.#count(visitor);
+    const returnTo = visitor.returnTo ?? dashboard;
     if (!isReturn(returnTo)) {
       throw new Fault(
         "invalid",
@@ -212,22 +212,22 @@ export class ProviderSignIn {
    */
   async end(
     id: ProviderId,
-    given: Trier & {
+    visit: Trier & {
       readonly query: Readonly<Record<string, string>>;
       readonly cookie: string | null;
     },
   ): Promise<VisitEnd> {
     this.nameOf(id);
-    await this.#count(given);
+    await this.#count(visit);
     const auth = await this.#open(id);
-    const headers = new Headers(given.cookie === null ? {} : { cookie: given.cookie });
+    const headers = new Headers(visit.cookie === null ? {} : { cookie: visit.cookie });
     const params = { id };
     const response = await this.#ask(
       id,
       auth.api.callbackOAuth({
         method: "GET",
         params,
-        query: given.query,
+        query: visit.query,
         headers,
         asResponse: true,
       }),
@@ -237,8 +237,8 @@ export class ProviderSignIn {
     const cookies = response.headers
       .getSetCookie()
       .filter((line) => !/session_token=|session_data=/.test(line));
-    if (token === null) return { ...(await this.#endWithout(id, location, given.by)), cookies };
-    const done = await this.#enter(id, token, given.by);
+    if (token === null) return { ...(await this.#endWithout(id, location, visit.by)), cookies };
+    const done = await this.#enter(id, token, visit.by);
     return { done, returnTo: isReturn(location) ? location : dashboard, cookies };
   }
 

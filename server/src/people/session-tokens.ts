@@ -21,8 +21,8 @@ export class SessionTokens {
   }
 
   /** The session's token; null when it was not signed here. */
-  read(given: string): string | null {
-    const [, token, signature] = form.exec(given) ?? [];
+  read(text: string): string | null {
+    const [, token, signature] = form.exec(text) ?? [];
     if (token === undefined || signature === undefined) return null;
     // As text: the last letter has bits that say nothing, and a token is to have one form only.
     return isSameText(signature, this.#signature(token)) ? token : null;

@@ -55,14 +55,14 @@ export class Sessions {
   async open(
     tx: Tx,
     person: PersonRow,
-    given: { readonly way: Way; readonly by: By },
+    entry: { readonly way: Way; readonly by: By },
   ): Promise<store.SessionRow> {
-    const address = given.by.request?.address ?? "";
-    const user_agent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
+    const address = entry.by.request?.address ?? "";
+    const user_agent = (entry.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
     const session = await this.#insert(tx, { person_id: person.id, address, user_agent });
     const at = session.created_at;
     await this.#endSurplus(tx, person.id);
-    const by = byPerson(person, given.by);
+    const by = byPerson(person, entry.by);
     if (address !== "") {
       const { isNew, isFirst } = await store.noteAddress(tx, {
         personId: person.id,
@@ -73,7 +73,7 @@ export class Sessions {
       if (isNew && !isFirst)
         await recordOfPerson(tx, { action: "person.new_address", about: person, by });
     }
-    const changes = { way: { new: given.way } };
+    const changes = { way: { new: entry.way } };
     await recordOfPerson(tx, { action: "person.sign_in", about: person, by, changes });
     return session;
   }

@@ -80,13 +80,13 @@ export class SignIn {
     };
   }
 
-  async #recordFailure(given: {
+  async #recordFailure(attempt: {
     email: string;
     person: Credential | undefined;
     by: By;
   }): Promise<void> {
-    const { person, by } = given;
-    const about = person ?? { id: null, email: given.email.toLowerCase(), name: given.email };
+    const { person, by } = attempt;
+    const about = person ?? { id: null, email: attempt.email.toLowerCase(), name: attempt.email };
     const reason =
       person === undefined ? "There is no account with this address." : "The password was wrong.";
     await this.#parts.db.transaction().execute((tx) =>

@@ -21,11 +21,11 @@ export class SignUp {
 
   constructor(
     parts: PeopleParts,
-    given: { readonly settings: PeopleSettings; readonly passwords: PasswordUseCases },
+    options: { readonly settings: PeopleSettings; readonly passwords: PasswordUseCases },
   ) {
     this.#parts = parts;
-    this.#settings = given.settings;
-    this.#passwords = given.passwords;
+    this.#settings = options.settings;
+    this.#passwords = options.passwords;
   }
 
   /**

@@ -47,15 +47,15 @@ export class TwoFactor {
   }
 
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
-  async signIn(given: CodeSignIn): Promise<SignedIn> {
+  async signIn(codeSignIn: CodeSignIn): Promise<SignedIn> {
     const { db, limits: counts, deviceCookies } = this.#parts;
     const done = await counts.counted(
       limits.signInAddress,
-      deviceCookies.keyOf(given),
+      deviceCookies.keyOf(codeSignIn),
       async () => {
         // A refusal is returned, not thrown: the count of wrong codes is part of the transaction,
         // and must be kept.
-        const answer = await db.transaction().execute((tx) => this.#signIn(tx, given));
+        const answer = await db.transaction().execute((tx) => this.#signIn(tx, codeSignIn));
         if (answer instanceof Fault) throw answer;
         return answer;
       },
@@ -104,20 +104,23 @@ export class TwoFactor {
    * Turns it off, with a code and, if there is one, the password. The session is replaced by a new
    * one.
    */
-  disable(caller: PersonCaller, given: Confirmation & { readonly by: By }): Promise<SignedIn> {
-    return this.#switch(caller, { by: given.by, isOn: false }, (tx) =>
-      this.#require(tx, caller, given),
+  disable(
+    caller: PersonCaller,
+    confirmation: Confirmation & { readonly by: By },
+  ): Promise<SignedIn> {
+    return this.#switch(caller, { by: confirmation.by, isOn: false }, (tx) =>
+      this.#require(tx, caller, confirmation),
     );
   }
 
   /** New backup codes instead of all before, with a code and, if there is one, the password. */
   async renewBackupCodes(
     caller: PersonCaller,
-    given: Confirmation & { readonly by: By },
+    confirmation: Confirmation & { readonly by: By },
   ): Promise<readonly string[]> {
     const backupCodes = newBackupCodes();
     await this.#change(caller, async (tx) => {
-      await this.#require(tx, caller, given);
+      await this.#require(tx, caller, confirmation);
       await store.updateTwoFactor(tx, caller.personId, {
         backup_codes: await this.#sealCodes(backupCodes),
       });
@@ -126,7 +129,7 @@ export class TwoFactor {
       await recordOfPerson(tx, {
         action: "person.two_factor_enable",
         about,
-        by: byPerson(about, given.by),
+        by: byPerson(about, confirmation.by),
         changes,
       });
     });
@@ -155,8 +158,8 @@ export class TwoFactor {
     mailer?.post({ to: email, subject: "Two-factor sign-in was turned off", text });
   }
 
-  async #signIn(tx: Tx, given: CodeSignIn): Promise<PersonSession | Fault> {
-    const { challenge, by } = given;
+  async #signIn(tx: Tx, codeSignIn: CodeSignIn): Promise<PersonSession | Fault> {
+    const { challenge, by } = codeSignIn;
     const person = await this.#parts.challenges.personOf(tx, challenge);
     if (person === null) {
       return new Fault(
@@ -164,7 +167,7 @@ export class TwoFactor {
         "The sign-in has expired, or had too many wrong codes; start it again.",
       );
     }
-    const refusal = await this.#refusal(tx, person, given);
+    const refusal = await this.#refusal(tx, person, codeSignIn);
     if (refusal !== null) {
       const event = {
         action: "person.sign_in",
@@ -183,7 +186,7 @@ export class TwoFactor {
   }
 
   /** Takes the code of a sign-in, and counts it where it is wrong; null: it was right. */
-  async #refusal(tx: Tx, person: PersonRow, given: CodeSignIn): Promise<Fault | null> {
+  async #refusal(tx: Tx, person: PersonRow, codeSignIn: CodeSignIn): Promise<Fault | null> {
     const now = this.#parts.clock.now();
     const factor = await store.lockTwoFactor(tx, person.id);
     if (factor?.verified !== true) return new Fault("unauthorized", notOn);
@@ -191,11 +194,11 @@ export class TwoFactor {
       const text = "There were too many wrong codes; try again in 15 minutes.";
       return new Fault("rate_limited", text, { retryAfterSeconds: lockSeconds });
     }
-    if ((await this.#parts.limits.isTaken(limits.challenge, given.challenge, tx)) !== null) {
-      await takeVerification(tx, given.challenge);
+    if ((await this.#parts.limits.isTaken(limits.challenge, codeSignIn.challenge, tx)) !== null) {
+      await takeVerification(tx, codeSignIn.challenge);
       return new Fault("unauthorized", "There were too many wrong codes; start the sign-in again.");
     }
-    const code = given.code.replaceAll(" ", "");
+    const code = codeSignIn.code.replaceAll(" ", "");
     if (await this.#takeCode(tx, factor, code)) {
       await store.updateTwoFactor(tx, person.id, {
         failed_verification_count: 0,

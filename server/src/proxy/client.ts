@@ -41,7 +41,7 @@ export interface Client {
   /** An informational answer. Status 100: the body may be sent. */
   information(head: AnswerHead): void;
   /** Begins the answer; it may be buffered until the first piece. */
-  head(head: AnswerHead, runId: RunId, given: HeadGiven): void;
+  head(head: AnswerHead, runId: RunId, addition: HeadGiven): void;
   /** False: wait for `onClientDrain` before writing more. */
   piece(piece: Piece, isLast: boolean): boolean;
   /** Sends a buffered head. */

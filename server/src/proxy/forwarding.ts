@@ -94,9 +94,9 @@ export class ForwardingClient implements Client {
     this.#client.information(head);
   }
 
-  head(head: AnswerHead, runId: RunId, given: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, addition: HeadGiven): void {
     this.#collector.head(head);
-    this.#client.head(head, runId, given);
+    this.#client.head(head, runId, addition);
   }
 
   piece(piece: Piece, isLast: boolean): boolean {

@@ -22,13 +22,13 @@ export class ReplicaSlot extends Timed {
   readonly #onAgain: () => void;
 
   constructor(
-    given: Pick<ReplicaSlot, "replica" | "pool" | "tally"> & { readonly onAgain: () => void },
+    options: Pick<ReplicaSlot, "replica" | "pool" | "tally"> & { readonly onAgain: () => void },
   ) {
     super();
-    this.replica = given.replica;
-    this.pool = given.pool;
-    this.tally = given.tally;
-    this.#onAgain = given.onAgain;
+    this.replica = options.replica;
+    this.pool = options.pool;
+    this.tally = options.tally;
+    this.#onAgain = options.onAgain;
   }
 
   override onDeadline(): void {

@@ -204,8 +204,8 @@ type PlainNeeds = ListenerParts & {
  * Starts connections as plain ones, which refuse calls while draining; returns those that still are
  * plain.
  */
-function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
-  const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = given;
+function takePlain(server: Server, needs: PlainNeeds): ReadonlySet<PlainConnection> {
+  const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = needs;
   const connections = new Set<PlainConnection>();
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;

@@ -153,8 +153,8 @@ function isWithin(url: string, character: string, start: number, end: number): b
   return at !== -1 && at < end;
 }
 
-function isReservedPath(given: string): boolean {
-  let path = given;
+function isReservedPath(rawPath: string): boolean {
+  let path = rawPath;
   for (let round = 0; round <= decodings; round++) {
     if (leadsToReserved(path)) return true;
     path = path.replaceAll(/%([0-9a-f]{2})/gi, (_, digits: string) =>

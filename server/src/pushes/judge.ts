@@ -34,7 +34,7 @@ const branchPrefix = "refs/heads/";
  */
 export function judgePush(
   app: PushedApp,
-  given: {
+  push: {
     readonly event: string;
     readonly updates: readonly RefUpdate[];
     readonly repository?: string | null;
@@ -45,7 +45,7 @@ export function judgePush(
   readonly isOwn: boolean;
   readonly isForeign: boolean;
 } {
-  const { event, updates, repository = null } = given;
+  const { event, updates, repository = null } = push;
   const update = updates.find(({ ref }) => ref === branchPrefix + app.gitBranch);
   const [other] = updates;
   const shown = update ?? other;

@@ -200,11 +200,11 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
  */
 export async function listDeliveries(
   db: Db,
-  given: { readonly appId: AppId; readonly before?: number | undefined; readonly limit: number },
+  page: { readonly appId: AppId; readonly before?: number | undefined; readonly limit: number },
 ): Promise<GitDeliveryRow[]> {
-  let query = db.selectFrom("git_deliveries").selectAll().where("app_id", "=", given.appId);
-  if (given.before !== undefined) query = query.where("number", "<", given.before);
-  return await query.orderBy("number", "desc").limit(given.limit).execute();
+  let query = db.selectFrom("git_deliveries").selectAll().where("app_id", "=", page.appId);
+  if (page.before !== undefined) query = query.where("number", "<", page.before);
+  return await query.orderBy("number", "desc").limit(page.limit).execute();
 }
 
 /** One delivery of an app. No locks. */

@@ -105,12 +105,12 @@ export function knownHostKind(host: string): GitHostKind | undefined {
 export function statusRequest(
   kind: GitHostKind,
   receiver: ApiReceiver,
-  given: CommitStatus,
+  commitStatus: CommitStatus,
 ): StatusRequest {
   const { path, states, fields } = forms[kind];
-  const [line = ""] = given.description.split("\n");
-  const repository = given.repository.replace(/\.git$/i, "");
-  const status = { ...given, repository, description: line.slice(0, descriptionLengthMax) };
+  const [line = ""] = commitStatus.description.split("\n");
+  const repository = commitStatus.repository.replace(/\.git$/i, "");
+  const status = { ...commitStatus, repository, description: line.slice(0, descriptionLengthMax) };
   return {
     url: apiUrl(kind, receiver.source) + path(status),
     headers: {

@@ -215,9 +215,9 @@ export class Execution implements ActiveRun, RunWatcher {
     return readable;
   }
 
-  async #end(given: RunEnding): Promise<void> {
+  async #end(ending: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
-    const reported = this.#isForeign && given.kind === "withdrawn" ? otherFiles : given;
+    const reported = this.#isForeign && ending.kind === "withdrawn" ? otherFiles : ending;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;

@@ -82,9 +82,9 @@ export class FileRuns {
    * The run waits for the files of the upload. Throws `Fault("invalid" | "malformed" | "forbidden"
    * | "conflict" | "rate_limited")`.
    */
-  async start(given: NewFileRun): Promise<{ readonly runId: RunId; readonly uploadId: string }> {
-    const { files, functionName, data, clientAddress, ...deployment } = given;
-    const filename = fileOf(given.filename, files);
+  async start(fileRun: NewFileRun): Promise<{ readonly runId: RunId; readonly uploadId: string }> {
+    const { files, functionName, data, clientAddress, ...deployment } = fileRun;
+    const filename = fileOf(fileRun.filename, files);
     requireObject(data);
     const runId = newRunId();
     const body = fileRunBody({ filename, functionName, data });

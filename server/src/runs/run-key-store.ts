@@ -10,9 +10,9 @@ export const keyHours = 24;
 /** True when the key stands for this run from now on; false: for an earlier one. */
 export async function takeRunKey(
   tx: Tx,
-  given: { readonly run: NewRun; readonly key: string; readonly hash: Buffer },
+  keyedRun: { readonly run: NewRun; readonly key: string; readonly hash: Buffer },
 ): Promise<boolean> {
-  const { run, key, hash } = given;
+  const { run, key, hash } = keyedRun;
   const { rows } = await sql<{ run_id: RunId }>`
     insert into run_keys (app_id, key, request_hash, run_id, created_at)
     values (${run.appId}, ${key}, ${hash}, ${run.runId}, clock_timestamp())

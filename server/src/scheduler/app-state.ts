@@ -51,7 +51,7 @@ export type AppStates = Map<AppId, AppState>;
  * Why an app's calls wait, or why it has fewer replicas than are wanted, in sentences for its
  * owner; undefined when neither is so.
  */
-export function waitReason(given: {
+export function waitReason(state: {
   readonly failureReason: string | undefined;
   readonly starts: StartRecord | undefined;
   readonly heldBack: string | undefined;
@@ -66,29 +66,29 @@ export function waitReason(given: {
   readonly replicasMax: number;
   readonly nowMs: number;
 }): string | undefined {
-  if (given.failureReason !== undefined) return given.failureReason;
+  if (state.failureReason !== undefined) return state.failureReason;
   const heldBack =
-    given.heldBack === undefined ? undefined : `More replicas are wanted. ${given.heldBack}`;
-  if (given.starting > 0)
-    return [startingText(given), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
+    state.heldBack === undefined ? undefined : `More replicas are wanted. ${state.heldBack}`;
+  if (state.starting > 0)
+    return [startingText(state), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
   if (
-    given.starts !== undefined &&
-    (given.ready === 0 || given.waiting > 0) &&
-    given.nowMs < given.starts.retryAtMs
+    state.starts !== undefined &&
+    (state.ready === 0 || state.waiting > 0) &&
+    state.nowMs < state.starts.retryAtMs
   ) {
-    const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
-    const { failures, reason } = given.starts;
+    const seconds = Math.ceil((state.starts.retryAtMs - state.nowMs) / 1000);
+    const { failures, reason } = state.starts;
     if (failures === 0) return `The next replica starts in ${seconds} s: ${reason}`;
     return `A replica could not be started and will be retried in ${seconds} s: ${reason}`;
   }
   if (heldBack !== undefined)
-    return given.ready === 0 || given.waiting > 0 ? given.heldBack : heldBack;
-  if (given.ready === 0 && given.unrouted > 0) {
+    return state.ready === 0 || state.waiting > 0 ? state.heldBack : heldBack;
+  if (state.ready === 0 && state.unrouted > 0) {
     return "The app runs, but is not ready for calls: its ready check (readycheckEndpoint) fails.";
   }
-  if (given.waiting > 0 && given.ready >= given.replicasMax) {
+  if (state.waiting > 0 && state.ready >= state.replicasMax) {
     const busy =
-      given.ready === 1 ? "The only replica is busy" : `All ${given.ready} replicas are busy`;
+      state.ready === 1 ? "The only replica is busy" : `All ${state.ready} replicas are busy`;
     return `${busy}, and maxReplicaCount allows no more.`;
   }
   return undefined;

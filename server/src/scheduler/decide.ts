@@ -64,7 +64,7 @@ export function newHistory(replicas: number, nowMs: number): LoadHistory {
 }
 
 /** Decides, and returns the history for the next call. */
-export function decide(given: {
+export function decide(situation: {
   readonly settings: ScalingSettings;
   readonly demand: Demand;
   /** For metrics measured by drivers; null: not measured (yet). */
@@ -74,9 +74,9 @@ export function decide(given: {
   readonly cooldownSecondsMax?: number;
   readonly nowMs: number;
 }): Decision {
-  const { settings, demand, measured, nowMs } = given;
+  const { settings, demand, measured, nowMs } = situation;
   const { cooldownPeriodSeconds } = settings;
-  const history = sampled(settings, demand, given.history, nowMs);
+  const history = sampled(settings, demand, situation.history, nowMs);
   const calls = demand.running + demand.waiting;
   // A short call may start and end between two turns; it counts as running.
   const isActive =
@@ -85,7 +85,7 @@ export function decide(given: {
   // The need of the moment, a slot for each call, never waits for a mean.
   const need = isActive ? Math.max(1, quotient(calls, settings.replicaConcurrency)) : 0;
   const count = isActive ? Math.max(need, byMetric) + bufferOf(settings) : 0;
-  const oldestMs = nowMs - (given.cooldownSecondsMax ?? cooldownPeriodSeconds) * 1000;
+  const oldestMs = nowMs - (situation.cooldownSecondsMax ?? cooldownPeriodSeconds) * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
   const held = recommendations.find(
     ({ untilMs }) => untilMs > nowMs - cooldownPeriodSeconds * 1000,
@@ -151,14 +151,14 @@ function quotient(load: number, perReplica: number): number {
  */
 function meanOf(
   total: "receivedTotal" | "runMs",
-  given: {
+  situation: {
     readonly settings: ScalingSettings;
     readonly demand: Demand;
     readonly history: LoadHistory;
     readonly nowMs: number;
   },
 ): number {
-  const { settings, demand, history, nowMs } = given;
+  const { settings, demand, history, nowMs } = situation;
   const [start] = history.samples;
   if (start === undefined) return 0;
   const intervalMs = settings.evaluationIntervalSeconds * 1000;

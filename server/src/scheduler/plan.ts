@@ -26,14 +26,14 @@ export type ReplicaPlan = {
 };
 
 /** Plans one turn. `startsMax` is the maximum number of new starts. */
-export function plan(given: {
+export function plan(situation: {
   readonly replicas: readonly PlannedReplica[];
   readonly desired: number;
   readonly startsMax: number;
   readonly cooldownMs: number;
   readonly nowMs: number;
 }): ReplicaPlan {
-  const { replicas, desired, startsMax } = given;
+  const { replicas, desired, startsMax } = situation;
   const outdated = replicas.filter((replica) => replica.isOutdated);
   const current = replicas.filter((replica) => !replica.isOutdated);
   const replacedNow = replaced(outdated, current, desired);
@@ -46,7 +46,7 @@ export function plan(given: {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
     drains: [
       ...drainsOf(replacedNow, restarted),
-      ...drainsOf(victims(current, given), "It was no longer needed."),
+      ...drainsOf(victims(current, situation), "It was no longer needed."),
     ],
   };
 }
@@ -122,15 +122,15 @@ function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly Planned
  */
 function victims(
   current: readonly PlannedReplica[],
-  given: { readonly desired: number; readonly cooldownMs: number; readonly nowMs: number },
+  limits: { readonly desired: number; readonly cooldownMs: number; readonly nowMs: number },
 ): readonly PlannedReplica[] {
   const ready = current.filter((replica) => replica.state === "ready");
-  const excess = ready.length - given.desired;
+  const excess = ready.length - limits.desired;
   if (excess <= 0) return [];
   return ready
     .filter(
       (replica) =>
-        replica.readyAtMs !== null && given.nowMs - replica.readyAtMs >= given.cooldownMs,
+        replica.readyAtMs !== null && limits.nowMs - replica.readyAtMs >= limits.cooldownMs,
     )
     .toSorted(
       (left, right) =>

@@ -28,14 +28,14 @@ export const reclaimedReason =
   "A protected replica of another app took its place, because no pool had enough for both and its computeTier is interruptible.";
 
 /** The replicas that are to end, for those that wait in this order. */
-export function chooseReclaimed(given: {
+export function chooseReclaimed(situation: {
   readonly pools: readonly Pool[];
   /** What is free of them now. */
   readonly free: readonly FreePool[];
   readonly replicas: readonly ClaimingReplica[];
   readonly waiting: readonly ProtectedWish[];
 }): ReplicaId[] {
-  const { pools, free, replicas, waiting } = given;
+  const { pools, free, replicas, waiting } = situation;
   let staying = replicas.filter(({ isDraining }) => !isDraining);
   const settled: PoolClaim[] = [];
   const unsettled: PoolWish[] = [];

@@ -17,7 +17,7 @@ export interface LineStore {
    */
   assignLast(
     replicaId: ReplicaId,
-    given: { readonly since: number; readonly runIds: readonly RunId[] },
+    ended: { readonly since: number; readonly runIds: readonly RunId[] },
   ): Promise<void>;
 }
 

@@ -57,7 +57,7 @@ export function chooseCompute(
 /** The driver's input for a start. */
 export function replicaSpec(
   release: StoredRelease,
-  given: {
+  start: {
     replicaId: ReplicaId;
     compute: string;
     environment: Readonly<Record<string, string | Secret>>;
@@ -67,7 +67,7 @@ export function replicaSpec(
   const { runtime, containerRuntime, entrypoint, port, region, provider, logLevel, egressCidrs } =
     settings;
   return {
-    ...given,
+    ...start,
     projectId,
     appId,
     appName: settings.name,
@@ -78,7 +78,7 @@ export function replicaSpec(
     containerRuntime,
     entrypoint,
     port,
-    ...resourcesOf(settings, given.compute),
+    ...resourcesOf(settings, start.compute),
     region,
     provider,
     logLevel,
@@ -97,19 +97,19 @@ type ReplicaIds = Pick<NewReplicaRow, "projectId" | "appId" | "releaseId" | "bui
 /** The basis for computing usage; provider and region are those of the pool. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & {
+  start: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & {
     readonly compute: string;
   },
 ): NewReplicaRow {
   const { projectId, appId, releaseId, buildId, settings } = release;
   const { computeTier } = settings;
   return {
-    ...given,
+    ...start,
     projectId,
     appId,
     releaseId,
     buildId,
-    ...resourcesOf(settings, given.compute),
+    ...resourcesOf(settings, start.compute),
     computeTier,
   };
 }

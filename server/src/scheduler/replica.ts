@@ -93,7 +93,7 @@ export class Replica {
   readonly #createdAtMs: number;
   #state: ReplicaState;
 
-  constructor(given: {
+  constructor(facts: {
     replicaId: ReplicaId;
     release: ReplicaRelease;
     gpus: number;
@@ -105,17 +105,17 @@ export class Replica {
     isTrial: boolean;
     state?: ReplicaState;
   }) {
-    this.replicaId = given.replicaId;
-    this.seenAtMs = given.seenAtMs;
-    this.release = given.release;
-    this.settings = given.release.settings;
-    this.gpus = given.gpus;
-    this.deadlineMs = given.release.settings.deploymentInitializationTimeout * 1000;
-    this.beganAtMs = given.beganAtMs;
-    this.#createdAtMs = given.createdAtMs;
-    this.restarts = given.restarts;
-    this.isTrial = given.isTrial;
-    this.#state = given.state ?? "starting";
+    this.replicaId = facts.replicaId;
+    this.seenAtMs = facts.seenAtMs;
+    this.release = facts.release;
+    this.settings = facts.release.settings;
+    this.gpus = facts.gpus;
+    this.deadlineMs = facts.release.settings.deploymentInitializationTimeout * 1000;
+    this.beganAtMs = facts.beganAtMs;
+    this.#createdAtMs = facts.createdAtMs;
+    this.restarts = facts.restarts;
+    this.isTrial = facts.isTrial;
+    this.#state = facts.state ?? "starting";
   }
 
   /**
@@ -142,9 +142,9 @@ export class Replica {
   /** It is to end from `nowMs` on; `mayFinish`: its calls have the grace period to do so. */
   takeOrder(
     order: EndOrder,
-    given: { readonly nowMs: number; readonly graceMs: number; readonly mayFinish: boolean },
+    deadline: { readonly nowMs: number; readonly graceMs: number; readonly mayFinish: boolean },
   ): void {
-    const { nowMs, graceMs, mayFinish } = given;
+    const { nowMs, graceMs, mayFinish } = deadline;
     this.endOrder = order;
     this.graceEndsAtMs = nowMs + graceMs;
     this.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;

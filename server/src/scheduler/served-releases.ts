@@ -49,7 +49,7 @@ export function currentStarts(
  * What the proxy is told: which replicas take calls, oldest first, or why there are none and
  * waiting is useless.
  */
-export function viewOf(given: {
+export function viewOf(facts: {
   /** All of the app. */
   readonly replicas: readonly Replica[];
   /** The parts of the calls that the served releases get. */
@@ -62,8 +62,8 @@ export function viewOf(given: {
   readonly weightLeft: number;
   readonly failure: StartFailure | undefined;
 }): AppReplicas {
-  const left = given.leaving.filter(isServing);
-  const ofServed = given.replicas.filter(({ release }) => given.weights.has(release.releaseId));
+  const left = facts.leaving.filter(isServing);
+  const ofServed = facts.replicas.filter(({ release }) => facts.weights.has(release.releaseId));
   const serving = [...left, ...ofServed.filter(isServing)].toSorted(
     (one, other) => one.beganAtMs - other.beganAtMs,
   );
@@ -71,15 +71,15 @@ export function viewOf(given: {
   for (const { release } of serving) {
     const { releaseId } = release;
     const weight =
-      given.weights.get(releaseId) ??
-      (weights.get(releaseId) ?? 0) + given.weightLeft / left.length;
+      facts.weights.get(releaseId) ??
+      (weights.get(releaseId) ?? 0) + facts.weightLeft / left.length;
     weights.set(releaseId, weight);
   }
   const hasHope =
     left.length > 0 || ofServed.some((one) => isStarting(one) || one.state === "ready");
   return {
     ready: serving.flatMap(({ ready }) => ready ?? []),
-    failure: hasHope ? undefined : given.failure,
+    failure: hasHope ? undefined : facts.failure,
     shares:
       weights.size < 2
         ? undefined

@@ -95,10 +95,10 @@ export function recordFailure(
  */
 export function startsAllowed(
   record: StartRecord | undefined,
-  given: { nowMs: number; starting: number; max: number },
+  limits: { nowMs: number; starting: number; max: number },
 ): number {
-  if (record === undefined) return given.max;
-  if (given.nowMs < record.retryAtMs || given.starting > 0) return 0;
+  if (record === undefined) return limits.max;
+  if (limits.nowMs < record.retryAtMs || limits.starting > 0) return 0;
   return 1;
 }
 
@@ -108,16 +108,19 @@ export function startsAllowed(
  */
 export function isOver(
   record: StartRecord,
-  given: {
+  situation: {
     readonly liveReleaseId: ReleaseId;
     readonly readyAtMs: readonly number[];
     readonly nowMs: number;
   },
 ): boolean {
-  if (record.releaseId !== given.liveReleaseId || given.nowMs - record.retryAtMs >= forgetMs)
+  if (
+    record.releaseId !== situation.liveReleaseId ||
+    situation.nowMs - record.retryAtMs >= forgetMs
+  )
     return true;
-  return given.readyAtMs.some(
-    (atMs) => atMs > record.failedAtMs && given.nowMs - atMs >= settledMs,
+  return situation.readyAtMs.some(
+    (atMs) => atMs > record.failedAtMs && situation.nowMs - atMs >= settledMs,
   );
 }
 

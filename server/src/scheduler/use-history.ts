@@ -122,18 +122,18 @@ export class UseHistory {
   #samples(
     appId: AppId,
     replicas: readonly Pick<Replica, "replicaId" | "state" | "beganAtMs">[],
-    given: { readonly measured: MeasuredUses; readonly counts: readonly number[] },
+    measurement: { readonly measured: MeasuredUses; readonly counts: readonly number[] },
   ): store.UseSample[] {
     const nothing = { running: 0, ready: 0, requests: 0, failures: 0, durations: null };
     const uses = replicas
       .toSorted((one, other) => one.beganAtMs - other.beganAtMs)
       .flatMap((replica) => {
-        const use = useOf(replica, given.measured);
+        const use = useOf(replica, measurement.measured);
         return use === null ? [] : [{ appId, replicaId: replica.replicaId, ...nothing, ...use }];
       });
     const others = uses.slice(replicasMax);
     const gpus = others.flatMap(({ gpu }) => gpu ?? []);
-    const [requests = 0, failures = 0, ...durations] = given.counts;
+    const [requests = 0, failures = 0, ...durations] = measurement.counts;
     const app: store.UseSample = {
       appId,
       replicaId: "",

@@ -145,12 +145,12 @@ export async function completeVolumeUpload(tx: Tx, id: string): Promise<boolean>
 /** Adds an address to download a file from. */
 export async function insertDownload(
   tx: Tx,
-  given: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
+  address: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
 ): Promise<void> {
   const download = {
-    key_hash: given.keyHash,
-    project_id: given.projectId,
-    file_path: given.filePath,
+    key_hash: address.keyHash,
+    project_id: address.projectId,
+    file_path: address.filePath,
   };
   await tx.insertInto("volume_downloads").values(download).execute();
 }

@@ -82,9 +82,9 @@ export function lineText(line: ExportLine): string {
 }
 
 /** A header with its members in order. */
-export function exportHeader(given: Omit<ExportHeader, "kind" | "version">): ExportHeader {
-  const { project, exportedAt, after, through, jws } = given;
-  const filter = given.filter === null ? null : filterOf(given.filter);
+export function exportHeader(header: Omit<ExportHeader, "kind" | "version">): ExportHeader {
+  const { project, exportedAt, after, through, jws } = header;
+  const filter = header.filter === null ? null : filterOf(header.filter);
   const positions = { after: positionOf(after), through: positionOf(through) };
   return {
     kind: "slipway-audit-export",

@@ -84,13 +84,13 @@ export class ForwardingUseCases {
   /** Returns the secret if this call created it. */
   async #write(
     tx: Tx,
-    given: {
+    change: {
       readonly projectId: ProjectId;
       readonly wish: ForwardingWish;
       readonly before: store.ForwardingRow | undefined;
     },
   ): Promise<Secret | null> {
-    const { projectId, wish, before } = given;
+    const { projectId, wish, before } = change;
     const id = before?.id ?? randomUUID();
     const made = wish.secret === undefined && before === undefined ? makeWebhookSecret() : null;
     const secret = wish.secret ?? made;

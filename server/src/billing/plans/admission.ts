@@ -18,12 +18,12 @@ export function admittingReceiver(
   { plans, refusal }: Admission,
 ): BuildReceiver {
   const admitted =
-    <Given extends Received, Result>(receive: (tx: Tx, given: Given) => Promise<Result>) =>
-    async (tx: Tx, given: Given): Promise<Result> => {
-      const fault = refusal(given.projectId, given.appId);
+    <Build extends Received, Result>(receive: (tx: Tx, build: Build) => Promise<Result>) =>
+    async (tx: Tx, build: Build): Promise<Result> => {
+      const fault = refusal(build.projectId, build.appId);
       if (fault !== null) throw fault;
-      if (given.cause === "create") await plans.admitApp(tx, given.projectId);
-      return await receive(tx, given);
+      if (build.cause === "create") await plans.admitApp(tx, build.projectId);
+      return await receive(tx, build);
     };
   return {
     receiveBuild: admitted((tx, build) => builds.receiveBuild(tx, build)),

@@ -30,9 +30,9 @@ export async function endCredits(tx: Tx, ids: readonly string[], at: Date): Prom
 /** Applies the coupon of a plan to the project. */
 export async function insertCredit(
   tx: Tx,
-  given: { readonly projectId: ProjectId; readonly couponId: string; readonly at: Date },
+  credit: { readonly projectId: ProjectId; readonly couponId: string; readonly at: Date },
 ): Promise<void> {
-  const { projectId, couponId, at } = given;
+  const { projectId, couponId, at } = credit;
   const row = { id: randomUUID(), project_id: projectId, coupon_id: couponId, created_at: at };
   await tx.insertInto("coupon_applications").values(row).execute();
 }
@@ -40,7 +40,7 @@ export async function insertCredit(
 /** Projects whose credit is not that of their plan. */
 export async function readOutdated(
   db: Db,
-  given: {
+  query: {
     /** Plans with a credit, and the coupon of each. */
     readonly credits: { readonly names: readonly string[]; readonly ids: readonly string[] };
     /** Names of all plans that this platform knows. */
@@ -50,7 +50,7 @@ export async function readOutdated(
     readonly limit: number;
   },
 ): Promise<readonly ProjectId[]> {
-  const { credits, known, standard, limit } = given;
+  const { credits, known, standard, limit } = query;
   const { rows } = await sql<{ id: ProjectId }>`
     with wanted as (
       select p.id, c.coupon_id

@@ -17,9 +17,9 @@ const projectsMax = 500;
  */
 export async function setPlanCredit(
   tx: Tx,
-  given: { readonly projectId: ProjectId; readonly plan: ProjectPlan; readonly nowMs: number },
+  project: { readonly projectId: ProjectId; readonly plan: ProjectPlan; readonly nowMs: number },
 ): Promise<void> {
-  const { projectId, plan, nowMs } = given;
+  const { projectId, plan, nowMs } = project;
   const wanted = plan.monthlyCreditCents === 0 ? null : couponIdOf(plan);
   const now = new Date(nowMs);
   const current = await store.readCredits(tx, projectId);

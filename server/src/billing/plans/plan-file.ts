@@ -57,9 +57,9 @@ export function readPlans(text: string): Plans {
   return { standard, byName };
 }
 
-function readPlan(name: string, given: unknown, where: Where): ProjectPlan {
+function readPlan(name: string, value: unknown, where: Where): ProjectPlan {
   if (!nameForm.test(name)) throw operatorFileRefused(where(), name, `called by ${namesAllowed}`);
-  const table = tableOf(where(), given);
+  const table = tableOf(where(), value);
   refuseUnknown(table, planFields, (key) => where(key));
   const read: Partial<Record<keyof ProjectPlan, number>> = {};
   for (const [field, { of, min, max }] of Object.entries(numbers)) {

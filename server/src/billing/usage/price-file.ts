@@ -111,8 +111,8 @@ function readValidFrom(
   return given.getTime();
 }
 
-function readPools(path: string, given: unknown, computeTypes: readonly string[]): PoolRates[] {
-  const tables = listOf(path, given, poolsMax);
+function readPools(path: string, value: unknown, computeTypes: readonly string[]): PoolRates[] {
+  const tables = listOf(path, value, poolsMax);
   const pools = tables.map((table, index): PoolRates => {
     const here = `${path}[${index}]`;
     refuseUnknown(table, poolFields, (key) => `${here}.${key}`);
@@ -155,16 +155,17 @@ function readCompute(
   );
 }
 
-function readDecimal(path: string, given: unknown, { what, max, decimals }: DecimalForm): bigint {
+function readDecimal(path: string, decimal: unknown, { what, max, decimals }: DecimalForm): bigint {
   const allowed = `${what} from 0 to ${max} with at most ${decimals} decimals`;
   // The shortest text of a number is the written one, except for trailing zeros.
-  const text = typeof given === "number" ? plainText(given) : given;
+  const text = typeof decimal === "number" ? plainText(decimal) : decimal;
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
-  if (parts === null || fraction.length > decimals) throw operatorFileRefused(path, given, allowed);
+  if (parts === null || fraction.length > decimals)
+    throw operatorFileRefused(path, decimal, allowed);
   const value = BigInt(`${parts[1]}${fraction.padEnd(decimals, "0")}`);
   if (value > BigInt(max) * 10n ** BigInt(decimals))
-    throw operatorFileRefused(path, given, allowed);
+    throw operatorFileRefused(path, decimal, allowed);
   return value;
 }
 
@@ -176,24 +177,24 @@ function plainText(value: number): string {
   return `0.${"0".repeat(Number(exponent.slice(1)) - 1)}${whole}${fraction}`;
 }
 
-function nameOf(path: string, given: unknown): string | null {
-  if (given === undefined) return null;
-  if (typeof given === "string" && /^[\w.-]{1,100}$/.test(given)) return given;
+function nameOf(path: string, value: unknown): string | null {
+  if (value === undefined) return null;
+  if (typeof value === "string" && /^[\w.-]{1,100}$/.test(value)) return value;
   throw operatorFileRefused(
     path,
-    given,
+    value,
     "a name of 1 to 100 letters, digits, dots, dashes and underscores",
   );
 }
 
-function listOf(path: string, given: unknown, max: number): Table[] {
-  if (!Array.isArray(given))
+function listOf(path: string, value: unknown, max: number): Table[] {
+  if (!Array.isArray(value))
     throw operatorFileRefused(
       path,
-      given,
+      value,
       `a list of tables, each headed [[${path.replace(/\[\d+\]/, "")}]]`,
     );
-  if (given.length > max)
-    throw operatorFileRefused(path, `${given.length} tables`, `at most ${max} tables`);
-  return given.map((one, index) => tableOf(`${path}[${index}]`, one));
+  if (value.length > max)
+    throw operatorFileRefused(path, `${value.length} tables`, `at most ${max} tables`);
+  return value.map((one, index) => tableOf(`${path}[${index}]`, one));
 }

@@ -94,12 +94,12 @@ export class UsageQueries {
   }
 
   /** A page of the ledger, newest first; its token is the number of its last transaction. */
-  async ledger(given: {
+  async ledger(page: {
     readonly projectId: ProjectId;
     readonly before: number | null;
     readonly size: number;
   }): Promise<Page<LedgerTransaction>> {
-    const { projectId, before, size } = given;
+    const { projectId, before, size } = page;
     const rows = await readLedger(this.#parts.db, { projectId, before, limit: size + 1 });
     return pageOf(rows, size, (last) => String(last.number));
   }

@@ -28,16 +28,16 @@ export async function takeCheckout(
  * Keeps `gitDir` for the app, without keys and settings, unless it is large; `bytesMax`: of a
  * repository.
  */
-export async function keepCheckout(given: {
+export async function keepCheckout(checkout: {
   readonly sourcesDir: string;
   readonly appId: AppId;
   readonly gitDir: string;
   readonly bytesMax: number;
 }): Promise<void> {
-  const { sourcesDir, appId, gitDir } = given;
+  const { sourcesDir, appId, gitDir } = checkout;
   for (const name of ["ssh-key", "global.config", "config", "index"])
     await rm(join(gitDir, name), { force: true });
-  const keptMax = given.bytesMax * keptShare;
+  const keptMax = checkout.bytesMax * keptShare;
   if ((await folderBytes(gitDir, keptMax)) > keptMax) return;
   const kept = join(sourcesDir, checkoutsName, appId);
   await mkdir(join(sourcesDir, checkoutsName), { recursive: true, mode: 0o700 });

@@ -112,12 +112,12 @@ export function isBranchMissing({ errorOutput }: { readonly errorOutput: string 
 /**
  * The sentence for a missing branch; `branches` are the existing ones, and it names some of them.
  */
-export function explainMissingBranch(given: {
+export function explainMissingBranch(missing: {
   readonly repository: string;
   readonly branch: string;
   readonly branches: readonly string[];
 }): string {
-  const { repository, branch, branches } = given;
+  const { repository, branch, branches } = missing;
   if (branches.length === 0)
     return `${repository} has no branches yet: push a commit to "${branch}", then ${buildAgain}.`;
   const named = branches

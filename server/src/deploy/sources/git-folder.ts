@@ -21,20 +21,20 @@ const measureEveryMs = 200;
  * Writes git's configuration, and the project's key for the host, into `gitDir`; returns how git
  * reaches the host.
  */
-export async function prepareRemote(given: {
+export async function prepareRemote(remote: {
   readonly url: SourceUrl;
   readonly gitDir: string;
   readonly sourcesDir: string;
   readonly projectId: ProjectId;
   readonly findCredential: FindCredential;
 }): Promise<NonNullable<GitRun["remote"]>> {
-  const { url, gitDir, projectId } = given;
-  const credential = url.host === "" ? null : await given.findCredential(projectId, url.host);
+  const { url, gitDir, projectId } = remote;
+  const credential = url.host === "" ? null : await remote.findCredential(projectId, url.host);
   // The operator configured a file: address, so any owner of the repository there is trusted.
   const config =
     url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
   await writeFile(join(gitDir, "global.config"), config);
-  const knownHostsFile = join(given.sourcesDir, knownHostsName, projectId);
+  const knownHostsFile = join(remote.sourcesDir, knownHostsName, projectId);
   await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
   const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
   if (credential !== null && keyFile !== null) {
@@ -48,12 +48,12 @@ export async function prepareRemote(given: {
  * was ended.
  */
 export async function whileMeasured<Result>(
-  given: { readonly folders: readonly string[]; readonly bytesMax: number; readonly clock: Clock },
+  limits: { readonly folders: readonly string[]; readonly bytesMax: number; readonly clock: Clock },
   run: (tooLarge: AbortSignal) => Promise<Result>,
 ): Promise<
   { readonly isTooLarge: false; readonly result: Result } | { readonly isTooLarge: true }
 > {
-  const { folders, bytesMax, clock } = given;
+  const { folders, bytesMax, clock } = limits;
   const tooLarge = new AbortController();
   const done = new AbortController();
   const watch = async (): Promise<void> => {

@@ -25,7 +25,7 @@ export type LfsRepository = {
 /** A file that contains a pointer, by its path in the app's folder. */
 export type Pointer = { readonly path: string; readonly oid: string; readonly size: number };
 
-type Given = {
+type LfsRequest = {
   readonly appDir: string;
   readonly pointers: readonly Pointer[];
   /** The app's own, and those of its submodules. */
@@ -73,20 +73,20 @@ function readPointer(path: string, text: string): Pointer | null {
 }
 
 /** Downloads all. Rejects with `BuildFailed` that names the file. */
-export async function fetchLfs(given: Given): Promise<void> {
+export async function fetchLfs(request: LfsRequest): Promise<void> {
   const common = { lookup: makeNameLookup(), perReceiverMax };
   const own = new OutwardAgents({ ...common, guard: anywhere });
-  const others = new OutwardAgents({ ...common, guard: given.guard });
+  const others = new OutwardAgents({ ...common, guard: request.guard });
   try {
-    const deepestFirst = given.repositories.toSorted(
+    const deepestFirst = request.repositories.toSorted(
       (one, other) => other.at.length - one.at.length,
     );
-    const groups = Map.groupBy(given.pointers, ({ path }) =>
+    const groups = Map.groupBy(request.pointers, ({ path }) =>
       deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
     );
     for (const [repository, pointers] of groups) {
       if (repository === undefined) continue;
-      await new LfsDownload({ ...given, own, others, from: repository }).fetch(pointers);
+      await new LfsDownload({ ...request, own, others, from: repository }).fetch(pointers);
     }
   } finally {
     own.close();
@@ -94,7 +94,7 @@ export async function fetchLfs(given: Given): Promise<void> {
   }
 }
 
-type DownloadGiven = Given & {
+type LfsDownloadParts = LfsRequest & {
   /** For the git host itself, and for where it sends to. */
   readonly own: OutwardAgents;
   readonly others: OutwardAgents;
@@ -102,15 +102,15 @@ type DownloadGiven = Given & {
 };
 
 class LfsDownload {
-  readonly #given: DownloadGiven;
+  readonly #parts: LfsDownloadParts;
   readonly #base: URL;
   readonly #authorization: Readonly<Record<string, string>>;
 
-  constructor(given: DownloadGiven) {
-    this.#given = given;
-    const { url, credential } = given.from.remote;
+  constructor(parts: LfsDownloadParts) {
+    this.#parts = parts;
+    const { url, credential } = parts.from.remote;
     if (!url.protocol.startsWith("http")) {
-      const why = `${given.from.repository} is fetched over ${url.protocol}, and files of Git LFS only over https.`;
+      const why = `${parts.from.repository} is fetched over ${url.protocol}, and files of Git LFS only over https.`;
       throw new BuildFailed(
         `${why} Ask the operator for an https template of the host, or set gitLfs to false.`,
       );
@@ -131,7 +131,7 @@ class LfsDownload {
       const actions = await this.#ask(batch.map(({ first }) => first));
       for (const { first, same } of batch) {
         await this.#download(first, actions);
-        const { appDir } = this.#given;
+        const { appDir } = this.#parts;
         for (const { path } of same) await copyFile(join(appDir, first.path), join(appDir, path));
       }
     }
@@ -147,7 +147,7 @@ class LfsDownload {
       objects,
     });
     const headers = { Accept: mediaType, "Content-Type": mediaType, ...this.#authorization };
-    const { own, from, signal } = this.#given;
+    const { own, from, signal } = this.#parts;
     const agent = own.of(this.#base.protocol);
     const failed = (why: string): BuildFailed =>
       new BuildFailed(
@@ -177,7 +177,7 @@ class LfsDownload {
   }
 
   async #download(pointer: Pointer, actions: ReadonlyMap<string, Action | string>): Promise<void> {
-    const { signal, from } = this.#given;
+    const { signal, from } = this.#parts;
     const action = actions.get(pointer.oid) ?? "its answer does not mention the file";
     const failed = (why: string): BuildFailed =>
       new BuildFailed(
@@ -194,7 +194,7 @@ class LfsDownload {
   }
 
   async #receive(pointer: Pointer, { href, headers }: Action): Promise<void> {
-    const { guard, signal, appDir } = this.#given;
+    const { guard, signal, appDir } = this.#parts;
     let address = href;
     let sent = headers;
     for (let redirects = 0; redirects <= redirectsMax; redirects++) {
@@ -235,7 +235,7 @@ class LfsDownload {
   #agentOf(url: URL): Agent {
     if (this.#base.protocol === "https:" && url.protocol !== "https:")
       throw new OutwardRefused("it is not offered over https");
-    const { own, others } = this.#given;
+    const { own, others } = this.#parts;
     return (url.origin === this.#base.origin ? own : others).of(url.protocol);
   }
 }
@@ -262,8 +262,8 @@ function readBatch(answer: unknown): Map<string, Action | string> {
   return found;
 }
 
-function readHeaders(given: unknown): Record<string, string> {
-  const usable = Object.entries(isTable(given) ? given : {}).filter(
+function readHeaders(value: unknown): Record<string, string> {
+  const usable = Object.entries(isTable(value) ? value : {}).filter(
     ([name, value]) =>
       /^[A-Za-z0-9-]{1,100}$/.test(name) &&
       !ownHeaders.has(name.toLowerCase()) &&

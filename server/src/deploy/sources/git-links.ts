@@ -11,7 +11,7 @@ import { joined, TreeReader, type TreeLimits, type TreeListing } from "./git-tre
 /** More are left out, as every link that leads elsewhere. */
 const followedMax = 20;
 
-type Given = {
+type LinkRequest = {
   readonly commit: string;
   /** The app's folder in the repository, and on this machine. */
   readonly folder: string;
@@ -40,20 +40,20 @@ type Base = {
  * followed stays a link.
  */
 export async function followLinks(
-  given: Given,
+  request: LinkRequest,
 ): Promise<{ readonly listing: TreeListing; readonly sharedPaths: readonly string[] }> {
-  const { folder, log } = given;
-  let { listing } = given;
+  const { folder, log } = request;
+  let { listing } = request;
   const bases: Base[] = [{ at: "", origin: folder, links: listing.links, around: [] }];
   const sharedPaths: string[] = [];
   let count = 0;
   for (const base of bases) {
     for (const link of base.links) {
-      const target = await targetOf(given, base, link);
+      const target = await targetOf(request, base, link);
       if (target === null || count === followedMax) continue;
       count += 1;
       const at = posix.join(base.at, link);
-      const found = await putInPlace({ ...given, listing }, { at, target });
+      const found = await putInPlace({ ...request, listing }, { at, target });
       if (found === null) continue;
       log(
         "source",
@@ -77,7 +77,7 @@ export async function followLinks(
  * in a circle.
  */
 async function targetOf(
-  { appDir }: Given,
+  { appDir }: LinkRequest,
   { at, origin, around }: Base,
   link: string,
 ): Promise<string | null> {
@@ -96,7 +96,7 @@ function isBelow(path: string, folder: string): boolean {
 
 /** What is there now; null: the link stays. */
 async function putInPlace(
-  { git, commit, appDir, listing, limits }: Given,
+  { git, commit, appDir, listing, limits }: LinkRequest,
   { at, target }: { readonly at: string; readonly target: string },
 ): Promise<TreeListing | null> {
   const named = await git(["ls-tree", "-z", commit, "--", target]);

@@ -171,7 +171,7 @@ export class GitRemote {
    */
   async facts(
     repository: RemoteRepository,
-    given: {
+    wanted: {
       readonly commit: string;
       readonly older: string | null;
       readonly folders: readonly string[];
@@ -180,7 +180,7 @@ export class GitRemote {
   ): Promise<Checked<CommitFacts>> {
     return await this.#ask<CommitFacts>(repository, signal, async (ask) => {
       await ask.run(["init", "--quiet", "--template="]);
-      const fetched = await ask.fetch(given.commit, "refs/slipway/newer");
+      const fetched = await ask.fetch(wanted.commit, "refs/slipway/newer");
       if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
       const said = await ask.run([
         "log",
@@ -194,7 +194,7 @@ export class GitRemote {
         author: commitText(author, "author"),
         message: commitText(lines.join("\n").trim(), "message"),
       };
-      if (given.older === null || !(await ask.fetch(given.older, "refs/slipway/older")).isOk) {
+      if (wanted.older === null || !(await ask.fetch(wanted.older, "refs/slipway/older")).isOk) {
         return { ok: true, value: { ...facts, isTouched: null } };
       }
       const treeOf = async (ref: string, folder: string): Promise<string> =>
@@ -208,7 +208,7 @@ export class GitRemote {
           ])
         ).output;
       let isTouched = false;
-      for (const folder of given.folders)
+      for (const folder of wanted.folders)
         isTouched ||=
           (await treeOf("refs/slipway/newer", folder)) !==
           (await treeOf("refs/slipway/older", folder));
@@ -288,9 +288,9 @@ type Ask = {
 /** Fetches what a build takes of the name: the branch, else the tag, else the commit. */
 async function fetchNamed(
   ask: Ask,
-  given: { readonly branch: string; readonly ref: string; readonly repository: string },
+  name: { readonly branch: string; readonly ref: string; readonly repository: string },
 ): Promise<GitResult | Extract<Checked<string>, { ok: false }>> {
-  const { branch, ref, repository } = given;
+  const { branch, ref, repository } = name;
   const run: RunGit = (args, options = {}) =>
     ask.run(args, { ...options, timeoutMs: timeoutMs.look });
   const fullTag = isTagName(branch) ? await findTag(run, ask.url, branch) : null;

@@ -19,7 +19,7 @@ const depthMax = 4;
 /** A repository in the app's folder: at `at`, "" for the app's own. */
 export type PlacedFetch = { readonly at: string; readonly fetch: Fetch };
 
-type Given = {
+type SubmoduleRequest = {
   readonly fetch: Fetch;
   readonly commit: string;
   readonly listing: TreeListing;
@@ -39,13 +39,13 @@ type Placed = PlacedFetch & {
  * names the submodule.
  */
 export async function fetchSubmodules(
-  given: Given,
+  request: SubmoduleRequest,
 ): Promise<{ readonly listing: TreeListing; readonly repositories: readonly PlacedFetch[] }> {
-  const { fetch: root, commit, runs } = given;
+  const { fetch: root, commit, runs } = request;
   const repositories: Placed[] = [
-    { at: "", fetch: root, commit, listing: given.listing, depth: 0 },
+    { at: "", fetch: root, commit, listing: request.listing, depth: 0 },
   ];
-  let { listing } = given;
+  let { listing } = request;
   for (const outer of repositories) {
     const { submodules } = outer.listing;
     const [first] = submodules;
@@ -59,7 +59,7 @@ export async function fetchSubmodules(
       const addresses = await readModules(runs, outer.fetch, outer.commit);
       for (const submodule of submodules) {
         const name = `module-${repositories.length}`;
-        const found = await fetchOne(given, {
+        const found = await fetchOne(request, {
           outer,
           submodule,
           url: addresses.get(submodule.origin),
@@ -102,13 +102,13 @@ async function readModules(
   return new Map(paths.map(([key, path]) => [path, values.get(key.replace(/path$/, "url")) ?? ""]));
 }
 
-function addressOf(given: {
+function addressOf(submodule: {
   readonly path: string;
   readonly url: string | undefined;
   readonly from: Fetch;
   readonly hosts: GitHosts;
 }): { readonly url: Fetch["remote"]["url"]; readonly canonical: string } {
-  const { path, url = "", from, hosts } = given;
+  const { path, url = "", from, hosts } = submodule;
   if (url === "") throw refused(path, `.gitmodules of ${from.repository} has no address for it`);
   const absolute = /^\.\.?\//.test(url) ? besideOf(url, from) : url;
   const address = absolute === null ? null : repositoryAddress(absolute, hosts);
@@ -138,8 +138,8 @@ function withoutUser(url: string): string {
 }
 
 async function fetchOne(
-  { fetch: root, runs, hosts }: Given,
-  given: {
+  { fetch: root, runs, hosts }: SubmoduleRequest,
+  nested: {
     readonly outer: Placed;
     readonly submodule: Submodule;
     readonly url: string | undefined;
@@ -148,7 +148,7 @@ async function fetchOne(
     readonly listing: TreeListing;
   },
 ): Promise<Placed> {
-  const { outer, submodule, url, name, listing: soFar } = given;
+  const { outer, submodule, url, name, listing: soFar } = nested;
   const { commit } = submodule;
   const at = posix.join(outer.at, submodule.path);
   const address = addressOf({ path: at, url, from: outer.fetch, hosts });

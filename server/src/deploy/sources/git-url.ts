@@ -22,41 +22,41 @@ const branchLengthMax = 244;
 const pathLengthMax = 1024;
 
 /** Checks a branch against git's rules for branch names. */
-export function checkBranch(given: string): Checked<string> {
+export function checkBranch(branch: string): Checked<string> {
   const isUsable =
-    given.length > 0 &&
-    given.length <= branchLengthMax &&
-    !/[\x00-\x20\x7f~^:?*[\\]/.test(given) &&
-    !/^[-/]|\/$|\/\/|\.\.|@\{|\.$/.test(given) &&
-    given !== "@" &&
-    given.isWellFormed() &&
-    given.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"));
-  if (isUsable) return { ok: true, value: given };
+    branch.length > 0 &&
+    branch.length <= branchLengthMax &&
+    !/[\x00-\x20\x7f~^:?*[\\]/.test(branch) &&
+    !/^[-/]|\/$|\/\/|\.\.|@\{|\.$/.test(branch) &&
+    branch !== "@" &&
+    branch.isWellFormed() &&
+    branch.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"));
+  if (isUsable) return { ok: true, value: branch };
   return {
     ok: false,
-    reason: `gitBranch is ${quoted(given)}, which is not a name that a git branch can have.`,
+    reason: `gitBranch is ${quoted(branch)}, which is not a name that a git branch can have.`,
   };
 }
 
 /** Checks a folder of the repository and normalizes it to `a/b`; the root is "". */
-export function checkFolder(given: string): Checked<string> {
-  const parts = given.split("/").filter((part) => part !== "" && part !== ".");
+export function checkFolder(folder: string): Checked<string> {
+  const parts = folder.split("/").filter((part) => part !== "" && part !== ".");
   const isUsable =
-    given.length <= pathLengthMax &&
-    !given.startsWith("/") &&
-    !/[\x00-\x1f\x7f\\]/.test(given) &&
-    given.isWellFormed() &&
+    folder.length <= pathLengthMax &&
+    !folder.startsWith("/") &&
+    !/[\x00-\x1f\x7f\\]/.test(folder) &&
+    folder.isWellFormed() &&
     parts.every((part) => part !== ".." && !/^\.git$/i.test(part));
   if (isUsable) return { ok: true, value: parts.join("/") };
   return {
     ok: false,
-    reason: `gitPath is ${quoted(given)}, but must be a folder inside the repository, relative to its root, without "..".`,
+    reason: `gitPath is ${quoted(folder)}, but must be a folder inside the repository, relative to its root, without "..".`,
   };
 }
 
 /** True for a full commit id (SHA-1 or SHA-256). */
-export function isCommit(given: string): boolean {
-  return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(given);
+export function isCommit(text: string): boolean {
+  return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(text);
 }
 
 /** The address of a repository, from a template that the configuration has checked. */
@@ -88,6 +88,6 @@ export function repositoryAddress(
   return { ok: true, value: { url: sourceUrl(template, found.value), canonical } };
 }
 
-function quoted(given: string): string {
-  return JSON.stringify(given.length > 80 ? `${given.slice(0, 80)}…` : given);
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }

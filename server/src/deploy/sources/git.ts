@@ -338,9 +338,9 @@ function branchWanted(branch: string): Wanted {
 /** What LFS stores apart counts with everything else. */
 function requireRoom(
   { repository, limits }: Fetch,
-  given: { readonly listing: TreeListing; readonly pointers: readonly Pointer[] },
+  files: { readonly listing: TreeListing; readonly pointers: readonly Pointer[] },
 ): void {
-  const bytes = given.pointers.reduce((sum, { size }) => sum + size, given.listing.bytes);
+  const bytes = files.pointers.reduce((sum, { size }) => sum + size, files.listing.bytes);
   if (bytes <= limits.bytesMax) return;
   const megabytes = Math.round(limits.bytesMax / 1_000_000);
   throw new BuildFailed(

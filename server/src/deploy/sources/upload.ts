@@ -28,7 +28,7 @@ const fileTypeBits = 0o170000;
 const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as const;
 
 type Limits = { readonly bytesMax: number; readonly foldersMax?: number };
-type Given = Limits & { readonly appDir: string; readonly signal: AbortSignal };
+type UnpackingOptions = Limits & { readonly appDir: string; readonly signal: AbortSignal };
 
 /**
  * Unpacks the zip at `zipPath` into `folder`, which is made new. Rejects with `BuildFailed` for
@@ -113,16 +113,16 @@ class Unpacking {
   /** The digest of each file, by path. */
   readonly files = new Map<string, string>();
   bytes = 0;
-  readonly #given: Given;
+  readonly #options: UnpackingOptions;
   /** Folders that exist. */
   readonly #folders = new Set<string>();
 
-  constructor(given: Given) {
-    this.#given = given;
+  constructor(options: UnpackingOptions) {
+    this.#options = options;
   }
 
   async take(zip: ZipFile, entry: Entry): Promise<void> {
-    const { appDir, signal } = this.#given;
+    const { appDir, signal } = this.#options;
     signal.throwIfAborted();
     const path = pathOf(entry);
     const mode = modeOf(entry, path);
@@ -137,7 +137,7 @@ class Unpacking {
       transform: (chunk: Buffer, _encoding, done) => {
         this.bytes += chunk.length;
         digest.update(chunk);
-        done(this.bytes > this.#given.bytesMax ? tooLarge(this.#given.bytesMax) : null, chunk);
+        done(this.bytes > this.#options.bytesMax ? tooLarge(this.#options.bytesMax) : null, chunk);
       },
     });
     const content = await zip.openReadStreamPromise(entry);
@@ -152,7 +152,7 @@ class Unpacking {
   async #makeFolder(path: string): Promise<void> {
     if (path === "." || this.#folders.has(path)) return;
     await this.#makeFolder(dirname(path));
-    const { appDir, foldersMax = foldersMaxDefault } = this.#given;
+    const { appDir, foldersMax = foldersMaxDefault } = this.#options;
     if (this.#folders.size >= foldersMax)
       throw new BuildFailed(`The upload has more than ${foldersMax} folders.`);
     await mkdir(join(appDir, path));

@@ -23,18 +23,18 @@ type BuildSetting = {
  * that the builder has put before the app's own Dockerfile. `hasHereDocument`: that one has some,
  * and names no reader of Dockerfiles.
  */
-export function explainBuildFailure(failure: BuildFailure, given: BuildSetting): string {
-  const explained = explain(failure, given);
-  if (failure.exitCode !== killedCode || given.memoryBytes === null) return explained;
-  return `${explained} A step of a build may use ${(given.memoryBytes / 1e9).toFixed(1)} GB of memory here.`;
+export function explainBuildFailure(failure: BuildFailure, setting: BuildSetting): string {
+  const explained = explain(failure, setting);
+  if (failure.exitCode !== killedCode || setting.memoryBytes === null) return explained;
+  return `${explained} A step of a build may use ${(setting.memoryBytes / 1e9).toFixed(1)} GB of memory here.`;
 }
 
 const killedCode = 137;
 const hereDocument =
   "Docker here reads here-documents (<<EOF) only when the first line asks for it: write # syntax=docker/dockerfile:1 there";
 
-function explain(failure: BuildFailure, given: BuildSetting): string {
-  const { hasAuth, baseImage, headLines } = given;
+function explain(failure: BuildFailure, setting: BuildSetting): string {
+  const { hasAuth, baseImage, headLines } = setting;
   const { step, problem, output, image, title, reason } = failure;
   if (problem !== null) return problem;
   if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
@@ -60,7 +60,7 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
     const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) =>
       String(Number(line) - headLines),
     );
-    const isLikely = given.hasHereDocument && /unknown instruction/i.test(parsing);
+    const isLikely = setting.hasHereDocument && /unknown instruction/i.test(parsing);
     return `The Dockerfile cannot be read: ${shown(own)}. ${isLikely ? hereDocument : "Fix it"} and ${buildAgain}.`;
   }
   const [, right] = /\b(network\.host|security\.insecure) is not allowed/.exec(reason) ?? [];
@@ -77,15 +77,15 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
 /** The engine could not run a step at all. `reason` is its own. */
 function explainEngine(
   reason: string,
-  given: Pick<BuildFailure, "step" | "title" | "output">,
+  failure: Pick<BuildFailure, "step" | "title" | "output">,
 ): string {
   const [, program] =
-    /exec: "([^"]{1,200})": (?:stat|executable)/.exec(`${reason}\n${given.output}`) ?? [];
+    /exec: "([^"]{1,200})": (?:stat|executable)/.exec(`${reason}\n${failure.output}`) ?? [];
   if (program !== undefined) {
     return `The base image has no ${program}, which the steps of a build need: choose another one (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
   }
-  const what = given.step?.title ?? given.title ?? "a step";
-  return `The Docker engine could not run a step of the build (${shown(what)}): ${shownEnd(reason)}.${said(given.output)} This is not the app's fault: the operator has to check the engine (slipway doctor builds an image and starts a container); then ${buildAgain}.`;
+  const what = failure.step?.title ?? failure.title ?? "a step";
+  return `The Docker engine could not run a step of the build (${shown(what)}): ${shownEnd(reason)}.${said(failure.output)} This is not the app's fault: the operator has to check the engine (slipway doctor builds an image and starts a container); then ${buildAgain}.`;
 }
 
 /** `reason`: what the engine says about the image. */

@@ -50,10 +50,10 @@ const notFound =
 /** Starts the command. Rejects with `ExecRefused`. */
 export async function execInContainer(
   scope: ContainerExecScope,
-  given: ExecCommand,
+  exec: ExecCommand,
 ): Promise<RunningExec> {
   const { engine, containerId, replicaId } = scope;
-  const { command, terminal } = given;
+  const { command, terminal } = exec;
   const marker = `${replicaId}.${randomBytes(8).toString("hex")}`;
   const hasTerminal = terminal !== null;
   const late = new AbortController();

@@ -200,18 +200,20 @@ function labelsOf(
 }
 
 /** Null for a container without the labels of a replica. */
-export function recordInLabels(given: Readonly<Record<string, string>>): ContainerRecord | null {
-  const replicaId = given[labels.replica];
+export function recordInLabels(
+  allLabels: Readonly<Record<string, string>>,
+): ContainerRecord | null {
+  const replicaId = allLabels[labels.replica];
   if (replicaId === undefined) return null;
   return {
     replicaId: replicaId as ReplicaId,
-    appId: given[labels.app] as AppId,
-    releaseId: given[labels.release] as ReleaseId,
-    projectId: given[labels.project] as ProjectId,
-    port: Number(given[labels.port]),
-    program: given[labels.program] ?? "",
-    memoryGb: Number(given[labels.memoryGb]),
-    hasFrames: given[labels.frames] === "true",
-    claim: JSON.parse(given[labels.claim] ?? "{}") as CardClaim,
+    appId: allLabels[labels.app] as AppId,
+    releaseId: allLabels[labels.release] as ReleaseId,
+    projectId: allLabels[labels.project] as ProjectId,
+    port: Number(allLabels[labels.port]),
+    program: allLabels[labels.program] ?? "",
+    memoryGb: Number(allLabels[labels.memoryGb]),
+    hasFrames: allLabels[labels.frames] === "true",
+    claim: JSON.parse(allLabels[labels.claim] ?? "{}") as CardClaim,
   };
 }

@@ -9,7 +9,7 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 /** What happened to a container. */
 export type EngineEvent = { readonly action: string; readonly containerId: string };
 
-type Given = Pick<DriverParts, "clock" | "installationId"> & {
+type Following = Pick<DriverParts, "clock" | "installationId"> & {
   /** Ends it. */
   readonly signal: AbortSignal;
   readonly onEvent: (event: EngineEvent) => void;
@@ -24,9 +24,9 @@ const beforeSeconds = 10;
 /** Resolves when the signal is aborted; rejects when the engine ends its events. */
 export async function followEvents(
   { streams }: Pick<Engine, "streams">,
-  given: Given,
+  following: Following,
 ): Promise<void> {
-  const { installationId, clock, signal, onEvent, onFollowed, onBegin } = given;
+  const { installationId, clock, signal, onEvent, onFollowed, onBegin } = following;
   const filters = {
     event: ["die", "destroy", "kill"],
     label: [`${labels.instance}=${installationId}`],

@@ -95,10 +95,13 @@ export function registryRefused(image: string): BuildFailed {
  * out. What BuildKit would not read as an instruction may be among them. `given`: the build's
  * arguments. Throws `BuildFailed` for a name that cannot be told.
  */
-export function imagesIn(dockerfile: string, given: Readonly<Record<string, string>>): string[] {
+export function imagesIn(
+  dockerfile: string,
+  buildVariables: Readonly<Record<string, string>>,
+): string[] {
   const lines = dockerfile.split(/\r?\n/);
   const read = lines.flatMap((_line, index) => instructionsAt(lines, index));
-  const variables = variablesIn(read, given);
+  const variables = variablesIn(read, buildVariables);
   // A line that only looks like a stage can name none that has a registry.
   const stages = new Set(
     read.flatMap(
@@ -201,8 +204,13 @@ function namesIn(text: string): string[] {
 type Variables = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** What each may be: the value that it is given, or any that the Dockerfile has for it. */
-function variablesIn(read: readonly string[], given: Readonly<Record<string, string>>): Variables {
-  const found = new Map(Object.entries(given).map(([name, value]) => [name, new Set([value])]));
+function variablesIn(
+  read: readonly string[],
+  buildVariables: Readonly<Record<string, string>>,
+): Variables {
+  const found = new Map(
+    Object.entries(buildVariables).map(([name, value]) => [name, new Set([value])]),
+  );
   for (const text of read.filter((one) => /^ARG/i.test(one))) {
     for (const [, name = "", value = ""] of text.matchAll(
       /(?<=\s)(\w+)=("[^"]*"|'[^']*'|[^\s"']*)/g,

@@ -103,18 +103,18 @@ export class ChangeSignal {
  * answer that does not follow is bounded in time, as those of other calls are.
  */
 function answerTo(
-  given: { readonly engine: Engine; readonly containerId: string; readonly signal: AbortSignal },
+  source: { readonly engine: Engine; readonly containerId: string; readonly signal: AbortSignal },
   query: LogQuery,
 ): Promise<Readable> {
-  const { calls, streams } = given.engine;
+  const { calls, streams } = source.engine;
   const modem = (query.follow ? streams : calls).modem as {
     dial(options: object, done: (error: unknown, answer: Readable) => void): void;
   };
   return promisify(modem.dial.bind(modem))({
-    path: `/containers/${given.containerId}/logs?`,
+    path: `/containers/${source.containerId}/logs?`,
     method: "GET",
     isStream: true,
-    abortSignal: given.signal,
+    abortSignal: source.signal,
     statusCodes: { 200: true, 404: "no such container", 500: "server error" },
     options: { stdout: true, stderr: true, timestamps: true, ...query },
   });

@@ -13,7 +13,7 @@ import { authOf, registryAuths } from "./registry-auth.ts";
 /** Where images are pushed, with the operator's credentials. */
 export type ImageRegistry = { readonly name: string; readonly auth: Secret | null };
 
-type Given = {
+type ImageStart = {
   readonly engine: Pick<Engine, "calls" | "streams">;
   readonly artifact: DockerArtifact;
   /** Null: images are only in the engine. */
@@ -26,14 +26,14 @@ type Given = {
  * Like `create`, which makes a container, but first pulls the image when the engine has lost it and
  * the registry has it.
  */
-export async function withImage(create: () => Promise<string>, given: Given): Promise<string> {
-  const { reference } = given.artifact;
+export async function withImage(create: () => Promise<string>, start: ImageStart): Promise<string> {
+  const { reference } = start.artifact;
   try {
     return await create();
   } catch (error) {
     const isLost = engineStatus(error) === 404 && /no such image/i.test(String(error));
     if (!isLost || reference === null) throw error;
-    await pull(reference, given);
+    await pull(reference, start);
     return await create();
   }
 }
@@ -42,8 +42,8 @@ export async function withImage(create: () => Promise<string>, given: Given): Pr
  * True when the engine has the image, or has it again from the registry; also while it does not
  * answer: starts wait for it.
  */
-export async function hasImage(given: Given): Promise<boolean> {
-  const { engine, artifact, log } = given;
+export async function hasImage(start: ImageStart): Promise<boolean> {
+  const { engine, artifact, log } = start;
   try {
     await engine.calls.getImage(artifact.image).inspect();
     return true;
@@ -53,10 +53,10 @@ export async function hasImage(given: Given): Promise<boolean> {
   }
   if (artifact.reference === null) return false;
   try {
-    await pull(artifact.reference, given);
+    await pull(artifact.reference, start);
     return true;
   } catch (error) {
-    given.signal.throwIfAborted();
+    start.signal.throwIfAborted();
     if (isUnreachable(error)) return true;
     log.warn(
       { err: error, image: artifact.reference },
@@ -66,10 +66,10 @@ export async function hasImage(given: Given): Promise<boolean> {
   }
 }
 
-async function pull(reference: string, given: Given): Promise<void> {
-  given.log.warn({ image: reference }, "an image is no longer in the engine and is pulled");
-  await pullFrom(reference, given).catch((error: unknown) => {
-    if (isUnreachable(error) || given.signal.aborted) throw error;
+async function pull(reference: string, start: ImageStart): Promise<void> {
+  start.log.warn({ image: reference }, "an image is no longer in the engine and is pulled");
+  await pullFrom(reference, start).catch((error: unknown) => {
+    if (isUnreachable(error) || start.signal.aborted) throw error;
     const why =
       "is no longer on this machine, and could not be pulled from the platform's registry";
     throw new StartRefused(`The image of the build ${why}: ${buildAgain}.`, {
@@ -79,7 +79,10 @@ async function pull(reference: string, given: Given): Promise<void> {
   });
 }
 
-async function pullFrom(reference: string, { engine, registry, signal }: Given): Promise<void> {
+async function pullFrom(
+  reference: string,
+  { engine, registry, signal }: ImageStart,
+): Promise<void> {
   const usual = await usualRegistry(engine);
   const auths =
     registry === null || registry.auth === null

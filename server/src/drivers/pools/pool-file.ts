@@ -102,20 +102,20 @@ function refusePrices(path: string, table: file.Table): void {
   );
 }
 
-function readName(path: string, given: unknown): string {
-  if (typeof given === "string" && nameForm.test(given)) return given;
-  throw file.operatorFileRefused(path, given, namesAllowed);
+function readName(path: string, value: unknown): string {
+  if (typeof value === "string" && nameForm.test(value)) return value;
+  throw file.operatorFileRefused(path, value, namesAllowed);
 }
 
-function readBoolean(path: string, given: unknown): boolean {
-  if (given === undefined || typeof given === "boolean") return given ?? true;
-  throw file.operatorFileRefused(path, given, "true or false");
+function readBoolean(path: string, value: unknown): boolean {
+  if (value === undefined || typeof value === "boolean") return value ?? true;
+  throw file.operatorFileRefused(path, value, "true or false");
 }
 
-function listOf(path: string, given: unknown, lengthMax: number): file.Table[] {
-  if (given === undefined) return [];
-  if (!Array.isArray(given)) throw file.operatorFileRefused(path, given, `a list of [[${path}]]`);
-  if (given.length > lengthMax)
-    throw file.operatorFileRefused(path, `${given.length} entries`, `at most ${lengthMax}`);
-  return given.map((one, index) => file.tableOf(`${path}[${index}]`, one));
+function listOf(path: string, value: unknown, lengthMax: number): file.Table[] {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) throw file.operatorFileRefused(path, value, `a list of [[${path}]]`);
+  if (value.length > lengthMax)
+    throw file.operatorFileRefused(path, `${value.length} entries`, `at most ${lengthMax}`);
+  return value.map((one, index) => file.tableOf(`${path}[${index}]`, one));
 }

@@ -170,13 +170,13 @@ function countOf({ candidates }: Group, lack: Lack | undefined): number {
  */
 function adviceFor(
   nearest: Group,
-  given: {
+  situation: {
     readonly free: readonly FreePool[];
     readonly wish: PoolWish;
     readonly ahead: readonly PoolWish[];
   },
 ): string | null {
-  const { free, wish, ahead } = given;
+  const { free, wish, ahead } = situation;
   const without = unneeded(wish).find((one) => choosePool(free, one.wish, ahead) !== null);
   if (without !== undefined)
     return `Without ${without.names} one could start now (${changeField}).`;

@@ -36,26 +36,26 @@ export class BuildCache {
    * Returns the folder of a key; `make` fills a new one when there is none, or it is older than
    * `ageMsMax`. Rejects when `make` does or `signal` is aborted.
    */
-  async get(given: {
+  async get(wanted: {
     readonly key: string;
     readonly ageMsMax: number;
     readonly signal: AbortSignal;
     readonly make: (folder: string) => Promise<void>;
   }): Promise<{ readonly folder: string; readonly isNew: boolean }> {
     for (;;) {
-      given.signal.throwIfAborted();
-      const known = await this.#find(given.key, given.ageMsMax);
+      wanted.signal.throwIfAborted();
+      const known = await this.#find(wanted.key, wanted.ageMsMax);
       if (known !== null) return { folder: known, isNew: false };
-      const running = this.#making.get(given.key);
+      const running = this.#making.get(wanted.key);
       if (running === undefined) break;
-      await settledOrAborted(running, given.signal);
+      await settledOrAborted(running, wanted.signal);
     }
-    const making = this.#make(given.key, given.make);
-    this.#making.set(given.key, making);
+    const making = this.#make(wanted.key, wanted.make);
+    this.#making.set(wanted.key, making);
     try {
       return { folder: await making, isNew: true };
     } finally {
-      this.#making.delete(given.key);
+      this.#making.delete(wanted.key);
     }
   }
 

@@ -355,13 +355,13 @@ async function prepare(tools: BuildTools, ...command: [string, ...string[]]): Pr
  * Copies pip and setuptools with their compiled files, and pip's scripts with paths of the new
  * environment.
  */
-async function copySeed(given: {
+async function copySeed(copy: {
   python: Python;
   tools: BuildTools;
   seed: string;
   folder: string;
 }): Promise<void> {
-  const { python, tools, seed, folder } = given;
+  const { python, tools, seed, folder } = copy;
   const packages = join("lib", `python${python.version}`, "site-packages");
   await prepare(tools, "cp", "-R", `${join(seed, packages)}/.`, `${join(folder, packages)}/`);
   for (const name of (await readdir(join(seed, "bin"))).filter((candidate) =>

@@ -299,9 +299,9 @@ type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonl
 /** What the replica's shell executes. */
 function scriptOf(
   run: sandboxes.SandboxedRun,
-  given: Place & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
+  launch: Place & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
 ): string {
-  const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = given;
+  const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = launch;
   const isServer = choice.port !== null;
   const redirect =
     shell.address !== null && isServer

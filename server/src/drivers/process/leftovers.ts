@@ -144,10 +144,10 @@ export class Leftovers {
     return owners.has("ended") && unseenMs < endedMsMax ? "again" : "gone";
   }
 
-  #owners(given: Given): ReadonlySet<Owner> {
+  #owners(search: Search): ReadonlySet<Owner> {
     const owners = new Set<Owner>();
     for (const pid of this.#table.list()) {
-      const owner = ownerOf(pid, this.#table.read(pid), given);
+      const owner = ownerOf(pid, this.#table.read(pid), search);
       if (owner === "ours") this.#table.kill(pid);
       owners.add(owner);
     }
@@ -167,37 +167,37 @@ type Known = {
   readonly others: Set<string>;
   readonly dead: Set<string>;
 };
-type Given = LeftoversOptions & { readonly known: Known };
+type Search = LeftoversOptions & { readonly known: Known };
 
 /** Returns the owner of a listed process and records it in `known`. */
-function ownerOf(pid: number, facts: ProcessFacts | null, given: Given): Owner {
-  const { known } = given;
+function ownerOf(pid: number, facts: ProcessFacts | null, search: Search): Owner {
+  const { known } = search;
   if (facts === null) return known.others.has(String(pid)) ? "other" : "ended";
   const name = `${pid} ${facts.startTicks}`;
   if (known.others.has(name) || known.dead.has(name)) return "other";
   if (facts.isDead) {
     known.dead.add(name);
-    return isOlder(facts, given) ? "other" : "ended";
+    return isOlder(facts, search) ? "other" : "ended";
   }
-  const owner = known.ours.has(name) ? "ours" : ownerOfLiving(facts, given);
+  const owner = known.ours.has(name) ? "ours" : ownerOfLiving(facts, search);
   if (owner === "ours") known.ours.add(name);
   if (owner === "other") known.others.add(name).add(String(pid));
   return owner;
 }
 
-function ownerOfLiving(facts: ProcessFacts, given: Given): Owner {
-  if (facts.isKernels || isOlder(facts, given)) return "other";
-  if (facts.group === given.group) return "ours";
+function ownerOfLiving(facts: ProcessFacts, search: Search): Owner {
+  if (facts.isKernels || isOlder(facts, search)) return "other";
+  if (facts.group === search.group) return "ours";
   const { environment } = facts;
   if (environment === "unknown") return "changing";
   // Belongs to another user, so it could not be killed either.
   if (environment === "refused") return "other";
-  const { marker } = given;
+  const { marker } = search;
   const isOurs =
     typeof marker === "string" ? environment.includes(marker) : environment.some(marker);
   return isOurs ? "ours" : "other";
 }
 
-function isOlder(facts: ProcessFacts, { sinceTicks }: Given): boolean {
+function isOlder(facts: ProcessFacts, { sinceTicks }: Search): boolean {
   return sinceTicks !== null && Number(facts.startTicks) < Number(sinceTicks);
 }

@@ -172,8 +172,8 @@ export class LogFile {
   }
 
   /** Null: there is no whole line. */
-  async #cut(given: { from: number; to: number; isCutting: boolean; isEnd: boolean }) {
-    const { from, to, isCutting, isEnd } = given;
+  async #cut(piece: { from: number; to: number; isCutting: boolean; isEnd: boolean }) {
+    const { from, to, isCutting, isEnd } = piece;
     if (to <= from) return null;
     const buffer = Buffer.allocUnsafe(to - from);
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
@@ -314,8 +314,8 @@ export class LogFile {
   }
 
   /** What was not read before `to` becomes a skipped part. */
-  #skip(to: number, given: { readonly written: Written; readonly isCutting: boolean }): void {
-    const { written } = given;
+  #skip(to: number, tail: { readonly written: Written; readonly isCutting: boolean }): void {
+    const { written } = tail;
     const { offset, isCutting, parts, lastAt } = this.#position;
     const fromAt = Math.max(lastAt, Math.floor(this.#oldestAt(written)) - 1);
     const toAt = Math.max(fromAt, Math.floor(written.mtimeMs) - 1);
@@ -323,7 +323,7 @@ export class LogFile {
     this.#frontier = to;
     this.#position = {
       offset: to,
-      isCutting: given.isCutting,
+      isCutting: tail.isCutting,
       parts: skipped.joinedParts([...parts, part]),
       // Lines after the part have a later time than those of it, which are stored after them.
       lastAt: toAt + 1,

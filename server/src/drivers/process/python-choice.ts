@@ -24,16 +24,16 @@ const minorMin = 8;
  * asked for; replaces a missing default version with the nearest newer one, else with the newest
  * installed.
  */
-export function choosePython(given: {
+export function choosePython(wish: {
   readonly version: string;
   readonly isGiven: boolean;
   readonly installed: readonly Python[];
   readonly needsPip: boolean;
 }): PythonChoice {
-  const usable = given.installed.filter(
+  const usable = wish.installed.filter(
     (python) => python.hasVenv && minorOf(python.version) >= minorMin,
   );
-  const wanted = best(usable, given.version, given.needsPip);
+  const wanted = best(usable, wish.version, wish.needsPip);
   if (wanted !== undefined) return { ok: true, python: wanted, warning: null };
   const versions = [...new Set(usable.map((python) => python.version))].sort(
     (a, b) => minorOf(a) - minorOf(b),
@@ -44,21 +44,21 @@ export function choosePython(given: {
       reason: `No usable Python is installed on the build machine (3.${minorMin} or newer, with the venv module); the operator has to install one.`,
     };
   }
-  if (given.isGiven) {
+  if (wish.isGiven) {
     return {
       ok: false,
-      reason: `Python ${given.version} is not installed on the build machine; installed: ${versions.join(", ")}. Set pythonVersion to one of them, or ask the operator to install ${given.version}.`,
+      reason: `Python ${wish.version} is not installed on the build machine; installed: ${versions.join(", ")}. Set pythonVersion to one of them, or ask the operator to install ${wish.version}.`,
     };
   }
   const nearest =
-    versions.find((version) => minorOf(version) > minorOf(given.version)) ?? versions.at(-1) ?? "";
-  const instead = best(usable, nearest, given.needsPip);
+    versions.find((version) => minorOf(version) > minorOf(wish.version)) ?? versions.at(-1) ?? "";
+  const instead = best(usable, nearest, wish.needsPip);
   if (instead === undefined)
-    return { ok: false, reason: `Python ${given.version} is not installed.` };
+    return { ok: false, reason: `Python ${wish.version} is not installed.` };
   return {
     ok: true,
     python: instead,
-    warning: `Python ${given.version}, the default, is not installed here: ${nearest} is used. Set pythonVersion to choose.`,
+    warning: `Python ${wish.version}, the default, is not installed here: ${nearest} is used. Set pythonVersion to choose.`,
   };
 }
 

@@ -35,7 +35,7 @@ const terminalLineMax = 64;
 let lastNumber = 0;
 
 /** Starts the command. Throws `ExecRefused`. */
-export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec {
+export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec {
   const { replicaId, sandbox, pid } = scope;
   if (sandbox.kind === "none") {
     const why = `replicas have no sandbox here (${sandbox.reason})`;
@@ -47,7 +47,7 @@ export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec
     throw new ExecRefused(
       "The replica is of an older version of the platform. Restart the app: slipway apps restart.",
     );
-  if (given.terminal !== null && !existsSync(terminalProgram))
+  if (exec.terminal !== null && !existsSync(terminalProgram))
     throw new ExecRefused(
       `A terminal needs the program ${terminalProgram} on the machine of the platform.`,
     );
@@ -62,7 +62,7 @@ export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec
         environment: { [execVariable]: marker },
       }),
     );
-  const { command, terminal } = given;
+  const { command, terminal } = exec;
   const child = start(enter(terminal === null ? command : onTerminal(command, terminal)));
   if (child === null) throw new ExecRefused("The machine has no room for another process.");
   return new SandboxExec({ ...scope, marker, enter, child }, terminal);

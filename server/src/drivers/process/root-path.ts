@@ -13,13 +13,13 @@ const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
 const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
 
 /** True when uvicorn may be told the path. The build log says so, or why not. */
-export async function findRootPathUse(given: {
+export async function findRootPathUse(build: {
   readonly plan: BuildPlan;
   readonly tools: BuildTools;
   readonly appDir: string;
   readonly venvDir: string;
 }): Promise<boolean> {
-  const { plan, tools, appDir, venvDir } = given;
+  const { plan, tools, appDir, venvDir } = build;
   if (plan.runtime !== "custom" || !(await areInstalled(venvDir))) return false;
   const command = ["grep", "-rlE", "-m", "1", "--include=*.py", ownPaths, "."] as const;
   const found = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });

@@ -70,10 +70,10 @@ export function readUpTo(
 export function withoutLines(
   part: SkippedPart,
   from: number,
-  given: { readonly lines: number; readonly end: number; readonly isCutting: boolean },
+  cut: { readonly lines: number; readonly end: number; readonly isCutting: boolean },
 ): readonly SkippedPart[] {
-  const { lines, end } = given;
-  const isCutting = given.isCutting && end < part.to;
+  const { lines, end } = cut;
+  const isCutting = cut.isCutting && end < part.to;
   const rest = { ...part, from: end, fromAt: timeAt(part, end), isCutting };
   if (part.from === from) return [{ ...rest, dropped: part.dropped + lines }];
   const before = { ...part, to: from, toAt: timeAt(part, from) };
