@@ -5,11 +5,12 @@ import type { AppId, AppKey, ReplicaId, RunId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
-/** One line as it arrives. `at`: milliseconds since the epoch. */
+/** One line as it arrives. */
 export type AppLine = AppKey & {
   readonly replicaId: ReplicaId;
   /** The call that the line belongs to, if known. */
   readonly runId: RunId | null;
+  /** When it was printed, in milliseconds since the epoch. */
   readonly at: number;
   readonly stream: "stdout" | "stderr";
   readonly text: string;
@@ -41,8 +42,8 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 
 /** Like `insertAppLines`, in the caller's transaction. */
 export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
-  // What many lines share is sent once, and each column as one parameter: less work than JSON of
-  // whole rows.
+  // Values that many lines share are sent once, and each line has the position of its values in
+  // these arrays. This is less work than JSON of whole rows.
   const apps = new Map<string, { readonly index: number; readonly line: AppLine }>();
   const indexOfApp = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
@@ -67,8 +68,8 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
 }
 
 /**
- * Makes the last `limit` lines of each stream of a replica that belong to no run, from `since` on,
- * belong to these runs too. Uses the index on replica and time.
+ * Assigns lines of a replica to the runs that ended with it: of each stream the last `limit` lines
+ * since `since` that belong to no run. Uses the index on replica and time.
  */
 export async function assignLastLines(
   db: Db,
@@ -90,48 +91,49 @@ export async function assignLastLines(
   }
 }
 
-/** The filter, start and size of a page. The line at `from` itself is left out. */
+/** The filter, start and size of a page. */
 export type AppLinePage = AppLineFilter & {
   readonly direction: "forward" | "backward";
+  /** The line before the page; null: the page begins at the first or the last line. */
   readonly from: AppLineCursor | null;
   readonly limit: number;
 };
 
-/** Lines by time and, within a millisecond, by id. */
+/** A page of lines, ordered by time and then by id. No locks. */
 export async function listAppLines(
   db: Db,
   appId: AppId,
-  wanted: AppLinePage,
+  page: AppLinePage,
 ): Promise<StoredAppLine[]> {
-  return (await appLinesQuery(db, appId, wanted).execute()).map(toLine);
+  return (await appLinesQuery(db, appId, page).execute()).map(toLine);
 }
 
 /**
  * The statement of `listAppLines`; a test checks its plan. Uses the indexes on app, replica or run.
  */
-export function appLinesQuery(db: Db, appId: AppId, wanted: AppLinePage) {
-  const order = wanted.direction === "forward" ? "asc" : "desc";
-  const query = selectLines(db, appId, wanted)
+export function appLinesQuery(db: Db, appId: AppId, page: AppLinePage) {
+  const order = page.direction === "forward" ? "asc" : "desc";
+  const query = selectLines(db, appId, page)
     .orderBy("at", order)
     .orderBy("id", order)
-    .limit(wanted.limit);
-  if (wanted.from === null) return query;
-  const from = sql`(${new Date(wanted.from.at)}::timestamptz, ${wanted.from.id}::bigint)`;
+    .limit(page.limit);
+  if (page.from === null) return query;
+  const from = sql`(${new Date(page.from.at)}::timestamptz, ${page.from.id}::bigint)`;
   return query.where(
     order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`,
   );
 }
 
-/** Lines stored after the one with id `after`, in storage order, at most `limit`. */
+/** Lines stored after the line with the id `after`, in storage order, at most `limit`. */
 export async function listNewAppLines(
   db: Db,
   appId: AppId,
-  wanted: AppLineFilter & { after: number; limit: number },
+  filter: AppLineFilter & { after: number; limit: number },
 ): Promise<StoredAppLine[]> {
-  const query = selectLines(db, appId, wanted)
-    .where("id", ">", wanted.after)
+  const query = selectLines(db, appId, filter)
+    .where("id", ">", filter.after)
     .orderBy("id")
-    .limit(wanted.limit);
+    .limit(filter.limit);
   return (await query.execute()).map(toLine);
 }
 
@@ -147,8 +149,8 @@ export async function lastAppLineId(db: Db): Promise<number> {
 }
 
 /**
- * Removes at most `limit` lines from before `before`, of all apps or of one, in no order; returns
- * how many. Uses the index on time, or the one on app and time.
+ * Removes up to `limit` lines that are older than `before`, of one app or of all, in no order.
+ * Returns how many. Uses the index on time, or the one on app and time.
  */
 export async function deleteOldAppLines(
   db: Db,

@@ -1,21 +1,24 @@
-// Measures what all replicas use, for everybody who wants to know: scaling, charts, metrics and the
-// API. The driver is asked only when somebody reads, at most every two seconds.
+// Measures what all replicas use, for scaling, charts, metrics and the API. Asks the driver only
+// when one of them reads, and at most every two seconds.
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
-/** `cpuCores`: the mean since the reader's previous answer; null where that lacks the replica. */
-export type ReplicaUse = ReplicaUsage & { readonly cpuCores: number | null };
+export type ReplicaUse = ReplicaUsage & {
+  /** The mean since the reader's previous answer; null when that did not have the replica. */
+  readonly cpuCores: number | null;
+};
 
-/** What the replicas used that could be measured at `atMs`, in `Clock.monotonicMs`. */
 export type MeasuredUses = {
+  /** When they were measured, by `Clock.monotonicMs`. */
   readonly atMs: number;
+  /** The use of all replicas that could be measured. */
   readonly uses: ReadonlyMap<ReplicaId, ReplicaUse>;
 };
 
 type Sample = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage> };
 
-/** How long a sample is shared, and so the shortest time over which the mean of cores is taken. */
+/** How long readers share a sample; so a mean of cores covers at least this time. */
 const freshMs = 2_000;
 
 export type UsageSamplerParts = {
@@ -23,7 +26,7 @@ export type UsageSamplerParts = {
   readonly clock: Clock;
 };
 
-/** One instance per platform. Its readers share the measurements. */
+/** Takes samples, which all readers share. */
 export class UsageSampler {
   readonly #parts: UsageSamplerParts;
   #latest: Sample | undefined;
@@ -34,8 +37,8 @@ export class UsageSampler {
   }
 
   /**
-   * A reader whose means are its own: each is taken since its previous answer, unless that is older
-   * than `meanMsMax`.
+   * A reader, whose means cover the time since its own previous answer. When that is older than
+   * `meanMsMax`, there is no mean.
    */
   reader(meanMsMax = Infinity): UsageReader {
     return new UsageReader(() => this.#sample(), meanMsMax);
@@ -100,6 +103,6 @@ function coresOf(
   seconds: number,
 ): number | null {
   if (before === undefined) return null;
-  // The last value may lack the time of processes that have exited.
+  // The time may have decreased: it may lack processes that have exited.
   return Math.max(0, now.cpuSeconds - before.cpuSeconds) / seconds;
 }

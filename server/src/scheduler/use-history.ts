@@ -1,5 +1,5 @@
-// What apps used over the last month, for charts: measured once a minute for all apps together,
-// away from calls, and kept in a number of rows that does not grow with the replicas of an app.
+// Records how much apps use, for charts of the last month. A loop measures all apps once a minute,
+// apart from their calls. The number of stored rows does not grow with the replicas of an app.
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import { daysAgo, startRetention } from "#lib/retention.ts";
@@ -10,10 +10,10 @@ import * as store from "./use-history-store.ts";
 
 const measureEveryMs = 60_000;
 /**
- * Replicas of an app with rows of their own, those that began first: more lines than a chart shows.
+ * How many replicas of an app, the oldest first, have rows of their own; a chart shows fewer lines.
  */
 const replicasMax = 20;
-/** Rows of one statement. */
+/** How many rows one statement writes. */
 const samplesMax = 2_000;
 
 const minuteMs = 60_000;
@@ -21,10 +21,11 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 const keptDays = 30;
 /**
- * Steps of charts in minutes; the last one gives a month fewer points than any resolution allows.
+ * The possible steps of a chart, in minutes. With the last step a month has fewer points than the
+ * lowest resolution allows.
  */
 const steps = [1, 5, 15, 30, 60, 180, 360];
-/** Points of a chart; `high`: a whole day by the minute. */
+/** How many points a chart may have; a high one has a point for each minute of a day. */
 const pointsMax = { medium: 130, high: 1_500 } as const;
 
 export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & {
@@ -33,7 +34,7 @@ export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecyc
   readonly calls: () => Iterable<CountedCalls>;
 };
 
-/** What is counted of the calls of an app since the platform started. */
+/** Counters of an app's calls since the platform started. */
 export type CountedCalls = {
   readonly appId: AppId;
   readonly receivedTotal: number;
@@ -43,20 +44,21 @@ export type CountedCalls = {
 };
 
 export type UseQuery = {
-  /** Milliseconds since the epoch; null: an hour before `to`, and now. */
+  /** Milliseconds since the epoch; null: an hour before `to`. */
   readonly from: number | null;
+  /** Milliseconds since the epoch; null: now. */
   readonly to: number | null;
   readonly replicaId: ReplicaId | null;
   readonly resolution: keyof typeof pointsMax;
 };
 
-/** A chart: its points begin at `fromMs`, one each `stepMs`, and end before `toMs`. */
+/** A chart with a point for each step of `stepMs`, from `fromMs` until before `toMs`. */
 export type UseChart = {
   readonly fromMs: number;
   readonly toMs: number;
   readonly stepMs: number;
   readonly points: readonly store.UsePoint[];
-  /** How many replicas started, by the start of the step. */
+  /** How many replicas started in each step, by the start of the step. */
   readonly starts: ReadonlyMap<number, number>;
 };
 
@@ -66,7 +68,10 @@ const nothing: MeasuredUses = { atMs: 0, uses: new Map() };
 export class UseHistory {
   readonly #parts: UseHistoryParts;
   readonly #reader: UsageReader;
-  /** Received calls, failed ones, and those of each bucket. */
+  /**
+   * The counters of each app at its last stored measurement: received calls, failed calls, and then
+   * the buckets of durations.
+   */
   readonly #counted = new Map<AppId, readonly number[]>();
 
   constructor(parts: UseHistoryParts) {
@@ -74,7 +79,7 @@ export class UseHistory {
     this.#reader = parts.sampler.reader();
   }
 
-  /** Measures and removes what is too old, until the platform ends. */
+  /** Begins to measure, and to remove old rows, until the platform ends. */
   start(): void {
     const { db, clock, log, lifecycle } = this.#parts;
     const loop = new Loop({
@@ -90,46 +95,43 @@ export class UseHistory {
   }
 
   /**
-   * One measurement of all apps. Rejects when the driver or the database does not answer; calls
-   * then count in the next one.
+   * Measures all apps and stores the result. Rejects when the driver or the database does not
+   * answer; the calls then count in the next measurement.
    */
   async measure(): Promise<void> {
     const { db, clock, replicas, calls } = this.#parts;
-    const ofApps = Map.groupBy(replicas(), ({ appId }) => appId);
-    const measured = ofApps.size === 0 ? nothing : await this.#reader.read();
-    const totals = new Map(
-      Array.from(
-        calls(),
-        (one) =>
-          [one.appId, [one.receivedTotal, one.failedTotal, ...one.durations.buckets]] as const,
-      ),
-    );
+    const replicasByApp = Map.groupBy(replicas(), ({ appId }) => appId);
+    const measured = replicasByApp.size === 0 ? nothing : await this.#reader.read();
+    const totals = new Map<AppId, readonly number[]>();
+    for (const { appId, receivedTotal, failedTotal, durations } of calls())
+      totals.set(appId, [receivedTotal, failedTotal, ...durations.buckets]);
     const samples: store.UseSample[] = [];
-    for (const appId of new Set([...ofApps.keys(), ...totals.keys()])) {
+    for (const appId of new Set([...replicasByApp.keys(), ...totals.keys()])) {
       const counts = countsSince(this.#counted.get(appId) ?? [], totals.get(appId) ?? []);
-      const ofApp = ofApps.get(appId) ?? [];
-      if (ofApp.length > 0 || counts.some((count) => count > 0))
-        samples.push(...this.#samples(appId, ofApp, { measured, counts }));
+      const appReplicas = replicasByApp.get(appId) ?? [];
+      if (appReplicas.length > 0 || counts.some((count) => count > 0))
+        samples.push(...this.#samples(appId, appReplicas, { measured, counts }));
     }
-    for (let at = 0; at < samples.length; at += samplesMax) {
-      const some = samples.slice(at, at + samplesMax);
-      await store.addUses(db, some, clock.now());
-      for (const { appId } of some) this.#counted.set(appId, totals.get(appId) ?? []);
+    for (let index = 0; index < samples.length; index += samplesMax) {
+      const batch = samples.slice(index, index + samplesMax);
+      await store.addUses(db, batch, clock.now());
+      for (const { appId } of batch) this.#counted.set(appId, totals.get(appId) ?? []);
     }
     for (const appId of this.#counted.keys()) if (!totals.has(appId)) this.#counted.delete(appId);
   }
 
+  /** The rows of an app: one for the app, and one for each of its oldest replicas. */
   #samples(
     appId: AppId,
     replicas: readonly Pick<Replica, "replicaId" | "state" | "beganAtMs">[],
     measurement: { readonly measured: MeasuredUses; readonly counts: readonly number[] },
   ): store.UseSample[] {
-    const nothing = { running: 0, ready: 0, requests: 0, failures: 0, durations: null };
+    const noCounts = { running: 0, ready: 0, requests: 0, failures: 0, durations: null };
     const uses = replicas
       .toSorted((one, other) => one.beganAtMs - other.beganAtMs)
       .flatMap((replica) => {
         const use = useOf(replica, measurement.measured);
-        return use === null ? [] : [{ appId, replicaId: replica.replicaId, ...nothing, ...use }];
+        return use === null ? [] : [{ appId, replicaId: replica.replicaId, ...noCounts, ...use }];
       });
     const others = uses.slice(replicasMax);
     const gpus = others.flatMap(({ gpu }) => gpu ?? []);
@@ -154,22 +156,25 @@ export class UseHistory {
     const { db, clock } = this.#parts;
     const now = clock.now();
     const toMs = Math.min(query.to ?? now, now);
-    const wantedMs = Math.max(query.from ?? toMs - hourMs, now - keptDays * dayMs);
-    const rows = wantedMs < now - dayMs ? "quarters" : "minutes";
-    const stepMs = stepOf(Math.max(0, toMs - wantedMs), {
-      min: rows === "quarters" ? 15 : 1,
-      max: pointsMax[query.resolution],
+    const requestedFromMs = Math.max(query.from ?? toMs - hourMs, now - keptDays * dayMs);
+    const rows = requestedFromMs < now - dayMs ? "quarters" : "minutes";
+    const stepMs = stepOf(Math.max(0, toMs - requestedFromMs), {
+      minutesMin: rows === "quarters" ? 15 : 1,
+      pointsMax: pointsMax[query.resolution],
     });
-    const fromMs = wantedMs - (wantedMs % stepMs);
-    const { replicaId } = query;
-    const wanted = { from: new Date(fromMs), to: new Date(toMs), stepMs };
+    const fromMs = requestedFromMs - (requestedFromMs % stepMs);
     if (fromMs >= toMs) return { fromMs, toMs, stepMs, points: [], starts: new Map() };
-    const points = await store.readUses(db, appId, { ...wanted, rows, replicaId });
-    return { fromMs, toMs, stepMs, points, starts: await store.readStarts(db, appId, wanted) };
+    const { replicaId } = query;
+    const period = { from: new Date(fromMs), to: new Date(toMs), stepMs };
+    const points = await store.readUses(db, appId, { ...period, rows, replicaId });
+    return { fromMs, toMs, stepMs, points, starts: await store.readStarts(db, appId, period) };
   }
 }
 
-/** Cores: the mean since the previous measurement, for a new replica since its start. */
+/**
+ * What one replica uses; null: it was not measured. Its cores are the mean since the previous
+ * measurement, or since its start if there is none.
+ */
 function useOf(
   { replicaId, beganAtMs }: Pick<Replica, "replicaId" | "beganAtMs">,
   { atMs, uses }: MeasuredUses,
@@ -185,18 +190,20 @@ function useOf(
   };
 }
 
-/** Counters that began anew are lower than before. */
+/** How much the counters have grown. When one is lower than before, all began anew at zero. */
 function countsSince(before: readonly number[], now: readonly number[]): readonly number[] {
   const counts = now.map((count, index) => count - (before[index] ?? 0));
   return counts.some((count) => count < 0) ? now : counts;
 }
 
-/** The finest step that gives no more points. */
+/** The shortest step of at least `minutesMin` that gives the span at most `pointsMax` points. */
 function stepOf(
   spanMs: number,
-  { min, max }: { readonly min: number; readonly max: number },
+  limits: { readonly minutesMin: number; readonly pointsMax: number },
 ): number {
-  const step = steps.find((minutes) => minutes >= min && spanMs / (minutes * minuteMs) <= max);
+  const hasFewPoints = (minutes: number): boolean =>
+    spanMs / (minutes * minuteMs) <= limits.pointsMax;
+  const step = steps.find((minutes) => minutes >= limits.minutesMin && hasFewPoints(minutes));
   return (step ?? Math.max(...steps)) * minuteMs;
 }
 

@@ -1,4 +1,4 @@
-// Queries on the monthly credits of plans: coupons that the platform applies itself.
+// Queries for the monthly credits of plans, which are coupons that the platform itself applies.
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
@@ -6,7 +6,7 @@ import { microsOfCent } from "#lib/money.ts";
 import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { ProjectPlan } from "./plan.ts";
 
-/** The credits that the project has now. */
+/** The credits of plans that the project has now. No locks. */
 export async function readCredits(tx: Tx, projectId: ProjectId) {
   return await tx
     .selectFrom("coupon_applications")
@@ -37,11 +37,11 @@ export async function insertCredit(
   await tx.insertInto("coupon_applications").values(row).execute();
 }
 
-/** Projects whose credit is not that of their plan. */
+/** Projects that lack the credit of their plan, or have that of another plan. No locks. */
 export async function readOutdated(
   db: Db,
   query: {
-    /** Plans with a credit, and the coupon of each. */
+    /** The plans with a credit, and at the same index the id of the plan's coupon. */
     readonly credits: { readonly names: readonly string[]; readonly ids: readonly string[] };
     /** Names of all plans that this platform knows. */
     readonly known: readonly string[];
@@ -69,7 +69,7 @@ export async function readOutdated(
   return rows.map(({ id }) => id);
 }
 
-/** Adds the coupon of a plan's credit unless it is there: its id is the same on every platform. */
+/** Adds the coupon of a plan's credit unless it exists: every platform uses the same id for it. */
 export async function addCoupon(
   tx: Tx,
   id: string,

@@ -1,5 +1,6 @@
-// Unpacks the zip of a deployment into a separate folder: nothing outside of it, no links, bounded
-// in number and size. Called by `deploy/make-artifact.ts`, stage `source`.
+// Unpacks the zip of a deployment into a folder of its own. Writes nothing outside that folder, no
+// links, and a limited number and size of files. Called by `deploy/make-artifact.ts`, stage
+// `source`.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
@@ -18,10 +19,12 @@ const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;
 const partLengthMax = 255;
 /**
- * Files of apps, also sparse ones, are packed to a tenth or so; of small uploads anything is fine.
+ * How many times larger an upload may be unpacked. Files of apps are usually packed to about a
+ * tenth of their size.
  */
 const ratioMax = 200;
-const modestBytes = 256_000_000;
+/** Up to this unpacked size, the ratio does not matter. */
+const anyRatioBytesMax = 256_000_000;
 /** Old packers of Windows write backslashes between folders, which the library reads as slashes. */
 const zipOptions = { lazyEntries: true, autoClose: false, strictFileNames: false } as const;
 const fileTypeBits = 0o170000;
@@ -31,8 +34,8 @@ type Limits = { readonly bytesMax: number; readonly foldersMax?: number };
 type UnpackingOptions = Limits & { readonly appDir: string; readonly signal: AbortSignal };
 
 /**
- * Unpacks the zip at `zipPath` into `folder`, which is made new. Rejects with `BuildFailed` for
- * what its sender can fix.
+ * Unpacks the zip at `zipPath` into `folder`, which is emptied before. Rejects with `BuildFailed`
+ * when the zip is at fault.
  */
 export async function unpack(
   { zipPath, folder, ...max }: Limits & { readonly zipPath: string; readonly folder: string },
@@ -41,11 +44,11 @@ export async function unpack(
   await removeFolder(folder);
   const appDir = join(folder, "app");
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  // Copies keep its mode, and commands of the build run as another user.
+  // Readable for everybody: copies keep the mode, and commands of the build run as other users.
   await mkdir(appDir);
   const unpacking = new Unpacking({ appDir, signal, ...max });
   try {
-    await requireModest(zipPath, max.bytesMax, signal);
+    await requireFittingSize(zipPath, max.bytesMax, signal);
     const zip = await openPromise(zipPath, zipOptions);
     try {
       for await (const entry of zip.eachEntry()) await unpacking.take(zip, entry);
@@ -64,8 +67,7 @@ export async function unpack(
     "platform",
     `Unpacked ${files.size} uploaded ${files.size === 1 ? "file" : "files"}, ${sizeText(bytes)}.`,
   );
-  const content = contentOf(files);
-  const nothing = {
+  const withoutCommit = {
     commit: null,
     message: null,
     author: null,
@@ -73,20 +75,20 @@ export async function unpack(
     defaultBranch: null,
     sharedPaths: [],
   };
-  return { ...nothing, content, appDir };
+  return { ...withoutCommit, content: contentOf(files), appDir };
 }
 
 /**
- * Refuses what would take far more than it seems, before anything of it is written: parts of a zip
- * may be in many of its files.
+ * Throws `BuildFailed` when the zip announces that it unpacks to far more than its size. Such a zip
+ * may use the same bytes for many files.
  */
-async function requireModest(
+async function requireFittingSize(
   zipPath: string,
   bytesMax: number,
   signal: AbortSignal,
 ): Promise<void> {
   const { size } = await stat(zipPath);
-  const modestMax = Math.max(modestBytes, size * ratioMax);
+  const unpackedMax = Math.max(anyRatioBytesMax, size * ratioMax);
   let bytes = 0;
   const zip = await openPromise(zipPath, zipOptions);
   try {
@@ -94,7 +96,7 @@ async function requireModest(
       signal.throwIfAborted();
       bytes += entry.uncompressedSize;
       if (bytes > bytesMax) throw tooLarge(bytesMax);
-      if (bytes <= modestMax) continue;
+      if (bytes <= unpackedMax) continue;
       const text = `The upload unpacks to more than ${ratioMax} times its size of ${sizeText(size)}: leave out files that hold the same again and again, or make them in the build.`;
       throw new BuildFailed(text);
     }
@@ -109,9 +111,11 @@ function tooLarge(bytesMax: number): BuildFailed {
   );
 }
 
+/** Unpacks one zip, entry by entry. */
 class Unpacking {
-  /** The digest of each file, by path. */
+  /** The mode and the digest of each file, by path. */
   readonly files = new Map<string, string>();
+  /** The unpacked bytes so far. */
   bytes = 0;
   readonly #options: UnpackingOptions;
   /** Folders that exist. */
@@ -141,14 +145,14 @@ class Unpacking {
       },
     });
     const content = await zip.openReadStreamPromise(entry);
-    // Nothing may come in between: until the pipeline has it, nobody takes an error of the file,
-    // which would end the platform.
+    // Nothing may be awaited between these lines: an error of the file would have no handler until
+    // the pipeline has the file, and would end the platform.
     const file = createWriteStream(join(appDir, path), { flags: "wx", mode });
     await pipeline(content, count, file, { signal });
     this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);
   }
 
-  /** With those above it, each of which counts: one short name can hold hundreds. */
+  /** Creates the folder and its parents. Each counts: one short path may name hundreds. */
   async #makeFolder(path: string): Promise<void> {
     if (path === "." || this.#folders.has(path)) return;
     await this.#makeFolder(dirname(path));
@@ -160,7 +164,7 @@ class Unpacking {
   }
 }
 
-/** A path below the app's folder; the library has refused absolute ones and `..`. */
+/** The entry's path below the app's folder; "." for the folder itself. */
 function pathOf({ fileName }: Entry): string {
   const path = storedPath(fileName);
   if (path !== null && path !== "") return path;
@@ -171,19 +175,21 @@ function pathOf({ fileName }: Entry): string {
 }
 
 /**
- * The relative path that the name of a file in an archive means, "" for the folder itself; null: it
- * must not be stored.
+ * The relative path for a file's name in an archive, "" for the folder itself. Null: a file of that
+ * name must not be stored.
  */
 export function storedPath(name: string): string | null {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   const path = parts.join("/");
-  const isFine = parts.every((part) => part !== ".." && Buffer.byteLength(part) <= partLengthMax);
-  const hasForm =
+  const hasGoodParts = parts.every(
+    (part) => part !== ".." && Buffer.byteLength(part) <= partLengthMax,
+  );
+  const isGoodPath =
     path.length <= pathLengthMax && path.isWellFormed() && !/[\x00-\x1f\x7f\\]/.test(path);
-  return isFine && hasForm && !name.startsWith("/") ? path : null;
+  return hasGoodParts && isGoodPath && !name.startsWith("/") ? path : null;
 }
 
-/** Only zips of Unix have modes. */
+/** The mode for the file: executable if its mode in the zip is. Only zips of Unix have modes. */
 function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string): number {
   const mode = versionMadeBy >> 8 === 3 ? externalFileAttributes >>> 16 : 0;
   const type = mode & fileTypeBits;
@@ -198,7 +204,7 @@ function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string):
   return (mode & 0o111) === 0 ? 0o644 : 0o755;
 }
 
-/** Identifies the files by their paths, contents and modes, whatever the zip looks like. */
+/** A digest of the paths, contents and modes of all files, regardless of how they are packed. */
 function contentOf(files: ReadonlyMap<string, string>): string {
   const digest = createHash("sha256");
   for (const [path, file] of [...files].toSorted(([one], [other]) => (one < other ? -1 : 1)))
@@ -207,8 +213,8 @@ function contentOf(files: ReadonlyMap<string, string>): string {
 }
 
 /**
- * Errors of paths mean that the zip's names contradict each other; all others of the system are the
- * platform's.
+ * True for errors of the system that are the platform's problem. The listed errors are the zip's
+ * fault: its names contradict each other, or cannot be file names.
  */
 function isOfSystem(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
@@ -218,6 +224,7 @@ function isOfSystem(error: unknown): boolean {
   );
 }
 
+/** Why the zip cannot be unpacked, as part of a sentence. */
 function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const isContradiction = error instanceof Error && "path" in error;

@@ -18,7 +18,7 @@ export type DiskWriter = {
   readonly folders: () => readonly string[];
   /** The id of the writer's first process; null when unknown. */
   readonly pid: () => number | null;
-  /** Kills it. */
+  /** Kills the writer. */
   readonly end: (reason: string) => void;
 };
 
@@ -26,7 +26,7 @@ export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly dataDir: string;
   /** One folder per project. */
   readonly storageDir: string;
-  /** Null: no limit; for the reserve: derived from the size of the disk. */
+  /** Null: no limit. A reserve of null is derived from the size of the disk. */
   readonly limits: Readonly<
     Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>
   >;
@@ -35,24 +35,24 @@ export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly isUserOwned: boolean;
 };
 
-const lookEveryMs = 500;
-/** While space is short, or drops quickly. */
-const lookSoonMs = 100;
-/** Scanning all files is slow: spend at most one part in this many of all time on it. */
+/** How often free space is checked. */
+const checkEveryMs = 500;
+/** How often it is checked while space is short, or drops quickly. */
+const checkSoonMs = 100;
+/** Measuring is slow, since it reads all folders: it may take one tenth of all time. */
 const measureShare = 10;
 const measureEveryMs = 10_000;
-/** When only the reserve matters. */
+/** How often to measure when there are no limits and free space is far from the reserve. */
 const measureSeldomMs = 300_000;
-/**
- * Shares of the reserve: a larger drop since the last measurement triggers one at once; `nearShare`
- * says how close to the reserve that applies.
- */
+/** When free space drops by this share of the reserve, it is measured at once. */
 const quickShare = 1 / 8;
+/** Free space is near the reserve when it is less than this many times as large. */
 const nearShare = 3;
+/** The share of the disk's files that are reserved. */
 const filesShare = 0.05;
 /**
- * Recreate the file only with this much more than the reserve free, to avoid creating and deleting
- * it in turns.
+ * How much space must be free to create the reserve's file again, as a multiple of the reserve:
+ * more than all of it, so that the file is not created and deleted in turn.
  */
 const enoughShare = 1.25;
 const nothing: DiskUsage = { bytes: 0, files: 0 };
@@ -61,22 +61,25 @@ const nothing: DiskUsage = { bytes: 0, files: 0 };
 export class DiskWatch {
   readonly #options: DiskWatchOptions;
   readonly #writers = new Map<string, DiskWriter>();
-  /** Usage when there was last enough space, by folder of a project or id of a writer. */
-  readonly #before = new Map<string, DiskUsage>();
+  /** The usage when there was last enough space, by id of a project or a writer. */
+  readonly #usageBefore = new Map<string, DiskUsage>();
   /** Projects with writers that ended since the last measurement with enough space. */
   readonly #recent = new Set<ProjectId>();
   /** Projects whose storage filled the disk, until there is space again. */
   readonly #blocked = new Map<ProjectId, string>();
-  /** What the storage of projects with a limit of their own may hold. */
+  /** The storage limits of projects that have a limit of their own, in bytes. */
   readonly #ownStorageBytes = new Map<ProjectId, number>();
   readonly #loop: Loop;
   #limits: rules.DiskLimits | null = null;
   #state: rules.DiskState = "enough";
   #freeSpace: rules.FreeSpace = { bytes: 0, files: null };
+  /** When the last measurement ended. */
   #measuredAtMs = Number.NEGATIVE_INFINITY;
+  /** How long the last measurement took. */
   #measureMs = 0;
   #freeAtMeasure: rules.FreeSpace = { bytes: 0, files: null };
-  #isNew = false;
+  /** Something has changed that needs a measurement soon. */
+  #isChanged = false;
   /** The last measurement found no writer to end. */
   #isSettled = false;
   #cancelSoon: (() => void) | undefined;
@@ -88,7 +91,7 @@ export class DiskWatch {
     const { clock, log } = options;
     this.#loop = new Loop({
       name: "disk",
-      intervalMs: lookEveryMs,
+      intervalMs: checkEveryMs,
       clock,
       log,
       turn: () => this.#turn(),
@@ -110,23 +113,23 @@ export class DiskWatch {
   }
 
   /**
-   * Returns a function that removes the writer. `isEmpty`: it has written nothing yet; otherwise
-   * its current usage is measured first.
+   * Watches a writer until the returned function is called. `isEmpty`: it has written nothing yet;
+   * otherwise its usage so far is measured first.
    */
   add(writer: DiskWriter, isEmpty: boolean): () => void {
     this.#writers.set(writer.id, writer);
-    if (isEmpty) this.#before.set(writer.id, nothing);
-    if (!isEmpty || !this.#before.has(writer.projectId)) {
-      this.#isNew = true;
+    if (isEmpty) this.#usageBefore.set(writer.id, nothing);
+    if (!isEmpty || !this.#usageBefore.has(writer.projectId)) {
+      this.#isChanged = true;
       this.#loop.nudge();
     }
     return () => {
       this.#writers.delete(writer.id);
       this.#recent.add(writer.projectId);
       if (this.#state === "enough") return;
-      this.#isNew = true;
+      this.#isChanged = true;
       this.#loop.nudge();
-      this.#before.delete(writer.id);
+      this.#usageBefore.delete(writer.id);
     };
   }
 
@@ -155,10 +158,10 @@ export class DiskWatch {
     return this.#state === "critical" ? this.#shortText("nothing new is stored") : null;
   }
 
-  /** What the storage of a project may hold, instead of what all may. */
+  /** Limits the storage of one project, instead of the limit for all projects. */
   limitStorage(projectId: ProjectId, bytes: number): void {
     this.#ownStorageBytes.set(projectId, bytes);
-    this.#isNew = true;
+    this.#isChanged = true;
     this.#loop.nudge();
   }
 
@@ -181,13 +184,13 @@ export class DiskWatch {
   async #turn(): Promise<void> {
     const disk = await diskSpace(this.#options.dataDir);
     const limits = this.#limitsOf(disk);
-    this.#look(disk, limits);
+    this.#updateState(disk, limits);
     if (this.#measuring === undefined && this.#isMeasureDue(limits))
-      this.#measuring = this.#act(limits);
+      this.#measuring = this.#measureAndEnd(limits);
     await this.#keepReserve(disk, limits);
     if (this.#state === "enough" && !this.#hasFallen(limits, quickShare)) return;
     this.#cancelSoon?.();
-    this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.#loop.nudge());
+    this.#cancelSoon = this.#options.clock.after(checkSoonMs, () => this.#loop.nudge());
   }
 
   #limitsOf(disk: DiskSpace): rules.DiskLimits {
@@ -202,30 +205,28 @@ export class DiskWatch {
     return this.#limits;
   }
 
-  #look(disk: DiskSpace, limits: rules.DiskLimits): void {
-    const before = this.#state;
+  /** Compares free space with the reserve, and logs a change of the state. */
+  #updateState(disk: DiskSpace, limits: rules.DiskLimits): void {
+    const previousState = this.#state;
     this.#freeSpace = {
       bytes: disk.freeBytes + this.#options.reserve.heldBytes(),
       files: disk.freeFiles,
     };
     this.#state = rules.diskState(this.#freeSpace, limits);
     if (this.#state === "enough") this.#blocked.clear();
-    if (before === this.#state) return;
-    this.#isNew = true;
-    const said = {
+    if (previousState === this.#state) return;
+    this.#isChanged = true;
+    const facts = {
       freeSpace: sizeText(this.#freeSpace.bytes),
       files: this.#freeSpace.files,
       reserve: sizeText(limits.reserveBytes),
     };
-    if (this.#state === "enough") this.#options.log.info(said, "there is enough disk space again");
-    else
-      this.#options.log.error(
-        { ...said, state: this.#state },
-        "the disk is nearly full: free up space",
-      );
+    const { log } = this.#options;
+    if (this.#state === "enough") log.info(facts, "there is enough disk space again");
+    else log.error({ ...facts, state: this.#state }, "the disk is nearly full: free up space");
   }
 
-  /** True when free space dropped since the last measurement. */
+  /** True when free space has dropped by this share of the reserve since the last measurement. */
   #hasFallen({ reserveBytes, reserveFiles }: rules.DiskLimits, share: number): boolean {
     const { bytes, files } = this.#freeSpace;
     const before = this.#freeAtMeasure;
@@ -244,14 +245,17 @@ export class DiskWatch {
       this.#ownStorageBytes.size > 0;
     const isNear = this.#freeSpace.bytes < limits.reserveBytes * nearShare;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
-    if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share)))
+    if (this.#isChanged || ((isLimited || isNear) && this.#hasFallen(limits, share)))
       return sinceMs >= this.#measureMs;
     const everyMs = isLimited || isNear ? measureEveryMs : measureSeldomMs;
     return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
   }
 
-  /** Runs concurrently with the checks of free space, since counting files is slow. */
-  async #act(limits: rules.DiskLimits): Promise<void> {
+  /**
+   * Measures, and ends writers that use too much. The checks of free space go on meanwhile, since
+   * measuring is slow.
+   */
+  async #measureAndEnd(limits: rules.DiskLimits): Promise<void> {
     try {
       const growing = await this.#measure();
       if (this.#closing.signal.aborted) return;
@@ -268,40 +272,41 @@ export class DiskWatch {
     }
   }
 
+  /** Measures all writers, and the storage of their projects. */
   async #measure(): Promise<readonly rules.Growing[]> {
     const { clock, storageDir, isUserOwned } = this.#options;
     const beganAtMs = clock.monotonicMs();
-    this.#isNew = false;
+    this.#isChanged = false;
     const writers = [...this.#writers.values()].map((writer) => ({
       writer,
       folders: writer.folders(),
     }));
-    const projects = [
-      ...new Set([...this.#recent, ...writers.map(({ writer }) => writer.projectId)]),
-    ];
+    const projects = new Set(this.#recent);
+    for (const { writer } of writers) projects.add(writer.projectId);
     if (this.#state === "enough") this.#recent.clear();
-    const storages = new Map(
-      projects.map((projectId) => [projectId, storageFolders(storageDir, projectId)]),
-    );
-    const folders = [
-      ...new Set([...[...storages.values()].flat(), ...writers.flatMap((one) => one.folders)]),
-    ];
-    const usage = await measure(folders, { isUserOwned, signal: this.#closing.signal });
+    const storages = new Map<ProjectId, readonly string[]>();
+    for (const projectId of projects)
+      storages.set(projectId, storageFolders(storageDir, projectId));
+    const storagePaths = [...storages.values()].flat();
+    const writerPaths = writers.flatMap((each) => each.folders);
+    const paths = [...new Set([...storagePaths, ...writerPaths])];
+    const usage = await measure(paths, { isUserOwned, signal: this.#closing.signal });
     const growing: rules.Growing[] = [];
     const add = (kind: rules.Growing["kind"], id: string, now: DiskUsage | null): void => {
       if (now === null)
         this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
-      growing.push({ kind, id, now, before: this.#before.get(id) ?? now ?? nothing });
+      growing.push({ kind, id, now, before: this.#usageBefore.get(id) ?? now ?? nothing });
     };
-    const sizesOf = (measured: readonly string[]): (DiskUsage | null)[] =>
-      measured.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
-    for (const [id, measured] of storages) {
-      if (measured.some((folder) => usage.has(folder)))
-        add("storage", id, sumOf(sizesOf(measured)));
+    // A folder that does not exist has no entry; null is the entry of one that was not counted.
+    const sizesOf = (folders: readonly string[]): (DiskUsage | null)[] =>
+      folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
+    for (const [projectId, folders] of storages) {
+      const isMeasured = folders.some((folder) => usage.has(folder));
+      if (isMeasured) add("storage", projectId, sumOf(sizesOf(folders)));
     }
     for (const { writer, folders } of writers) {
       const sizes = sizesOf(folders);
-      add(writer.kind, writer.id, sumOf([...sizes, await this.#deleted(writer)]));
+      add(writer.kind, writer.id, sumOf([...sizes, await this.#deletedUsage(writer)]));
     }
     this.#measuredAtMs = clock.monotonicMs();
     this.#measureMs = this.#measuredAtMs - beganAtMs;
@@ -309,20 +314,24 @@ export class DiskWatch {
     return growing;
   }
 
-  async #deleted({ pid }: DiskWriter): Promise<DiskUsage | null> {
-    const first = process.platform === "linux" ? pid() : null;
-    const bytes =
-      first === null ? 0 : await deletedBytes(first, this.#options.dataDir, this.#closing.signal);
+  /** The usage of deleted files that the writer's processes still have open; null: not counted. */
+  async #deletedUsage({ pid }: DiskWriter): Promise<DiskUsage | null> {
+    const firstPid = process.platform === "linux" ? pid() : null;
+    if (firstPid === null) return nothing;
+    const bytes = await deletedBytes(firstPid, this.#options.dataDir, this.#closing.signal);
     return bytes === null ? null : { bytes, files: 0 };
   }
 
-  /** Returns the writers that it ends: none for a project whose replicas have already exited. */
+  /**
+   * Ends a writer, or all writers of a project, and returns them. There may be none if they have
+   * already exited.
+   */
   #end({ kind, id, reason, now }: rules.DiskEnding): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
-    // The next replica may run as long as it does not increase that.
-    else if (kind === "storage" && now !== null) this.#before.set(id, now);
+    // The project's next replica may run as long as it does not increase this usage.
+    else if (kind === "storage" && now !== null) this.#usageBefore.set(id, now);
     const writers = [...this.#writers.values()].filter(
-      (one) => (kind === "storage" ? one.projectId : one.id) === id,
+      (writer) => (kind === "storage" ? writer.projectId : writer.id) === id,
     );
     for (const writer of writers) {
       this.#options.log.warn(
@@ -334,34 +343,39 @@ export class DiskWatch {
     return writers;
   }
 
-  /** While space is short, the old values stay, so that slow writers are found too. */
+  /**
+   * Remembers the usage for the next comparison. While space is short, usage is remembered only if
+   * it has decreased, so that slow writers are found too.
+   */
   #remember(growing: readonly rules.Growing[], limits: rules.DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
       const storageBytes = rules.storageLimit(limits, id);
       if (now === null || (kind !== "storage" && !this.#writers.has(id))) continue;
       const isOver = kind === "storage" && storageBytes !== null && now.bytes > storageBytes;
       const mayRise = kind !== "build" && this.#state === "enough" && !isOver;
-      if (!this.#before.has(id) || mayRise || now.bytes < before.bytes) this.#before.set(id, now);
+      if (!this.#usageBefore.has(id) || mayRise || now.bytes < before.bytes)
+        this.#usageBefore.set(id, now);
     }
   }
 
+  /** Deletes the reserve's file when the disk is full, and creates it when space is free again. */
   async #keepReserve({ freeBytes }: DiskSpace, limits: rules.DiskLimits): Promise<void> {
     const { reserve, log } = this.#options;
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
-    // Otherwise an app that fills the disk would take that space too.
+    // While an app is filling the disk, it would take the space of the file too.
     const isCalm =
       this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, rules.growthShare));
     if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
       reserve.release();
-      log.error("the disk is full: the file that keeps room for the platform was deleted");
+      log.error("the disk is full: the file that keeps space for the platform was deleted");
     }
     if (heldBytes === 0 && freeBytes > reserveBytes * enoughShare)
       await reserve.make(Math.round(reserveBytes / 2));
   }
 }
 
-/** Null when any part is null. */
+/** The sum of the parts; null when one of them is null. */
 function sumOf(parts: readonly (DiskUsage | null)[]): DiskUsage | null {
   return parts.reduce(
     (sum, part) => sum && part && { bytes: sum.bytes + part.bytes, files: sum.files + part.files },

@@ -1,5 +1,5 @@
-// Removes images of builds: single ones, and in a collection all that nobody uses any more, with
-// the folders of killed builds and what the engine's cache holds too much of.
+// Removes images of builds: given ones, or all that are no longer used. The latter also removes the
+// folders of killed builds, and cuts down the engine's build cache.
 import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,11 +13,11 @@ export type CollectParts = {
   readonly installationId: string;
   /** Absolute path; holds a folder for each running build. */
   readonly buildsDir: string;
-  /** What the engine may keep of earlier steps. */
+  /** How much of earlier steps the engine may keep, and for how long. */
   readonly cache: { readonly bytesMax: number; readonly hoursMax: number };
 };
 
-/** Removes images by id or name. One that a container still runs from is left. */
+/** Removes images by id or name, except those that a running container uses. */
 export async function removeImages(client: BuildClient, images: readonly string[]): Promise<void> {
   for (const image of images) {
     await client.run(["image", "rm", "--force", image]).catch((error: unknown) => {
@@ -32,20 +32,20 @@ export async function collectImages(
   { installationId, buildsDir, cache }: CollectParts,
   readUsed: () => Promise<UsedArtifacts>,
 ): Promise<void> {
-  // Builds that begin after this are unknown to `readUsed`, and so are their images to this.
+  // Images and folders are listed before `readUsed`, so that those of newer builds are not listed.
   const images = await builtImages(client, installationId);
   const folders = await readdir(buildsDir).catch(() => []);
   const { artifacts, building } = await readUsed();
-  const used = new Set(
-    artifacts.flatMap((one) => (one.kind === "docker" ? [dockerArtifact(one).image] : [])),
-  );
-  const builds = new Set<string>(building);
+  const ofDocker = artifacts.filter(({ kind }) => kind === "docker");
+  const usedIds = new Set(ofDocker.map((artifact) => dockerArtifact(artifact).image));
+  const runningBuilds = new Set<string>(building);
+  const unused = images.filter(({ id, build }) => !usedIds.has(id) && !runningBuilds.has(build));
   await removeImages(
     client,
-    images.filter(({ id, build }) => !used.has(id) && !builds.has(build)).map(({ id }) => id),
+    unused.map(({ id }) => id),
   );
   for (const name of folders) {
-    if (!builds.has(name)) await removeBuildFolder(join(buildsDir, name));
+    if (!runningBuilds.has(name)) await removeBuildFolder(join(buildsDir, name));
   }
   await client.run(["builder", "prune", "--force", `--filter=until=${cache.hoursMax}h`]);
   await client.run(["builder", "prune", "--force", `--keep-storage=${cache.bytesMax}`]);
@@ -65,7 +65,7 @@ async function builtImages(
   return lines.map((line) => line.split(" ")).map(([id = "", build = ""]) => ({ id, build }));
 }
 
-/** Folders without the client's configuration are of the process driver's builds. */
+/** Removes a folder of this driver, which has the client's configuration, not other folders. */
 async function removeBuildFolder(dir: string): Promise<void> {
   if (existsSync(join(dir, clientFolder))) await removeFolder(dir);
 }

@@ -1,59 +1,59 @@
-// How much an app's own Dockerfile can grow when its variables are put in. BuildKit does that in
-// the engine's own process, without a limit: ten lines that each name the one before ten times
-// would take its memory, and with it all containers. Pure.
+// Estimates how large an app's Dockerfile becomes when its variables are replaced by their values.
+// BuildKit does that in the engine's process and without a limit: ten lines, each of which uses the
+// variable of the line before ten times, would use up the engine's memory. Pure.
 
 /**
- * The assumed length of a variable that the Dockerfile does not define: it comes from the build's
- * arguments or from the base image.
+ * The assumed length of a variable that the Dockerfile does not define: the build's arguments or
+ * the base image define it.
  */
 const unknownCharacters = 200;
 const reference = /\$\{?(\w+)/g;
-/** `${name/pattern/replacement}` can put the replacement in once for each character. */
+/** `${name/pattern/replacement}` may insert the replacement once for each character. */
 const replacing = /\$\{\w+\//;
 
 /**
- * The most characters that all instructions can have at once, with the variables that each step
- * carries; `escape`: the sign that joins lines.
+ * An upper bound of the characters of all instructions together, including the variables that each
+ * step has. `escape` is the character that continues a line.
  */
 export function grownCharacters(lines: readonly string[], escape: string): number {
   const sizes = new Map<string, number>();
-  let carried = 0;
+  let variablesSize = 0;
   let total = 0;
   for (const line of joined(lines, escape)) {
     const [, , instruction = "", rest = ""] = /^\s*(ONBUILD\s+)*(\w+)\s(.*)$/is.exec(line) ?? [];
-    // The shell puts variables into commands, and each step carries them.
+    // Here the shell replaces variables, and the step has all of them.
     if (/^(?:RUN|CMD|ENTRYPOINT)$/i.test(instruction)) {
-      total += line.length + carried;
+      total += line.length + variablesSize;
       continue;
     }
-    const size = grown(line, sizes);
+    const size = grownSize(line, sizes);
     total += size;
     if (!/^(?:ARG|ENV)$/i.test(instruction)) continue;
     const pairs = pairsIn(rest, escape).map(({ name, value }) => ({
       name,
-      size: grown(value, sizes),
+      size: grownSize(value, sizes),
     }));
-    // What is not understood counts for each.
+    // The rest of the line, which is in no pair, counts for each variable.
     const others = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
     for (const pair of pairs) {
       const before = sizes.get(pair.name) ?? 0;
       const after = Math.max(others + pair.size, before);
       sizes.set(pair.name, after);
-      carried += after - before;
+      variablesSize += after - before;
     }
   }
   return total;
 }
 
-function grown(text: string, sizes: ReadonlyMap<string, number>): number {
-  const named = [...text.matchAll(reference)].map(
-    ([, name = ""]) => sizes.get(name) ?? unknownCharacters,
-  );
-  const plain = named.reduce((sum, size) => sum + size, text.length);
-  return replacing.test(text) ? plain * plain : plain;
+/** An upper bound of the text's length after its variables are replaced. */
+function grownSize(text: string, sizes: ReadonlyMap<string, number>): number {
+  const references = [...text.matchAll(reference)];
+  const valueSizes = references.map(([, name = ""]) => sizes.get(name) ?? unknownCharacters);
+  const size = valueSizes.reduce((sum, valueSize) => sum + valueSize, text.length);
+  return replacing.test(text) ? size * size : size;
 }
 
-/** `name=value` any number of times, or the older `name value`. */
+/** The variables of ARG or ENV: any number of `name=value`, or one in the old form `name value`. */
 function pairsIn(
   text: string,
   escape: string,
@@ -66,17 +66,17 @@ function pairsIn(
   return [{ name, value }];
 }
 
-/** Instructions in one line each, without comments. */
+/** The instructions, each as one line, without comments. */
 function joined(lines: readonly string[], escape: string): string[] {
-  const found: string[] = [];
-  let open: string | null = null;
+  const instructions: string[] = [];
+  let unfinished: string | null = null;
   for (const line of lines) {
     if (/^\s*(?:#|$)/.test(line)) continue;
     const trimmed = line.trimEnd();
-    const goesOn = trimmed.endsWith(escape);
-    const text: string = (open ?? "") + (goesOn ? trimmed.slice(0, -1) : line);
-    if (!goesOn) found.push(text);
-    open = goesOn ? text : null;
+    const isContinued = trimmed.endsWith(escape);
+    const text: string = (unfinished ?? "") + (isContinued ? trimmed.slice(0, -1) : line);
+    if (!isContinued) instructions.push(text);
+    unfinished = isContinued ? text : null;
   }
-  return open === null ? found : [...found, open];
+  return unfinished === null ? instructions : [...instructions, unfinished];
 }

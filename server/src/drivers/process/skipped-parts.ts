@@ -1,42 +1,38 @@
-// The parts of an output file that were skipped, because newer output came first. They are read
-// when nothing newer is there, the newest part first. Pure.
+// The parts of an output file that were skipped because newer output is read first. They are read
+// later, when there is no newer output, the newest part first. Pure.
 
-/**
- * One such part. With `from` at `to`, nothing of it is left but the number of its dropped lines.
- */
+/** A skipped part: the bytes from `from` to before `to`, which are equal when all were read. */
 export type SkippedPart = {
   readonly from: number;
   readonly to: number;
   /** The part's lines were written evenly between these times, in milliseconds since the epoch. */
   readonly fromAt: number;
   readonly toAt: number;
-  /** It begins inside of a line that was cut. */
+  /** The part begins within a line that was cut. */
   readonly isCutting: boolean;
-  /** Lines before `from` that were dropped, and of which the log does not say so yet. */
+  /** How many lines before `from` were dropped without a note in the log so far. */
   readonly dropped: number;
 };
 
-/** Bytes that are still to be read. */
+/** How many bytes of the parts are still to be read. */
 export function bytesOf(parts: readonly SkippedPart[]): number {
   return parts.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 
-/** The time of what ends at `offset`: grows with the offset, so that lines keep their order. */
+/** The time of a line that ends at `offset`. A later line never has an earlier time. */
 export function timeAt({ from, to, fromAt, toAt }: SkippedPart, offset: number): number {
   if (to <= from) return toAt;
   return Math.floor(fromAt + ((toAt - fromAt) * (Math.min(offset, to) - from)) / (to - from));
 }
 
-/**
- * The part that is read next: one of which only the number of its lines is left, or the newest one.
- */
+/** The part to handle next: one with only dropped lines to note, else the newest. */
 export function nextPart(parts: readonly SkippedPart[]): SkippedPart | undefined {
   return parts.find(({ from, to }) => from >= to) ?? parts.at(-1);
 }
 
 /**
- * No two parts begin at the same offset: one of which only a number is left gives it to the part
- * that begins there.
+ * Merges a part without bytes into the part that begins at the same offset, which then has the
+ * dropped lines of both.
  */
 export function joinedParts(parts: readonly SkippedPart[]): readonly SkippedPart[] {
   const all: SkippedPart[] = [];
@@ -50,7 +46,8 @@ export function joinedParts(parts: readonly SkippedPart[]): readonly SkippedPart
 }
 
 /**
- * The part once it is read up to `offset` and its dropped lines are in the log. Null: it is done.
+ * The part after it was read up to `offset`, and after `read.dropped` lines were noted in the log.
+ * Null: nothing of it is left.
  */
 export function readUpTo(
   part: SkippedPart,
@@ -64,8 +61,8 @@ export function readUpTo(
 }
 
 /**
- * The part without its lines from `from` to `end`, which are dropped. What is before `from` is
- * being stored and becomes a part of its own.
+ * The part without its lines from `from` to `cut.end`, which are dropped. The bytes before `from`
+ * are being stored, and become a part of their own.
  */
 export function withoutLines(
   part: SkippedPart,
@@ -80,7 +77,7 @@ export function withoutLines(
   return [before, { ...rest, dropped: lines }];
 }
 
-/** What may be freed before `offset`: all that is not in a part. */
+/** The ranges of the file before `offset` that are in no part, and so may be freed. */
 export function rangesOutside(
   parts: readonly SkippedPart[],
   offset: number,
