@@ -1,5 +1,6 @@
-// Device login: the two routes that existing command lines use, and those where a person decides.
-// Answers to a waiting device have an `error` besides the message, as RFC 8628 requires.
+// Device login: the two routes that command lines use, and the two with which a person looks up a
+// code and decides. Answers to a waiting device have an `error` besides the message, as RFC 8628
+// requires.
 import { networkOf } from "#lib/client-address.ts";
 import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
@@ -10,11 +11,11 @@ import { bodyOf, partOf, readBody, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 import { personCallerOf } from "./people-auth.ts";
 
-/** Per minute and address (for IPv6: network), which several people may share. */
+/** Logins begun per minute and network address, which several people may share. */
 const beginsMax = 120;
-/** Existing clients poll twice a second. */
-const asksMax = 600;
-/** Per person: nobody types that many codes, and guessing one takes billions. */
+/** Polls per minute and network address: existing clients poll twice a second. */
+const pollsMax = 600;
+/** Codes per minute and person: more than anybody types, and far too few to guess one. */
 const codesMax = 30;
 
 const sentences: Readonly<Record<NotYet, string>> = {
@@ -32,8 +33,8 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
     clock,
     text: tooMany("Device logins were started"),
   });
-  const asks = new RateLimit({
-    max: asksMax,
+  const polls = new RateLimit({
+    max: pollsMax,
     clock,
     text: tooMany("Device logins were requested"),
   });
@@ -55,17 +56,15 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
       return { deviceAuthResponsePayload: payload } satisfies z.infer<typeof deviceAuthorization>;
     },
     async endDeviceLogin({ request, reply, body, by }) {
-      asks.take(networkOf(request.clientAddress));
-      const given = readBody({ fields: deviceTokenFields, required: ["device_code"] }, body);
-      const tokens = await logins.redeem(String(given["device_code"]), by);
-      if (typeof tokens !== "string") {
-        return {
-          accessToken: tokens.accessToken.reveal(),
-          refreshToken: tokens.refreshToken.reveal(),
-        };
+      polls.take(networkOf(request.clientAddress));
+      const fields = readBody({ fields: deviceTokenFields, required: ["device_code"] }, body);
+      const result = await logins.redeem(String(fields["device_code"]), by);
+      if (typeof result === "string") {
+        void reply.code(400).send({ error: result, message: sentences[result] });
+        return undefined;
       }
-      void reply.code(400).send({ error: tokens, message: sentences[tokens] });
-      return undefined;
+      const { accessToken, refreshToken } = result;
+      return { accessToken: accessToken.reveal(), refreshToken: refreshToken.reveal() };
     },
     async getDeviceLogin(call) {
       codes.take(personCallerOf(call).personId);
@@ -74,11 +73,9 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
     async decideDeviceLogin(call) {
       const person = personCallerOf(call);
       codes.take(person.personId);
-      const given = bodyOf(call);
-      const isApproved = given["decision"] === "approve";
-      return show(
-        await logins.decide(partOf(call, "user_code"), { isApproved, person, by: call.by }),
-      );
+      const isApproved = bodyOf(call)["decision"] === "approve";
+      const decision = { isApproved, person, by: call.by };
+      return show(await logins.decide(partOf(call, "user_code"), decision));
     },
   } satisfies Handlers;
 }

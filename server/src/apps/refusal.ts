@@ -6,8 +6,8 @@ import { closestName } from "#lib/closest-name.ts";
 const shownMax = 80;
 
 /**
- * A value for use in a sentence: JSON, truncated to 80 characters; lists and objects only when they
- * are small.
+ * A value for use in a sentence: as JSON, cut off after 80 characters. Of a long list only the
+ * length is shown, and of an object nothing.
  */
 export function shown(value: unknown): string {
   if (value === undefined) return "absent";
@@ -48,22 +48,23 @@ export function kindOf(body: unknown): string {
   return Array.isArray(body) ? "a list" : `a ${typeof body}`;
 }
 
-/** The refusal of a value: names the field, what was given and what is allowed. */
-export function refused(what: {
+/** The refusal of a value: names the field, the given value and the allowed values. */
+export function refused(refusal: {
   field: string;
   given: unknown;
   allowed: string;
   isSecret?: boolean;
 }): Fault {
-  const given = what.isSecret ? "not shown here" : shown(what.given);
-  return new Fault("invalid", `${what.field} is ${given}, but must be ${what.allowed}.`);
+  const { field, given, allowed, isSecret } = refusal;
+  const value = isSecret ? "not shown here" : shown(given);
+  return new Fault("invalid", `${field} is ${value}, but must be ${allowed}.`);
 }
 
 /**
  * The end of a sentence about an unknown name: suggests the most similar known name, if there is
  * one.
  */
-export function suggestion(given: string, known: Iterable<string>): string {
-  const close = closestName(given, known);
-  return close === undefined ? "" : `; did you mean ${close}?`;
+export function suggestion(unknownName: string, known: Iterable<string>): string {
+  const closest = closestName(unknownName, known);
+  return closest === undefined ? "" : `; did you mean ${closest}?`;
 }

@@ -1,6 +1,5 @@
-// What fetches the files that a build is made from: an interface that `make-artifact.ts` uses.
-// `sources/any-source.ts` implements it for repositories and uploads, `sources/git.ts` for
-// repositories.
+// The interface by which `make-artifact.ts` fetches the files of a build. `sources/any-source.ts`
+// implements it for repositories and uploads, `sources/git.ts` for repositories alone.
 import type { SourceSettings } from "#apps/settings.ts";
 import type { BuildLog } from "#drivers/builder.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
@@ -9,20 +8,18 @@ export type SourceRequest = {
   readonly projectId: ProjectId;
   readonly buildId: BuildId;
   readonly settings: SourceSettings;
-  /** The app whose last checkout it goes on from, and leaves its own to; null: it starts clean. */
+  /** The app whose last checkout is reused, and then replaced by this one; null: starts clean. */
   readonly checkoutOf: AppId | null;
   /**
-   * False: `settings.gitBranch` is a default, so the repository's default branch is used where that
-   * one is missing.
+   * False: `settings.gitBranch` is only a default. If that branch is missing, the default branch of
+   * the repository is fetched.
    */
   readonly isBranchGiven: boolean;
-  /**
-   * The commit of an earlier build or attempt, or the first digits of one; null selects the newest.
-   */
+  /** The commit to fetch, or its first digits; null: the newest of the branch. */
   readonly commit: string | null;
   /** The upload with the files; null: they are in the repository. */
   readonly uploadId: string | null;
-  /** What else to fetch, by the settings in the app's folder, once its files are there. */
+  /** Reads from the settings in the app's folder, once it is fetched, what else to fetch. */
   readonly fetchesOf: (appDir: string) => {
     readonly gitSubmodules: boolean;
     readonly gitLfs: boolean;
@@ -31,25 +28,25 @@ export type SourceRequest = {
   readonly signal: AbortSignal;
 };
 
-/** The app's folder. The caller deletes it with `remove`. */
+/** The fetched files. The caller deletes them with `remove`. */
 export type FetchedSource = {
-  /** Null, with what is said of it: the files were uploaded. */
+  /** Null, like the message and the author, when the files were uploaded. */
   readonly commit: string | null;
   readonly message: string | null;
-  /** Name and address. */
+  /** The author's name and email address. */
   readonly author: string | null;
-  /** Identifies the files: the commit, or a digest of what was uploaded. */
+  /** Identifies the files: the commit, or a digest of the uploaded files. */
   readonly content: string;
-  /** The branch whose newest commit it is, or the tag; null: the commit was given. */
+  /** The branch or tag that led to the commit; null: the request named the commit itself. */
   readonly branch: string | null;
-  /** The repository's default branch, used since the branch in `settings` is missing; else null. */
+  /** The repository's default branch if it replaced the missing branch of `settings`; else null. */
   readonly defaultBranch: string | null;
   readonly appDir: string;
-  /** What else of the repository, apart from `gitPath`, its files were taken from. */
+  /** Paths of the repository outside `gitPath` that the app's files come from too. */
   readonly sharedPaths: readonly string[];
 };
 
-/** What is stored of the words of a commit: at most `max` characters that the database takes. */
+/** A commit's message or author as stored: cut off, without characters that PostgreSQL refuses. */
 export function commitText(text: string, max: keyof typeof commitTextMax): string {
   return text.replaceAll("\0", "").slice(0, commitTextMax[max]).toWellFormed();
 }
@@ -58,7 +55,7 @@ const commitTextMax = { message: 2000, author: 300 } as const;
 
 /** Fetches sources into separate folders. */
 export interface Source {
-  /** Reports in the platform's log whether it can work here. */
+  /** Logs whether sources can be fetched on this machine. */
   check(): Promise<void>;
   /**
    * Rejects with `BuildFailed` for every problem that the app's owner can fix, and then leaves
@@ -68,8 +65,8 @@ export interface Source {
   /** Deletes everything fetched for a build, including leftovers of a killed attempt. */
   remove(buildId: BuildId): Promise<void>;
   /**
-   * Deletes what killed builds left before `readBuilding` is called, which names the unfinished
-   * ones, and old checkouts; `readApps` names those apps that exist.
+   * Deletes files that killed builds have left, and old checkouts. `readBuilding` returns the
+   * unfinished builds; files of builds that begin later stay. `readApps` returns the existing apps.
    */
   collect(
     readBuilding: () => Promise<readonly BuildId[]>,

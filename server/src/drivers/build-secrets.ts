@@ -1,22 +1,22 @@
-// The secrets of one build: which step gets which, and what hides their values in all that the
-// build prints. Pure.
+// The secrets of one build: decides which step gets which of them, and hides their values in
+// everything that the build prints. Pure.
 import type { Secret } from "#lib/secret.ts";
 
-/** Values by name, which is that of an environment variable. */
+/** The values of secrets, by the name of the environment variable that each becomes. */
 export type BuildSecrets = ReadonlyMap<string, Secret>;
 
-/** What stands for the value of a secret in a text. */
+/** Replaces the value of a secret in a text. */
 const mark = "[secret]";
-/** Shorter values, such as a version, would hide too much of what is not secret. */
+/** Shorter values are not hidden: they also occur in texts that are not secret. */
 const hiddenLengthMin = 4;
-/** Lines of one value, such as a key, that are hidden one by one. */
+/** How many lines of one value, such as a key, are also hidden one by one. */
 const linesMax = 60;
 /** Variables that pip and uv read by themselves, such as PIP_INDEX_URL. */
 const installerForm = /^(?:PIP|UV)_/;
 
 /**
- * Returns the secrets that the installation of Python packages gets: its lines name them, as
- * `${NAME}`, or pip and uv read them by themselves.
+ * The secrets for the installation of Python packages: those that the requirements name as
+ * `${NAME}`, and those that pip and uv read by themselves.
  */
 export function secretsOfPackages(
   secrets: BuildSecrets,
@@ -26,7 +26,7 @@ export function secretsOfPackages(
   return new Map([...secrets].filter(([name]) => names.includes(name)));
 }
 
-/** The same of their names. */
+/** Like `secretsOfPackages`, for the names of secrets. */
 export function namesForPackages(
   names: readonly string[],
   requirements: readonly string[],
@@ -40,38 +40,39 @@ export function variablesIn(line: string): string[] {
   return [...line.matchAll(/\$\{([A-Z0-9_]+)\}/g)].map(([, name = ""]) => name);
 }
 
-/** Reveals them: for the environment of a step that may have them, and nothing else. */
+/** The values as text, only to be used as the environment of a step that may have them. */
 export function revealed(secrets: BuildSecrets): Record<string, string> {
   return Object.fromEntries([...secrets].map(([name, value]) => [name, value.reveal()]));
 }
 
 /**
- * Hides the values in a text, also as parts of addresses and in base64. What a step changes in
- * another way, such as a value printed backwards, is not recognized.
+ * Hides the values of secrets in a text, also inside URLs and in base64. A value that a step has
+ * changed in another way, such as printed backwards, is not recognized.
  */
 export type Mask = (text: string) => string;
 
 /** The mask for these secrets. */
 export function maskOf(secrets: BuildSecrets): Mask {
   const forms = new Set([...secrets.values()].flatMap((secret) => formsOf(secret.reveal())));
-  // A longer one may begin with a shorter one.
-  const ordered = [...forms].toSorted((one, other) => other.length - one.length);
-  return (text) => ordered.reduce((shown, form) => shown.replaceAll(form, mark), text);
+  // Longer forms are replaced first, since a longer form may contain a shorter one.
+  const longestFirst = [...forms].toSorted((one, other) => other.length - one.length);
+  return (text) => longestFirst.reduce((shown, form) => shown.replaceAll(form, mark), text);
 }
 
+/** The texts as which a value may be printed. */
 function formsOf(value: string): string[] {
   const lines = value.split(/\r?\n/).slice(0, linesMax);
   const plain = [value, value.trim(), ...lines.map((line) => line.trim())];
-  const whole = [
+  const encoded = [
     encodeURIComponent(value),
     JSON.stringify(value).slice(1, -1),
     ...base64Of(value),
     ...wrappedOf(value),
   ];
-  return [...plain, ...whole].filter((form) => form.length >= hiddenLengthMin);
+  return [...plain, ...encoded].filter((form) => form.length >= hiddenLengthMin);
 }
 
-/** The lines that the program base64 makes of a long one, but for a short last one. */
+/** The lines in which the program base64 prints a long value, except a short last line. */
 function wrappedOf(value: string): string[] {
   const lines =
     Buffer.from(value)
@@ -80,12 +81,16 @@ function wrappedOf(value: string): string[] {
   return lines.slice(0, linesMax);
 }
 
-/** The characters that the value determines, wherever it stands in what is encoded. */
+/**
+ * The base64 characters that depend on the value alone, when it is encoded within a longer text.
+ * There are three cases, since base64 encodes three bytes at a time.
+ */
 function base64Of(value: string): string[] {
-  return [0, 1, 2].flatMap((before) => {
-    const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)]);
-    const first = Math.ceil((before * 8) / 6);
-    const inside = bytes.toString("base64").slice(first, Math.floor((bytes.length * 8) / 6));
-    return [inside, inside.replaceAll("+", "-").replaceAll("/", "_")];
+  return [0, 1, 2].flatMap((bytesBefore) => {
+    const bytes = Buffer.concat([Buffer.alloc(bytesBefore), Buffer.from(value)]);
+    const firstOwn = Math.ceil((bytesBefore * 8) / 6);
+    const endOfOwn = Math.floor((bytes.length * 8) / 6);
+    const own = bytes.toString("base64").slice(firstOwn, endOfOwn);
+    return [own, own.replaceAll("+", "-").replaceAll("/", "_")];
   });
 }

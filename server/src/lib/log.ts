@@ -20,8 +20,8 @@ const redacted = [
 const causesMax = 5;
 
 /**
- * The parts of an error that the log shows. What libraries attach to it (a client with its
- * settings, the values of a row) is left out.
+ * The parts of an error that the log shows. Leaves out properties that libraries add, such as a
+ * client with its settings or the values of a row.
  */
 function shownError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return typeof error === "object" ? "[not an error]" : error;
@@ -29,13 +29,10 @@ function shownError(error: unknown, depth = 0): unknown {
   const shown = { type: error.name, message: error.message, ...code, stack: error.stack };
   if (depth >= causesMax) return shown;
   const cause = error.cause === undefined ? {} : { cause: shownError(error.cause, depth + 1) };
-  const all: readonly unknown[] =
-    error instanceof AggregateError ? error.errors.slice(0, causesMax) : [];
-  return {
-    ...shown,
-    ...cause,
-    ...(all.length === 0 ? {} : { errors: all.map((one) => shownError(one, depth + 1)) }),
-  };
+  const inner: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
+  const shownInner = inner.slice(0, causesMax).map((each) => shownError(each, depth + 1));
+  const errors = shownInner.length === 0 ? {} : { errors: shownInner };
+  return { ...shown, ...cause, ...errors };
 }
 
 /**
@@ -56,5 +53,5 @@ export function createLog(options: {
   return pino(settings, to);
 }
 
-/** A log that keeps nothing, for tools and tests that look at results only. */
+/** A log that writes nothing, for tools and tests that only need results. */
 export const silentLog: Log = pino({ level: "silent" });

@@ -4,8 +4,9 @@ import type { AppId, BuildId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
-/** One line as it arrives. `at`: milliseconds since the epoch. */
+/** One line as it arrives. */
 export type BuildLine = {
+  /** When it was printed, in milliseconds since the epoch. */
   readonly at: number;
   readonly stage: string;
   /** `platform` marks the platform's own messages. */

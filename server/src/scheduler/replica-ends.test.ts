@@ -54,7 +54,7 @@ test("a call that broke off before the end, one at the end, and one after its li
   const meanwhile = ends.brokeOff(of(runs[1]));
   const reasons = { reason: end.reason, reasonForCaller: end.reason };
   assert.deepEqual(await Promise.all([before, meanwhile]), [reasons, reasons]);
-  await ends.tell(replicaOf(null), end);
+  await ends.report(replicaOf(null), end);
   assert.deepEqual(
     [told, assigned],
     [["[slipway] The replica has ended: It crashed."], [runs[0], runs[1]]],
@@ -72,20 +72,20 @@ test("a call that broke off on a replica that goes on has no reason, and nothing
   assert.equal(await reason, null);
   assert.equal(ends.hasBrokenCalls(replicaId), false);
   ends.ended(replicaOf(null), end);
-  await ends.tell(replicaOf(null), end);
+  await ends.report(replicaOf(null), end);
   assert.deepEqual(assigned, []);
 });
 
 test("an end that the platform wanted is told only where it took a run down", async () => {
   const wanted = { reason: "It is no longer needed.", kind: "wanted" } as const;
   const quiet = stage();
-  await quiet.ends.tell(quiet.replicaOf(wanted), end);
+  await quiet.ends.report(quiet.replicaOf(wanted), end);
   assert.deepEqual(quiet.told, []);
   const { told, assigned, replicaOf, ends } = stage();
   const runId = newRunId();
   ends.ended(replicaOf(wanted), end);
   assert.equal((await ends.brokeOff(of(runId)))?.reason, wanted.reason);
-  await ends.tell(replicaOf(wanted), end);
+  await ends.report(replicaOf(wanted), end);
   assert.deepEqual(
     [told, assigned],
     [[`[slipway] The replica has ended: ${wanted.reason}`], [runId]],
@@ -102,8 +102,8 @@ test("a replica that ended before this platform began is no warning; one that en
   const lines = { append: () => Promise.resolve(), assignLast: () => Promise.resolve() };
   const { replicaOf } = stage();
   const ends = new ReplicaEnds({ lines, clock, log });
-  await ends.tell(replicaOf(null), { ...end, at: clock.now() - 1 });
-  await ends.tell(replicaOf(null), { ...end, at: clock.now() });
+  await ends.report(replicaOf(null), { ...end, at: clock.now() - 1 });
+  await ends.report(replicaOf(null), { ...end, at: clock.now() });
   const said = logged.map(
     (line) => JSON.parse(line) as { readonly level: number; readonly msg: string },
   );

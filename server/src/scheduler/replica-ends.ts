@@ -1,6 +1,6 @@
-// Says why replicas ended where somebody may ask for it: in the app's log, and for the runs whose
-// calls broke off with the replica, which get its reason and its last lines. A connection may break
-// before or after the end is known, so each waits a moment for the other.
+// Reports why replicas have ended: in the app's log, and to the runs whose calls broke off with the
+// replica, which also get its last lines. A connection may break before or after the end of its
+// replica is known; a broken call waits a moment for the end.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { ErrorQuote } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -11,64 +11,63 @@ import { withDeadline } from "#lib/with-deadline.ts";
 import type { Replica, ReplicaEnd } from "./replica.ts";
 import type { LineStore } from "./replica-lines.ts";
 
-/**
- * A call that broke off on a replica; `sinceMs` is when it was sent there, in milliseconds since
- * the epoch.
- */
+/** A call that broke off on a replica. */
 export type BrokenCall = {
   readonly replicaId: ReplicaId;
   readonly runId: RunId;
+  /** When the call was sent to the replica, in milliseconds since the epoch. */
   readonly sinceMs: number;
 };
 
-/** Why the replica of such a call has ended. */
+/** Why the replica of a broken call has ended. */
 export type EndOfReplica = {
-  /** For the app's owner: may quote what the replica last wrote. */
+  /** For the app's owner: may quote the replica's last output. */
   readonly reason: string;
-  /** For callers: what a replica wrote may be about the call of another one. */
+  /** For callers: without a quote, since the output may be about another caller's call. */
   readonly reasonForCaller: string;
 };
 
 /**
- * An exit is known within milliseconds, on a busy machine within a second, in a container there
- * within a few.
+ * How long a call waits for the end of its replica. An exit is known within milliseconds, on a busy
+ * machine within a second, and of a container within a few seconds.
  */
 const endWaitMs = 5_000;
-/** An app that ends without a call, because of an error, has written it just before. */
+/** An error that ends an app without a call was printed at most this long before the end. */
 const lastWordsMs = 2_000;
 const replicasMax = 1_000;
-/** Runs per replica that get its last lines. */
+/** How many runs per replica get its last lines. */
 const runsMax = 1_000;
-/** The age of lines that may have to do with the end, including the time until they are stored. */
+/** How old lines may be that belong to the end, including the time until they are stored. */
 const lastLinesMs = 60_000;
 
-type Known = {
-  /** Calls that broke off on it, and when they were sent there. */
+/** What is known of a replica that has ended, or on which calls broke off. */
+type KnownReplica = {
+  /** The calls that broke off, and when they were sent to the replica. */
   readonly calls: Map<RunId, number>;
-  /** The runs whose end does not have the replica's last lines yet. */
+  /** The runs that have not got the replica's last lines yet. */
   readonly runs: Set<RunId>;
   readonly end: PromiseWithResolvers<Pick<ReplicaEnd, "reason" | "quote">>;
   isReported: boolean;
   isReclaimed: boolean;
-  /** Milliseconds since the epoch; Infinity while it runs. */
+  /** In milliseconds since the epoch; Infinity while the replica runs. */
   endedAtMs: number;
 };
 
 /** One per scheduler. */
 export class ReplicaEnds {
   readonly #parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log };
-  /** When this platform began: what ended before, such as by `slipway down`, surprises nobody. */
-  readonly #sinceMs: number;
-  readonly #replicas = new LruMap<ReplicaId, Known>(replicasMax);
+  /** When this platform began. An earlier end, such as by `slipway down`, needs no warning. */
+  readonly #startedAtMs: number;
+  readonly #replicas = new LruMap<ReplicaId, KnownReplica>(replicasMax);
 
   constructor(parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log }) {
     this.#parts = parts;
-    this.#sinceMs = parts.clock.now();
+    this.#startedAtMs = parts.clock.now();
   }
 
   /**
-   * A call broke off on the replica. The reason of the replica's end; null when it does not end
-   * within `waitMs`. May be called for a call again. Never rejects.
+   * To be called when a call has broken off; may be called again for the same call. Resolves with
+   * the end of the replica; null when it does not end within `waitMs`. Never rejects.
    */
   async brokeOff(
     { replicaId, runId, sinceMs }: BrokenCall,
@@ -92,14 +91,14 @@ export class ReplicaEnds {
     };
   }
 
-  /** True when calls broke off on the replica in the last moments. */
+  /** True when calls have broken off on the replica, and it may be about to end. */
   hasBrokenCalls(replicaId: ReplicaId): boolean {
     return (this.#replicas.get(replicaId)?.calls.size ?? 0) > 0;
   }
 
   /**
-   * The end as it is shown: quotes what the replica wrote only where that has to do with its end.
-   * `isBusy`: calls run there.
+   * The end as shown to the app's owner: with a quote of the replica's output only if that probably
+   * explains the end. `isBusy`: the replica has running calls.
    */
   shown(replicaId: ReplicaId, end: ReplicaEnd, isBusy: boolean): ReplicaEnd {
     const { quote, ...rest } = end;
@@ -112,7 +111,7 @@ export class ReplicaEnds {
     return isOfEnd ? rest : { ...rest, reason: quote.reasonWithout };
   }
 
-  /** The replica has ended; its lines may follow. */
+  /** To be called when the replica has ended; its last lines may be stored later. */
   ended({ replicaId, endOrder }: Pick<Replica, "replicaId" | "endOrder">, end: ReplicaEnd): void {
     const known = this.#of(replicaId);
     known.isReclaimed = endOrder?.kind === "reclaimed";
@@ -120,23 +119,23 @@ export class ReplicaEnds {
     known.end.resolve(endOrder === null ? end : { reason: endOrder.reason });
   }
 
-  /** True when it has ended lately to make way for a protected one. */
+  /** True when the replica has ended lately because a protected one needed its resources. */
   wasReclaimed(replicaId: ReplicaId): boolean {
     return this.#replicas.get(replicaId)?.isReclaimed === true;
   }
 
   /**
-   * All lines of the replica are stored. Unexpected ends are reported, because a crash often prints
-   * nothing.
+   * To be called when all lines of an ended replica are stored. Adds a line to the app's log for an
+   * unexpected end, because a crash often prints nothing.
    */
-  async tell({ replicaId, appId, release, endOrder }: Replica, end: ReplicaEnd): Promise<void> {
+  async report({ replicaId, appId, release, endOrder }: Replica, end: ReplicaEnd): Promise<void> {
     const { lines, log } = this.#parts;
     const known = this.#of(replicaId);
     if (endOrder?.kind !== "wanted" || known.runs.size > 0) {
       const reason = endOrder?.reason ?? end.reason;
       if (endOrder?.kind === "reclaimed")
         log.info({ replicaId, appId }, "a replica has made way for a protected one");
-      else if (end.at < this.#sinceMs)
+      else if (end.at < this.#startedAtMs)
         log.info({ replicaId, appId, reason }, "a replica ended while the platform was stopped");
       else log.warn({ replicaId, appId, reason }, "replica exited unexpectedly");
       const about = { replicaId, appId, projectId: release.projectId, runId: null };
@@ -153,12 +152,13 @@ export class ReplicaEnds {
     if (known.runs.size > 0) await this.#assignLines(replicaId);
   }
 
+  /** Assigns the replica's last lines to the runs that broke off on it. */
   async #assignLines(replicaId: ReplicaId): Promise<void> {
     const { lines, clock, log } = this.#parts;
     const { runs, endedAtMs } = this.#of(replicaId);
     const runIds = [...runs];
     runs.clear();
-    // All that it printed is stored before, which may take minutes.
+    // From the end of the replica: it may take minutes to store all its lines.
     const since = Math.min(clock.now(), endedAtMs) - lastLinesMs;
     await lines.assignLast(replicaId, { since, runIds }).catch((error: unknown) => {
       log.error(
@@ -183,8 +183,8 @@ export class ReplicaEnds {
 }
 
 /**
- * True when the line was written since the call was sent to the replica, and not by a call that has
- * ended there in order.
+ * True when the quoted line may be about the broken call: it was written since the call was sent,
+ * and by no call that ended regularly.
  */
 function isOfCall(
   quote: ErrorQuote | undefined,

@@ -98,7 +98,7 @@ export class ReplicaLifecycle {
         },
         onForgotten: (replica, end) => {
           listener.onForgotten(replica);
-          void ends.tell(replica, end);
+          void ends.report(replica, end);
         },
       },
     });

@@ -1,10 +1,11 @@
-// The price of a second of a replica, by time and location, and of storage: pure. Prices are whole
-// billionths of the currency's unit, so that a rate is exact; `price-file.ts` reads them.
+// Computes the price of a second of a replica, by time and location, and of a second of storage.
+// Prices are whole billionths of the currency's unit, so that rates are exact; `price-file.ts`
+// reads them. Pure.
 import { boundsOf, periodOf } from "#billing/period.ts";
 
 /**
- * The cost of a second, in billionths of the currency's unit: per core, per GB, and per accelerator
- * by compute type.
+ * The prices of a second, in billionths of the currency's unit: of a core, of a GB of memory, and
+ * of an accelerator of each compute type.
  */
 export type Rates = {
   readonly core: bigint;
@@ -18,7 +19,7 @@ export type PoolRates = Partial<Rates> & {
   readonly region: string | null;
 };
 
-/** Prices from an instant on. */
+/** The prices from some instant on. */
 export type PriceVersion = Rates & {
   /**
    * The start of an hour, so that each hour has one price; the first version has no lower bound.
@@ -31,7 +32,7 @@ export type PriceVersion = Rates & {
    * project has free.
    */
   readonly storageGbMonth: bigint;
-  /** In thousandths of a GB. */
+  /** How much storage each project has free, in thousandths of a GB. */
   readonly storageFree: bigint;
   readonly pools: readonly PoolRates[];
 };
@@ -39,7 +40,7 @@ export type PriceVersion = Rates & {
 /** Ordered by start of validity; the first has no lower bound. */
 export type Prices = readonly [PriceVersion, ...PriceVersion[]];
 
-/** What has a price. Cores and memory in thousandths of a core and of a GB. */
+/** The resources of a replica. Cores and memory are in thousandths of a core and of a GB. */
 export type PricedResources = {
   readonly compute: string;
   readonly computeTier: string;
@@ -50,8 +51,8 @@ export type PricedResources = {
   readonly gbThousandths: bigint;
 };
 
-const whole = 1000n;
-/** `rateAt` counts in 10^-15. */
+const thousand = 1000n;
+/** The rates of this file are in this fraction of the currency's unit. */
 const rateUnit = 1e15;
 
 /** The cost of a second at an instant, in 10^-15 of the currency's unit. */
@@ -59,26 +60,27 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const version = versionAt(prices, atMs);
   const { compute, computeTier, gpuCount, coreThousandths, gbThousandths } = resources;
   const pools = poolsOf(version, resources);
-  const core = first(pools, ({ core: price }) => price) ?? version.core;
-  const gb = first(pools, ({ gb: price }) => price) ?? version.gb;
-  const accelerator =
-    first(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
-  const perSecond =
-    BigInt(gpuCount) * whole * accelerator + coreThousandths * core + gbThousandths * gb;
-  return perSecond * (computeTier === "protected" ? version.protectedThousandths : whole);
+  const corePrice = firstPrice(pools, ({ core }) => core) ?? version.core;
+  const gbPrice = firstPrice(pools, ({ gb }) => gb) ?? version.gb;
+  const acceleratorPrice =
+    firstPrice(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
+  const acceleratorCost = BigInt(gpuCount) * thousand * acceleratorPrice;
+  const cost = acceleratorCost + coreThousandths * corePrice + gbThousandths * gbPrice;
+  return cost * (computeTier === "protected" ? version.protectedThousandths : thousand);
 }
 
 /**
- * The cost of a second of storage of this size, in thousandths of a GB, at an instant, in 10^-15 of
- * the unit. A month costs its price however long it is, so that the rate is rounded, which is far
- * less than a micro-unit a month.
+ * The cost of a second of storage of this size (in thousandths of a GB) at an instant, in 10^-15 of
+ * the unit. Every month has the same price, however long it is, so the rate of a second is rounded.
+ * In a month that makes far less than a micro-unit.
  */
 export function storageRateAt(prices: Prices, gbThousandths: bigint, atMs: number): bigint {
   const { storageGbMonth, storageFree } = versionAt(prices, atMs);
   if (gbThousandths <= storageFree) return 0n;
   const { fromMs, toMs } = boundsOf(periodOf(atMs));
   const seconds = BigInt(toMs - fromMs) / 1000n;
-  return ((gbThousandths - storageFree) * storageGbMonth * whole + seconds / 2n) / seconds;
+  const monthCost = (gbThousandths - storageFree) * storageGbMonth * thousand;
+  return (monthCost + seconds / 2n) / seconds;
 }
 
 function versionAt(prices: Prices, atMs: number): PriceVersion {
@@ -87,35 +89,34 @@ function versionAt(prices: Prices, atMs: number): PriceVersion {
 
 type PricedLocation = Pick<PricedResources, "compute" | "provider" | "region">;
 
-/** In the currency's unit per second: of one accelerator of the type, one core and one GB. */
+/** Prices of a second in the currency's unit: of an accelerator of the type, a core and a GB. */
 type SecondPrices = {
   readonly gpuSecond: number;
   readonly cpuSecond: number;
   readonly memoryGbSecond: number;
 };
 
-/** The prices at a location. */
+/** Returns the present prices at a location. */
 export type PriceOf = (where: PricedLocation) => SecondPrices;
 
-/** The prices at an instant, without the factor of a tier. */
+/** The prices at a location and an instant, without the factor of a tier. */
 export function priceAt(prices: Prices, where: PricedLocation, atMs: number): SecondPrices {
-  const of = (amount: Partial<PricedResources>): number => {
-    const none = {
-      gpuCount: 0,
-      coreThousandths: 0n,
-      gbThousandths: 0n,
-      computeTier: "interruptible",
-    };
-    return Number(rateAt(prices, { ...where, ...none, ...amount }, atMs)) / rateUnit;
+  const nothing = {
+    gpuCount: 0,
+    coreThousandths: 0n,
+    gbThousandths: 0n,
+    computeTier: "interruptible",
   };
+  const priceOf = (amount: Partial<PricedResources>): number =>
+    Number(rateAt(prices, { ...where, ...nothing, ...amount }, atMs)) / rateUnit;
   return {
-    gpuSecond: of({ gpuCount: 1 }),
-    cpuSecond: of({ coreThousandths: whole }),
-    memoryGbSecond: of({ gbThousandths: whole }),
+    gpuSecond: priceOf({ gpuCount: 1 }),
+    cpuSecond: priceOf({ coreThousandths: thousand }),
+    memoryGbSecond: priceOf({ gbThousandths: thousand }),
   };
 }
 
-/** The overrides that apply to its location, a region before its provider. */
+/** The overrides for the location: first those of its region, then those of its provider. */
 function poolsOf({ pools }: PriceVersion, { provider, region }: PricedResources): PoolRates[] {
   const ofProvider = pools.filter((pool) => pool.provider === provider);
   return [
@@ -124,7 +125,8 @@ function poolsOf({ pools }: PriceVersion, { provider, region }: PricedResources)
   ];
 }
 
-function first(
+/** The first price that one of the overrides names; undefined: none does. */
+function firstPrice(
   pools: readonly PoolRates[],
   priceOf: (pool: PoolRates) => bigint | undefined,
 ): bigint | undefined {

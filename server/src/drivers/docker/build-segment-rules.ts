@@ -27,10 +27,10 @@ export type SegmentFacts = {
  */
 export const renewedWithinSeconds = 60;
 
-/** Replaces earlier rules of the table atomically. */
+/** The input for `nft` that replaces all earlier rules of the table at once. */
 export function segmentRules({ table, ranges, steps, others }: SegmentFacts): string {
   const bound = steps.flatMap(({ name, mac, addresses }) =>
-    addresses.map((one) => `"${name}" . ${mac} . ${one}`),
+    addresses.map((address) => `"${name}" . ${mac} . ${address}`),
   );
   return `${[
     `add table bridge ${table}`,
@@ -59,7 +59,7 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
       "ipv4_addr",
       steps.flatMap(({ addresses }) => addresses),
     ),
-    // Before the bridge learns from a frame where its sender is.
+    // "prerouting" is before the bridge learns from a frame at which port its sender is.
     " chain from_ports {",
     "  type filter hook prerouting priority filter;",
     "  iifname . ether saddr . ip saddr @bound accept",
@@ -78,7 +78,7 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
     "  oifname != @others ip daddr @ranges drop",
     "  oifname != @others arp daddr ip @ranges drop",
     " }",
-    // A bridge that does not know where a card is sends to all ports.
+    // A bridge sends a frame to all ports when it does not know the port of the receiving card.
     " chain to_ports {",
     "  type filter hook output priority filter;",
     "  oifname . ether daddr @cards accept",

@@ -66,9 +66,9 @@ export type LaunchContext = {
   readonly ports: PortPool;
   readonly shells: ShellPool;
   readonly cgroups: { readonly parents: readonly CgroupParent[] };
-  /** What the replica has of a pool. */
+  /** The replica's claim of a pool. */
   readonly claim: CardClaim;
-  /** Aborts long copying; once the app is spawned, the caller stops it. */
+  /** Aborts a long copy of files. Once the app is spawned, the caller must stop it otherwise. */
   readonly signal: AbortSignal;
 };
 
@@ -78,13 +78,13 @@ export type Launched = {
   readonly record: ReplicaRecord;
 };
 
-/** The alternative path of the environment of a sandboxed app, which its tracebacks name. */
+/** A short path to the environment of a sandboxed app; tracebacks of the app show this path. */
 const venvAlias = "/venv";
 /** A sandboxed app's home. */
 const homePath = "/home/app";
 /** Folder where a sandboxed cortex app creates its socket. */
 const listenPath = "/run/slipway";
-/** Where the shell has opened the file for the report of a start (see `claim`). */
+/** The file descriptor by which the app reports that it has started; `claim` opens it. */
 const readyFd = 3;
 /** Maximum number of processes and threads of one replica, to stop a fork bomb. */
 const tasksMax = 4096;
@@ -130,9 +130,9 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     shell.child.stdin.end(
       scriptOf(run, { paths, context, choice, cgroup, shell, replicaId, egressCidrs }),
     );
-    // Whatever ends the platform's cgroup must not end the replica. The shell cannot move its
-    // parent, which has no number in the shell's namespace; moving another process takes some 10
-    // ms, in which the app starts.
+    // Moves the shell's parent, so that an end of the platform's cgroup does not end the replica.
+    // The shell cannot do that, since it does not see its parent's process id. It takes some 10 ms,
+    // in which the app starts.
     await enter(cgroup, shell.child.pid ?? 0);
     return { child: shell.child, paths, record };
   } catch (error) {
@@ -173,8 +173,8 @@ type AddressChoice = {
   readonly hint: string | null;
 };
 
-/** The port in the app's own network when the settings name none. */
-const anyPort = 8000;
+/** The port of an app in its own network, when the settings name none. */
+const defaultPort = 8000;
 
 function hasOwnNetwork({ sandbox }: LaunchContext): boolean {
   return sandboxes.ownNetwork(sandbox) !== null;
@@ -193,7 +193,7 @@ async function choosePort(spec: ReplicaSpec, context: LaunchContext): Promise<Ad
   const common = { isCortex, socket, hint: null };
   if (socket !== null) return { ...common, port: null, entrypoint: [] };
   if (hasOwnNetwork(context)) {
-    return { ...common, port: isCortex || spec.port === 0 ? anyPort : spec.port, entrypoint };
+    return { ...common, port: isCortex || spec.port === 0 ? defaultPort : spec.port, entrypoint };
   }
   if (isCortex) return { ...common, port: await context.ports.take(), entrypoint: [] };
   return { ...common, ...(await choosePortOfMachine(spec, context.ports)) };
@@ -231,7 +231,7 @@ async function prepareFolders(
   mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
   for (const { from } of storageMounts(spec, context.storageDir)) makeOwnedFolder(from, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
-  // The builder ran as root, but the app is not root and writes beside its code.
+  // The builder may have written the files as root. The app is not root, but may write there.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
       signal: context.signal,
@@ -259,8 +259,8 @@ function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: Launch
 }
 
 /**
- * The replica's program, with the secrets of the app. Throws `StartRefused` when no process can
- * have them.
+ * The replica's program and its environment, which has the secrets of the app. Throws
+ * `StartRefused` when a process cannot be given these words.
  */
 function programOf(
   spec: ReplicaSpec,
@@ -296,7 +296,7 @@ function programOf(
 
 type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonly shell: Shell };
 
-/** What the replica's shell executes. */
+/** The script that the replica's shell executes. */
 function scriptOf(
   run: sandboxes.SandboxedRun,
   launch: Place & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
@@ -322,19 +322,18 @@ function scriptOf(
   });
 }
 
-/** The environment at its short path, if the view has it. */
+/** The paths of the environment and its Python as the app sees them. */
 function seenIn(
   { aliases = [] }: Pick<SandboxView, "aliases">,
   { venvDir, python }: ProcessArtifact,
 ) {
-  const isShort =
-    venvDir !== null && isBelow(python, venvDir) && aliases.some(({ at }) => at === venvAlias);
-  return isShort
-    ? { venvDir: venvAlias, python: venvAlias + python.slice(venvDir.length) }
-    : { venvDir, python };
+  const hasAlias = aliases.some(({ at }) => at === venvAlias);
+  const isAliasUsed = hasAlias && venvDir !== null && isBelow(python, venvDir);
+  if (!isAliasUsed) return { venvDir, python };
+  return { venvDir: venvAlias, python: venvAlias + python.slice(venvDir.length) };
 }
 
-/** The app may open /dev/stdout again, so its user owns the files. */
+/** Creates a file for output. The app's user owns it, since the app may open /dev/stdout again. */
 function makeOutput(path: string, user: number | null): void {
   writeFileSync(path, "", { flag: "a", mode: 0o600 });
   if (user !== null) chownSync(path, user, user);
@@ -363,7 +362,7 @@ function viewOf(
     ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
   ].filter((path, index, all) => all.indexOf(path) === index);
   refuseOverlap(spec, [appDir, ...readOnly]);
-  // The machine's own Python may be there.
+  // No alias if the machine's own Python is at the alias's path.
   const hasAlias = venvDir !== null && !readOnly.some((path) => isBelow(path, venvAlias));
   return {
     ...base,
@@ -378,8 +377,8 @@ function viewOf(
 }
 
 /**
- * The app's own storage would hide a folder that it needs, or could not be mounted in one that it
- * must not change.
+ * Throws `StartRefused` when the app's own storage would be mounted over a folder that the app
+ * needs, or inside one that it must not change.
  */
 function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string[]): void {
   const other =
@@ -391,9 +390,9 @@ function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string
 }
 
 /**
- * First work of the replica's shell: it claims the start (see `giveUpStart`), and sends errors of
- * the sandbox to `state` instead of the app's output. It opens the files that the platform reads a
- * second time, so that no process can take a lease on one (fcntl(2)), which would block the
+ * The beginning of the shell's script. It claims the start (see `giveUpStart`), and sends errors of
+ * the sandbox to `state` instead of the app's output. It opens a second time the files that the
+ * platform reads: then no process can take a lease on one of them (fcntl(2)), which would block the
  * platform for 45 seconds.
  */
 const claim = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
@@ -406,8 +405,8 @@ stopping=
 trap stopping=1 TERM`;
 
 /**
- * When the replica is stopped, the app's first process is asked to end, and then whatever it
- * leaves: the server behind a shell, which tells nobody. These are all processes of the namespace
- * but its first, the shell itself.
+ * When the replica is stopped, asks the processes that the app's first process has left to end,
+ * such as a server that was started by a shell. In the namespace of the sandbox these are all
+ * processes except the first, which is the shell of this script.
  */
 const endRest = `[ -z "$stopping" ] || { kill -TERM -1; while kill -0 -1; do sleep 0.05; done; }\n`;
