@@ -1,7 +1,7 @@
-// Executes builds: claims waiting builds up to a limit (builds that only start their app do not
-// count), one per app and not all of one project; ends cancelled builds and takes over those of a
-// killed platform. The rows are the queue, and leases keep a build to one process; its trial and
-// artifacts belong to that process.
+// Executes builds. Claims waiting builds up to a limit, one per app and not all slots for one
+// project; a build that is only starting its app needs no slot. Also ends cancelled builds, and
+// takes over the builds of a killed platform. The rows are the queue, and leases make sure that
+// only one process works on a build.
 import type { Driver } from "#drivers/driver.ts";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -37,11 +37,11 @@ type RunningBuild = {
 };
 
 const leaseMsDefault = 15_000;
-/** Nudges come by NOTIFY; the interval covers expired leases and a broken connection. */
+/** Usually notifications start a turn; the interval covers expired leases and lost ones. */
 const intervalMs = 2000;
-/** Pause between two removals of unused artifacts while builds end one after the other. */
+/** The minimum time between two removals of unused artifacts while builds run. */
 const tidyPauseMs = 60_000;
-/** Replicas may have ended since the last build. */
+/** The maximum time between them: artifacts also become unused when replicas end. */
 const tidyEveryMs = 3_600_000;
 /**
  * The maximum number of builds whose apps are starting or waiting for a machine, in addition to
@@ -62,14 +62,15 @@ export class BuildQueue {
     "init_timeout",
     "cancelled",
   );
-  /** From the start of the work to its end. */
+  /** How long builds took, from the start of the work to its end. */
   readonly durations = new Histogram();
   readonly #options: BuildQueueOptions;
   readonly #leases: Leases<"builds">;
   readonly #loop: Loop;
   readonly #running = new Map<BuildId, RunningBuild>();
-  /** When unused artifacts are to be removed, on the monotonic clock. */
+  /** When unused artifacts are to be removed next, on the monotonic clock. */
   #tidyAtMs = Number.NEGATIVE_INFINITY;
+  /** When their last removal began. */
   #tidiedAtMs = Number.NEGATIVE_INFINITY;
   #tidying: Promise<void> | undefined;
   readonly #stopping = new AbortController();
@@ -107,13 +108,13 @@ export class BuildQueue {
     this.#loop.start();
   }
 
-  /** Releases were removed: artifacts of them may be unused. */
+  /** To be called when releases were removed, whose artifacts may now be unused. */
   noteUnused(): void {
     this.#tidySoon();
     this.#loop.nudge();
   }
 
-  /** Resolves when no build is in progress any more. */
+  /** Puts running builds back into the queue; resolves when no build is in progress any more. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#loop.stop();
@@ -137,20 +138,18 @@ export class BuildQueue {
     if (this.#options.clock.monotonicMs() >= this.#tidyAtMs) this.#tidying ??= this.#tidy();
   }
 
-  /** A platform that is never idle removes artifacts too, but not after each build. */
+  /** Plans the next removal of artifacts: now when no build runs, else after the usual pause. */
   #tidySoon(): void {
-    const soonestMs =
-      this.#running.size === 0 ? Number.NEGATIVE_INFINITY : this.#tidiedAtMs + tidyPauseMs;
-    this.#tidyAtMs = Math.min(
-      this.#tidyAtMs,
-      Math.max(soonestMs, this.#options.clock.monotonicMs()),
-    );
+    const nowMs = this.#options.clock.monotonicMs();
+    const isIdle = this.#running.size === 0;
+    const soonestMs = isIdle ? nowMs : Math.max(nowMs, this.#tidiedAtMs + tidyPauseMs);
+    this.#tidyAtMs = Math.min(this.#tidyAtMs, soonestMs);
   }
 
   /**
-   * Starts the next build; false when there is none or no free slot. Claims one at a time, since
-   * each claim changes which build is next. A project leaves one slot to others: builds take long,
-   * and running ones are not interrupted.
+   * Starts the next build; false when there is none, or no free slot. Claims one build at a time,
+   * since each claim changes which build is next. One project may not use all slots: builds take
+   * long, and running builds are not interrupted.
    */
   async #beginNext(): Promise<boolean> {
     const { buildsAtOnce } = this.#options;
@@ -199,7 +198,7 @@ export class BuildQueue {
     this.#running.set(lease.id, { control, done: work(), isBuilt: false });
   }
 
-  /** Beside builds that run. Never rejects: a failure is tried again after the usual pause. */
+  /** Removes unused artifacts while builds go on. Never rejects: retries after the usual pause. */
   async #tidy(): Promise<void> {
     const { db, builder, driver, clock, log, releasesKept, source } = this.#options;
     this.#tidiedAtMs = clock.monotonicMs();

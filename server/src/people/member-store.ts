@@ -1,4 +1,4 @@
-// Rows of members, with the people that they are.
+// Rows of members, joined with the rows of people.
 import type { Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -8,7 +8,7 @@ export type Member = Awaited<ReturnType<typeof memberRows>>[number];
 /** Names a membership. */
 export type MemberKey = { readonly projectId: ProjectId; readonly personId: string };
 
-/** The members of the project, who came first first, at most `limit`. No locks. */
+/** The members of the project in the order in which they joined, at most `limit`. No locks. */
 export function memberRows(db: Db, projectId: ProjectId, limit: number) {
   const rows = selection(db).where("members.project_id", "=", projectId);
   return rows.orderBy("members.created_at").orderBy("members.person_id").limit(limit).execute();

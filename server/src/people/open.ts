@@ -1,4 +1,4 @@
-// Opens the sign-in of people and their membership of projects.
+// Opens the part of the platform for people: how they sign in, and their membership of projects.
 import type { SigningKeys } from "#accounts/keys.ts";
 import { ownerAddresses } from "#accounts/project-store.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -25,13 +25,13 @@ export type OpenPeopleSettings = {
 export type OpenedMembership = {
   readonly members: MemberUseCases;
   readonly invitations: InvitationUseCases;
-  /** Sends in the background; null: mail is not set up. */
+  /** Sends a mail in the background; null: mail is not configured. */
   readonly postMail: ((mail: Mail) => void) | null;
-  /** Sends it to the owners of a project, in the background; to nobody when mail is not set up. */
+  /** Sends a mail to the owners of a project in the background, if mail is configured. */
   readonly mailOwners: (projectId: ProjectId, mail: Omit<Mail, "to">) => Promise<void>;
 };
 
-/** Opens sign-in. `baseUrl` is asked only once the platform listens. */
+/** Opens the sign-in of people. `baseUrl` is not called before the platform listens. */
 export async function openPeople(
   { people: settings }: OpenPeopleSettings,
   foundation: Foundation & { readonly keys: SigningKeys; readonly baseUrl: () => string },
@@ -55,7 +55,7 @@ export async function openPeople(
 }
 
 /**
- * What the API does with members and invitations; `personChanged` is called after each change of a
+ * Opens the use cases for members and invitations. `personChanged` is called after each change of a
  * membership.
  */
 export function openMembership(
@@ -78,12 +78,10 @@ export function openMembership(
   };
 }
 
-/**
- * Often enough that strangers who try addresses from everywhere do not add more than is removed.
- */
+/** Often enough that strangers who try many addresses cannot add rows faster than they go. */
 const cleanupIntervalMs = 600_000;
 
-/** The steps of one turn: what has expired, which is not taken any more long before. */
+/** The steps that remove expired sessions, links, challenges and counts of attempts. */
 export function peopleCleanup({
   db,
   clock,

@@ -1,15 +1,16 @@
-// Decides who may call an app: everybody if its authentication is off, else callers with a valid
-// token of its project that has the right. Strangers cannot probe which apps exist: without a valid
-// token the answer is always 401, and with another project's token it is 404, as for an app that
-// does not exist.
+// Decides who may call an app: everybody if its authentication is off, else whoever has a valid
+// token of its project with the permission. Strangers cannot find out which apps exist: the answer
+// to a call without a valid token is always 401, and with another project's token it is 404, as for
+// an app that does not exist.
 import type { Caller } from "#accounts/caller.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { AppRoute } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 
 /**
- * The part of `Authenticator` that the gate uses. Null: invalid; a fault: too many invalid tokens
- * from that address.
+ * The part of `Authenticator` that this uses. Both return null for an invalid token, and a fault
+ * after too many invalid tokens from the address. `cached` returns undefined when only `check` can
+ * tell.
  */
 export type CallAuthenticator = {
   cached(token: string, address: string): Caller | Fault | null | undefined;
@@ -17,7 +18,11 @@ export type CallAuthenticator = {
 };
 
 /** The app that is called, and the caller's address. */
-type Asked = { readonly projectId: string; readonly appName: string; readonly address: string };
+type CallTarget = {
+  readonly projectId: string;
+  readonly appName: string;
+  readonly address: string;
+};
 
 const noToken =
   "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
@@ -31,16 +36,16 @@ const badToken =
 export function authorizeCall(
   tokens: CallAuthenticator,
   route: AppRoute | undefined,
-  asked: Asked,
+  target: CallTarget,
   authorization: string | undefined,
 ): AppRoute | Fault | Promise<AppRoute | Fault> {
   if (route !== undefined && route.disableAuth) return route;
   const token = authorization === undefined ? undefined : bearerToken(authorization);
   if (token === undefined) return new Fault("unauthorized", noToken);
-  const caller = tokens.cached(token, asked.address);
-  if (caller !== undefined) return judge(caller, route, asked);
-  return tokens.check(token, asked.address).then(
-    (checked) => judge(checked, route, asked),
+  const caller = tokens.cached(token, target.address);
+  if (caller !== undefined) return judge(caller, route, target);
+  return tokens.check(token, target.address).then(
+    (checked) => judge(checked, route, target),
     (cause: unknown) =>
       new Fault("unavailable", notChecked, { cause, retryAfterSeconds: checkRetrySeconds }),
   );
@@ -49,17 +54,16 @@ export function authorizeCall(
 function judge(
   caller: Caller | Fault | null,
   route: AppRoute | undefined,
-  asked: Asked,
+  target: CallTarget,
 ): AppRoute | Fault {
   if (caller instanceof Fault) return caller;
-  // Operators run the platform and people manage apps; calling apps takes a token made for it.
+  // Operators run the platform and people manage apps; to call apps, they need another token.
   if (caller === null || caller.kind === "operator" || caller.kind === "person")
     return new Fault("unauthorized", badToken);
-  if (route === undefined || caller.projectId !== asked.projectId) {
-    return new Fault(
-      "not_found",
-      `There is no app ${shown(asked.appName)} in project ${shown(asked.projectId)}.`,
-    );
+  const { appName, projectId } = target;
+  if (route === undefined || caller.projectId !== projectId) {
+    const text = `There is no app ${shown(appName)} in project ${shown(projectId)}.`;
+    return new Fault("not_found", text);
   }
   return allows(caller, "apps.call", caller.projectId)
     ? route
@@ -81,8 +85,8 @@ function shown(name: string): string {
 }
 
 /**
- * Why an app without a release cannot be called; strangers may ask one that takes every call, and
- * are not told the cause.
+ * Why an app without a release cannot be called. Leaves out the cause when the app takes calls of
+ * everybody, since strangers must not learn it.
  */
 export function notDeployed(route: AppRoute): Fault {
   const { latestBuild, appName, unreadable, disableAuth } = route;

@@ -1,9 +1,9 @@
-// The proxy's call counters: plain numbers that are cheap to increment. `/metrics` exposes them and
-// the scheduler reads the load of apps from them.
+// The proxy's counters of calls: plain numbers that are cheap to increment. `/metrics` shows them,
+// and the scheduler reads the load of apps from them.
 import { Histogram } from "#lib/histogram.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Call durations of all apps together: a histogram per app would add twenty series for each. */
+/** Durations of the calls of all apps: with a histogram per app, metrics would be too long. */
 export class CallTimes {
   /** From a call's arrival to the end of its answer. */
   readonly duration = new Histogram();
@@ -11,7 +11,7 @@ export class CallTimes {
   readonly lineWait = new Histogram();
 }
 
-/** Answers 100 to 199, and so on; statuses above 599 count as 5xx. */
+/** Classes of status codes: 1xx is 100 to 199, and so on. Codes above 599 count as 5xx. */
 export const statusClasses = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 
 /** The counters of one app. */
@@ -21,18 +21,21 @@ export class CallMeter {
   running = 0;
   waiting = 0;
   receivedTotal = 0;
-  /** The ends minus the begins of calls: one number instead of a clock for each running call. */
+  /**
+   * The sum of the times at which calls ended, minus the sum of those at which they began. It gives
+   * `runMs` without a clock for each running call.
+   */
   #endsMinusBegins = 0;
   lastActiveAtMs: number | null = null;
   /** Calls whose client disconnected before the answer was complete. */
   clientGoneTotal = 0;
   /** Answers cut off after their head: the replica broke off or timed out. */
   cutTotal = 0;
-  /** From arrival to the end of the answer. */
+  /** Durations of answered calls, from arrival to the end of the answer. */
   readonly durations = new Histogram();
-  /** Total of all answers. */
+  /** The sum of these durations. */
   durationMs = 0;
-  /** Answers per class of `statusClasses`. */
+  /** The number of answers of each class, in the order of `statusClasses`. */
   readonly answers = [0, 0, 0, 0, 0];
 
   constructor(appId: AppId, times: CallTimes) {
@@ -40,24 +43,24 @@ export class CallMeter {
     this.times = times;
   }
 
-  /** A call begins to run on a replica. */
+  /** To be called when a call begins to run on a replica. */
   began(nowMs: number): void {
     this.running++;
     this.#endsMinusBegins -= nowMs;
   }
 
-  /** A call that began runs no more. */
+  /** To be called when a call that began has ended. */
   ended(nowMs: number): void {
     this.running--;
     this.#endsMinusBegins += nowMs;
   }
 
-  /** For how long calls have run up to now, summed over calls. */
+  /** The sum of the times that all calls have run so far. */
   runMs(nowMs: number): number {
     return this.#endsMinusBegins + this.running * nowMs;
   }
 
-  /** Answers of the server's kind of errors, and those that were cut off. */
+  /** The number of answers with status 500 or above, and of answers that were cut off. */
   get failedTotal(): number {
     return (this.answers[4] ?? 0) + this.cutTotal;
   }

@@ -1,8 +1,8 @@
-// A buffer that grows piece by piece: however small the pieces are, it takes at most about twice
-// their size.
+// A buffer that grows piece by piece. It takes up at most about twice the size of all pieces, even
+// if each piece is small.
 import type { Piece } from "./answer-parser.ts";
 
-/** Smaller buffers are not worth an allocation: some peers send byte after byte. */
+/** The first buffer has at least this size, since some peers send byte by byte. */
 const bufferBytesMin = 1_024;
 
 /** The bytes of one message. */

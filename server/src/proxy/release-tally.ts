@@ -1,5 +1,5 @@
-// Counts the calls that replicas of one release have worked on, to compare it with another release.
-// Two additions for each call.
+// Counts the calls that the replicas of one release have worked on, so that a roll-out can compare
+// releases. Cheap: two additions for each call.
 import type { CallOutcome } from "./finished-call.ts";
 
 /** Counts since the first replica of the release; they never decrease. */

@@ -1,15 +1,15 @@
-// The numbers of PostgreSQL's advisory locks: any fixed ones that no other program uses on the same
-// database. The chain of a project's audit log is locked by a hash of the project's id, which has
-// 64 bits (migrations/).
+// The numbers of PostgreSQL's advisory locks. They may be any numbers that no other program uses on
+// the same database. There is one more lock, for the chain of a project's audit log, whose number
+// is a hash of the project's id (migrations/).
 
-/** The holder migrates, others wait. */
+/** The holder migrates the database, while others wait. */
 export const migrationLock = 7_070_001;
-/** Platforms that start together on one empty database bootstrap one after the other. */
+/** Lets platforms that start together on an empty database bootstrap one after the other. */
 export const bootstrapLock = 7_070_002;
-/** The holder runs the apps of the database. */
+/** The holder is the one platform that works on the database. */
 export const platformLock = 7_070_003;
 /**
- * With a hash of the kind as second number, which makes it another lock than the one above: changes
- * of tokens of one kind.
+ * For changes of tokens of one kind. Used with a hash of the kind as a second number, and therefore
+ * another lock than the one above.
  */
 export const tokenKindLock = 7_070_003;

@@ -1,18 +1,18 @@
-// Looks at an image that was built, before anything starts it: what nothing can start, or what
-// would harm others, is refused.
+// Checks an image that was built, before it is started: refuses an image that cannot be started, or
+// that would harm others.
 import { posix } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
 import type { BuildClient } from "./build-client.ts";
 
 /**
- * The maximum size of an image's labels and variables, which the engine repeats in each answer
- * about a container of it.
+ * The maximum size of an image's configuration, such as its labels and variables. The engine
+ * repeats the configuration in each answer about a container of the image.
  */
 const configCharactersMax = 256_000;
-/** The engine copies the image's files below each into the disk of each container. */
+/** Few, since the engine copies the files of each volume for each container. */
 const volumesMax = 10;
-/** Read by the client: the platform never holds a configuration that is too large. */
+/** A template for the client, which leaves out a configuration that is too large. */
 const form = `{{.Size}} {{len (json .Config)}} {{if lt (len (json .Config)) ${configCharactersMax}}}{{json .Config}}{{end}}`;
 
 type ImageConfig = {
@@ -23,9 +23,9 @@ type ImageConfig = {
 };
 
 /**
- * Tells the build's log the image's size, and returns the only port that an app's own Dockerfile
- * exposes; null where it is not exactly one, or the Dockerfile is not the app's own. Rejects with
- * `BuildFailed` for an image that is refused.
+ * Checks the image, and writes its size to the build's log. Returns the port that an app's own
+ * Dockerfile exposes; null when it does not expose exactly one, or when the app has no Dockerfile.
+ * Rejects with `BuildFailed` for an image that is refused.
  */
 export async function checkImage(
   client: Pick<BuildClient, "run">,
@@ -43,33 +43,36 @@ export async function checkImage(
     );
   }
   const config = JSON.parse(text) as ImageConfig;
-  const isEmpty = (list: readonly string[] | null = null): boolean =>
-    list === null || list.length === 0;
-  if (isEmpty(config.Cmd) && isEmpty(config.Entrypoint) && plan.entrypoint.length === 0) {
+  const words = [...(config.Cmd ?? []), ...(config.Entrypoint ?? []), ...plan.entrypoint];
+  if (words.length === 0) {
     throw new BuildFailed(
       `The Dockerfile ${plan.dockerfilePath} has neither CMD nor ENTRYPOINT, and the app has no entrypoint: add one of them, and ${buildAgain}.`,
     );
   }
   checkVolumes(Object.keys(config.Volumes ?? {}));
   log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} MB`);
-  const exposed = Object.keys(config.ExposedPorts ?? {});
-  const ports = exposed.flatMap((one) => (one.endsWith("/tcp") ? [Number.parseInt(one, 10)] : []));
   if (plan.dockerfilePath === null) return null;
-  const [only = null] = ports.length === 1 ? ports : [];
+  // Each key has the form `8000/tcp`.
+  const exposed = Object.keys(config.ExposedPorts ?? {});
+  const ports = exposed
+    .filter((key) => key.endsWith("/tcp"))
+    .map((key) => Number.parseInt(key, 10));
+  const [port = null] = ports.length === 1 ? ports : [];
   const exposes = ports.length === 0 ? "no port" : `port ${ports.join(", ")}`;
-  const ifZero = only === null ? "the one in its variable PORT" : "the exposed one";
+  const ifZero = port === null ? "the one in its variable PORT" : "the exposed one";
   log(
     "code",
     "platform",
     `The image exposes ${exposes}. The app is called at its setting port; port 0 means ${ifZero}.`,
   );
-  return only;
+  return port;
 }
 
+/** Throws `BuildFailed` for too many volumes, or a volume within another one. */
 function checkVolumes(volumes: readonly string[]): void {
-  const folders = volumes.map((one) => posix.join("/", one, "/"));
-  const nested = folders.find((one) =>
-    folders.some((other) => other !== one && one.startsWith(other)),
+  const folders = volumes.map((volume) => posix.join("/", volume, "/"));
+  const nested = folders.find((folder) =>
+    folders.some((other) => other !== folder && folder.startsWith(other)),
   );
   if (nested === undefined && folders.length <= volumesMax) return;
   const what =
