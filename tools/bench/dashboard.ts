@@ -1,13 +1,13 @@
 // The dashboard in a real browser, on a platform with many runs and a long log: what the first load
 // takes, how soon a page is there with a processor four times slower, and whether long lists and
 // logs scroll without a stop.
-import { Client } from "pg";
+import type { Client } from "pg";
 import type { Page } from "@slipway/server/test/support/browser.ts";
 import { serveExamples } from "@slipway/server/test/support/examples.ts";
 import { openPages, signInOn } from "@slipway/server/test/support/page-stage.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import type { Benchmark } from "./harness/benchmark.ts";
-import { startDatabaseServer } from "./harness/database-server.ts";
+import { connectTo, startDatabaseServer } from "./harness/database-server.ts";
 import { table } from "./harness/markdown.ts";
 import { deployApp, startBenchPlatform } from "./harness/platform.ts";
 import { inRounds, timed } from "./harness/rounds.ts";
@@ -36,25 +36,20 @@ export const dashboard: Benchmark<DashboardOptions> = {
     });
     const { appId } = await deployApp(platform, { name: "hello", gitPath: "hello" });
     const { ownerEmail: email, ownerPassword: password, baseUrl, projectId } = platform.bootstrap;
-    await fill(url, { runs, lines, projectId, appId });
+    await fill(await connectTo(t, url), { runs, lines, projectId, appId });
     print(`filled ${runs} runs and ${lines} lines`);
     const page = await (await openPages(t, baseUrl))("/dashboard");
     await signInOn(page, { email, password });
     await page.shows("hello");
     const app = `${baseUrl}/dashboard/projects/${projectId}/apps/${appId}`;
-    const body: string[][] = [];
-    for (const measure of [
-      () => measureLoad(page, app, rounds),
-      () => measureRuns(page, `${app}/runs`),
-      () => measureLog(page, `${app}/logs`),
-    ]) {
-      const rows = await measure();
-      for (const row of rows) print(row.join(": "));
-      body.push(...rows);
-    }
+    const measured = [
+      ...(await measureLoad(page, app, rounds)),
+      ...(await measureRuns(page, `${app}/runs`)),
+      ...(await measureLog(page, `${app}/logs`)),
+    ];
     return {
       conditions: `Headless Chromium on the same machine, without a graphics card; ${runs} runs and a log of ${lines} lines.`,
-      body: table(["what", "measured"], body),
+      body: table(["what", "measured"], measured),
     };
   },
 };
@@ -64,30 +59,24 @@ type Filling = Omit<DashboardOptions, "rounds"> & {
   readonly appId: string;
 };
 
-async function fill(url: string, { projectId, appId, runs, lines }: Filling): Promise<void> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    await client.query(
-      `insert into runs (id, project_id, app_id, state, method, path, client_address, retries_max, status_code, reason,
+async function fill(client: Client, { projectId, appId, runs, lines }: Filling): Promise<void> {
+  await client.query(
+    `insert into runs (id, project_id, app_id, state, method, path, client_address, retries_max, status_code, reason,
                          accepted_at, due_at, queued_at, started_at, ended_at)
        select gen_random_uuid(), $1, $2, case when i % 50 = 0 then 'failure' else 'success' end, 'POST', '/run', '127.0.0.1', 0,
               case when i % 50 = 0 then 500 else 200 end, case when i % 50 = 0 then 'The function raised ValueError.' end,
               at, at, at, at + interval '3 ms', at + interval '40 ms'
          from generate_series(1, $3::int) as i, lateral (select now() - i * interval '1 second' as at) as times`,
-      [projectId, appId, runs],
-    );
-    await client.query(
-      `insert into app_logs (project_id, app_id, replica_id, at, stream, line)
+    [projectId, appId, runs],
+  );
+  await client.query(
+    `insert into app_logs (project_id, app_id, replica_id, at, stream, line)
        select $1, $2, 'replica-' || i % 3, now() - ($3::int - i) * interval '10 ms', 'stdout',
               'line ' || i || ' of the log: ' || repeat('x', i % 120)
          from generate_series(1, $3::int) as i`,
-      [projectId, appId, lines],
-    );
-    await client.query("analyze");
-  } finally {
-    await client.end();
-  }
+    [projectId, appId, lines],
+  );
+  await client.query("analyze");
 }
 
 async function measureLoad(page: Page, address: string, rounds: number): Promise<string[][]> {

@@ -113,6 +113,7 @@ class Starters {
     upstreamPort: number,
     before: string,
   ): Promise<Record<string, ServerProcess>> {
+    // The script may not move: older checkouts have it here too.
     const folder = join(before, "tools/bench");
     return {
       slipway: await this.#startScript("our-proxy", upstreamPort),
