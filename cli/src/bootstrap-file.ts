@@ -3,18 +3,18 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fieldsOf, textOf } from "./answer.ts";
-import type { Checkout } from "./checkout.ts";
+import type { Installation } from "./installation.ts";
 
 type Fields = ReturnType<typeof fieldsOf>;
 
 /** The path of the bootstrap file. */
-export function bootstrapFile({ dataDir }: Pick<Checkout, "dataDir">): string {
+export function bootstrapFile({ dataDir }: Pick<Installation, "dataDir">): string {
   return join(dataDir, "bootstrap.json");
 }
 
 /** Reads the fields of the bootstrap file; null: there is none. Throws when it cannot be read. */
-export function readBootstrapFields(checkout: Pick<Checkout, "dataDir">): Fields | null {
-  const file = bootstrapFile(checkout);
+export function readBootstrapFields(installation: Pick<Installation, "dataDir">): Fields | null {
+  const file = bootstrapFile(installation);
   return existsSync(file) ? fieldsOf(JSON.parse(readFileSync(file, "utf8"))) : null;
 }
 

@@ -1,10 +1,10 @@
-// The check of `slipway doctor` on the database of the platform of this checkout: how large it is,
+// The check of `slipway doctor` on the database of the platform of this machine: how large it is,
 // what takes the space, how it has grown since the platform was started, and which setting keeps it
 // smaller. The platform says it to the operator's token in its data folder.
 import { textOf } from "./answer.ts";
 import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
-import { findCheckout } from "./checkout.ts";
+import { findInstallation } from "./installation.ts";
 import type { Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
@@ -99,12 +99,12 @@ function readBootstrap(
   machine: Pick<Machine, "environment">,
 ): { readonly url: string; readonly token: string } | null {
   try {
-    const fields = readBootstrapFields(findCheckout(machine));
+    const fields = readBootstrapFields(findInstallation(machine));
     return fields === null
       ? null
       : { url: localUrlOf(fields), token: textOf(fields, "operatorToken") };
   } catch {
-    // Not set up, not readable for this user, or no checkout.
+    // Not set up, not readable for this user, or no installation.
     return null;
   }
 }

@@ -2,8 +2,7 @@
 // stored stays.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { platformEnvironment, trustedCheckout, trustOption } from "./checkout.ts";
+import { platformEnvironment, trustedInstallation, trustOption } from "./installation.ts";
 import { command } from "./command.ts";
 import { output } from "./output.ts";
 
@@ -16,15 +15,15 @@ next slipway up goes on with it. Only the platform of the data folder ends
   examples: ["down"],
   options: trustOption,
   async run(given, machine) {
-    const checkout = await trustedCheckout(given, machine);
-    if (!existsSync(checkout.node)) {
+    const installation = await trustedInstallation(given, machine);
+    if (!existsSync(installation.node)) {
       machine.tell("Nothing runs: this platform was never set up.");
       output(given, machine, { isStopped: true }, () => undefined);
       return 0;
     }
-    const { status } = spawnSync(checkout.node, [join(checkout.root, "tools/stop.ts")], {
-      cwd: checkout.root,
-      env: platformEnvironment(machine, checkout),
+    const { status } = spawnSync(installation.node, installation.stop, {
+      cwd: installation.cwd,
+      env: platformEnvironment(machine, installation),
       stdio: ["ignore", given.has("json") ? process.stderr : "inherit", "inherit"],
     });
     output(given, machine, { isStopped: status === 0 }, () => undefined);

@@ -48,7 +48,7 @@ export function thisMachine(): Machine {
     homeFolder: homedir(),
     isInteractive: process.stdin.isTTY && process.stderr.isTTY,
     columns: stdout.isTTY ? stdout.columns || columnsDefault : null,
-    version: ownVersion(),
+    version: ownVersion,
     system: `${platform()} ${arch()}`,
     print: (text) => void stdout.write(`${text}\n`),
     write: (part) => void stdout.write(part),

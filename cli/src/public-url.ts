@@ -4,7 +4,7 @@
 import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { textOf } from "./answer.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
-import { findCheckout } from "./checkout.ts";
+import { findInstallation } from "./installation.ts";
 import type { Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
@@ -95,12 +95,12 @@ function whyNoAnswer(error: unknown): string {
 
 function readUrls(machine: Machine): PlatformUrls | null {
   try {
-    const fields = readBootstrapFields(findCheckout(machine));
+    const fields = readBootstrapFields(findInstallation(machine));
     return fields === null
       ? null
       : { baseUrl: textOf(fields, "baseUrl"), localUrl: localUrlOf(fields) };
   } catch {
-    // Not readable for this user, or no checkout.
+    // Not readable for this user, or no installation.
     return null;
   }
 }

@@ -1,7 +1,7 @@
 // `slipway start`: runs the platform in this process until a signal ends it, and builds the
 // dashboard beside it.
 import { buildDashboard } from "./build-dashboard.ts";
-import { findCheckout, noPlatformHere } from "./checkout.ts";
+import { findInstallation, noPlatformHere, type Installation } from "./installation.ts";
 import { commonOptions, type Run } from "./command.ts";
 import { helpOf } from "./help.ts";
 
@@ -30,6 +30,12 @@ export const start: Run = async (parameters, machine) => {
     },
   );
   // Arguments ask for help, or are refused.
-  if (parameters.length === 0) buildDashboard(findCheckout(machine), process.pid);
+  if (parameters.length === 0) prepare(findInstallation(machine));
   return await runPlatform(isSettings ? ["--help"] : parameters);
 };
+
+function prepare(installation: Installation): void {
+  buildDashboard(installation, process.pid);
+  // In a checkout it is `.slipway` in the working folder, as with `npm start`.
+  if (!installation.isCheckout) process.env["SLIPWAY_DATA_DIR"] = installation.dataDir;
+}

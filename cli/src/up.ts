@@ -7,7 +7,12 @@ import { pathToFileURL } from "node:url";
 import { textOf } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
 import { bootstrapFile, localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
-import { platformEnvironment, trustedCheckout, trustOption, type Checkout } from "./checkout.ts";
+import {
+  platformEnvironment,
+  trustedInstallation,
+  trustOption,
+  type Installation,
+} from "./installation.ts";
 import { command } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import type { Machine } from "./machine.ts";
@@ -49,11 +54,12 @@ export const up = command({
   examples: ["up", "up --json"],
   options: trustOption,
   async run(given, machine) {
-    const checkout = await trustedCheckout(given, machine);
-    const bootstrap = (await running(checkout, machine)) ?? (await start(checkout, machine));
+    const installation = await trustedInstallation(given, machine);
+    const bootstrap =
+      (await running(installation, machine)) ?? (await start(installation, machine));
     // Whatever answers at the public URL, or will one day, is not given the token.
     const { baseUrl, localUrl, dashboardUrl, ownerEmail } = bootstrap;
-    const signedInAt = await signIn(bootstrap, checkout, machine);
+    const signedInAt = await signIn(bootstrap, installation, machine);
     const isSignedIn = signedInAt !== null;
     const url = signedInAt ?? localUrl;
     if (baseUrl !== url) {
@@ -66,29 +72,29 @@ export const up = command({
       if (state === "warning") machine.tell(`Warning: ${about}. ${todo}`);
     }
     if (given.has("json")) {
-      printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });
+      printJson(machine, { url, dashboardUrl, dataDir: installation.dataDir, isSignedIn });
       return;
     }
     machine.tell(
-      `Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(checkout)})`,
+      `Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(installation)})`,
     );
-    machine.tell(`Its log is ${logFileOf(checkout)}. To stop it: slipway down`);
+    machine.tell(`Its log is ${logFileOf(installation)}. To stop it: slipway down`);
     if (isSignedIn) machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
   },
 });
 
-async function start(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
-  const endTurn = await turn(checkout, machine);
+async function start(installation: Installation, machine: Machine): Promise<Bootstrap> {
+  const endTurn = await turn(installation, machine);
   try {
     // Another command has started it until now.
-    return (await running(checkout, machine)) ?? (await startAlone(checkout, machine));
+    return (await running(installation, machine)) ?? (await startAlone(installation, machine));
   } finally {
     endTurn();
   }
 }
 
 /** Waits for commands that begin to start it too. */
-async function turn({ dataDir }: Checkout, machine: Machine): Promise<() => void> {
+async function turn({ dataDir }: Installation, machine: Machine): Promise<() => void> {
   const progress = new Progress(machine);
   const beganMs = performance.now();
   try {
@@ -106,30 +112,31 @@ async function turn({ dataDir }: Checkout, machine: Machine): Promise<() => void
   }
 }
 
-async function startAlone(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
-  setUp(checkout);
+async function startAlone(installation: Installation, machine: Machine): Promise<Bootstrap> {
+  setUp(installation);
   const beganMs = performance.now();
-  if (!(await startPlatform(checkout, machine))) return await othersReadiness(checkout, machine);
-  const bootstrap = readBootstrap(checkout);
+  if (!(await startPlatform(installation, machine)))
+    return await othersReadiness(installation, machine);
+  const bootstrap = readBootstrap(installation);
   if (bootstrap === null)
-    throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
+    throw new Refused(`${bootstrapFile(installation)} is missing, which the platform had written.`);
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
   machine.tell(`The platform runs at ${bootstrap.baseUrl} (ready after ${seconds} s).`);
   return bootstrap;
 }
 
 /** Waits for a platform that was starting already, such as after Ctrl-C. */
-async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
+async function othersReadiness(installation: Installation, machine: Machine): Promise<Bootstrap> {
   const progress = new Progress(machine);
   const beganMs = performance.now();
   try {
     for (;;) {
-      const bootstrap = await running(checkout, machine, () => progress.clear());
+      const bootstrap = await running(installation, machine, () => progress.clear());
       if (bootstrap !== null) return bootstrap;
       const elapsedMs = performance.now() - beganMs;
       if (elapsedMs > readyMs)
         throw new Refused(
-          `Another platform uses ${checkout.dataDir}, but does not answer. To stop it: slipway down`,
+          `Another platform uses ${installation.dataDir}, but does not answer. To stop it: slipway down`,
         );
       progress.show(
         `Waiting for the platform that is starting … ${Math.floor(elapsedMs / 1000)} s`,
@@ -143,11 +150,11 @@ async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bo
 
 /** What runs on this data folder; null when nothing answers. */
 async function running(
-  checkout: Checkout,
+  installation: Installation,
   machine: Machine,
   onFound: () => void = () => undefined,
 ): Promise<Bootstrap | null> {
-  const bootstrap = readBootstrap(checkout);
+  const bootstrap = readBootstrap(installation);
   if (bootstrap === null) return null;
   try {
     await clientOf(bootstrap, machine).get("/v2/projects");
@@ -168,8 +175,9 @@ function clientOf({ localUrl, serviceAccountToken }: Bootstrap, machine: Machine
   });
 }
 
-/** Installs packages when that is needed; it says what it does. */
-function setUp({ root }: Checkout): void {
+/** Installs the packages of a checkout when that is needed; it says what it does. */
+function setUp({ root, isCheckout }: Installation): void {
+  if (!isCheckout) return;
   const { status } = spawnSync(process.execPath, [join(root, "tools/setup.mjs")], {
     stdio: ["ignore", "inherit", "inherit"],
   });
@@ -177,20 +185,20 @@ function setUp({ root }: Checkout): void {
 }
 
 /** Resolves when it says that it is ready; with false when another platform has the data folder. */
-async function startPlatform(checkout: Checkout, machine: Machine): Promise<boolean> {
-  const { root, dataDir, node } = checkout;
-  const logFile = logFileOf(checkout);
+async function startPlatform(installation: Installation, machine: Machine): Promise<boolean> {
+  const { root, cwd, dataDir, node, platform } = installation;
+  const logFile = logFileOf(installation);
   const log = openLog(dataDir, logFile);
   const bounded = pathToFileURL(join(root, "tools/bounded-log.mjs"));
   bounded.search = new URLSearchParams({ file: logFile }).toString();
-  const child = spawn(node, ["--import", bounded.href, join(root, "server/src/main.ts")], {
-    cwd: root,
-    env: platformEnvironment(machine, checkout),
+  const child = spawn(node, ["--import", bounded.href, ...platform], {
+    cwd,
+    env: platformEnvironment(machine, installation),
     detached: true,
     stdio: ["ignore", log, log],
   });
   closeSync(log);
-  if (child.pid !== undefined) buildDashboard(checkout, child.pid);
+  if (child.pid !== undefined) buildDashboard(installation, child.pid);
   const progress = new Progress(machine);
   const onInterrupt = (): void => {
     progress.clear();
@@ -264,7 +272,7 @@ async function readiness(
  */
 async function signIn(
   { baseUrl, localUrl: url, serviceAccountToken: token }: Bootstrap,
-  checkout: Checkout,
+  installation: Installation,
   machine: Machine,
 ): Promise<string | null> {
   for (const known of new Set([url, baseUrl])) {
@@ -278,7 +286,7 @@ async function signIn(
   } catch (error) {
     if (!(error instanceof ApiRefused) || error.status !== 401) throw error;
     machine.tell(
-      `The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${url}`,
+      `The token in ${bootstrapFile(installation)} is no longer valid. Sign in: slipway login --url ${url}`,
     );
     return null;
   }
@@ -304,13 +312,13 @@ async function isPersonSignedIn(url: string, machine: Machine): Promise<boolean>
   return true;
 }
 
-function logFileOf({ dataDir }: Checkout): string {
+function logFileOf({ dataDir }: Installation): string {
   return join(dataDir, "platform.log");
 }
 
-function readBootstrap(checkout: Checkout): Bootstrap | null {
+function readBootstrap(installation: Installation): Bootstrap | null {
   try {
-    const fields = readBootstrapFields(checkout);
+    const fields = readBootstrapFields(installation);
     if (fields === null) return null;
     const read = (name: keyof Bootstrap): string => textOf(fields, name);
     return {
@@ -322,7 +330,7 @@ function readBootstrap(checkout: Checkout): Bootstrap | null {
     };
   } catch (error) {
     throw new Refused(
-      `${bootstrapFile(checkout)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+      `${bootstrapFile(installation)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
       {
         cause: error,
       },

@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { errorCode } from "#lib/error-code.ts";
+import { ownFiles } from "#lib/own-files.ts";
 
 /** A file as it is sent; `gzip` and `br` are there when the build has compressed it. */
 export type DashboardFile = {
@@ -25,16 +26,13 @@ export function typeOf(name: string): string | undefined {
   return types[name.slice(name.lastIndexOf(".") + 1)];
 }
 
-/** Written by tools/dashboard.mjs. */
-const builtFolder = join(import.meta.dirname, "../../../dashboard/dist");
-
 /** Reads what is below `folder` of a build, and again when there is another one. */
 export class DashboardFiles {
   readonly #folder: string;
   #version = "";
   #files: ReadonlyMap<string, DashboardFile> = new Map();
 
-  constructor(folder = builtFolder) {
+  constructor(folder: string = ownFiles.dashboard) {
     this.#folder = folder;
   }
 

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
+import { ownFiles } from "#lib/own-files.ts";
 import { DashboardFiles, typeOf, type DashboardFile } from "./dashboard-files.ts";
 import { escaped } from "./html-text.ts";
 import type { OtherMethods } from "./other-methods.ts";
@@ -74,7 +75,7 @@ export function addPages(
 }
 
 function answerWith(name: string): Answer {
-  const text = readFileSync(join(import.meta.dirname, "pages", name), "utf8");
+  const text = readFileSync(join(ownFiles.apiPages, name), "utf8");
   const type = typeOf(name) ?? "text/plain";
   return (_request, reply) => reply.headers(headers).type(type).send(text);
 }

@@ -8,6 +8,7 @@ import { Client } from "pg";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
+import { ownFiles } from "#lib/own-files.ts";
 import { migrationLock } from "./advisory-locks.ts";
 import { clientConfig } from "./database.ts";
 import { prepareRuntimeRole } from "./runtime-role.ts";
@@ -15,7 +16,6 @@ import { prepareRuntimeRole } from "./runtime-role.ts";
 export type Migration = { readonly name: string; readonly sql: string; readonly checksum: string };
 type Applied = { readonly name: string; readonly checksum: string };
 
-const migrationsFolder = join(import.meta.dirname, "migrations");
 const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
 
 /** Another platform may be in the middle of a long migration. */
@@ -30,7 +30,7 @@ export async function migrate(options: {
   log: Log;
   folder?: string;
 }): Promise<string[]> {
-  const known = readMigrations(options.folder ?? migrationsFolder);
+  const known = readMigrations(options.folder ?? ownFiles.migrations);
   const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });
   client.on("error", (error) =>
     options.log.warn({ err: error }, "the migration's connection broke"),

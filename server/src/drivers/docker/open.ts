@@ -25,9 +25,8 @@ import { DockerDriver } from "./driver.ts";
 import { connectEngine, type Engine } from "./engine.ts";
 import { openKeyedNames } from "./keyed-names.ts";
 import type { NetworkWish } from "#drivers/process/network-machine.ts";
+import { ownFiles } from "#lib/own-files.ts";
 import type { ImageRegistry } from "./pull-image.ts";
-
-const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
 /** Settings of the Docker driver. */
 export type DockerDriverConfig = DiskConfig &
@@ -107,7 +106,7 @@ export async function openDockerDriver(
     names,
     engine,
     buildsDir,
-    runtimeDir,
+    runtimeDir: ownFiles.pythonRuntime,
     toolEnvironment,
     registry: docker.registry,
     moreRegistries: docker.moreRegistries,

