@@ -38,6 +38,11 @@ export const rules: readonly Rule[] = [
   { changed: /^server\/src\/[^/]+\.ts$/, tests: /^(restart|stop|interface|metrics|driver-choice)/ },
   { changed: /^(contract|client)\//, tests: /^(interface|published-client|cli-whole-platform)/ },
   { changed: /^cli\//, tests: /^(cli-|exec$|npm-start|upgrade-data|audit-chain-cli)/ },
+  { changed: /^tools\/pack/, tests: /^(cli-package|platform-package)/ },
+  {
+    changed: /^(server\/src\/store\/postgres\/|cli\/src\/installation)/,
+    tests: /^platform-package/,
+  },
   { changed: /^dashboard\/src\/project\//, tests: /^dashboard-(project|story|webhooks)/ },
   { changed: /^dashboard\/src\/app\//, tests: /^dashboard(-app|-looks|-story)?$/ },
   { changed: /^dashboard\/src\/new-app\//, tests: /^dashboard-(new-app|story)/ },
