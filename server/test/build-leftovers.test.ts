@@ -11,6 +11,7 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { givePip, pipVersion } from "#test/support/give-pip.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
@@ -43,7 +44,7 @@ test("a program that a command leaves in a session of its own has ended when the
   const signal = new AbortController().signal;
   await assert.rejects(
     builder.build(plan, {
-      sourceDir,
+      source: folderSource(sourceDir),
       log: () => undefined,
       signal,
       registryAuth,

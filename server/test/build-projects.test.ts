@@ -17,6 +17,7 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import { givePip, pipVersion } from "#test/support/give-pip.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { shop, shopLock, sixHash } from "#test/support/shop-project.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 
 const run = promisify(execFile);
 
@@ -43,7 +44,8 @@ async function openBuilder(t: TestContext) {
       await writeFile(join(sourceDir, path), content);
     const { signal } = new AbortController();
     const registryAuth = () => Promise.resolve(null);
-    const context = { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() };
+    const source = folderSource(sourceDir);
+    const context = { source, log: () => undefined, signal, registryAuth, secrets: new Map() };
     return processArtifact(
       await builder.build(buildPlan({ appId, pythonVersion: pipVersion, ...plan }), context),
     );

@@ -21,6 +21,7 @@ import { givePip, toolsBelow } from "#test/support/give-pip.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 
 const test = drawTests({ what: "kinds of builds", count: 18, max: 5 });
 
@@ -101,7 +102,7 @@ function openBuilder(t: TestContext, given: BuilderGiven = {}) {
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
     return processArtifact(
       await builder.build(planOf(plan), {
-        sourceDir,
+        source: folderSource(sourceDir),
         log,
         signal,
         registryAuth,
@@ -303,7 +304,7 @@ test("links in the app's files stay links", async (t) => {
   const log = (): void => undefined;
   const { signal } = new AbortController();
   const given = {
-    sourceDir: join(folder, "source"),
+    source: folderSource(join(folder, "source")),
     log,
     signal,
     registryAuth,

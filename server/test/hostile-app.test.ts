@@ -27,6 +27,7 @@ import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 const hasNetwork = sandbox.kind === "namespaces" && sandbox.network.kind === "own";
@@ -144,7 +145,8 @@ describe("a hostile app", { skip }, () => {
     });
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
     const registryAuth = (): Promise<null> => Promise.resolve(null);
-    await builder.build(plan, { sourceDir, log, signal: live, registryAuth, secrets: new Map() });
+    const source = folderSource(sourceDir);
+    await builder.build(plan, { source, log, signal: live, registryAuth, secrets: new Map() });
     const results = resultsIn(lines);
     assert.equal(results.size, names.length, lines.join("\n"));
     // Package installers need to know their index; and the environment that it writes to is its

@@ -10,8 +10,9 @@ import {
 } from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { BuildSecrets } from "#drivers/build-secrets.ts";
-import { BuildFailed, type Builder, type BuildPlan } from "#drivers/builder.ts";
+import { BuildFailed, type Builder, type BuildPlan, type BuildSource } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -89,7 +90,7 @@ class ArtifactWork {
     });
     const reused = await this.#reuse(fingerprint);
     if (reused !== null) return { decided, artifact: reused };
-    const artifact = await this.#makeNew(plan, fetched.appDir, secrets);
+    const artifact = await this.#makeNew(plan, folderSource(fetched.appDir), secrets);
     this.#signal.throwIfAborted();
     return { decided, artifact };
   }
@@ -201,13 +202,13 @@ class ArtifactWork {
   /**
    * Records the time spent creating an environment, whatever the outcome: builds are billed for it.
    */
-  async #makeNew(plan: BuildPlan, sourceDir: string, secrets: BuildSecrets): Promise<Artifact> {
+  async #makeNew(plan: BuildPlan, source: BuildSource, secrets: BuildSecrets): Promise<Artifact> {
     const { clock, db, builder, registryAuthOf } = this.#parts;
     const { record, held } = this.#build;
     const starts: { readonly ms: number; readonly startedAt: Date }[] = [];
     try {
       return await builder.build(plan, {
-        sourceDir,
+        source,
         log: this.#output.log,
         signal: this.#signal,
         secrets,

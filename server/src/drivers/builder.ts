@@ -1,4 +1,5 @@
 // The contract for turning an app folder into an artifact that a driver of the same kind can start.
+import type { Readable } from "node:stream";
 import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { BuildSecrets } from "./build-secrets.ts";
@@ -70,10 +71,20 @@ export type BuildLog = (
   text: string,
 ) => void;
 
+/** The app's files, without `.git`. */
+export type BuildSource = {
+  /**
+   * Packs them as a tar archive of one folder, `.`, with names, contents, links and modes; what it
+   * says of owners and times means nothing. A hostile app chooses names, and where its links lead:
+   * whoever unpacks them follows none. The stream ends only after all is packed; otherwise it
+   * fails, after an abort with the reason of `signal`. May be called again for another try.
+   */
+  archive(signal: AbortSignal): Readable;
+};
+
 /** What a build has besides its plan. */
 export type BuildContext = {
-  /** Holds only the app's folder, without `.git`; the builder copies what it keeps. */
-  readonly sourceDir: string;
+  readonly source: BuildSource;
   readonly log: BuildLog;
   readonly signal: AbortSignal;
   /**
@@ -95,7 +106,10 @@ export type BuildContext = {
   readonly onAgain?: () => void;
 };
 
-/** Builds artifacts. The registry for images is a setting of the driver. */
+/**
+ * Builds artifacts. Where images are pushed, and the credentials for it, are settings of the
+ * driver.
+ */
 export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
   build(plan: BuildPlan, context: BuildContext): Promise<Artifact>;

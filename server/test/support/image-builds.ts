@@ -13,6 +13,7 @@ import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { pingsAt } from "#drivers/docker/engine.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
@@ -112,7 +113,7 @@ export function imageBuilds(
         ...plan,
       });
       const built = builder
-        .build(given, { sourceDir, log, signal, registryAuth, secrets })
+        .build(given, { source: folderSource(sourceDir), log, signal, registryAuth, secrets })
         .catch((error: unknown) => {
           // Only the log says what a step that failed by surprise has seen.
           if (error instanceof BuildFailed) error.stack += `\n${lines.join("\n")}`;

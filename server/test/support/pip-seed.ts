@@ -6,6 +6,7 @@ import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
+import { folderSource } from "#drivers/source-archive.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
 import { pipVersion, toolsBelow } from "./give-pip.ts";
@@ -43,7 +44,7 @@ export async function makePipSeed(folder: string): Promise<string> {
   const signal = new AbortController().signal;
   const registryAuth = (): Promise<null> => Promise.resolve(null);
   await builder.build(plan, {
-    sourceDir,
+    source: folderSource(sourceDir),
     log: () => undefined,
     signal,
     registryAuth,

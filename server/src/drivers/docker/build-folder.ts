@@ -6,10 +6,11 @@ import { mkdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import type { BuildSecrets } from "#drivers/build-secrets.ts";
-import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import { BuildFailed, type BuildPlan, type BuildSource } from "#drivers/builder.ts";
 import { needsCode } from "#drivers/process/build-packages.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
+import { unpackSource } from "#drivers/source-archive.ts";
 import { errorCode } from "#lib/error-code.ts";
 import { decodeText } from "#lib/decoded-text.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
@@ -33,7 +34,7 @@ type Given = {
   readonly plan: BuildPlan;
   readonly secrets: BuildSecrets;
   readonly dir: string;
-  readonly sourceDir: string;
+  readonly source: BuildSource;
   readonly runtimeDir: string;
   readonly user: number;
   readonly toolEnvironment: Readonly<Record<string, string>>;
@@ -47,32 +48,33 @@ const fileBytesMax = 400_000;
 
 /** Writes what the build needs. Rejects with `BuildFailed` for a Dockerfile that cannot be used. */
 export async function prepareBuild(given: Given): Promise<PreparedBuild> {
-  const { plan, dir, sourceDir } = given;
+  const { plan, dir, source, signal } = given;
   // BuildKit's reader of Dockerfiles gets the whole folder of the file.
   await mkdir(join(dir, "dockerfile"));
   const file = join(dir, "dockerfile", "Dockerfile");
   const secrets = [...(await writeVariables(given)), ...(await writeSecrets(given))];
+  const context = join(dir, "context");
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
-    const dockerfile = checkDockerfile(await readInside(sourceDir, dockerfilePath), dockerfilePath);
-    await writeLists(given);
+    await unpackSource(source, context, signal);
+    const dockerfile = checkDockerfile(await readInside(context, dockerfilePath), dockerfilePath);
+    await writeLists(plan, context);
     const own = `${dockerfilePath}${ignoreFile}`;
-    const list = [own, ignoreFile].find((name) => existsSync(join(sourceDir, name)));
+    const list = [own, ignoreFile].find((name) => existsSync(join(context, name)));
     await writeFile(file, dockerfile);
     // As it was read, whatever its encoding.
     if (list !== undefined)
-      await writeFile(`${file}${ignoreFile}`, await readInside(sourceDir, list));
+      await writeFile(`${file}${ignoreFile}`, await readInside(context, list));
     const variables = Object.entries(plan.environment).map(
       ([name, value]) => `--build-arg=${name}=${value}`,
     );
     // With their values from the client's environment: they are in no layer.
     const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
     variables.push(...proxies.map((name) => `--build-arg=${name}`));
-    const parameters = [...secrets, ...variables, `--file=${file}`, sourceDir];
+    const parameters = [...secrets, ...variables, `--file=${file}`, context];
     const notes = [dockerfileNote(plan, dockerfile), ...unknownSecrets(dockerfile, plan)];
     return { parameters, steps: new Map(), dockerfile, notes };
   }
-  const context = join(dir, "context");
   await fillContext(given, context);
   const { text, steps } = writeDockerfile(plan, { user: given.user, needsCode: needsCode(plan) });
   await writeFile(file, text);
@@ -99,11 +101,11 @@ function packageLists(plan: BuildPlan) {
  * Packages that only the settings list, in the files that clients make of them for an upload: a
  * Dockerfile may copy those.
  */
-async function writeLists({ plan, sourceDir }: Given): Promise<void> {
+async function writeLists(plan: BuildPlan, context: string): Promise<void> {
   for (const { file, lines } of packageLists(plan)) {
     if (lines.length === 0) continue;
     // What is there counts, also a link that leads nowhere.
-    await writeFile(join(sourceDir, file), `${lines.join("\n")}\n`, { flag: "wx" }).catch(
+    await writeFile(join(context, file), `${lines.join("\n")}\n`, { flag: "wx" }).catch(
       (error: unknown) => {
         if (errorCode(error) !== "EEXIST") throw error;
       },
@@ -111,14 +113,14 @@ async function writeLists({ plan, sourceDir }: Given): Promise<void> {
   }
 }
 
-/** Copies the app's files, keeping links, and what the build needs beside them. */
+/** Unpacks the app's files, and writes what the build needs beside them. */
 async function fillContext(
-  { plan, sourceDir, runtimeDir, signal }: Given,
+  { plan, source, runtimeDir, signal }: Given,
   context: string,
 ): Promise<void> {
   const code = join(context, contextPaths.code);
   await mkdir(context);
-  await runToEnd("cp", ["-RP", sourceDir, code], { signal });
+  await unpackSource(source, code, signal);
   await addSelfLink(code);
   await writeFile(join(context, contextPaths.requirements), `${plan.requirements.join("\n")}\n`);
   if (plan.runtime !== "cortex") return;
@@ -138,8 +140,8 @@ async function checkSize(file: string, name: string): Promise<void> {
 }
 
 /** A link in a repository must not lead to a file of the machine. */
-async function readInside(sourceDir: string, path: string): Promise<string> {
-  const root = await realpath(sourceDir);
+async function readInside(context: string, path: string): Promise<string> {
+  const root = await realpath(context);
   const file = await realpath(join(root, path)).catch(() => null);
   if (file === null || !file.startsWith(`${root}${sep}`) || !(await stat(file)).isFile()) {
     throw new BuildFailed(

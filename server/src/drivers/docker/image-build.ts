@@ -48,14 +48,14 @@ export async function buildImage(
 ): Promise<DockerArtifact> {
   const { client, engine, names, runtimeDir, toolEnvironment, moreRegistries, registry } = parts;
   const { plan, context, dir, facts } = current;
-  const { sourceDir, log, signal, secrets, registryAuth } = context;
+  const { source, log, signal, secrets, registryAuth } = context;
   const { program, build } = await client.find();
   const user = parts.userOf(projectIdOf(plan.appId));
   const prepared = await prepareBuild({
     plan,
     secrets,
     dir,
-    sourceDir,
+    source,
     runtimeDir,
     user,
     toolEnvironment,

@@ -1,4 +1,4 @@
-// Runs the tools of a build (venv, pip, uv, cp) and the commands of the app, with a small
+// Runs the tools of a build (venv, pip, uv) and the commands of the app, with a small
 // environment. Output streams to the build's log. When the build ends, they are killed with all
 // their descendants. Code from the app or its packages runs in the sandbox, if there is one.
 import { projectUser } from "#drivers/project-user.ts";

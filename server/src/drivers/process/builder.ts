@@ -16,6 +16,7 @@ import {
 } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
+import { unpackSource } from "#drivers/source-archive.ts";
 import type { Clock } from "#lib/clock.ts";
 import { must } from "#lib/assert.ts";
 import { failingLine } from "#lib/failing-line.ts";
@@ -141,7 +142,8 @@ export class ProcessBuilder implements Builder {
     const tools = await this.#openTools(plan, context, buildDir);
     const python = await this.#choosePython(plan, log);
     signal.throwIfAborted();
-    await copyFiles(context.sourceDir, appDir, tools);
+    await unpackSource(context.source, appDir, signal);
+    await addSelfLink(appDir);
     const ownDir = join(buildDir, "venv");
     const onBegin = (): void => context.onEnvironment?.();
     const { secrets } = context;
@@ -362,19 +364,4 @@ const shownMax = 200;
 
 function shown(text: string): string {
   return text.length > shownMax ? `${text.slice(0, shownMax)}…` : text;
-}
-
-/** Copies the app's files, keeping links. */
-async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): Promise<void> {
-  const result = await runTool(tools, {
-    command: ["cp", "-RP", sourceDir, appDir],
-    cwd: "/",
-    stage: "code",
-  });
-  if (!result.isOk) {
-    throw new BuildFailed(
-      `The app's files could not be copied: the command ${exitText(result.end, tools.timeoutMs)}. The operator has to check the disk.`,
-    );
-  }
-  await addSelfLink(appDir);
 }
