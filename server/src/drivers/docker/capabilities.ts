@@ -1,0 +1,32 @@
+// What the Docker driver can do for apps, as `Capabilities` in `driver.ts` explains.
+import type { Firewall } from "#drivers/app-firewall.ts";
+import type { Capabilities } from "#drivers/driver.ts";
+import type { EngineRuntimes } from "./engine-runtimes.ts";
+
+/** `firewall` null: the machine's rules cannot be set. Follows changes of the runtimes. */
+export function dockerCapabilities(
+  firewall: Firewall | null,
+  runtimes: EngineRuntimes,
+): Capabilities {
+  return {
+    dockerfile: true,
+    baseImage: true,
+    aptPackages: true,
+    condaPackages: true,
+    memoryLimit: true,
+    cpuLimit: true,
+    egress:
+      firewall === null
+        ? {
+            canLimit: false,
+            reason:
+              "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
+          }
+        : { canLimit: true, allowed: firewall.allowed },
+    storagePaths: true,
+    // The engine keeps a bounded number of them.
+    get containerRuntimes() {
+      return runtimes.now;
+    },
+  };
+}

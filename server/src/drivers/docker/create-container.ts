@@ -1,0 +1,69 @@
+// Creates the container of a replica, with its folders and in its app's network, and removes one of
+// which nothing is to be kept.
+import { keepFirewall } from "#drivers/app-firewall-machine.ts";
+import type { Firewall } from "#drivers/app-firewall.ts";
+import type { ContainerRuntimes } from "#drivers/container-runtimes.ts";
+import type { ReplicaSpec } from "#drivers/driver.ts";
+import type { CardClaim } from "#drivers/pools/cards.ts";
+import { makeOwnedFolder, storageMounts } from "#drivers/storage.ts";
+import type { Log } from "#lib/log.ts";
+import type { AppNetworks } from "./app-networks.ts";
+import { dockerArtifact } from "./artifact.ts";
+import { containerSpec } from "./container-spec.ts";
+import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
+
+type CreateParts = {
+  readonly engine: Engine;
+  readonly installationId: string;
+  readonly storageDir: string;
+  /** Null: the machine's rules cannot be set. */
+  readonly firewall: Firewall | null;
+  readonly networks: AppNetworks;
+  readonly runtimes: ContainerRuntimes;
+  readonly claim: CardClaim;
+  readonly log: Log;
+};
+
+/** The id of the container, which does not run yet. Rejects with the engine's refusal. */
+export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Promise<string> {
+  const { engine, storageDir, installationId, firewall, networks, runtimes, claim, log } = parts;
+  const storage = storageMounts(spec, storageDir);
+  const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;
+  for (const { from } of storage) makeOwnedFolder(from, user);
+  // No app runs without the rules, whoever has flushed them.
+  if (firewall !== null) await keepFirewall(firewall);
+  const options = containerSpec(spec, {
+    claim,
+    installationId,
+    storage,
+    cores: engine.facts.cores,
+    runtime: spec.containerRuntime === null ? undefined : runtimes[spec.containerRuntime],
+    filesMax: engine.facts.filesMax,
+    nameServers: firewall?.nameServers ?? null,
+    isPublished: !engine.facts.hasReachableContainers,
+    network: await networks.ensure(spec),
+  });
+  const create = async (): Promise<string> => (await engine.calls.createContainer(options)).id;
+  return create().catch(async (error: unknown) => {
+    // A left-over of a start that was killed between this and the next step.
+    if (engineStatus(error) !== 409) throw error;
+    await removeContainer(options.name ?? "", { engine, log });
+    return create();
+  });
+}
+
+/** Removes it even while it runs. Never rejects: what is left is removed by the next comparison. */
+export async function removeContainer(
+  idOrName: string,
+  { engine, log }: { readonly engine: Engine; readonly log: Log },
+): Promise<void> {
+  const container = engine.calls.getContainer(idOrName);
+  await unlessStatus([404, 409], container.remove({ force: true, v: true })).catch(
+    (error: unknown) => {
+      log.warn(
+        { err: error, containerId: idOrName },
+        "a container that was not started could not be removed",
+      );
+    },
+  );
+}

@@ -1,0 +1,25 @@
+// Which OCI runtimes the engine has now: its operator may add and remove some while it runs.
+import type { ContainerRuntimes } from "#drivers/container-runtimes.ts";
+import { runtimesOf, type Engine } from "./engine.ts";
+
+/** One per driver. */
+export class EngineRuntimes {
+  readonly #engine: Engine;
+  #now: ContainerRuntimes;
+
+  /** `named`: those that the settings name. */
+  constructor(engine: Engine, named: Omit<ContainerRuntimes, "present">) {
+    this.#engine = engine;
+    this.#now = { ...named, present: engine.facts.runtimes };
+  }
+
+  /** As of the last look. */
+  get now(): ContainerRuntimes {
+    return this.#now;
+  }
+
+  /** Asks the engine. Rejects when it does not answer. */
+  async look(): Promise<void> {
+    this.#now = { ...this.#now, present: await runtimesOf(this.#engine) };
+  }
+}
