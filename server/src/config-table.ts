@@ -264,6 +264,9 @@ export const settingTable = {
   SLIPWAY_LOG_LEVEL: choice("info", ["debug", "info", "warn", "error", "silent"]).about(
     "Minimum severity of messages in the platform's own log.",
   ),
+  SLIPWAY_LOG_FORMAT: choice("auto", ["auto", "text", "json"]).about(
+    "How the platform writes its own log: lines of text for people, or JSON for programs. With auto, text on a terminal and JSON elsewhere.",
+  ),
 } satisfies Record<string, Setting>;
 
 export type PlatformSettingName = keyof typeof settingTable;

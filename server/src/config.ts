@@ -124,6 +124,9 @@ export function readConfig(environment: Environment) {
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     replicaPendingSeconds: integer("SLIPWAY_REPLICA_PENDING_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
+    logFormat:
+      parseChoice<"auto" | "text" | "json">("SLIPWAY_LOG_FORMAT", text("SLIPWAY_LOG_FORMAT")) ??
+      "auto",
     /**
      * The environment passed to programs that the platform starts (git, pip): PATH, proxies,
      * package indexes, certificates.

@@ -34,7 +34,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
     process.stderr.write(`${error.message}\n`);
     return 1;
   }
-  const log = createLog({ level: config.logLevel, pretty: process.stderr.isTTY });
+  const log = createLog({ level: config.logLevel, pretty: isForPeople(config) });
   if (closed === null && process.platform === "linux") {
     log.warn(
       "/proc is not readable: files that the platform was started with may be open in apps and builds",
@@ -63,6 +63,10 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   process.stderr.write(`${why.message}\n`);
   await stop(platform, log);
   return 1;
+}
+
+function isForPeople({ logFormat }: Config): boolean {
+  return logFormat === "text" || (logFormat === "auto" && process.stderr.isTTY);
 }
 
 /** What a person at the terminal does now, as `slipway up` says it. */

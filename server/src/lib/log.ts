@@ -1,7 +1,7 @@
-// Structured logs of the platform itself (not of apps): pino, pretty on a terminal, JSON lines
-// elsewhere.
+// Structured logs of the platform itself (not of apps): pino, as lines of text for people or of
+// JSON for programs.
 import { pino, type DestinationStream, type Logger } from "pino";
-import pretty from "pino-pretty";
+import { prettyFactory } from "pino-pretty";
 
 export type Log = Logger;
 
@@ -15,6 +15,8 @@ const redacted = [
   "password",
   "*.password",
 ];
+
+const standardError = 2;
 
 /** How many nested causes are shown. */
 const causesMax = 5;
@@ -46,11 +48,14 @@ export function createLog(options: {
 }): Log {
   const serializers = { err: (error: unknown) => shownError(error) };
   const settings = { level: options.level, redact: redacted, base: null, serializers };
-  if (options.to !== undefined) return pino(settings, options.to);
-  const to = options.pretty
-    ? pretty({ destination: 2, colorize: true, sync: true })
-    : pino.destination(2);
-  return pino(settings, to);
+  const to = options.to ?? pino.destination(standardError);
+  if (!options.pretty) return pino(settings, to);
+  const textOf = prettyFactory({
+    colorize: options.to === undefined && process.stderr.isTTY,
+    singleLine: true,
+    translateTime: "SYS:HH:MM:ss",
+  });
+  return pino(settings, { write: (line) => to.write(textOf(line) ?? "") });
 }
 
 /** A log that writes nothing, for tools and tests that only need results. */

@@ -45,8 +45,12 @@ export async function migrate(options: {
       "select name, checksum from schema_migrations order by name",
     );
     const missing = planMigrations(known, applied.rows);
+    // A new database has all of them before it, of which none takes long.
+    const isNew = applied.rows.length === 0;
+    if (isNew) options.log.info({ migrations: missing.length }, "creating the database");
     for (const migration of missing) {
-      options.log.info({ migration: migration.name }, "migrating the database");
+      const level = isNew ? "debug" : "info";
+      options.log[level]({ migration: migration.name }, "migrating the database");
       await apply(client, migration);
     }
     await prepareRuntimeRole(client, options.log);

@@ -59,6 +59,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const program = await findPostgres(folder);
   const paths = clusterPaths(folder);
   if (existsSync(paths.dataFolder)) await clearOrphan(paths.dataFolder, { log, clock });
+  else log.info({ folder }, "creating an embedded PostgreSQL, which takes some seconds");
   const password = await prepareCluster(folder, { program, durable, clock });
   const socketFolder = await makeSocketFolder(paths.socketFolder);
   await chown(socketFolder, program.owner.uid, program.owner.gid);
