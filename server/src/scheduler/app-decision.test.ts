@@ -171,6 +171,22 @@ test("a release that is rolled out gets its share as far as its replicas can car
   );
 });
 
+test("the failed starts of one release hold no start of the other back", () => {
+  const rollOut = { release: next, share: 50 };
+  const starts = failedStart(live.releaseId);
+  const state = {
+    history: newHistory(0, nowMs),
+    starts,
+    rollOutStarts: undefined,
+    heldBack: undefined,
+  };
+  const { served } = decideApp(readingOf({ route: routeOf({ rollOut }), state, load: busy }));
+  assert.deepEqual(
+    served.map((one) => one.starts),
+    [starts, undefined],
+  );
+});
+
 test("the failed starts of a release that is rolled out stay with it when it becomes live", () => {
   const rollOutStarts = failedStart(next.releaseId);
   const state = {
