@@ -1,7 +1,7 @@
 // Throughput to a container and to a process: the same app on two platforms, one for each driver,
 // with the same load in turn.
 import type { Benchmark } from "./harness/benchmark.ts";
-import { defaultDockerHost, dockerSettings } from "./harness/docker.ts";
+import { defaultDockerHost } from "./harness/docker.ts";
 import { milliseconds, table } from "./harness/markdown.ts";
 import { startApp, type BenchApp } from "./harness/platform.ts";
 import { alternate } from "./harness/rounds.ts";
@@ -32,7 +32,7 @@ export const dockerCalls: Benchmark<CallsOptions> = {
   options: { rounds: 7, seconds: 4, connections: 64, "docker-host": defaultDockerHost },
   async run({ rounds, seconds, connections, "docker-host": host }, { t, print }) {
     const app = { name: "calls", files: { "main.py": main }, fields };
-    const inContainer = await startApp(t, { ...app, settings: dockerSettings(host) });
+    const inContainer = await startApp(t, { ...app, dockerHost: host });
     const inProcess = await startApp(t, app);
     const load = ({ platform: { bootstrap }, name }: BenchApp): Promise<Load> => {
       const url = `${bootstrap.apiUrl}/v4/${bootstrap.projectId}/${name}/run`;

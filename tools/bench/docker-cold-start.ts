@@ -2,7 +2,7 @@
 // platform, compared with a container of the same image that the docker command line starts.
 import { request } from "node:http";
 import type { Benchmark } from "./harness/benchmark.ts";
-import { defaultDockerHost, docker, dockerSettings, imageOf } from "./harness/docker.ts";
+import { defaultDockerHost, docker, imageOf } from "./harness/docker.ts";
 import { digits, medianAndRange, table } from "./harness/markdown.ts";
 import { startApp, untilAsleep, type BenchApp } from "./harness/platform.ts";
 import { alternate } from "./harness/rounds.ts";
@@ -25,7 +25,7 @@ export const dockerColdStart: Benchmark<{
       name: "cold",
       files: { "main.py": main },
       fields: { cooldownPeriodSeconds: 0 },
-      settings: dockerSettings(host),
+      dockerHost: host,
     });
     const image = await imageOf(host, app);
     const { cold, bare } = await alternate(

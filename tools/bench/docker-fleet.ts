@@ -7,7 +7,7 @@ import { startRelay } from "@slipway/server/test/support/socket-relay.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import type { Benchmark } from "./harness/benchmark.ts";
 import { workThrough } from "./harness/closed-loop.ts";
-import { defaultDockerHost, docker, dockerSettings, imageOf } from "./harness/docker.ts";
+import { defaultDockerHost, docker, imageOf } from "./harness/docker.ts";
 import { digits, medianAndRange, table } from "./harness/markdown.ts";
 import { startApp, type BenchApp } from "./harness/platform.ts";
 import { alternate } from "./harness/rounds.ts";
@@ -29,18 +29,20 @@ export const dockerFleet: Benchmark<{ readonly rounds: number; readonly "docker-
   heading: "A hundred containers",
   options: { rounds: 7, "docker-host": defaultDockerHost },
   async run({ rounds, "docker-host": host }, { t, print }) {
-    const engine = await countedEngine(t, host);
+    const counted = await countedEngine(t, host);
     const app = await startApp(t, {
       name: "fleet",
       files: { "main.py": "def run():\n    return 1\n" },
       fields,
-      settings: { ...dockerSettings(engine.host), SLIPWAY_OVERCOMMIT: "100" },
+      // What is left is removed without the counting socket: this process waits for it meanwhile.
+      settings: { SLIPWAY_DOCKER_HOST: counted.host, SLIPWAY_OVERCOMMIT: "100" },
+      dockerHost: host,
     });
     const image = await imageOf(host, app);
     const ourTurn = async (): Promise<Turn> => {
-      const before = engine.calls();
+      const before = counted.calls();
       const times = await scaleUpAndDown(app);
-      return { ...times, engineCalls: engine.calls() - before };
+      return { ...times, engineCalls: counted.calls() - before };
     };
     const bareTurn = async (): Promise<Turn> => ({
       ...(await runAndRemove(host, image)),

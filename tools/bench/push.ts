@@ -10,7 +10,7 @@ import {
 import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import type { Benchmark, Report } from "./harness/benchmark.ts";
 import type { Context } from "./harness/context.ts";
-import { defaultDockerHost, dockerSettings } from "./harness/docker.ts";
+import { defaultDockerHost } from "./harness/docker.ts";
 import { digits, medianAndRange, table } from "./harness/markdown.ts";
 import { startBenchPlatform } from "./harness/platform.ts";
 import { inRounds, roundText } from "./harness/rounds.ts";
@@ -39,7 +39,7 @@ export const push: Benchmark<{ readonly rounds: number }> = {
   measures: "From `git push` to the first answer of the new code",
   heading: "Push to live",
   options: { rounds: 7 },
-  run: ({ rounds }, context) => measurePushes(rounds, {}, context),
+  run: ({ rounds }, context) => measurePushes(rounds, undefined, context),
 };
 
 /** `docker-push` */
@@ -48,21 +48,17 @@ export const dockerPush: Benchmark<{ readonly rounds: number; readonly "docker-h
   measures: "From `git push` to the first answer of the new code, as an image",
   heading: "Push to live with Docker",
   options: { rounds: 7, "docker-host": defaultDockerHost },
-  run: ({ rounds, "docker-host": host }, context) =>
-    measurePushes(rounds, dockerSettings(host), context),
+  run: ({ rounds, "docker-host": host }, context) => measurePushes(rounds, host, context),
 };
 
 async function measurePushes(
   rounds: number,
-  settings: Readonly<Record<string, string>>,
+  dockerHost: string | undefined,
   { t, print }: Context,
 ): Promise<Report> {
   const server = await startGitServer(t);
-  const platform = await startBenchPlatform(t, {
-    SLIPWAY_GIT_URL: server.urlTemplate,
-    SLIPWAY_GIT_POLL_SECONDS: "0",
-    ...settings,
-  });
+  const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0" };
+  const platform = await startBenchPlatform(t, settings, dockerHost);
   const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
   await app.clone.commit({ "slipway.toml": toml });
   // The first round makes the environment.

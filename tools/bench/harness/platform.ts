@@ -32,6 +32,8 @@ export type AppOptions = {
   readonly fields?: Readonly<Record<string, unknown>>;
   /** SLIPWAY_… variables of the platform. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** The Docker engine of the platform; without it, replicas are processes. */
+  readonly dockerHost?: string;
 };
 
 const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
@@ -40,11 +42,12 @@ const sleepMs = 60_000;
 /** Starts a git server and a platform, and deploys the app. */
 export async function startApp(
   t: TestContext,
-  { name, files, fields = {}, settings = {} }: AppOptions,
+  { name, files, fields = {}, settings = {}, dockerHost }: AppOptions,
 ): Promise<BenchApp> {
   const git = await startGitServer(t);
   await git.createRepo("bench", name, { "slipway.toml": toml, ...files });
-  const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
+  const given = { SLIPWAY_GIT_URL: git.urlTemplate, ...settings };
+  const platform = await startBenchPlatform(t, given, dockerHost);
   const app = await deployApp(platform, { name, gitRepo: `bench/${name}`, ...fields });
   return { ...app, platform, git, name };
 }
@@ -53,10 +56,11 @@ export async function startApp(
 export async function startBenchPlatform(
   t: TestContext,
   settings: Readonly<Record<string, string>>,
+  dockerHost?: string,
 ): Promise<PlatformProcess> {
-  const platform = await startPlatform(t, settings);
-  const dockerHost = settings["SLIPWAY_DOCKER_HOST"];
-  if (dockerHost === undefined) return platform;
+  if (dockerHost === undefined) return await startPlatform(t, settings);
+  const docker = { SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: dockerHost };
+  const platform = await startPlatform(t, { ...docker, ...settings });
   await leaveNothing(t, platform, { dockerHost });
   // Before that, as the last thing comes first.
   t.after(() => platform.end("SIGTERM"));
