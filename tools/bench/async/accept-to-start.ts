@@ -43,7 +43,8 @@ async function oneRound(contender: Contender, seconds: number): Promise<Started>
     return { id, sentMs, acceptedMs: monotonicMs() };
   };
   const isOver = (sent: number): boolean => sent >= seconds * perSecond;
-  const calls = await openLoop(add, { rate: perSecond, isOver });
+  // Runs that arrive together would wait for each other.
+  const calls = await openLoop(add, { rate: perSecond, isOver, tickMs: 1 });
   await contender.rest();
   const starts = await contender.starts();
   const times = calls.map(({ answer: { id, sentMs, acceptedMs } }) => {

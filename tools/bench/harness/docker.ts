@@ -1,5 +1,5 @@
-// The Docker engine of the benchmarks with containers, and the docker command line, which our driver
-// is compared with.
+// The Docker engine of the benchmarks with containers, and the docker command line, with which our
+// driver is compared.
 import { runProgram } from "./child.ts";
 import type { BenchApp } from "./platform.ts";
 

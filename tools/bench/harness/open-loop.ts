@@ -9,16 +9,20 @@ export type TimedCall<Answer> = {
   readonly answer: Answer;
 };
 
-/** Calls wait up to so long until they are sent; a latency contains that too. */
-const tickMs = 5;
-
 /**
- * Sends `rate` calls per second until `isOver`, which gets the number of calls so far; resolves
- * when all have ended. Rejects when one does.
+ * How many calls per second, and until when: `isOver` gets the number of calls so far. `tickMs`:
+ * calls wait up to so long until they are sent, together with others; a latency contains that too.
  */
+export type OpenLoopOptions = {
+  readonly rate: number;
+  readonly isOver: (sent: number) => boolean;
+  readonly tickMs?: number;
+};
+
+/** Resolves when all calls have ended. Rejects when one does. */
 export async function openLoop<Answer>(
   call: () => Promise<Answer>,
-  { rate, isOver }: { readonly rate: number; readonly isOver: (sent: number) => boolean },
+  { rate, isOver, tickMs = 5 }: OpenLoopOptions,
 ): Promise<readonly TimedCall<Answer>[]> {
   const calls: Promise<TimedCall<Answer>>[] = [];
   const began = performance.now();
