@@ -22,12 +22,12 @@ export function ownerKeys({ db, clock }: { readonly db: Db; readonly clock: Cloc
   return (projectId) => {
     const found = known.get(projectId);
     if (found !== undefined && found.untilMs > clock.monotonicMs()) return found.key;
-    const asked = { key: readKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
-    known.set(projectId, asked);
-    asked.key.catch(() => {
-      if (known.get(projectId) === asked) known.delete(projectId);
+    const cached = { key: readKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
+    known.set(projectId, cached);
+    cached.key.catch(() => {
+      if (known.get(projectId) === cached) known.delete(projectId);
     });
-    return asked.key;
+    return cached.key;
   };
 }
 

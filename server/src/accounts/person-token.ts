@@ -10,13 +10,13 @@ export const personTokenSeconds = 4 * 3600;
 
 /** Signs an access token. It is only valid while the session is. */
 export async function signPersonToken(
-  wanted: Pick<PersonCaller, "personId" | "sessionId" | "email"> & {
+  caller: Pick<PersonCaller, "personId" | "sessionId" | "email"> & {
     readonly key: SigningKey;
     readonly nowMs: number;
   },
 ): Promise<Secret> {
-  const { key, personId, sessionId, email } = wanted;
-  const issuedAt = Math.floor(wanted.nowMs / 1000);
+  const { key, personId, sessionId, email } = caller;
+  const issuedAt = Math.floor(caller.nowMs / 1000);
   const claims = {
     sub: personId,
     sid: sessionId,

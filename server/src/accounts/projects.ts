@@ -22,10 +22,10 @@ export async function findProject(db: Db, id: ProjectId): Promise<store.ProjectR
  */
 export async function createProject(
   tx: Db,
-  wanted: { name: string; ownerId: string | null; by: By; ownedMax?: number },
+  project: { name: string; ownerId: string | null; by: By; ownedMax?: number },
 ): Promise<ProjectId> {
-  const name = checkedName(wanted.name);
-  const { ownerId, by, ownedMax = Number.POSITIVE_INFINITY } = wanted;
+  const name = checkedName(project.name);
+  const { ownerId, by, ownedMax = Number.POSITIVE_INFINITY } = project;
   const owned = ownerId === null ? 0 : await store.countOwned(tx, ownerId);
   if (owned >= ownedMax) {
     const text = `You own ${owned} projects, and the limit for one person is ${ownedMax} (SLIPWAY_PROJECTS_PER_PERSON): delete one that you do not need, or ask the operator of the platform.`;
@@ -49,10 +49,10 @@ export async function createProject(
 /** Renames a project. Throws `Fault` when it does not exist, or for an empty or too long name. */
 export async function renameProject(
   tx: Tx,
-  wanted: { id: ProjectId; name: string; by: By },
+  change: { id: ProjectId; name: string; by: By },
 ): Promise<Pick<store.ProjectRow, "id" | "name" | "created_at">> {
-  const { id, by } = wanted;
-  const name = checkedName(wanted.name);
+  const { id, by } = change;
+  const name = checkedName(change.name);
   const row = await store.lockProject(tx, id);
   await store.setProjectName(tx, id, name);
   await record(tx, {
@@ -72,10 +72,10 @@ export async function renameProject(
  */
 export async function deleteProject(
   tx: Tx,
-  wanted: { id: ProjectId; nowMs: number; by: By },
+  deletion: { id: ProjectId; nowMs: number; by: By },
 ): Promise<void> {
-  const { id, by } = wanted;
-  const at = new Date(wanted.nowMs);
+  const { id, by } = deletion;
+  const at = new Date(deletion.nowMs);
   const row = await store.lockProjectWhole(tx, id);
   const tokens = await store.revokeProjectTokens(tx, id, at);
   const members = await store.removeMembers(tx, id);

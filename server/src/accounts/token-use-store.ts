@@ -61,7 +61,7 @@ export async function refreshAddresses(
  */
 export async function addAddresses(
   tx: Db,
-  wanted: {
+  use: {
     readonly accountId: TokenId;
     readonly addresses: readonly string[];
     readonly at: Date;
@@ -69,7 +69,7 @@ export async function addAddresses(
     readonly unusedSince: Date;
   },
 ): Promise<string[]> {
-  const { accountId, addresses, at, max, unusedSince } = wanted;
+  const { accountId, addresses, at, max, unusedSince } = use;
   await tx.selectFrom("tokens").select("id").where("id", "=", accountId).forUpdate().execute();
   const known = tx.selectFrom("token_addresses").where("account_id", "=", accountId);
   let rowsLeft = max - (await countRows(known));

@@ -1,6 +1,6 @@
-// WebSockets of the management API that run commands in replicas: such a request takes the same way
-// through the API as any other, which checks the caller and answers refusals, and the route's
-// handler then makes a WebSocket of its connection.
+// WebSockets of the management API, which run commands in replicas. Their requests pass through the
+// API like all others, so that the caller is checked and refusals are answered. Then the handler of
+// the route turns the connection into a WebSocket.
 import { ServerResponse, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -14,7 +14,7 @@ type Upgrade = {
   readonly firstBytes: Buffer;
 };
 
-/** A megabyte: clients send input in pieces. */
+/** A megabyte is enough, since clients send input in pieces. */
 const messageBytesMax = 1_048_576;
 const path = /^\/+v2\/+projects\/+[^/]+\/+apps\/+[^/]+\/+containers\/+[^/]+\/+exec\/*$/;
 
@@ -27,7 +27,7 @@ const server = new WebSocketServer({
   handleProtocols: (offered) => (offered.has(execProtocol) ? execProtocol : false),
 });
 
-/** True when a WebSocket with this path and query runs a command. */
+/** True when a WebSocket request with this path and query is for a command in a replica. */
 export function isExecSocket(url: string): boolean {
   return path.test(url.split("?", 1)[0] ?? "");
 }
@@ -40,7 +40,7 @@ export function takeExecSocket(api: FastifyInstance, upgrade: Upgrade): void {
   response.shouldKeepAlive = false;
   response.assignSocket(socket as Socket);
   response.once("finish", () => {
-    // Nobody reads what the client still sends, so its end would not be seen.
+    // The socket must be destroyed: nobody reads from it any more, so it would never see its end.
     socket.once("finish", () => socket.destroy());
     socket.end();
   });
@@ -50,14 +50,17 @@ export function takeExecSocket(api: FastifyInstance, upgrade: Upgrade): void {
 }
 
 /**
- * The subprotocols that a client offers on a connection that can become a WebSocket; null: it
- * cannot.
+ * The subprotocols that a client offers; null: the connection of the request cannot become a
+ * WebSocket.
  */
 export function offeredProtocols(request: IncomingMessage): readonly string[] | null {
   return upgrades.has(request) ? protocolsOf(request) : null;
 }
 
-/** Makes a WebSocket of the connection; null: it has broken, or the request is no WebSocket's. */
+/**
+ * Turns the connection into a WebSocket. Null: the connection is broken, or the request does not
+ * ask for a WebSocket.
+ */
 export function upgraded(request: IncomingMessage): Promise<WebSocket | null> {
   const upgrade = upgrades.get(request);
   if (upgrade === undefined) return Promise.resolve(null);
@@ -67,20 +70,21 @@ export function upgraded(request: IncomingMessage): Promise<WebSocket | null> {
     socket.once("close", () => resolve(null));
     if (socket.destroyed) return resolve(null);
     server.handleUpgrade(request, socket, firstBytes, (client) => resolve(client));
-    // It has refused a request without the fields of a WebSocket.
+    // `handleUpgrade` ends the connection of a request without the fields of a WebSocket.
     if (socket.writableEnded) resolve(null);
   });
 }
 
-/** Pages cannot set the header field. */
+/** Reads the token from a subprotocol, since a page in a browser cannot set header fields. */
 function takeToken(request: IncomingMessage): void {
   if (request.headers.authorization !== undefined) return;
-  const given = protocolsOf(request).find((one) => one.startsWith(bearerProtocol));
-  if (given === undefined) return;
-  const token = Buffer.from(given.slice(bearerProtocol.length), "base64url").toString("latin1");
+  const protocol = protocolsOf(request).find((offered) => offered.startsWith(bearerProtocol));
+  if (protocol === undefined) return;
+  const token = Buffer.from(protocol.slice(bearerProtocol.length), "base64url").toString("latin1");
   if (/^[\x21-\x7e]+$/.test(token)) request.headers.authorization = `Bearer ${token}`;
 }
 
 function protocolsOf({ headers }: IncomingMessage): readonly string[] {
-  return (headers["sec-websocket-protocol"] ?? "").split(",").map((one) => one.trim());
+  const protocols = headers["sec-websocket-protocol"] ?? "";
+  return protocols.split(",").map((protocol) => protocol.trim());
 }

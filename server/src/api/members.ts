@@ -61,11 +61,11 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       ofCaller.take(call.by.actor.id ?? "");
       ofProject.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
-      const made = await invitations.create(wish, requesterOf(call));
-      const link = invitationPage(urls(), made.secret);
-      postMail?.(mailOf(made, link));
+      const created = await invitations.create(wish, requesterOf(call));
+      const link = invitationPage(urls(), created.secret);
+      postMail?.(mailOf(created, link));
       return {
-        ...showInvitation(made.invitation),
+        ...showInvitation(created.invitation),
         link,
         isMailed: postMail !== null,
       } satisfies Sent<z.infer<typeof answers.newInvitation>>;

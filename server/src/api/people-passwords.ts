@@ -74,19 +74,19 @@ export function twoFactorHandlers(api: HandlerParts) {
     },
     async confirmTwoFactor(call) {
       const body = bodyOf(call);
-      const done = await people.twoFactor.confirm(
+      const signedIn = await people.twoFactor.confirm(
         personCallerOf(call),
         String(body["code"]),
         call.by,
       );
-      return answerSignedIn(call, done, api);
+      return answerSignedIn(call, signedIn, api);
     },
     async disableTwoFactor(call) {
-      const done = await people.twoFactor.disable(personCallerOf(call), {
+      const signedIn = await people.twoFactor.disable(personCallerOf(call), {
         ...change(call),
         by: call.by,
       });
-      return answerSignedIn(call, done, api);
+      return answerSignedIn(call, signedIn, api);
     },
     async createTwoFactorReset(call) {
       const body = bodyOf(call);

@@ -86,36 +86,36 @@ export class ProjectList {
   async create(name: string, caller: Caller, by: By): Promise<ProjectView> {
     this.requireMaker(caller);
     const ownerId = caller.kind === "person" ? caller.personId : null;
-    const made = await this.#db.transaction().execute(async (tx) => {
+    const created = await this.#db.transaction().execute(async (tx) => {
       const id = await createProject(tx, { name, ownerId, by, ownedMax: this.#ownedMax });
       const row = await findProject(tx, id);
       if (row === null) throw noSuchProject();
       return { ...viewOf(row, caller), role: ownerId === null ? null : ("owner" as const) };
     });
     if (ownerId !== null) this.#personChanged(ownerId);
-    return made;
+    return created;
   }
 
   /** Renames the project. */
   async rename(
-    wanted: { id: ProjectId; name: string; by: By },
+    change: { id: ProjectId; name: string; by: By },
     caller: Caller,
   ): Promise<ProjectView> {
-    return viewOf(await this.#db.transaction().execute((tx) => renameProject(tx, wanted)), caller);
+    return viewOf(await this.#db.transaction().execute((tx) => renameProject(tx, change)), caller);
   }
 
   /**
    * Deletes a project, its apps as `AppLifecycle.delete` does, and its members, invitations, tokens
    * and secrets.
    */
-  async delete(wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
-    const { id: projectId, by } = wanted;
+  async delete(deletion: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
+    const { id: projectId, by } = deletion;
     await this.#db.transaction().execute(async (tx) => {
       await lockProjectWhole(tx, projectId);
       for (const { id, name } of await markAppsDeleted(tx, await lockAppsOf(tx, projectId))) {
         await recordOfApp(tx, { projectId, appId: id, name, action: "app.delete", by });
       }
-      await deleteProject(tx, wanted);
+      await deleteProject(tx, deletion);
     });
     this.#onDeleted();
   }

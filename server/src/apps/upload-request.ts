@@ -78,12 +78,12 @@ function checkCommands(
   value: unknown,
   files: FileSettings,
 ): void {
-  const said = files[name]?.value ?? [];
-  if (value === undefined || isDeepStrictEqual(value, said)) return;
+  const fileValue = files[name]?.value ?? [];
+  if (value === undefined || isDeepStrictEqual(value, fileValue)) return;
   const key = name === "shellCommands" ? "shell_commands" : "pre_build_commands";
   throw new Fault(
     "invalid",
-    `${name} is ${shown(value)}, but ${key} in the TOML file is ${shown(said)}: write the commands there.`,
+    `${name} is ${shown(value)}, but ${key} in the TOML file is ${shown(fileValue)}: write the commands there.`,
   );
 }
 
@@ -92,8 +92,8 @@ function checkCommands(
  * set would never count.
  */
 function isSaid(name: string, value: unknown, files: FileSettings): boolean {
-  const said = files[name]?.value ?? appFields[name as FieldName].default;
-  return said !== null && isDeepStrictEqual(asTexts(value), asTexts(said));
+  const fileValue = files[name]?.value ?? appFields[name as FieldName].default;
+  return fileValue !== null && isDeepStrictEqual(asTexts(value), asTexts(fileValue));
 }
 
 function asTexts(value: unknown): string[] {

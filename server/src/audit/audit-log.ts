@@ -51,14 +51,14 @@ export class AuditLog {
    * Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after
    * `to` and for a token of another query.
    */
-  async page(wanted: PageWanted): Promise<Page<AuditRow>> {
+  async page(query: PageWanted): Promise<Page<AuditRow>> {
     const { db, clock } = this.#options;
-    const { projectId, action, actorId, outcome, limit, nextToken } = wanted;
-    const window = windowOf(wanted, {
+    const { projectId, action, actorId, outcome, limit, nextToken } = query;
+    const window = windowOf(query, {
       nowMs: clock.now(),
       retentionDays: this.retentionDays(projectId),
     });
-    const before = auditTokens.read(queryOf(wanted), nextToken);
+    const before = auditTokens.read(queryOf(query), nextToken);
     if (window === null) return { items: [], nextToken: null };
     const rows = await listEntries(db, {
       projectId,
@@ -70,7 +70,7 @@ export class AuditLog {
       limit: limit + 1,
     });
     return pageOf(rows, limit, (last) =>
-      auditToken(wanted, { atMicros: last.at_micros, id: last.id }),
+      auditToken(query, { atMicros: last.at_micros, id: last.id }),
     );
   }
 

@@ -1,5 +1,5 @@
-// Posts usage to the ledger: writes what has changed since the last posting, of usage and of
-// discounts, in the caller's transaction. Idempotent: only differences are posted.
+// Posts usage to the ledger, in the caller's transaction: writes how usage and discounts differ
+// from the last posting. Idempotent, since only differences are posted.
 import type { ProjectId } from "#lib/ids.ts";
 import type { Currency } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -20,7 +20,7 @@ import * as store from "./posting-store.ts";
 import { settle, type AppliedCoupon, type UsageSettlement } from "./coupons/settle.ts";
 import { readStretches } from "./usage/usage-sums-store.ts";
 
-/** The known usage of a project, and its discounts. */
+/** The usage of a project so far, and its discounts. */
 export type SettledUsage = {
   readonly currency: Currency;
   readonly applied: readonly AppliedRow[];
@@ -28,7 +28,7 @@ export type SettledUsage = {
   readonly settlement: UsageSettlement;
 };
 
-/** Recomputed from a small number of sums: the ledger lags behind. No locks. */
+/** Computes usage and discounts from a few sums, since the ledger is a little behind. No locks. */
 export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<SettledUsage> {
   const currency = await readAccountCurrency(db, projectId);
   const applied = await readApplied(db, projectId);
@@ -36,7 +36,7 @@ export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<S
   return { currency, applied, bases: basesOf(usage), settlement: settle(currency, applied, usage) };
 }
 
-/** Reads one snapshot, because usage is counted concurrently. */
+/** Runs `read` on one snapshot of the database, because usage changes meanwhile. */
 export async function readSnapshot<Result>(
   db: Db,
   read: (tx: Tx) => Promise<Result>,
@@ -58,8 +58,8 @@ export type PostingRequest = {
 };
 
 /**
- * Posts what has changed. The stretches must be cut at all borders of `applied`, and the account
- * locked.
+ * Posts the differences. The caller holds the lock on the project's account, and has cut the
+ * stretches at all borders of `applied`.
  */
 export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> {
   const { projectId, currency, applied, postings, nowMs } = request;

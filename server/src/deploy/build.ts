@@ -116,13 +116,13 @@ class BuildWork {
     const signal = AbortSignal.any([this.#task.stop, timeout.signal]);
     const startMs = clock.monotonicMs();
     try {
-      const made = await makeArtifact(this.#parts, {
+      const artifact = await makeArtifact(this.#parts, {
         build: this.#build,
         output: this.#output,
         signal,
       });
       this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}`);
-      return await this.#release(made);
+      return await this.#release(artifact);
     } catch (error) {
       if (timeout.signal.aborted && !this.#task.stop.aborted) {
         log.debug({ err: error, buildId: this.#build.record.buildId }, "a build ran out of time");
@@ -138,14 +138,14 @@ class BuildWork {
   async #takeRelease(): Promise<SettingsRelease> {
     const { db, providers } = this.#parts;
     const { record, held } = this.#build;
-    const made = await makeSettingsRelease(db, { record, held, providers });
-    if (made === null) throw await this.#build.whyRefused();
+    const settingsRelease = await makeSettingsRelease(db, { record, held, providers });
+    if (settingsRelease === null) throw await this.#build.whyRefused();
     this.#output.say(
       "release",
-      `Release ${made.number} has other settings and the same files: nothing is built.`,
+      `Release ${settingsRelease.number} has other settings and the same files: nothing is built.`,
     );
     this.#output.say("start", "Checking that it starts correctly...");
-    return made;
+    return settingsRelease;
   }
 
   /** Writes the release and the move to `initializing` in one transaction. */

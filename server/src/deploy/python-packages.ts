@@ -43,9 +43,9 @@ const usualFile = "requirements.txt";
  * The packages, or a sentence that says what is wrong. Throws `Fault("invalid")` for a file that
  * cannot be read.
  */
-export function pythonPackages(wanted: WantedPackages): Checked<PythonPackages> {
-  const found = listedPackages(wanted);
-  return found.ok ? { ok: true, value: withServer(wanted, found.value) } : found;
+export function pythonPackages(request: WantedPackages): Checked<PythonPackages> {
+  const found = listedPackages(request);
+  return found.ok ? { ok: true, value: withServer(request, found.value) } : found;
 }
 
 /**

@@ -156,11 +156,11 @@ type Wanted = Readonly<Partial<Record<CommitColumn, string | null | undefined>>>
 };
 
 /** Adds the build, and ends those whose place it takes. */
-async function addBuild(tx: Tx, wanted: Wanted): Promise<ReceivedBuild> {
-  const { projectId, appId, cause, by } = wanted.build;
-  const { keepsArtifact = false, awaitsUpload = false } = wanted;
+async function addBuild(tx: Tx, newBuild: Wanted): Promise<ReceivedBuild> {
+  const { projectId, appId, cause, by } = newBuild.build;
+  const { keepsArtifact = false, awaitsUpload = false } = newBuild;
   const number = (await store.latestNumber(tx, appId)) + 1;
-  await endReplaced(tx, wanted, number);
+  await endReplaced(tx, newBuild, number);
   const waitsFor = await reasonToWait(tx, appId);
   const buildId = newBuildId();
   await store.insertBuild(tx, {
@@ -170,14 +170,14 @@ async function addBuild(tx: Tx, wanted: Wanted): Promise<ReceivedBuild> {
     number,
     cause,
     reason: awaitsUpload ? `It waits for its files, for up to ${uploadHours} hours.` : waitsFor,
-    request: wanted.request,
-    configToml: wanted.configToml,
-    settings: wanted.settings,
-    commit: wanted.commit,
-    message: wanted.message && commitText(wanted.message, "message"),
-    author: wanted.author && commitText(wanted.author, "author"),
-    branch: wanted.branch,
-    upload: wanted.upload ?? null,
+    request: newBuild.request,
+    configToml: newBuild.configToml,
+    settings: newBuild.settings,
+    commit: newBuild.commit,
+    message: newBuild.message && commitText(newBuild.message, "message"),
+    author: newBuild.author && commitText(newBuild.author, "author"),
+    branch: newBuild.branch,
+    upload: newBuild.upload ?? null,
     awaitsUpload,
     keepsArtifact,
     by,

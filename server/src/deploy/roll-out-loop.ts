@@ -1,6 +1,6 @@
-// Moves roll-outs on: a step when its time is over, the end after the last one; and takes a release
-// back that is clearly worse than the one before. Everything that counts is in rows: a platform
-// that starts again goes on with the step it finds, and compares the releases anew.
+// Moves roll-outs on: begins the next step when the time of a step is over, and finishes a roll-out
+// after the last step. Takes a release back that is clearly worse than the one before it. The step
+// is in the database, so a restarted platform continues with it; it compares the releases anew.
 import type { AppRoute, RouteRollOut } from "#apps/routes.ts";
 import {
   lockRollOut,
@@ -28,7 +28,7 @@ import {
 
 export type RollOutLoopParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly routes: { all(): Iterable<AppRoute>; refresh(appId: AppId): Promise<void> };
-  /** How the releases of an app do now; scheduler and proxy know it. */
+  /** How well both releases of an app work now, as the scheduler and the proxy know. */
   readonly conditionsOf: (
     appId: AppId,
     releases: { readonly old: ReleaseId; readonly next: ReleaseId },
@@ -40,28 +40,29 @@ export type RollOutLoopParts = Pick<Foundation, "db" | "clock" | "log"> & {
   ) => Promise<void>;
 };
 
-/** A turn without a step that is due reads only memory. */
+/** Short, since a turn reads only memory unless a step is over. */
 const intervalMs = 500;
 
+/** A release that is being rolled out, and how it compares with the release before it. */
 type Watched = { readonly releaseId: ReleaseId; readonly comparison: Comparison };
 
-/** Moves all roll-outs on from now on; stops with the platform. */
+/** Starts the loop, which stops with the platform. */
 export function startRollOuts(parts: RollOutLoopParts & { readonly lifecycle: Lifecycle }): void {
   const { clock, log, lifecycle } = parts;
   const watched = new Map<AppId, Watched>();
-  const turn = (): Promise<void> => lookAtAll(parts, watched);
+  const turn = (): Promise<void> => moveAllOn(parts, watched);
   new Loop({ name: "roll-outs", intervalMs, turn, clock, log }).startWithin(lifecycle);
 }
 
-async function lookAtAll(parts: RollOutLoopParts, watched: Map<AppId, Watched>): Promise<void> {
-  const active = new Map(
-    [...parts.routes.all()].flatMap((route) => (route.rollOut ? [[route.appId, route]] : [])),
-  );
+async function moveAllOn(parts: RollOutLoopParts, watched: Map<AppId, Watched>): Promise<void> {
+  const routes = [...parts.routes.all()].filter(({ rollOut }) => rollOut);
+  const active = new Set(routes.map(({ appId }) => appId));
   for (const appId of watched.keys()) if (!active.has(appId)) watched.delete(appId);
-  for (const [appId, { live, rollOut }] of active) {
+  for (const { appId, live, rollOut } of routes) {
     if (live === null || !rollOut) continue;
     try {
-      if (await lookAt(parts, watched, { appId, live, rollOut })) await parts.routes.refresh(appId);
+      const hasChanged = await checkRollOut(parts, watched, { appId, live, rollOut });
+      if (hasChanged) await parts.routes.refresh(appId);
     } catch (error) {
       // The next turn tries again; the roll-outs of other apps go on.
       parts.log.error({ err: error, appId }, "a roll-out could not be moved on");
@@ -69,16 +70,13 @@ async function lookAtAll(parts: RollOutLoopParts, watched: Map<AppId, Watched>):
   }
 }
 
-/** True when the roll-out has changed. */
-async function lookAt(
+/** Takes the release back, or begins the next step, if it is time; true when it did. */
+async function checkRollOut(
   parts: RollOutLoopParts,
   watched: Map<AppId, Watched>,
-  {
-    appId,
-    live,
-    rollOut,
-  }: { appId: AppId; live: NonNullable<AppRoute["live"]>; rollOut: RouteRollOut },
+  route: { appId: AppId; live: NonNullable<AppRoute["live"]>; rollOut: RouteRollOut },
 ): Promise<boolean> {
+  const { appId, live, rollOut } = route;
   const { clock } = parts;
   const { releaseId } = rollOut.release;
   const conditions = parts.conditionsOf(appId, { old: live.releaseId, next: releaseId });
@@ -91,19 +89,23 @@ async function lookAt(
   const reason = worseBecause(comparison, clock.monotonicMs());
   if (reason !== null) return await takeBack(parts, { appId, releaseId }, reason);
   const { serving, unready, failedStarts } = conditions.next;
-  // More calls than it can take would only go to the other release.
+  // A larger share would have no effect: without ready replicas, calls go to the other release.
   const isHeldUp = serving === 0 && (unready > 0 || failedStarts > 0);
   if (rollOut.stepEndsAt === null || clock.now() < rollOut.stepEndsAt || isHeldUp) return false;
   return await moveOn(parts, { appId, releaseId });
 }
 
-type Of = { readonly appId: AppId; readonly releaseId: ReleaseId };
+type ReleaseOfApp = { readonly appId: AppId; readonly releaseId: ReleaseId };
 
-async function moveOn({ db, clock }: RollOutLoopParts, { appId, releaseId }: Of): Promise<boolean> {
+/** Begins the next step, or finishes the roll-out; false when it has changed meanwhile. */
+async function moveOn(
+  { db, clock }: RollOutLoopParts,
+  { appId, releaseId }: ReleaseOfApp,
+): Promise<boolean> {
   return await db.transaction().execute(async (tx) => {
     const rollOut = await lockRollOut(tx, { appId });
     const nowMs = clock.now();
-    // Somebody was faster: a person, another deploy, or the app is gone.
+    // The roll-out has changed since: by a person or another deploy, or the app is gone.
     if (!rollOut || rollOut.releaseId !== releaseId) return false;
     if (rollOut.state !== "running" || nowMs < (rollOut.stepEndsAt?.getTime() ?? 0)) return false;
     const share = rollOut.share + stepShare;
@@ -118,9 +120,10 @@ async function moveOn({ db, clock }: RollOutLoopParts, { appId, releaseId }: Of)
   });
 }
 
+/** Takes the release back for this reason; false when the roll-out has changed meanwhile. */
 async function takeBack(
   parts: RollOutLoopParts,
-  { appId, releaseId }: Of,
+  { appId, releaseId }: ReleaseOfApp,
   why: string,
 ): Promise<boolean> {
   const { db, clock, log } = parts;
@@ -151,12 +154,12 @@ async function takeBack(
 /** Writes the reason into the app's log, as a line of the release's latest replica. */
 async function addLine(
   tx: Tx,
-  { appId, releaseId }: Of,
+  { appId, releaseId }: ReleaseOfApp,
   line: { at: number; reason: string },
 ): Promise<void> {
   const replica = await latestReplicaOf(tx, releaseId);
   if (replica === undefined) return;
   const text = `[slipway] Release v${replica.number}: ${line.reason}`;
-  const of = { appId, projectId: replica.project_id, replicaId: replica.id };
-  await addAppLines(tx, [{ ...of, runId: null, at: line.at, stream: "stderr", text }]);
+  const source = { appId, projectId: replica.project_id, replicaId: replica.id, runId: null };
+  await addAppLines(tx, [{ ...source, at: line.at, stream: "stderr", text }]);
 }

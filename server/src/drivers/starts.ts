@@ -1,4 +1,5 @@
-// The starts of a driver that are in progress: one per replica, which a stop cancels.
+// The starts of replicas that are in progress in a driver, at most one per replica. A stop of the
+// replica cancels its start.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { ReplicaSpec } from "./driver.ts";
 
@@ -12,7 +13,7 @@ type Start = {
 export class Starts {
   readonly #starts = new Map<ReplicaId, Start>();
 
-  /** What is being started. */
+  /** The replicas that are being started. */
   get specs(): readonly ReplicaSpec[] {
     return Array.from(this.#starts.values(), ({ spec }) => spec);
   }
@@ -21,7 +22,7 @@ export class Starts {
     return this.#starts.has(replicaId);
   }
 
-  /** Runs `start` unless the same replica is being started, whose outcome it has then. */
+  /** Runs `start`. If the replica is being started already, returns the outcome of that start. */
   run(
     spec: ReplicaSpec,
     signal: AbortSignal,
@@ -38,14 +39,14 @@ export class Starts {
     return done;
   }
 
-  /** Cancels the start of this replica, if there is one, and waits for its end. */
+  /** Cancels the start of this replica, if there is one, and waits until it has ended. */
   async cancel(replicaId: ReplicaId): Promise<void> {
     const start = this.#starts.get(replicaId);
     start?.cancel.abort();
     await start?.done.catch(() => undefined);
   }
 
-  /** Waits for all starts to end, in whatever way. */
+  /** Waits until all starts have ended, with or without success. */
   async settled(): Promise<void> {
     await Promise.allSettled(Array.from(this.#starts.values(), ({ done }) => done));
   }

@@ -1,45 +1,43 @@
-// Hands lines of a replica to the sink until they are stored, for all drivers.
+// Has lines of a replica stored, with retries, for all drivers.
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { ReplicaLine, ReplicaSink } from "./driver.ts";
 
 /**
- * Lines are dropped after these attempts, so that a replica's end is reported and it can be
- * forgotten.
+ * After these attempts lines are dropped, since the end of a replica is reported only when all its
+ * lines are stored or dropped.
  */
 const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 
-/** While output was written longer ago than this, newer output comes first. */
+/** Output that has waited longer than this to be stored is skipped in favour of newer output. */
 export const inOrderMs = 2_000;
 
-/** The line in place of dropped ones; null: nobody knows how many. */
+/** The text of the line that replaces `count` dropped lines; null: an unknown number. */
 export function droppedText(count: number | null): string {
   const lines = count === null ? "Lines" : `${count} lines`;
   return `[slipway] ${lines} were dropped here: the app wrote faster than its lines can be stored.`;
 }
 
-/** What delivers the output of one replica. */
+/** What a driver's reader of the output of one replica needs. */
 export type OutputOptions = {
   readonly replicaId: ReplicaId;
   readonly hasFrames: boolean;
-  /** Resolves when stored. */
+  /** Takes lines, and resolves when they are stored. */
   readonly lines: ReplicaSink["lines"];
   readonly clock: Clock;
-  /** Reading failed (a full disk, or an engine that restarts); another try follows. */
+  /** Called when reading failed, as with a full disk or while an engine restarts; it is retried. */
   readonly onFault: (error: unknown) => void;
 };
 
-/** False when `signal` was aborted before the lines were stored: they will be read again. */
+/** Resolves with false when the signal was aborted first; the lines will then be read again. */
 export async function storeLines(
-  given: readonly ReplicaLine[],
-  {
-    lines,
-    clock,
-    signal,
-  }: Pick<OutputOptions, "lines" | "clock"> & { readonly signal: AbortSignal },
+  lines: readonly ReplicaLine[],
+  output: Pick<OutputOptions, "lines" | "clock"> & { readonly signal: AbortSignal },
 ): Promise<boolean> {
-  // The sink reports its own errors; here it only matters that lines are not lost at once.
+  const { clock, signal } = output;
+  // The sink logs its own errors.
   const options = { ...storing, clock, signal, onFailure: () => undefined };
-  return (await retry(options, () => lines(given).then(() => true))) ?? !signal.aborted;
+  const isStored = await retry(options, () => output.lines(lines).then(() => true));
+  return isStored ?? !signal.aborted;
 }

@@ -14,7 +14,7 @@ export interface Clock {
   isSettled(): boolean;
   /** Milliseconds since some fixed point; never goes backwards. For durations and deadlines. */
   monotonicMs(): number;
-  /** Resolves after `ms`; rejects with the signal's reason when the signal is aborted first. */
+  /** Resolves after `ms`. Rejects with the signal's reason when the signal is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /**
    * Calls `run` after `ms` unless the returned function is called first. Does not keep the process
@@ -33,15 +33,15 @@ export const systemClock: Clock = {
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(abortReason(signal));
-      const wake = (): void => {
+      const abort = (): void => {
         clearTimeout(timer);
         reject(abortReason(signal));
       };
       const timer = setTimeout(() => {
-        forget?.();
+        stopListening?.();
         resolve();
       }, ms);
-      const forget = signal && onAbort(signal, wake);
+      const stopListening = signal && onAbort(signal, abort);
     });
   },
   after(ms, run) {
@@ -52,18 +52,15 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/**
- * Time since the machine booted, sleep included, on the same scale as process times in Linux's
- * /proc.
- */
+/** The time since the machine booted, including sleep, comparable with times in Linux's /proc. */
 export function sinceBootMs(): number {
-  // Some containers report their own, shorter uptime; the other value leaves out sleep.
+  // The first may be the shorter uptime of a container, the second leaves out sleep.
   return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
 }
 
 /**
- * All sleepers on one signal, behind one listener: adding or removing a listener searches the
- * signal's whole list.
+ * All sleepers that wait on one signal, behind a single listener: adding a listener takes longer
+ * the more listeners a signal has.
  */
 class Sleepers extends Set<() => void> {
   handleEvent(): void {

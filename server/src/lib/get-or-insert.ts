@@ -15,7 +15,7 @@ export function getOrInsert<Key, Value>(
 ): Value {
   const found = map.get(key);
   if (found !== undefined || map.has(key)) return found as Value;
-  const made = make();
-  map.set(key, made);
-  return made;
+  const created = make();
+  map.set(key, created);
+  return created;
 }

@@ -79,8 +79,9 @@ export function refuseUnknown(
 ): void {
   for (const key of Object.keys(table)) {
     if (known.includes(key)) continue;
-    const meant = closestName(key, known);
-    const hint = meant === undefined ? `allowed: ${known.join(", ")}.` : `did you mean ${meant}?`;
+    const closest = closestName(key, known);
+    const hint =
+      closest === undefined ? `allowed: ${known.join(", ")}.` : `did you mean ${closest}?`;
     throw new OperatorFileRefused(`${whereOf(key)} is unknown; ${hint}`);
   }
 }

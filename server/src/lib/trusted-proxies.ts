@@ -58,12 +58,12 @@ export class TrustedProxies {
   }
 
   #walk(peer: string, forwardedFor = ""): Origin {
-    const said = forwardedFor.split(",");
+    const addresses = forwardedFor.split(",");
     let address = peer;
     let proxies = 0;
     while (this.#has(address)) {
       proxies++;
-      const next = addressIn(said.pop() ?? "");
+      const next = addressIn(addresses.pop() ?? "");
       if (next === null) break;
       address = next;
     }

@@ -1,5 +1,5 @@
-// The output of apps: drivers append lines and wait until they are stored, users read pages and
-// follow live.
+// The output of apps: drivers append lines and wait until these are stored, and users read them in
+// pages or follow them live.
 import { Batcher } from "#lib/batcher.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
@@ -9,47 +9,42 @@ import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
 
-/** Lines per statement: the lines of other apps wait for one to end. */
+/** Lines per statement. Few, since the lines of other apps wait until a statement has ended. */
 const batchMax = 2_000;
-/** Characters per statement: some of PostgreSQL's memory. */
+/** Characters per statement, which take up memory of PostgreSQL. */
 const batchWeightMax = 4_000_000;
 const queueMax = 50_000;
-/** Covers a restart of the database. */
+/** Long enough for a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
-/** Lines of an app in its turn: apps that print much at the same time share each statement. */
+/** Lines of one app in a statement, so that apps that print much at the same time share it. */
 const turnMax = 500;
-/**
- * Covers an app's burst of output; the characters at once are what a driver keeps of unread output.
- */
+/** Enough for a burst of output, up to as many characters as a driver keeps of unread output. */
 const burstLimits: LineRateLimits = {
   linesAtOnce: 250_000,
   linesPerSecond: 5_000,
   charactersAtOnce: 64_000_000,
   charactersPerSecond: 4_000_000,
 };
-/**
- * Covers the steady output of a busy app; an app that never stops fills the disk in weeks, not in
- * hours.
- */
+/** Enough for the steady output of a busy app: if it never stops, the disk is full after weeks. */
 const lastingLimits: LineRateLimits = {
   linesAtOnce: 5_000_000,
   linesPerSecond: 500,
   charactersAtOnce: 1_000_000_000,
   charactersPerSecond: 100_000,
 };
-/** Lines of each stream that belong to every run which a crash took down: a traceback. */
+/** How many last lines of each stream a run gets when its replica crashes: a traceback. */
 const lastLinesMax = 50;
-/** How long lines wait for the app's budget. */
+/** How long lines wait when the app has exceeded its limits. */
 const waitMsMax = 2_000;
 /**
- * What is stored even of an app over its budget, for each append: the end of a traceback, and at
- * least one line.
+ * How much of each append is stored even if the app is over its limits: enough for the end of a
+ * traceback, and at least one line.
  */
 const keptLinesMax = 20;
 const keptCharactersMax = 16_384;
 const followPageMax = 500;
-/** A notification can be lost with its connection; a follower is then late by up to this. */
+/** How late a follower may be when a notification was lost with its connection. */
 const followPollMs = 2_000;
 const pageTokens = new PageTokens<store.AppLineCursor>({
   list: null,
@@ -64,13 +59,13 @@ type AppLogsParts = Pick<Foundation, "db" | "notifications" | "clock">;
 export class AppLogs {
   readonly #parts: AppLogsParts;
   readonly #batcher: Batcher<store.AppLine>;
-  readonly #paces: readonly LineRate[];
+  readonly #rates: readonly LineRate[];
   readonly #stopping = new AbortController();
 
   constructor(parts: AppLogsParts & { readonly limits?: readonly LineRateLimits[] }) {
     this.#parts = parts;
     const { limits = [burstLimits, lastingLimits], clock } = parts;
-    this.#paces = limits.map((one) => new LineRate({ limits: one, clock }));
+    this.#rates = limits.map((each) => new LineRate({ limits: each, clock }));
     this.#batcher = new Batcher({
       write: (lines) => store.insertAppLines(this.#parts.db, lines),
       weigh: ({ text }) => text.length,
@@ -86,19 +81,16 @@ export class AppLogs {
   }
 
   /**
-   * Resolves when lines of one app are stored, in order; rejects when the database stays
-   * unreachable. Waits while the queue is full and has lines of the app, and a moment when the app
-   * exceeds its budget. When that does not suffice, stores only the last lines and says so.
+   * Resolves when the lines of one app are stored, in order; rejects when the database stays
+   * unreachable. Waits while the queue is full and has lines of the app, and for a moment when the
+   * app exceeds its limits. If it still exceeds them, stores only the last lines and a note.
    */
   async append(lines: readonly store.AppLine[]): Promise<void> {
-    const kept = await this.#withinBudget(lines.map(clean));
-    await this.#batcher.addWhenRoom(kept);
+    const storable = await this.#withinLimits(lines.map(clean));
+    await this.#batcher.addWhenRoom(storable);
   }
 
-  /**
-   * The replica's last stored lines that belong to no run, from `since` on, belong to these runs
-   * too.
-   */
+  /** Assigns the replica's last lines since `since` that belong to no run to these runs. */
   async assignLast(
     replicaId: ReplicaId,
     ended: { readonly since: number; readonly runIds: readonly RunId[] },
@@ -107,23 +99,24 @@ export class AppLogs {
   }
 
   /**
-   * Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of
-   * the platform.
+   * Resolves when all lines that were appended so far are stored. Ends the waits of apps that
+   * exceed their limits. For the end of the platform.
    */
   async flush(): Promise<void> {
     this.#stopping.abort(new Error("the logs are flushed"));
     await this.#batcher.flush();
   }
 
-  async #withinBudget(lines: readonly store.AppLine[]): Promise<readonly store.AppLine[]> {
+  /** The lines to store: all, or the last ones with a note if the app exceeds its limits. */
+  async #withinLimits(lines: readonly store.AppLine[]): Promise<readonly store.AppLine[]> {
     const [first] = lines;
     if (first === undefined) return lines;
     const { appId } = first;
-    const waitMs = Math.max(
-      ...this.#paces.map((pace) => pace.waitMs(appId, lines.length, charactersOf(lines))),
-    );
+    const characters = charactersOf(lines);
+    const waits = this.#rates.map((rate) => rate.waitMs(appId, lines.length, characters));
+    const waitMs = Math.max(...waits);
     const kept = waitMs > waitMsMax ? lastOf(lines) : lines;
-    for (const pace of this.#paces) pace.take(appId, kept.length, charactersOf(kept));
+    for (const rate of this.#rates) rate.take(appId, kept.length, charactersOf(kept));
     // An abort ends the pause early, as intended.
     if (waitMs > 0)
       await this.#parts.clock
@@ -135,26 +128,23 @@ export class AppLogs {
   }
 
   /**
-   * Lines of an app by time, oldest first when forward. Throws a fault for a token of another
-   * query.
+   * A page of an app's lines, ordered by time, the oldest first if `direction` is forward. Throws a
+   * `Fault` for a token of another query.
    */
   async page(
     appId: AppId,
-    wanted: store.AppLineFilter & {
+    query: store.AppLineFilter & {
       readonly direction: "forward" | "backward";
       readonly pageSize: number;
       readonly nextToken?: string | null;
     },
   ): Promise<Page<store.StoredAppLine>> {
-    const { direction, container, afterDate, beforeDate, search, stream, runId } = wanted;
-    const query = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
-    const from = pageTokens.read(query, wanted.nextToken ?? null);
-    const found = await store.listAppLines(this.#parts.db, appId, {
-      ...wanted,
-      from,
-      limit: wanted.pageSize + 1,
-    });
-    return pageOf(found, wanted.pageSize, (last) => pageTokens.make(query, last));
+    const { direction, container, afterDate, beforeDate, search, stream, runId } = query;
+    const tokenKey = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
+    const from = pageTokens.read(tokenKey, query.nextToken ?? null);
+    const limit = query.pageSize + 1;
+    const lines = await store.listAppLines(this.#parts.db, appId, { ...query, from, limit });
+    return pageOf(lines, query.pageSize, (last) => pageTokens.make(tokenKey, last));
   }
 
   /** The id of the last stored line of any app. */
@@ -163,8 +153,8 @@ export class AppLogs {
   }
 
   /**
-   * Pages of lines stored after the one with id `after`, in storage order, until `signal` is
-   * aborted; an empty one when nothing came for a while.
+   * Yields pages of lines that were stored after the line with the id `after`, in storage order,
+   * until `signal` is aborted. Yields an empty page when no line was stored for a while.
    */
   async *follow(
     appId: AppId,
@@ -172,7 +162,8 @@ export class AppLogs {
   ): AsyncGenerator<readonly store.StoredAppLine[], void, undefined> {
     const { signal, filter = {} } = options;
     using wake = new Wake(this.#parts.notifications, appId, "app_logs");
-    for (let { after } = options; !signal.aborted;) {
+    let { after } = options;
+    while (!signal.aborted) {
       const lines = await store.listNewAppLines(this.#parts.db, appId, {
         ...filter,
         after,
@@ -186,16 +177,17 @@ export class AppLogs {
   }
 }
 
-/** Apps name the run themselves, so an invalid run id is dropped instead of failing the batch. */
+/** Drops an invalid run id, which comes from the app and would make the whole batch fail. */
 function clean(line: store.AppLine): store.AppLine {
   const runId = line.runId !== null && runIdForm.test(line.runId) ? line.runId : null;
   return { ...line, runId, text: cleanLine(line.text) };
 }
 
+/** The last lines, as many as are stored even if the app exceeds its limits. */
 function lastOf(lines: readonly store.AppLine[]): readonly store.AppLine[] {
-  let kept = lines.slice(-keptLinesMax);
-  while (kept.length > 1 && charactersOf(kept) > keptCharactersMax) kept = kept.slice(1);
-  return kept;
+  let last = lines.slice(-keptLinesMax);
+  while (last.length > 1 && charactersOf(last) > keptCharactersMax) last = last.slice(1);
+  return last;
 }
 
 function charactersOf(lines: readonly store.AppLine[]): number {

@@ -249,13 +249,13 @@ export class ProviderSignIn {
   async #enter(id: ProviderId, token: string, by: By): Promise<SignedIn | Challenge> {
     const { db } = this.#parts;
     const done = await db.transaction().execute(async (tx) => {
-      const made = await sessionByToken(tx, token);
-      const person = made === undefined ? undefined : await lockPerson(tx, made.person_id);
+      const session = await sessionByToken(tx, token);
+      const person = session === undefined ? undefined : await lockPerson(tx, session.person_id);
       // Sessions of the person may have been ended a moment ago, this one among them.
       const ended =
-        made === undefined
+        session === undefined
           ? []
-          : await deleteSessions(tx, { personId: made.person_id, only: made.id });
+          : await deleteSessions(tx, { personId: session.person_id, only: session.id });
       if (person === undefined || ended.length === 0) {
         throw sessionEnded();
       }
@@ -307,10 +307,10 @@ export class ProviderSignIn {
   }
 
   /** Reads where better-auth sends the browser. */
-  async #visit(id: ProviderId, asked: Promise<Response>): Promise<VisitBegin> {
+  async #visit(id: ProviderId, request: Promise<Response>): Promise<VisitBegin> {
     const answer = await this.#ask(
       id,
-      asked.then(async (response) => ({
+      request.then(async (response) => ({
         cookies: response.headers.getSetCookie(),
         found: response.ok ? ((await response.json()) as { url?: unknown }) : {},
       })),
@@ -354,9 +354,9 @@ export class ProviderSignIn {
   }
 
   /** Ends waiting for a provider that does not answer. */
-  async #ask<T>(id: ProviderId, asked: Promise<T>): Promise<T> {
+  async #ask<T>(id: ProviderId, answer: Promise<T>): Promise<T> {
     try {
-      return await withDeadline(this.#parts.clock, waitMs, asked);
+      return await withDeadline(this.#parts.clock, waitMs, answer);
     } catch (error) {
       throw error instanceof DeadlineExceeded ? this.#away(id) : error;
     }

@@ -48,16 +48,16 @@ export class SignIn {
     const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
     const isKnown = isRight && person !== undefined && person.passwordHash !== null;
-    const done = isKnown
+    const result = isKnown
       ? await db.transaction().execute((tx) => this.#enter(tx, person, by))
       : null;
-    if (done === null) {
+    if (result === null) {
       await this.#recordFailure({ email, person, by });
       throw new Fault("unauthorized", "The email address or the password is wrong.");
     }
     if (known === null) await counts.giveBack(limits.signInAddress, networkOf(address));
     await counts.giveBack(limits.signInAccount, account);
-    return done.kind === "two_factor" ? done : this.#parts.sessions.tokensOf(done);
+    return result.kind === "two_factor" ? result : this.#parts.sessions.tokensOf(result);
   }
 
   /**

@@ -89,18 +89,18 @@ export class CallAdmission {
   }
 
   /** Whether a sender who was admitted would be admitted now. */
-  admitAgain(asked: AppRequest): Soon<AppRoute | Fault> {
-    return this.#authorize(asked, this.#find(asked.target));
+  admitAgain(request: AppRequest): Soon<AppRoute | Fault> {
+    return this.#authorize(request, this.#find(request.target));
   }
 
   #find({ projectId, appName }: NamedApp): AppRoute | undefined {
     return this.#parts.routes.find(projectId, appName);
   }
 
-  #admit(asked: AppRequest, found: AppRoute | undefined): Soon<Admitted | Fault> {
-    const { target, fields } = asked;
+  #admit(request: AppRequest, found: AppRoute | undefined): Soon<Admitted | Fault> {
+    const { target, fields } = request;
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
-    const route = this.#authorize(asked, found);
+    const route = this.#authorize(request, found);
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return this.#withRelease({ target, fields, route });
     return route.then((later) =>
@@ -113,8 +113,8 @@ export class CallAdmission {
     route: AppRoute | undefined,
   ): Soon<AppRoute | Fault> {
     const { projectId, appName } = target;
-    const asked = { projectId, appName, address };
-    return authorizeCall(this.#parts.tokens, route, asked, fields.authorization);
+    const callTarget = { projectId, appName, address };
+    return authorizeCall(this.#parts.tokens, route, callTarget, fields.authorization);
   }
 
   /**

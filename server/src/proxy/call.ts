@@ -235,8 +235,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
 
   #start(slot: ReplicaSlot, nowMs: number): void {
     this.#tries++;
-    const asked = { isHead: this.about.method === "HEAD", isUpgrade: false };
-    const connection = slot.pool.take(this, asked, nowMs);
+    const requestKind = { isHead: this.about.method === "HEAD", isUpgrade: false };
+    const connection = slot.pool.take(this, requestKind, nowMs);
     this.#connection = connection;
     this.#isReused = connection.isReused;
     if (!connection.isConnecting) this.#send(connection);
@@ -270,8 +270,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (!isIdleRace || this.requestBytes > 0 || !repeatable.has(method)) return false;
     this.#tries++;
     this.#isReused = false;
-    const asked = { isHead: method === "HEAD", isUpgrade: false };
-    this.#connection = slot.pool.takeNew(this, asked, this.#parts.monotonicMs());
+    const requestKind = { isHead: method === "HEAD", isUpgrade: false };
+    this.#connection = slot.pool.takeNew(this, requestKind, this.#parts.monotonicMs());
     return true;
   }
 

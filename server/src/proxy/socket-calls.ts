@@ -114,11 +114,11 @@ export class SocketCalls {
       isWebSocket: true,
     };
     const call = new UpgradeCall(about, this.#parts.apps.of(appId), live, atMs, this.#upgradeParts);
-    const asked = { target, fields, address };
-    this.#open.set(call, asked);
+    const appRequest = { target, fields, address };
+    this.#open.set(call, appRequest);
     call.enter();
     // The token may have been revoked during the lookup of its app.
-    this.#readmit(call, asked);
+    this.#readmit(call, appRequest);
   }
 
   #admit({ target, route }: Admitted): NonNullable<AppRoute["live"]> | Fault {
@@ -145,13 +145,13 @@ export class SocketCalls {
     this.#nextLook = { atMs, cancel: clock.after(afterMs, look) };
   }
 
-  #readmit(call: UpgradeCall, asked: AppRequest): void {
+  #readmit(call: UpgradeCall, appRequest: AppRequest): void {
     const judge = (found: AppRoute | Fault): void => {
       if (!(found instanceof Fault)) return;
       if (found.code === "unavailable") this.#lookAgain(retryMs);
       else call.revoke(found);
     };
-    const found = this.#parts.admission.admitAgain(asked);
+    const found = this.#parts.admission.admitAgain(appRequest);
     if (found instanceof Promise) void found.then(judge);
     else judge(found);
   }

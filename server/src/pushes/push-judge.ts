@@ -125,8 +125,8 @@ export class PushJudge {
     if (isSeen || (delivery !== undefined && isTouched !== null)) return { ok: true, value: said };
     const isComparable = isTouched === null && sharedPaths !== null;
     const folders = [gitPath, ...(sharedPaths ?? [])];
-    const asked = { commit, older: isComparable ? builtCommit : null, folders };
-    const facts = await this.#patiently(() => remote.facts(repository, asked, signal));
+    const comparison = { commit, older: isComparable ? builtCommit : null, folders };
+    const facts = await this.#patiently(() => remote.facts(repository, comparison, signal));
     if (!facts.ok) return facts;
     return {
       ok: true,

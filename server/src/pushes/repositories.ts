@@ -85,10 +85,10 @@ export class Repositories {
     const { db, hosts } = this.#parts;
     const templates = [...new Set([hosts.defaultUrl, ...hosts.otherUrls])];
     const used = await readUsedRepositories(db, projectId, itemsMax);
-    const asked = await Promise.all(
+    const results = await Promise.all(
       templates.map((template) => this.#askHost(projectId, template, search)),
     );
-    const found = asked.filter((answer) => answer !== null);
+    const found = results.filter((answer) => answer !== null);
     const all = new Set([...used, ...found.flatMap(({ names }) => names)]);
     const fits = (name: string): boolean => name.toLowerCase().includes(search.toLowerCase());
     const items = [...all].filter(fits).slice(0, itemsMax);
@@ -118,12 +118,12 @@ export class Repositories {
    * none is given.
    */
   async settings(
-    asked: AskedRepository & { readonly gitBranch: string | null; readonly gitPath: string },
+    request: AskedRepository & { readonly gitBranch: string | null; readonly gitPath: string },
   ): Promise<FoundSettings> {
-    const { projectId, signal } = asked;
-    const gitRepo = this.#canonical(asked.gitRepo);
-    const folder = valid(checkFolder(asked.gitPath));
-    const branch = asked.gitBranch ?? usualBranch(await this.branches(asked));
+    const { projectId, signal } = request;
+    const gitRepo = this.#canonical(request.gitRepo);
+    const folder = valid(checkFolder(request.gitPath));
+    const branch = request.gitBranch ?? usualBranch(await this.branches(request));
     const folderOnBranch = { branch: valid(checkBranch(branch)), folder };
     const read = await this.#parts.remote.settings({ projectId, gitRepo }, folderOnBranch, signal);
     const { toml, missing, ...found } = usable(read);

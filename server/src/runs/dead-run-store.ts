@@ -52,17 +52,17 @@ export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<bo
 }
 
 /** Creates new runs from dead ones, oldest first; returns how many. Skips locked rows. */
-export async function redriveSome(tx: Tx, wanted: DeadWanted): Promise<number> {
+export async function redriveSome(tx: Tx, query: DeadWanted): Promise<number> {
   return await redrive(
     tx,
-    sql`select id, sealed, gen_random_uuid() as new_id from (${someDead(wanted)}) as oldest`,
+    sql`select id, sealed, gen_random_uuid() as new_id from (${someDead(query)}) as oldest`,
   );
 }
 
 /** Deletes the requests of dead runs, oldest first; returns how many. Skips locked rows. */
-export async function purgeSome(tx: Tx, wanted: DeadWanted): Promise<number> {
+export async function purgeSome(tx: Tx, query: DeadWanted): Promise<number> {
   return await changeRows(tx)`
-    with dead as (${someDead(wanted)}),
+    with dead as (${someDead(query)}),
          deleted as (delete from run_requests using dead where run_id = dead.id)
     update runs set request_deleted_at = clock_timestamp(), webhook_secret_sealed = null
       from dead where runs.id = dead.id`;

@@ -166,9 +166,10 @@ export class Execution implements ActiveRun, RunWatcher {
    */
   async #stopAtReplica({ address, replicaId }: ReadyReplica): Promise<void> {
     const { heldRuns, scheduler, hasReplicaAlone } = this.#parts;
-    const said = await heldRuns.cancel(address, this.#heldId);
+    const cancelAnswer = await heldRuns.cancel(address, this.#heldId);
     if (this.#isOver && this.#asking === null) return;
-    if (said === "running" && hasReplicaAlone(this.work.appId)) scheduler.endStuck(replicaId);
+    if (cancelAnswer === "running" && hasReplicaAlone(this.work.appId))
+      scheduler.endStuck(replicaId);
     this.#asking?.abort(new Error("the run is cancelled"));
     this.#handle?.withdraw();
   }

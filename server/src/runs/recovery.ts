@@ -79,8 +79,8 @@ export class Recovery implements ActiveRun {
         replicaId !== null &&
         ending.kind !== "answered"
       ) {
-        const said = await heldRuns.cancel(address, heldId);
-        if (said === "running" && this.#parts.hasReplicaAlone(this.work.appId))
+        const cancelAnswer = await heldRuns.cancel(address, heldId);
+        if (cancelAnswer === "running" && this.#parts.hasReplicaAlone(this.work.appId))
           this.#parts.scheduler.endStuck(replicaId);
       }
       // The row tells of a replica that ended before this platform; a run whose answer was there is

@@ -69,8 +69,8 @@ export type RunsWanted = {
 export const isDead = sql<boolean>`(state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null)`;
 
 /** Runs and calls of an app, newest first by time and id. */
-export async function listRuns(db: Db, appId: AppId, wanted: RunsWanted): Promise<RunRow[]> {
-  return (await runsQuery(appId, wanted).execute(db)).rows;
+export async function listRuns(db: Db, appId: AppId, query: RunsWanted): Promise<RunRow[]> {
+  return (await runsQuery(appId, query).execute(db)).rows;
 }
 
 /**

@@ -59,9 +59,9 @@ export class RunList {
    */
   async page(
     appId: AppId,
-    wanted: PageWanted<RunState> & { readonly asyncOnly: boolean },
+    filter: PageWanted<RunState> & { readonly asyncOnly: boolean },
   ): Promise<RunAndCallPage> {
-    const { asyncOnly, status, pageSize, nextToken } = wanted;
+    const { asyncOnly, status, pageSize, nextToken } = filter;
     const query = [appId, asyncOnly, status];
     const from = runTokens.read(query, nextToken);
     const rows = await listRuns(this.#options.db, appId, {
@@ -83,8 +83,8 @@ export class RunList {
    * Failed runs of an app that can be redriven, newest first. Throws `Fault("invalid")` for a token
    * of a different query.
    */
-  async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<Page<RunRow>> {
-    const { status, pageSize, nextToken } = wanted;
+  async deadPage(appId: AppId, filter: PageWanted<"failure" | "timeout">): Promise<Page<RunRow>> {
+    const { status, pageSize, nextToken } = filter;
     const query = [appId, true, status];
     const from = deadTokens.read(query, nextToken);
     const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });

@@ -60,19 +60,19 @@ export class Leases<Name extends LeasedTable> {
    * Claims up to `limit` unheld rows that match `where`, in `order`. Skips rows locked by other
    * transactions. `set` names further columns that change with the claim.
    */
-  async claim(wanted: {
+  async claim(claim: {
     where: RawBuilder<unknown>;
     order: RawBuilder<unknown>;
     limit: number;
     set?: RawBuilder<unknown>;
   }): Promise<Lease<Name>[]> {
     const { db, table, holder, leaseMs } = this.#options;
-    const more = wanted.set === undefined ? sql`` : sql`, ${wanted.set}`;
+    const more = claim.set === undefined ? sql`` : sql`, ${claim.set}`;
     const { rows } = await sql<{ id: IdOf<Name>; epoch: number; taken: boolean }>`
       with free as (
         select id, lease_holder is not null as taken from ${sql.table(table)}
-         where (${wanted.where}) and (lease_until is null or lease_until < lease_clock())
-         order by ${wanted.order} limit ${wanted.limit} for update skip locked
+         where (${claim.where}) and (lease_until is null or lease_until < lease_clock())
+         order by ${claim.order} limit ${claim.limit} for update skip locked
       )
       update ${sql.table(table)} as claimed
          set lease_holder = ${holder}, lease_epoch = lease_epoch + 1, lease_until = ${untilTime(leaseMs)}${more}

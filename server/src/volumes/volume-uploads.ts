@@ -83,11 +83,11 @@ export class VolumeUploads {
   /** Throws `Fault("invalid" | "conflict" | "too_large" | "not_usable" | "unavailable")`. */
   async begin(
     projectId: ProjectId,
-    wanted: { filePath: string; partCount: number; partBytes: number },
+    file: { filePath: string; partCount: number; partBytes: number },
   ): Promise<BegunUpload> {
     const { db, space } = this.#options;
-    const { partCount } = wanted;
-    const filePath = pathText(readFilePath("file_path", wanted.filePath));
+    const { partCount } = file;
+    const filePath = pathText(readFilePath("file_path", file.filePath));
     requireFiles(this.#options.files);
     const open = await store.readOpenUploads(db, projectId);
     if (open.count >= openMax) {
@@ -95,10 +95,10 @@ export class VolumeUploads {
       throw new Fault("conflict", text);
     }
     // The last part may have a single byte.
-    const bytes = Math.max(0, partCount - 1) * wanted.partBytes;
+    const bytes = Math.max(0, partCount - 1) * file.partBytes;
     await space.requireSpace(projectId, open.bytes + bytes);
     this.#requireDisk(bytes);
-    const mark = wanted.partBytes === olderPartBytes ? largePartsMark : "";
+    const mark = file.partBytes === olderPartBytes ? largePartsMark : "";
     const key = new Secret(mark + randomBytes(32).toString("base64url"));
     const id = randomUUID();
     await store.insertUpload(db, {

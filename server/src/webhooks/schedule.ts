@@ -88,10 +88,10 @@ export function judgeAttempt({
   if (waitMs === undefined)
     return { kind: "failed", reason: `${reason} That was attempt ${attempt}, the last one.` };
   const plainMs = Math.round(waitMs * (1 + jitter * (2 * random - 1)));
-  const asked = end.kind === "answered" ? retryAfterMs(end.retryAfter, nowMs) : 0;
+  const requestedMs = end.kind === "answered" ? retryAfterMs(end.retryAfter, nowMs) : 0;
   return {
     kind: "retry",
-    waitMs: Math.max(plainMs, Math.min(asked, schedule.retryAfterMsMax)),
+    waitMs: Math.max(plainMs, Math.min(requestedMs, schedule.retryAfterMsMax)),
     reason,
   };
 }

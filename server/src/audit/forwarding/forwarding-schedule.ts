@@ -48,9 +48,13 @@ export function judgeBatch({
       reason: `It failed for ${failingMsMax / 86_400_000} days. ${reason} ${pausedHint}`,
     };
   }
-  const asked = answer.kind === "answered" ? retryAfterMs(answer.retryAfter, nowMs) : 0;
+  const requestedMs = answer.kind === "answered" ? retryAfterMs(answer.retryAfter, nowMs) : 0;
   const plainMs = backoffMs(waits, failures + 1, random);
-  return { kind: "again", waitMs: Math.max(plainMs, Math.min(asked, retryAfterMsMax)), reason };
+  return {
+    kind: "again",
+    waitMs: Math.max(plainMs, Math.min(requestedMs, retryAfterMsMax)),
+    reason,
+  };
 }
 
 /** Why an attempt failed, as a sentence; null when it succeeded. */

@@ -60,10 +60,10 @@ export class ForwardingUseCases {
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const before = await store.readProjectForwarding(tx, projectId, { lock: true });
-      const made = await this.#write(tx, { projectId, wish, before });
+      const newSecret = await this.#write(tx, { projectId, wish, before });
       await recordSet(tx, { projectId, by, before, wish });
       await notify(tx, "audit", projectId);
-      return { forwarding: await show(tx, projectId), secret: made };
+      return { forwarding: await show(tx, projectId), secret: newSecret };
     });
   }
 
@@ -92,15 +92,16 @@ export class ForwardingUseCases {
   ): Promise<Secret | null> {
     const { projectId, wish, before } = change;
     const id = before?.id ?? randomUUID();
-    const made = wish.secret === undefined && before === undefined ? makeWebhookSecret() : null;
-    const secret = wish.secret ?? made;
+    const newSecret =
+      wish.secret === undefined && before === undefined ? makeWebhookSecret() : null;
+    const secret = wish.secret ?? newSecret;
     const sealed =
       secret === null
         ? (before?.secret_sealed ?? null)
         : this.#parts.sealer.seal(secret.reveal(), forwardingSecretContext(id));
     if (before !== undefined) {
       await store.changeProjectForwarding(tx, { id, url: wish.url, secret_sealed: sealed });
-      return made;
+      return newSecret;
     }
     const chain = chainOf(projectId);
     const { number } = await readHead(tx, chain);
@@ -111,7 +112,7 @@ export class ForwardingUseCases {
       secret_sealed: sealed,
       position: number,
     });
-    return made;
+    return newSecret;
   }
 }
 

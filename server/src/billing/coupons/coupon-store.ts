@@ -82,13 +82,13 @@ export async function insertCoupon(
   tx: Tx,
   row: Insertable<Tables["coupons"]>,
 ): Promise<CouponRow | null> {
-  const made = await tx
+  const inserted = await tx
     .insertInto("coupons")
     .values(row)
     .onConflict((conflict) => conflict.column("code").where("ended_at", "is", null).doNothing())
     .returningAll()
     .executeTakeFirst();
-  return made === undefined ? null : couponOf(made);
+  return inserted === undefined ? null : couponOf(inserted);
 }
 
 /** Ends the coupon with this code; null when none is active. */

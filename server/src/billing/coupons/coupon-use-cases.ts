@@ -45,7 +45,7 @@ export class CouponUseCases {
       );
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
-      const made = await store.insertCoupon(tx, {
+      const inserted = await store.insertCoupon(tx, {
         id: randomUUID(),
         code,
         name,
@@ -55,13 +55,13 @@ export class CouponUseCases {
         uses_max: usesMax,
         plans: plans === null ? null : [...plans],
       });
-      if (made === null)
+      if (inserted === null)
         throw new Fault(
           "conflict",
           `There is already a coupon with the code "${code}"; end it first.`,
         );
-      await recordOf(tx, { action: "coupon.create", projectId: null, coupon: made, by });
-      return made;
+      await recordOf(tx, { action: "coupon.create", projectId: null, coupon: inserted, by });
+      return inserted;
     });
   }
 

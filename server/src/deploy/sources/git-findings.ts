@@ -1,6 +1,6 @@
-// Checks the files of a checkout: reports in the build's log what was omitted, and removes links
-// that lead out of the folder. Called by `git.ts`. Bounds its work and its log lines for any
-// repository.
+// Checks the files of a checkout: reports in the build's log what was not fetched, and removes
+// links that point outside the folder. Its work and its log lines are limited for any repository.
+// Called by `git.ts`.
 import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
@@ -9,11 +9,11 @@ import type { Fetch, GitRuns } from "./git-runs.ts";
 import type { TreeListing } from "./git-tree.ts";
 
 const lfsFilter = "filter=lfs";
-/** Each is a run of git. */
+/** Folders in which to look for attributes; each takes a run of git. */
 const foldersAboveMax = 20;
-/** Names listed in a warning; the rest is only counted. */
+/** How many names a warning lists; it counts the others. */
 const namesShownMax = 5;
-/** Links with separate warnings; the rest is only counted. */
+/** How many links have a warning of their own; the others are counted. */
 const linksShownMax = 20;
 
 type Found = {
@@ -22,11 +22,11 @@ type Found = {
   readonly checkTime: () => void;
   readonly isSubmodulesOn: boolean;
   readonly isLfsOn: boolean;
-  /** A folder around the app's says that files of it are in LFS. */
+  /** True when a folder above the app's has attributes for Git LFS. */
   readonly hasAttributes: boolean;
 };
 
-/** Returns the pointers of Git LFS. */
+/** Checks the files, and returns the pointers of Git LFS among them. */
 export async function reportFindings(
   appDir: string,
   listing: TreeListing,
@@ -39,20 +39,21 @@ export async function reportFindings(
     warn(`submodules are not fetched; these folders are empty: ${paths}.${how}`);
   }
   const root = await realpath(appDir);
-  let left = 0;
+  let removedCount = 0;
   for (const link of listing.links) {
     checkTime();
-    const target = await leavingTarget(root, link);
+    const target = await outsideTarget(root, link);
     if (target === null) continue;
     await rm(join(root, link), { force: true });
-    left += 1;
-    if (left > linksShownMax) continue;
+    removedCount += 1;
+    if (removedCount > linksShownMax) continue;
     warn(
       `the link ${link} points outside the app's folder (to ${target}) and was left out: the repository has nothing there, too much, or too many such links.`,
     );
   }
-  if (left > linksShownMax)
-    warn(`${left - linksShownMax} more links point outside the app's folder and were left out.`);
+  const moreCount = removedCount - linksShownMax;
+  if (moreCount > 0)
+    warn(`${moreCount} more links point outside the app's folder and were left out.`);
   const isUsed = hasAttributes || (await usesLfs(root, listing.attributeFiles));
   const pointers = isUsed ? await readPointers(root, listing.smallFiles, checkTime) : [];
   if (pointers.length > 0 && !isLfsOn) {
@@ -65,46 +66,45 @@ export async function reportFindings(
   return pointers;
 }
 
-/** The target of a link that leads outside of the folder; null when it stays inside. */
-async function leavingTarget(root: string, link: string): Promise<string | null> {
+/** The target of a link that points outside the folder; null when it points inside. */
+async function outsideTarget(root: string, link: string): Promise<string | null> {
   const path = join(root, link);
   if (!(await lstat(path)).isSymbolicLink()) return null;
   const target = await readlink(path);
   const isInside = (path: string | null): boolean =>
     path === root || path?.startsWith(root + sep) === true;
-  const isKept =
-    isInside(resolve(dirname(path), target)) && isInside(await realTarget(dirname(path), target));
-  return isKept ? null : target.slice(0, 200);
+  const folder = dirname(path);
+  const staysInside =
+    isInside(resolve(folder, target)) && isInside(await realTarget(folder, target));
+  return staysInside ? null : target.slice(0, 200);
 }
 
 /**
- * The path of a target after following the links on its way, as far as it exists; null when
- * unknown.
+ * The path of a link's target after other links on the way are followed, as far as they exist. Null
+ * when it cannot be known.
  */
 async function realTarget(from: string, target: string): Promise<string | null> {
-  // Not joined: `..` after a link means the parent of the link's target.
+  // Not `join`, which resolves `..` itself: after a link, `..` is the parent of the link's target.
   const parts = `${from}/${target}`.split("/");
-  // Existing parts come before all missing ones: a binary search finds the border in few steps,
-  // however long the target is.
-  let there = 1;
+  // If a part exists, so do all parts before it: a binary search finds the last that exists in few
+  // steps, however long the target is.
+  let existing = 1;
   let missing = parts.length + 1;
   let real = "/";
-  while (missing - there > 1) {
-    const middle = Math.floor((there + missing) / 2);
+  while (missing - existing > 1) {
+    const middle = Math.floor((existing + missing) / 2);
     const found = await realpath(parts.slice(0, middle).join("/") || "/").catch(() => null);
     if (found === null) missing = middle;
     else {
-      there = middle;
+      existing = middle;
       real = found;
     }
   }
-  const rest = parts.slice(there);
+  const rest = parts.slice(existing);
   return rest.includes("..") ? null : join(real, ...rest);
 }
 
-/**
- * Whether an attribute file of the repository, in a folder around the app's, names files of LFS.
- */
+/** Whether a `.gitattributes` in a folder above the app's assigns files to Git LFS. */
 export async function hasAttributesAbove(
   runs: GitRuns,
   fetch: Fetch,

@@ -1,5 +1,5 @@
-// Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in
-// time and size, without `.git`, and without links that lead out of it. Called by
+// Fetches the app's folder of a repository, at one pinned commit, into a folder of its own. Limits
+// the time and the size, and leaves out `.git` and links that point outside the folder. Called by
 // `deploy/make-artifact.ts`, stage `source`.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,30 +27,33 @@ import type { TreeListing } from "./git-tree.ts";
 export type GitSourceOptions = GitRemoteOptions & {
   readonly timeoutMs: number;
   readonly log: Log;
-  /** For addresses that git hosts name: where files of Git LFS are. */
+  /** Checks addresses that git hosts name, such as those of files in Git LFS. */
   readonly guard: OutwardGuard;
 };
 
 const filesMax = 200_000;
 const gitMin = [2, 31] as const;
-/** Error lines of git and its host to show when a fetch fails; the last ones contain the cause. */
+/** How many lines of git and its host are shown when a fetch fails: the last contain the cause. */
 const errorLinesMax = 50;
 
 type Commit = { readonly commit: string; readonly message: string; readonly author: string };
 
-/** What is fetched. */
-type Wanted = {
+/** What to fetch: a branch, a tag or a commit. */
+type FetchTarget = {
   readonly ref: string;
-  /** For the log. */
-  readonly said: string;
-  /** Null: whatever commit it points to. */
+  /** The name of the target in messages. */
+  readonly name: string;
+  /** The commit that must be fetched; null: any commit that the ref points to. */
   readonly pinned: string | null;
   /** The branch or tag; null: a commit. */
   readonly branch: string | null;
 };
 
-/** `fetch`: with the branch that was used. */
-type Fetched = Commit & { readonly fetch: Fetch; readonly branch: string | null };
+type Fetched = Commit & {
+  /** The fetch, with the branch that was used. */
+  readonly fetch: Fetch;
+  readonly branch: string | null;
+};
 
 /** Fetches sources into `sourcesDir/<buildId>`. */
 export class GitSource implements Source {
@@ -78,19 +81,20 @@ export class GitSource implements Source {
   async fetch(request: GitRequest): Promise<FetchedSource & Commit> {
     const prepared = await this.#prepare(request);
     try {
-      const { fetch, commit, branch, ...said } = await this.#fetchCommit(prepared);
-      const subject = said.message.split("\n", 1)[0] ?? "";
+      const { fetch, commit, branch, message, author } = await this.#fetchCommit(prepared);
+      const subject = message.split("\n", 1)[0] ?? "";
       request.log(
         "source",
         "platform",
-        `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`,
+        `Commit ${commit} of ${fetch.repository} by ${author}: ${subject}`,
       );
       const { content, sharedPaths } = await this.#putFiles(fetch, commit);
       const { checkoutOf: appId } = request;
       if (appId !== null) await keepCheckout({ ...this.#options, gitDir: fetch.gitDir, appId });
       await removeFolder(fetch.gitDir);
       const defaultBranch = fetch === prepared ? null : fetch.branch;
-      return { commit, content, ...said, branch, defaultBranch, appDir: fetch.appDir, sharedPaths };
+      const { appDir } = fetch;
+      return { commit, content, message, author, branch, defaultBranch, appDir, sharedPaths };
     } catch (error) {
       await this.remove(request.buildId);
       throw error;
@@ -130,7 +134,7 @@ export class GitSource implements Source {
     const appDir = join(buildDir, "app");
     const { sourcesDir, findCredential } = this.#options;
     await mkdir(buildDir, { recursive: true, mode: 0o700 });
-    // Copies keep its mode, and commands of the build run as another user.
+    // Readable for everybody: copies keep the mode, and commands of the build run as other users.
     await mkdir(appDir);
     if (request.checkoutOf !== null) await takeCheckout(sourcesDir, request.checkoutOf, gitDir);
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
@@ -138,35 +142,38 @@ export class GitSource implements Source {
     const remote = await prepareRemote({ url, gitDir, sourcesDir, projectId, findCredential });
     const deadlineMs = this.#options.clock.monotonicMs() + this.#options.timeoutMs;
     const limits = { filesMax, bytesMax: this.#options.bytesMax };
-    const given = { request, gitDir, appDir, folder, branch, isBranchGiven };
-    return { ...given, repository: canonical, remote, deadlineMs, limits };
+    const wanted = { request, gitDir, appDir, folder, branch, isBranchGiven };
+    return { ...wanted, repository: canonical, remote, deadlineMs, limits };
   }
 
   /**
-   * Fetches the pinned commit, else what the branch's name means (`#meaningOf`), without its
-   * history. Returns `fetch` with the repository's default branch when that was used instead.
+   * Fetches one commit without its history: the pinned commit, or the one that the branch's name
+   * means. The name may also be that of a tag or a commit, see `#tagOrCommit`. If the branch was
+   * only a default and is missing, the repository's default branch is used.
    */
   async #fetchCommit(fetch: Fetch): Promise<Fetched> {
     await this.#runs.run(fetch, ["init", "--quiet", "--template="]);
     const { commit } = fetch.request;
-    if (commit !== null) return await this.#take(fetch, await this.#commitWanted(fetch, commit));
-    const tag = isTagName(fetch.branch) ? await this.#meaningOf(fetch) : null;
-    if (tag !== null) return await this.#take(fetch, tag);
-    const head = await this.#fetchWanted(fetch, branchWanted(fetch.branch));
-    if (head.isOk) return await this.#read(fetch, branchWanted(fetch.branch));
-    if (!isBranchMissing(head)) throw new BuildFailed(await this.#explainFetch(fetch, head));
-    const other = await this.#meaningOf(fetch);
-    if (other !== null) return await this.#take(fetch, other);
+    if (commit !== null) return await this.#fetchAndRead(fetch, await this.#pin(fetch, commit));
+    const tag = isTagName(fetch.branch) ? await this.#tagOrCommit(fetch) : null;
+    if (tag !== null) return await this.#fetchAndRead(fetch, tag);
+    const branch = targetOfBranch(fetch.branch);
+    const result = await this.#fetchTarget(fetch, branch);
+    if (result.isOk) return await this.#readCommit(fetch, branch);
+    if (!isBranchMissing(result)) throw new BuildFailed(await this.#explainFetch(fetch, result));
+    const other = await this.#tagOrCommit(fetch);
+    if (other !== null) return await this.#fetchAndRead(fetch, other);
     const defaultBranch = await this.#defaultBranch(fetch);
-    if (defaultBranch === null) throw new BuildFailed(await this.#explainFetch(fetch, head));
-    return await this.#take({ ...fetch, branch: defaultBranch }, branchWanted(defaultBranch));
+    if (defaultBranch === null) throw new BuildFailed(await this.#explainFetch(fetch, result));
+    const withDefault = { ...fetch, branch: defaultBranch };
+    return await this.#fetchAndRead(withDefault, targetOfBranch(defaultBranch));
   }
 
   /**
-   * Where there is no branch of the name: the tag of the name, else the commit that begins so;
-   * null: nothing.
+   * What the branch's name means if there is no such branch: a tag, or a commit that begins with
+   * these digits. Null: neither.
    */
-  async #meaningOf(fetch: Fetch): Promise<Wanted | null> {
+  async #tagOrCommit(fetch: Fetch): Promise<FetchTarget | null> {
     const { branch, repository, request, remote, isBranchGiven } = fetch;
     if (!isBranchGiven) return null;
     const run = (args: readonly string[]) => this.#runs.run(fetch, args, { isRemote: true });
@@ -178,13 +185,13 @@ export class GitSource implements Source {
           "platform",
           `${repository} has a tag ${branch}, and no branch of that name.`,
         );
-      return { ref: tag, said: `tag ${branch}`, pinned: null, branch };
+      return { ref: tag, name: `tag ${branch}`, pinned: null, branch };
     }
-    return isCommitStart(branch) ? await this.#commitWanted(fetch, branch) : null;
+    return isCommitStart(branch) ? await this.#pin(fetch, branch) : null;
   }
 
-  /** A full id is taken as it is. */
-  async #commitWanted(fetch: Fetch, digits: string): Promise<Wanted> {
+  /** The commit with this id, which is not checked if it is complete, or these first digits. */
+  async #pin(fetch: Fetch, digits: string): Promise<FetchTarget> {
     const { repository, request } = fetch;
     let found: Awaited<ReturnType<typeof findCommit>> = { ok: true, value: digits };
     if (!isCommit(digits)) {
@@ -200,25 +207,25 @@ export class GitSource implements Source {
     }
     if (!("ok" in found)) throw new BuildFailed(await this.#explainFetch(fetch, found));
     const commit = valueOf(found);
-    return { ref: commit, said: commit, pinned: commit, branch: null };
+    return { ref: commit, name: commit, pinned: commit, branch: null };
   }
 
-  async #take(fetch: Fetch, wanted: Wanted): Promise<Fetched> {
-    const result = await this.#fetchWanted(fetch, wanted);
+  async #fetchAndRead(fetch: Fetch, target: FetchTarget): Promise<Fetched> {
+    const result = await this.#fetchTarget(fetch, target);
     if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result));
-    return await this.#read(fetch, wanted);
+    return await this.#readCommit(fetch, target);
   }
 
-  async #fetchWanted(fetch: Fetch, { ref, said }: Wanted): Promise<GitResult> {
-    fetch.request.log("source", "platform", `Fetching ${said} of ${fetch.repository} …`);
+  async #fetchTarget(fetch: Fetch, { ref, name }: FetchTarget): Promise<GitResult> {
+    fetch.request.log("source", "platform", `Fetching ${name} of ${fetch.repository} …`);
     return await this.#runs.fetchRef(fetch, ref);
   }
 
-  /** The commit that was fetched. */
-  async #read(fetch: Fetch, { said, pinned, branch }: Wanted): Promise<Fetched> {
+  /** Reads the commit that was fetched, and checks it against the pinned one. */
+  async #readCommit(fetch: Fetch, { name, pinned, branch }: FetchTarget): Promise<Fetched> {
     const [commit = "", author = "", ...lines] = (await this.#runs.readHead(fetch)).split("\n");
     if (!isCommit(commit)) {
-      const what = said.charAt(0).toUpperCase() + said.slice(1);
+      const what = name.charAt(0).toUpperCase() + name.slice(1);
       throw new BuildFailed(`${what} of ${fetch.repository} does not point to a commit.`);
     }
     if (pinned !== null && commit !== pinned) {
@@ -229,8 +236,8 @@ export class GitSource implements Source {
   }
 
   /**
-   * The branch that the repository itself names as its default, in place of a default of ours that
-   * it does not have.
+   * The repository's own default branch, if `branch` is only our default. Null: there is none, or
+   * it is the same branch.
    */
   async #defaultBranch(fetch: Fetch): Promise<string | null> {
     const { request, repository, branch, remote, isBranchGiven } = fetch;
@@ -247,8 +254,8 @@ export class GitSource implements Source {
   async #explainFetch(fetch: Fetch, result: GitResult): Promise<string> {
     const { repository, remote, branch, request } = fetch;
     // ssh names its file of known hosts by its path on the platform's machine.
-    const said = result.errorOutput.trim().replaceAll(`${this.#options.sourcesDir}/`, "");
-    const lines = said.split("\n").slice(-errorLinesMax);
+    const errorText = result.errorOutput.trim().replaceAll(`${this.#options.sourcesDir}/`, "");
+    const lines = errorText.split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);
     if (request.commit === null && isBranchMissing(result)) {
       const list = await this.#runs.run(
@@ -266,7 +273,7 @@ export class GitSource implements Source {
     return this.#runs.explain(fetch, result);
   }
 
-  /** Fills the app's folder. `content` identifies its files. */
+  /** Puts the files into the app's folder. `content` in the result identifies them. */
   async #putFiles(fetch: Fetch, commit: string) {
     const { request, appDir, repository, folder } = fetch;
     const runs = this.#runs;
@@ -277,9 +284,8 @@ export class GitSource implements Source {
     const { listing: linked, sharedPaths } = await this.#followLinks(fetch, commit, listed);
     const { gitSubmodules, gitLfs } = request.fetchesOf(appDir);
     const { hosts, guard } = this.#options;
-    const given = { fetch, commit, listing: linked, runs, hosts };
     const { listing, repositories } = gitSubmodules
-      ? await fetchSubmodules(given)
+      ? await fetchSubmodules({ fetch, commit, listing: linked, runs, hosts })
       : { listing: linked, repositories: [{ at: "", fetch }] };
     const checkTime = (): void => runs.checkTime(fetch);
     const hasAttributes = await hasAttributesAbove(runs, fetch, commit);
@@ -292,7 +298,7 @@ export class GitSource implements Source {
     };
     const pointers = await reportFindings(appDir, listing, found);
     if (gitLfs && pointers.length > 0) {
-      requireRoom(fetch, { listing, pointers });
+      requireSizeWithLfs(fetch, { listing, pointers });
       const places = repositories.map(({ at, fetch: { repository: name, remote } }) => ({
         at,
         repository: name,
@@ -331,12 +337,12 @@ export class GitSource implements Source {
   }
 }
 
-function branchWanted(branch: string): Wanted {
-  return { ref: `refs/heads/${branch}`, said: `branch ${branch}`, pinned: null, branch };
+function targetOfBranch(branch: string): FetchTarget {
+  return { ref: `refs/heads/${branch}`, name: `branch ${branch}`, pinned: null, branch };
 }
 
-/** What LFS stores apart counts with everything else. */
-function requireRoom(
+/** Throws `BuildFailed` when the repository is too large, including its files of Git LFS. */
+function requireSizeWithLfs(
   { repository, limits }: Fetch,
   files: { readonly listing: TreeListing; readonly pointers: readonly Pointer[] },
 ): void {

@@ -63,11 +63,11 @@ export class AppNetworks {
     await this.#inTurn(name, async () => {
       const { firewall } = this.#options;
       // Each time: somebody may have removed it.
-      const made = await this.#interfaceOf(name);
-      const bridge = made ?? this.#bridgeOf(owner);
+      const createdInterface = await this.#interfaceOf(name);
+      const bridge = createdInterface ?? this.#bridgeOf(owner);
       if (firewall !== null && owner.egressCidrs !== null)
         await limitEgress(firewall, bridge, owner.egressCidrs);
-      if (made === undefined) await this.#create(owner);
+      if (createdInterface === undefined) await this.#create(owner);
       // Calls to the platform arrive at its loopback address. Without the right to write this they
       // are not possible. The engine makes the interface anew when the machine has restarted.
       await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(

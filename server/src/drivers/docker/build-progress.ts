@@ -133,10 +133,10 @@ export class BuildProgress {
   #judge(name: string): void {
     const { onFetch, onImage, onDigest } = this.#options;
     if (fetchesAddress(name)) onFetch?.(name);
-    const asked = lookedUp(name);
-    const source = asked ?? /^FROM (\S+)/.exec(name)?.[1];
+    const image = lookedUp(name);
+    const source = image ?? /^FROM (\S+)/.exec(name)?.[1];
     if (source !== undefined && /[./:]/.test(source)) onImage?.(source);
-    if (asked?.includes("@") === true) onDigest?.(asked);
+    if (image?.includes("@") === true) onDigest?.(image);
   }
 
   #mask(text: string): string {

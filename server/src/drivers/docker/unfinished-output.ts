@@ -97,10 +97,10 @@ export class UnfinishedOutput {
     const cancel = clock.after(attachWaitMs, () =>
       late.abort(new Error("the engine did not attach in time")),
     );
-    const asked = { stream: true, stdout: true, stderr: true, abortSignal: late.signal } as const;
+    const options = { stream: true, stdout: true, stderr: true, abortSignal: late.signal } as const;
     const attached = (await engine.streams
       .getContainer(containerId)
-      .attach(asked)
+      .attach(options)
       .finally(cancel)) as unknown as Readable;
     const frames = new LogFrames({ hasTimes: false });
     for (const tail of Object.values(this.#tails)) tail.clear();

@@ -11,10 +11,10 @@ export async function measureContainers<Key>(
   const usage = new Map<Key, ReplicaUsage>();
   await Promise.all(
     [...containers].map(async ([key, containerId]) => {
-      const asked = { stream: false, "one-shot": true } as const;
+      const options = { stream: false, "one-shot": true } as const;
       const stats = await unlessStatus(
         [404, 409],
-        engine.calls.getContainer(containerId).stats(asked),
+        engine.calls.getContainer(containerId).stats(options),
       );
       // A container that has just exited has none.
       if (stats?.memory_stats.usage !== undefined) usage.set(key, usageIn(stats));

@@ -53,8 +53,8 @@ export function readCards(lines: readonly string[], exitCode: number): SeenCards
     return { kind: "seen", cards, lost };
   if (exitCode === 0 && lines.every((line) => line.trim() === ""))
     return { kind: "seen", cards, lost };
-  const said = lines.find((line) => line.trim() !== "") ?? `it exited with code ${exitCode}`;
-  return { kind: "failed", reason: said.trim().slice(0, shownLengthMax), lost };
+  const reason = lines.find((line) => line.trim() !== "") ?? `it exited with code ${exitCode}`;
+  return { kind: "failed", reason: reason.trim().slice(0, shownLengthMax), lost };
 }
 
 /** In the order of `fields`. */

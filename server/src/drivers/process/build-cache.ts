@@ -36,26 +36,26 @@ export class BuildCache {
    * Returns the folder of a key; `make` fills a new one when there is none, or it is older than
    * `ageMsMax`. Rejects when `make` does or `signal` is aborted.
    */
-  async get(wanted: {
+  async get(request: {
     readonly key: string;
     readonly ageMsMax: number;
     readonly signal: AbortSignal;
     readonly make: (folder: string) => Promise<void>;
   }): Promise<{ readonly folder: string; readonly isNew: boolean }> {
     for (;;) {
-      wanted.signal.throwIfAborted();
-      const known = await this.#find(wanted.key, wanted.ageMsMax);
+      request.signal.throwIfAborted();
+      const known = await this.#find(request.key, request.ageMsMax);
       if (known !== null) return { folder: known, isNew: false };
-      const running = this.#making.get(wanted.key);
+      const running = this.#making.get(request.key);
       if (running === undefined) break;
-      await settledOrAborted(running, wanted.signal);
+      await settledOrAborted(running, request.signal);
     }
-    const making = this.#make(wanted.key, wanted.make);
-    this.#making.set(wanted.key, making);
+    const making = this.#make(request.key, request.make);
+    this.#making.set(request.key, making);
     try {
       return { folder: await making, isNew: true };
     } finally {
-      this.#making.delete(wanted.key);
+      this.#making.delete(request.key);
     }
   }
 

@@ -160,6 +160,6 @@ export function explainInstallFailure(
     if (match !== null) return sentence(match, advice);
   }
   const line = failingLine(output).slice(0, lineCharactersMax);
-  const said = line === "" ? "" : ` It says: ${line}.`.replace(/\.\.$/, ".");
-  return `The packages could not be installed: the installer ${end}.${said} See its output above, and check the packages ${where}.`;
+  const quote = line === "" ? "" : ` It says: ${line}.`.replace(/\.\.$/, ".");
+  return `The packages could not be installed: the installer ${end}.${quote} See its output above, and check the packages ${where}.`;
 }

@@ -115,20 +115,20 @@ async function askPython(
   });
   if (end.kind !== "exited" || end.exitCode !== 0) return null;
   try {
-    const said = JSON.parse(output) as {
+    const facts = JSON.parse(output) as {
       path: string;
       version: [number, number, number];
       venv: boolean;
       pip: boolean;
     };
-    const [major, minor, patch] = said.version;
+    const [major, minor, patch] = facts.version;
     if (major !== 3) return null;
     return {
-      path: await realpath(said.path),
+      path: await realpath(facts.path),
       version: `3.${minor}`,
       patch,
-      hasVenv: said.venv,
-      hasPip: said.pip,
+      hasVenv: facts.venv,
+      hasPip: facts.pip,
     };
   } catch {
     return null;

@@ -1,6 +1,6 @@
-// Delivers the output of one replica to the sink. Alternates between both files, waits until lines
-// are stored before it reads more, and stores its position on disk. A crash of the platform repeats
-// only the most recent lines.
+// Delivers the output of one replica to the sink. Reads from both output files in turn, waits until
+// lines are stored before it reads more, and writes its position to the disk, so that only the
+// newest lines are repeated after a crash of the platform.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ErrorLine } from "#drivers/exit-reason.ts";
 import { droppedText, storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
@@ -12,29 +12,32 @@ import { type ReplicaPaths } from "./replica-files.ts";
 
 type Stream = "stdout" | "stderr";
 
-/** After `onFault`, `look` tries again. */
+/** After `onFault`, the next `look` tries again. */
 export type ReplicaLogOptions = OutputOptions & { readonly paths: ReplicaPaths };
 
-/** How often the position is written while lines are flowing. */
-const keepEveryMs = 100;
+/** How often the position is written to the disk while lines are delivered. */
+const writePositionEveryMs = 100;
+
 /** The two output files of one replica. */
 export class ReplicaLog {
   readonly #options: ReplicaLogOptions;
   readonly #files: Record<Stream, LogFile>;
   readonly #stop = new AbortController();
   readonly #unfinished: Record<Stream, UnfinishedLine>;
-  #cancelKeep: (() => void) | undefined;
+  #cancelWrite: (() => void) | undefined;
   #isStoring = false;
   #isNudged = false;
   #isGone = false;
-  #flow: Promise<void> | null = null;
+  #delivering: Promise<void> | null = null;
   #lastErrorLine: ErrorLine | null = null;
 
   static async open(options: ReplicaLogOptions): Promise<ReplicaLog> {
-    const kept = readJson(options.paths.offsets) as Partial<Record<Stream, KeptPosition>> | null;
+    const positions = readJson(options.paths.offsets) as Partial<
+      Record<Stream, KeptPosition>
+    > | null;
     const openStream = (stream: Stream): Promise<LogFile> =>
       LogFile.open(options.paths[stream], {
-        position: kept?.[stream] ?? null,
+        position: positions?.[stream] ?? null,
         hasFrames: options.hasFrames,
       });
     return new ReplicaLog(options, {
@@ -60,32 +63,32 @@ export class ReplicaLog {
     return (await this.#files.stderr.lastLine()) ?? this.#lastErrorLine;
   }
 
-  /** Delivers available output. Returns at once: storing lines delays nothing but further lines. */
+  /** Begins to deliver new output in the background. Returns at once. */
   look(): void {
     this.#isNudged = true;
     const { onFault } = this.#options;
-    if (this.#isStoring) this.#bound().catch(onFault);
-    this.#flow ??= this.#flows()
+    if (this.#isStoring) this.#skipOldOutput().catch(onFault);
+    this.#delivering ??= this.#deliverWhileNudged()
       .catch(onFault)
       .finally(() => {
-        this.#flow = null;
+        this.#delivering = null;
       });
   }
 
   /**
-   * The replica is gone: delivers the rest of its output, with an unfinished last line, and closes.
-   * False: closed before.
+   * To be called when the replica is gone: delivers the rest of its output, including an unfinished
+   * last line, and closes. False: it was closed before everything was delivered.
    */
   async end(): Promise<boolean> {
     this.#isGone = true;
-    await this.#flow;
+    await this.#delivering;
     await this.#deliver(true);
     const isDelivered = !this.#stop.signal.aborted;
     await this.close();
     return isDelivered;
   }
 
-  async #flows(): Promise<void> {
+  async #deliverWhileNudged(): Promise<void> {
     while (this.#isNudged && !this.#isGone && !this.#stop.signal.aborted) {
       this.#isNudged = false;
       await this.#deliver(false);
@@ -93,6 +96,7 @@ export class ReplicaLog {
     }
   }
 
+  /** Delivers lines that have waited too long for their end. */
   async #deliverUnfinished(): Promise<void> {
     const { replicaId, clock } = this.#options;
     const lines: ReplicaLine[] = [];
@@ -103,9 +107,10 @@ export class ReplicaLog {
     if (lines.length > 0) await this.#store(lines);
   }
 
+  /** Delivers all complete lines; with `isEnd` also the last line. */
   async #deliver(isEnd: boolean): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      await this.#bound();
+      await this.#skipOldOutput();
       const pieces: Partial<Record<Stream, LogPiece>> = {};
       const lines: ReplicaLine[] = [];
       for (const stream of ["stdout", "stderr"] as const) {
@@ -118,26 +123,28 @@ export class ReplicaLog {
       if (lines.length > 0 && !(await this.#store(lines))) return;
       if (pieces.stdout !== undefined) this.#files.stdout.stored(pieces.stdout);
       if (pieces.stderr !== undefined) this.#files.stderr.stored(pieces.stderr);
-      this.#cancelKeep ??= this.#options.clock.after(keepEveryMs, () => this.#keep());
+      this.#cancelWrite ??= this.#options.clock.after(writePositionEveryMs, () =>
+        this.#writePositions(),
+      );
     }
   }
 
   /**
-   * Notes when the output was written. When the app writes faster than its lines can be stored,
-   * skips the older ones, or drops them.
+   * Notes when the output was written. If the app writes faster than its lines can be stored, skips
+   * or drops old lines.
    */
-  async #bound(): Promise<void> {
+  async #skipOldOutput(): Promise<void> {
     const { stdout, stderr } = this.#files;
     await Promise.all([stdout.mark(), stderr.mark()]);
-    const given = { isEnd: this.#isGone, now: this.#options.clock.now() };
-    const dropped = await Promise.all([stdout.bound(given), stderr.bound(given)]);
-    if (dropped.includes(true)) this.#keep();
+    const moment = { isEnd: this.#isGone, now: this.#options.clock.now() };
+    const dropped = await Promise.all([stdout.bound(moment), stderr.bound(moment)]);
+    if (dropped.includes(true)) this.#writePositions();
   }
 
-  /** Resolves once the current lines are stored, after which it delivers no more. */
+  /** Stops the delivery. Resolves when the lines that are being stored are stored. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error("the log was closed"));
-    await this.#flow;
+    await this.#delivering;
   }
 
   /** Writes the position to disk. Call after `stop`. */
@@ -145,20 +152,21 @@ export class ReplicaLog {
     this.#stop.abort(new Error("the log was closed"));
     this.#unfinished.stdout.stop();
     this.#unfinished.stderr.stop();
-    this.#keep();
+    this.#writePositions();
     await Promise.all([this.#files.stdout.close(), this.#files.stderr.close()]);
   }
 
-  #keep(): void {
-    this.#cancelKeep?.();
-    this.#cancelKeep = undefined;
+  /** Writes the positions, and then frees the disk space of output before them. */
+  #writePositions(): void {
+    this.#cancelWrite?.();
+    this.#cancelWrite = undefined;
     const { stdout, stderr } = this.#files;
     const positions = {
       stdout: keptPosition(stdout.position),
       stderr: keptPosition(stderr.position),
     };
-    const isKept = writeIfFits(this.#options.paths.offsets, positions);
-    if (!isKept || this.#stop.signal.aborted) return;
+    const isWritten = writeIfFits(this.#options.paths.offsets, positions);
+    if (!isWritten || this.#stop.signal.aborted) return;
     stdout.giveBack();
     stderr.giveBack();
   }
@@ -182,7 +190,7 @@ export class ReplicaLog {
     return [{ replicaId, at: timeOf(piece.writtenAt), stream, runId: null, text }, ...lines];
   }
 
-  /** False when closed before the lines were stored: they will be read again. */
+  /** False when the log was closed before the lines were stored; they will be read again. */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     this.#isStoring = true;
     const isStored = await storeLines(lines, { ...this.#options, signal: this.#stop.signal });

@@ -172,15 +172,15 @@ export class ShellPool {
     const ended = once(child, "exit");
     const cancelTimeout = this.#options.clock.after(prepareTimeoutMs, () => child.kill("SIGKILL"));
     child.stdin.write(`exec 2>&1\n${script}exec 2>/dev/null\necho ready\n`);
-    const said = await Promise.race([
+    const firstOutput = await Promise.race([
       once(child.stdout, "data").then(([data]) => String(data)),
       ended.then(() => ""),
     ]);
     cancelTimeout();
     child.stdout.destroy();
-    if (said !== "ready\n") {
+    if (firstOutput !== "ready\n") {
       await this.end(shell);
-      throw new Error(`setting it up failed: ${said.slice(0, complaintCharactersMax)}`);
+      throw new Error(`setting it up failed: ${firstOutput.slice(0, complaintCharactersMax)}`);
     }
     if (machine === this.#machine) this.#ready.push(shell);
     else void this.end(shell);

@@ -72,10 +72,10 @@ export class PostgresServer {
         if (hasEnded(child)) this.#onExit(child.exitCode ?? child.signalCode);
         return;
       }
-      const said = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
-      if (!said.includes("shared memory block") || clock.monotonicMs() > deadline) {
+      const logTail = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
+      if (!logTail.includes("shared memory block") || clock.monotonicMs() > deadline) {
         throw new CannotStart(
-          `The embedded database does not start; see ${logFile}. It said: ${said}`,
+          `The embedded database does not start; see ${logFile}. It said: ${logTail}`,
         );
       }
       await clock.sleep(100, this.#stopping.signal);
