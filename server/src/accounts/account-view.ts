@@ -6,14 +6,14 @@ import { rightsOf, type Rights } from "./rights.ts";
 import type { AccountRows, TokenRow } from "./token-store.ts";
 
 /**
- * active: valid now; expired: past its end; revoked: ended early. An account has the best state of
- * its tokens.
+ * A token is `active` while it is valid, `expired` after its end, and `revoked` when it was ended
+ * earlier. An account has the best state of its tokens, in this order.
  */
 export type TokenState = "active" | "expired" | "revoked";
 
 export type LastUse = { readonly at: Date; readonly address: string | null };
 
-/** One token, or what its account has in common with one. */
+/** One token as shown; also the part of an account that is like a token. */
 export type TokenView = {
   readonly id: TokenId;
   readonly state: TokenState;
@@ -37,7 +37,7 @@ export function isActive(row: Pick<TokenRow, "revoked_at" | "expires_at">, nowMs
   return stateOf(row, nowMs) === "active";
 }
 
-/** For rows with at least one token. */
+/** The account for these rows, which have at least one token. */
 export function accountView(
   { accountId, createdAt, tokens }: AccountRows,
   nowMs: number,
@@ -67,18 +67,12 @@ function bestOf(states: ReadonlySet<TokenState>): TokenState {
 }
 
 function tokenView(row: TokenRow, nowMs: number): TokenView {
-  const {
-    id,
-    created_at: createdAt,
-    expires_at: expiresAt,
-    last_used_at: at,
-    last_used_address: address,
-  } = row;
+  const { last_used_at: at, last_used_address: address } = row;
   return {
-    id,
+    id: row.id,
     state: stateOf(row, nowMs),
-    createdAt,
-    expiresAt,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
     lastUse: at === null ? null : { at, address },
   };
 }

@@ -1,4 +1,4 @@
-// Opens the apps area: the routes in memory, and all use cases of the API.
+// Opens the apps area: the routes in memory, and the API's use cases for apps.
 import type { AppId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { appRemoval } from "./app-removal.ts";
@@ -27,20 +27,10 @@ type AppSettings = {
 /** Resolves when all routes are loaded; the removal of deleted apps starts with the platform. */
 export async function openApps(
   { providers, gitHosts, projectsPerPerson }: AppSettings,
-  {
-    receiver,
-    personChanged,
-    whyNever,
-    isThere,
-    onRemoved,
-    db,
-    notifications,
-    sealer,
-    log,
-    clock,
-    lifecycle,
-  }: Parts,
+  parts: Parts,
 ) {
+  const { db, notifications, sealer, log, clock, lifecycle, onRemoved } = parts;
+  const { receiver, personChanged, whyNever, isThere } = parts;
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
@@ -49,7 +39,7 @@ export async function openApps(
   lifecycle.onClose("removal of apps", () => removal.stop());
   const onDeleted = (): void => removal.nudge();
   const refreshRoute = (appId: AppId): Promise<void> => routes.refresh(appId);
-  const given = {
+  const useCaseParts = {
     db,
     sealer,
     receiver,
@@ -64,5 +54,5 @@ export async function openApps(
     onCancelled: onRemoved,
     clock,
   };
-  return { routes, useCases: useCases(given) };
+  return { routes, useCases: useCases(useCaseParts) };
 }

@@ -1,9 +1,9 @@
-// Which OCI runtimes the values of an app's field containerRuntime mean, and why one of them cannot
-// be had. Pure.
+// The OCI runtimes for the values of an app's field containerRuntime, and why one cannot be used.
+// Pure.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 
-/** The runtimes that the settings name for v1 and v2, and those that are there. */
+/** The runtimes that the settings name for v1 and v2, and all that the engine has. */
 export type ContainerRuntimes = {
   readonly v1: string;
   readonly v2: string;
@@ -14,8 +14,8 @@ export type ContainerRuntimes = {
 export type ContainerRuntime = AppSettings["containerRuntime"];
 
 /**
- * Why no replica with this value can start, in a sentence; null: one can. `runtimes` null: the
- * field has no effect.
+ * Why no replica with this value can start, in a sentence; null when one can. `runtimes` is null
+ * for a driver without such a choice, with which the field has no effect.
  */
 export function whyNoRuntime(
   runtimes: ContainerRuntimes | null,

@@ -1,5 +1,5 @@
-// Caches an answer that takes a moment to find. It is looked up on demand, and concurrent callers
-// share one lookup.
+// Caches an answer that takes a moment to find. The answer is looked up on demand, and callers at
+// the same time share one lookup.
 import type { Clock } from "./clock.ts";
 import { withDeadline } from "./with-deadline.ts";
 
@@ -23,7 +23,7 @@ export class CachedAnswer<Answer> {
     this.#options = options;
   }
 
-  /** Returns null when the answer is not there in time. Never rejects. */
+  /** The answer, or null when the lookup takes too long. Never rejects. */
   async get(): Promise<Answer | null> {
     const { clock, freshMs, waitMs } = this.#options;
     if (this.#known !== undefined && clock.monotonicMs() - this.#known.atMs < freshMs)

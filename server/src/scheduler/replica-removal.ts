@@ -1,6 +1,5 @@
-// What follows when a replica is gone, whoever noticed it: it leaves the fleet, its end is stored,
-// its last lines are awaited, and the driver removes what is left of it. Each replica is removed
-// once.
+// Removes a replica that is gone, whoever has noticed it: takes it out of the fleet, stores its
+// end, waits for its last lines, and has the driver remove its files. Removes each replica once.
 import type { Driver } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -9,7 +8,7 @@ import { heartbeatIntervalMs } from "./heartbeat.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { RowWriter } from "./row-writer.ts";
 
-/** Whose lines a replica prints. */
+/** The app to which the lines of a replica belong. */
 type LineOwner = Pick<ReplicaRelease, "projectId" | "appId">;
 
 type RemovalParts = Pick<Foundation, "clock" | "log"> & {
@@ -19,13 +18,11 @@ type RemovalParts = Pick<Foundation, "clock" | "log"> & {
   readonly counters: Counters;
   /** Callbacks about a replica that is gone. Each must return at once. */
   readonly events: {
-    /** Comes first. Returns its end as it is to be shown. */
+    /** Called first; returns the end as it is to be shown to the app's owner. */
     readonly onGone: (replica: Replica, end: ReplicaEnd) => ReplicaEnd;
-    /**
-     * `stateBefore` is its last state before the end. Lines of it may follow until `onForgotten`.
-     */
+    /** `stateBefore` is the state before the end. Lines may follow until `onForgotten`. */
     readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
-    /** The replica's end and all its lines are stored. */
+    /** Called when the replica's end and all its lines are stored. */
     readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
   };
 };
@@ -41,12 +38,12 @@ export class ReplicaRemoval {
     this.#parts = parts;
   }
 
-  /** Removes a replica that is gone, unless that has been done or the platform stops. */
-  remove(replica: Replica, how: ReplicaEnd): void {
+  /** Removes a replica that is gone, unless it was removed before or the platform stops. */
+  remove(replica: Replica, driverEnd: ReplicaEnd): void {
     if (replica.state === "stopped" || this.#isStopped) return;
     const { counters, fleet, events, writer } = this.#parts;
     const stateBefore = replica.state;
-    const shown = events.onGone(replica, how);
+    const shown = events.onGone(replica, driverEnd);
     const end = stateBefore === "starting" ? withHint(shown, replica.hint) : shown;
     const reason = replica.endOrder?.reason ?? end.reason;
     replica.move("stopped");
@@ -67,22 +64,22 @@ export class ReplicaRemoval {
   }
 
   /**
-   * Lets the driver deliver the last lines, for `owner`, of a replica whose end is stored, and
-   * remove what is left of it.
+   * Has the driver deliver the last lines of a replica whose end is stored, and then remove its
+   * files. The lines belong to `owner`.
    */
   async forget(replicaId: ReplicaId, owner: LineOwner | undefined): Promise<void> {
     if (owner !== undefined) this.#leaving.set(replicaId, owner);
     try {
       await this.#parts.driver.forget(replicaId);
     } catch (error) {
-      // The next start of the platform finds it in the driver's list and retries.
+      // At its next start the platform finds the replica in the driver's list, and tries again.
       this.#parts.log.warn({ err: error, replicaId }, "the driver could not forget a replica");
     } finally {
       this.#leaving.delete(replicaId);
     }
   }
 
-  /** Whose a line of the replica is; undefined: nobody's, so far as this database knows. */
+  /** The owner of a replica's lines; undefined: the database does not know the replica. */
   ownerOf(replicaId: ReplicaId): LineOwner | undefined {
     return this.#parts.fleet.get(replicaId)?.release ?? this.#leaving.get(replicaId);
   }
@@ -93,9 +90,9 @@ export class ReplicaRemoval {
   }
 
   /**
-   * The time of its end, between when it was last seen running and now; `at` comes from a clock
-   * that may have stepped. It may have ended shortly before it was last seen, since detection takes
-   * a moment.
+   * The time of the replica's end. Corrects `at`, since it comes from a clock that may have jumped:
+   * it must be between the time when the replica was last seen running, less a moment for the
+   * detection, and now.
    */
   #timeOf(replica: Replica, at: number): number {
     const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());
@@ -103,7 +100,7 @@ export class ReplicaRemoval {
   }
 }
 
-/** What the driver noticed at the start probably explains why the app did not become ready. */
+/** Adds the driver's hint, which probably explains why the app did not become ready. */
 function withHint(end: ReplicaEnd, hint: string | null): ReplicaEnd {
   if (hint === null) return end;
   const sentence = /[.!?]$/.test(end.reason) ? end.reason : `${end.reason}.`;

@@ -15,7 +15,7 @@ const savedAtOnceMax = 500;
 /** The row of an app's state. */
 function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling {
   const { history } = state;
-  // Whoever starts the platform again may have mended what the driver refused.
+  // A refused start is not stored: before a restart somebody may have corrected the cause.
   const starts = state.starts?.isRefused === true ? undefined : state.starts;
   const at = (monotonicMs: number): Date => new Date(moment.now + monotonicMs - moment.monotonicMs);
   return {
@@ -32,14 +32,14 @@ function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling 
 }
 
 /**
- * Restores the state from a row. Only the next retry may be in the future, and no further than it
- * originally was: the clock may have stepped.
+ * Restores the state from a row. The clock may have jumped: so no stored time may be in the future,
+ * except the next retry, which is not delayed by more than it originally was.
  */
 function fromStored(row: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
   const at = (time: Date): number => Math.min(nowMs, nowMs + time.getTime() - moment.now);
   const held = row.counts.map((count, index) => ({
-    // The load since then is unknown: the last recommendation counts until now.
+    // The load since the end of the last platform is unknown: its last recommendation still holds.
     untilMs:
       index === row.counts.length - 1
         ? nowMs
@@ -77,8 +77,8 @@ function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["sta
 }
 
 /**
- * A fingerprint of the row: a change means that it must be written. Excludes how long the last
- * recommendation has held, which always changes.
+ * A text that changes when the row must be written again. Leaves out how long the last
+ * recommendation has held, which changes all the time.
  */
 function contentOf({ history, starts }: AppState): string {
   const { recommendations } = history;
@@ -102,7 +102,7 @@ export class ScalingKeeper {
     this.#parts = parts;
   }
 
-  /** Rejects when the database does not answer. */
+  /** Reads the stored states. Rejects when the database does not answer. */
   async load(): Promise<void> {
     const rows = await this.#parts.rows.scaling();
     const moment = this.#moment();

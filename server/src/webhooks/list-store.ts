@@ -14,12 +14,12 @@ export type DeliveryFilter = {
   readonly state?: DeliveryState | undefined;
   readonly endpointId?: EndpointId | undefined;
   readonly runId?: RunId | undefined;
-  /** A cursor: the number of the last row on the previous page; selects older ones. */
+  /** The number of the last row on the previous page; selects older rows. */
   readonly before?: number | undefined;
   readonly limit: number;
 };
 
-/** Newest first by number. No locks. */
+/** A page of a project's deliveries, the newest first. No locks. */
 export async function listDeliveryRows(
   db: Db,
   { projectId, state, endpointId, runId, before, limit }: DeliveryFilter,
@@ -68,7 +68,7 @@ function deliveriesOf(db: Db, projectId: ProjectId) {
 export type AttemptItem = Sent<z.infer<typeof oneWebhookDelivery>["attempts"][number]>;
 type AttemptRow = Omit<AttemptItem, "answer"> & { readonly answer: Buffer | null };
 
-/** The latest first, up to `limit`. No locks. */
+/** The last attempts of a delivery, the newest first, up to `limit`. No locks. */
 export async function listAttemptRows(
   db: Db,
   id: DeliveryId,
@@ -91,9 +91,9 @@ export type ReplayFilter = {
 };
 
 /**
- * Makes ended deliveries with a kept body due again, oldest first, and restarts their schedule.
- * Returns the endpoint of each. Raises the epoch, so that earlier holders cannot write. Skips
- * locked rows.
+ * Makes ended deliveries due again, the oldest first, and restarts their schedule; only those whose
+ * body is still stored. Returns the endpoint of each. Raises the epoch, so that earlier holders
+ * cannot write. Skips locked rows.
  */
 export async function replayRows(tx: Tx, filter: ReplayFilter): Promise<EndpointId[]> {
   const { projectId, id, state, from, to, endpointId, limit } = filter;
@@ -123,7 +123,7 @@ const waitingCountMax = 10_000;
 
 export type EndpointCursor = { readonly createdMicros: number; readonly id: EndpointId };
 
-/** Newest first by time and id. No locks. */
+/** A page of a project's endpoints, the newest first by time and id. No locks. */
 export async function listEndpointRows(
   db: Db,
   {
@@ -150,8 +150,8 @@ export async function readEndpointRow(
 }
 
 /**
- * `url` is without a query. `createdMicros`: since the epoch, which a Date cannot say. `waiting`:
- * up to `waitingCountMax`.
+ * The endpoints of a project; their `url` has no query. `createdMicros` is the time of creation in
+ * microseconds, more exact than a Date. `waiting` counts deliveries up to `waitingCountMax`.
  */
 function endpointsOf(db: Db, projectId: ProjectId) {
   const waiting = sql<number>`(
@@ -177,7 +177,7 @@ function endpointsOf(db: Db, projectId: ProjectId) {
     .where("project_id", "=", projectId);
 }
 
-/** False when it is already paused or does not exist. */
+/** Pauses an endpoint. False when it is already paused or does not exist. */
 export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
   return await changeOne(tx)`
     update webhook_endpoints set paused_at = clock_timestamp()
@@ -185,7 +185,8 @@ export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Pr
 }
 
 /**
- * Resets its failures, so that it has days again. False when it is not paused or does not exist.
+ * Resumes an endpoint and resets its failures, so that it is not paused again for days. False when
+ * it is not paused or does not exist.
  */
 export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
   return await changeOne(tx)`
@@ -196,8 +197,8 @@ export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): P
 export type PausedRow = Pick<EndpointRow, "id" | "projectId" | "url" | "lastFailure">;
 
 /**
- * Pauses up to `limit` endpoints whose failures span `failingMs` without a success, the longest
- * first.
+ * Pauses up to `limit` endpoints that have failed for `failingMs` without a success, first those
+ * that have failed for the longest time. Skips locked rows.
  */
 export async function pauseFailing(
   tx: Tx,
@@ -216,6 +217,7 @@ export async function pauseFailing(
     returning paused.id, paused.project_id as "projectId", paused.url, paused.last_failure as "lastFailure"`;
 }
 
+/** The condition for the value; nothing when it is undefined. */
 function when<Value>(
   value: Value | undefined,
   condition: (value: Value) => RawBuilder<unknown>,

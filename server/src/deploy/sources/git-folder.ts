@@ -1,5 +1,5 @@
-// The folder that git works in: the files it reads instead of the machine's configuration, and a
-// watch over its size. Used by everything that runs git on a remote repository.
+// Prepares the folder that git works in, with files that git reads instead of the machine's
+// configuration, and limits its size. Used by everything that runs git on a remote repository.
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
@@ -12,7 +12,7 @@ import type { SourceUrl } from "./git-url.ts";
 /** Finds a project's credential for private repositories on a host. */
 export type FindCredential = (projectId: ProjectId, host: string) => Promise<GitCredential | null>;
 
-/** Next to the builds' folders: known SSH host keys, one file per project. */
+/** A folder beside the folders of builds, with a file of known SSH host keys per project. */
 export const knownHostsName = "known-hosts";
 /** How often a folder is measured while git writes to it. */
 const measureEveryMs = 200;
@@ -44,8 +44,8 @@ export async function prepareRemote(remote: {
 }
 
 /**
- * Runs git while it measures the folders; `isTooLarge`: one became larger than `bytesMax`, and git
- * was ended.
+ * Runs git, and measures the folders meanwhile. When one becomes larger than `bytesMax`, aborts the
+ * run and resolves with `isTooLarge`.
  */
 export async function whileMeasured<Result>(
   limits: { readonly folders: readonly string[]; readonly bytesMax: number; readonly clock: Clock },

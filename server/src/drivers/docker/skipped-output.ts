@@ -1,5 +1,5 @@
-// What was skipped of the log of a container, because newer output came first: parts of it, which
-// are read when nothing newer is there, one after the other and the newest first.
+// The parts of a container's log that were skipped because newer output is read first. They are
+// read later, when there is no newer output, one after the other and the newest first.
 import type { Clock } from "#lib/clock.ts";
 import {
   droppedLine,
@@ -13,35 +13,35 @@ import {
 } from "./log-cursor.ts";
 import { LogRequest, type LogRequestOptions } from "./log-request.ts";
 
-/** What follows the position, up to and with the messages of the time `to`. */
+/** A skipped part: the messages after the position, until those of the time `to`, included. */
 export type SkippedMessages = LogReach & { readonly to: string };
 
 export type SkippedOutputOptions = LogRequestOptions & {
   readonly hasFrames: boolean;
   readonly clock: Clock;
-  /** All that the stream printed up to this time is in the log. */
+  /** True when the log has everything that the stream printed up to this time. */
   readonly isLogged: (stream: Stream, to: string) => boolean;
-  /** False when closed before the lines were stored. */
+  /** Stores lines; false when the log was closed before. */
   readonly store: (lines: readonly LogLine[]) => Promise<boolean>;
-  /** There are other parts, or less is left of them. */
+  /** Called when a part was read further or removed, so that the position is stored. */
   readonly onMove: () => void;
 };
 
 type Part = {
   readonly cursor: LogCursor;
   readonly to: string;
-  /** The stream whose last line has not ended in what was read. */
+  /** The stream whose last line has no end yet, for which the part waits; null: it does not. */
   waitsFor: Stream | null;
 };
 
 type Reading = {
   readonly part: Part;
   readonly request: LogRequest;
-  /** Streams of which the answer has all lines to their end. */
-  readonly whole: readonly Stream[];
+  /** The streams of which the answer has every line with its end. */
+  readonly completeStreams: readonly Stream[];
 };
 
-/** Each takes space in the stored position. The oldest are dropped. */
+/** Few, since each takes space in the stored position. Beyond it, the oldest part is dropped. */
 const partsMax = 100;
 
 /** The parts of one container. */
@@ -63,12 +63,12 @@ export class SkippedOutput {
     });
   }
 
-  /** Some are to be read soon. */
+  /** True when there are parts to read soon. */
   get isBehind(): boolean {
     return this.#parts.some(({ waitsFor }) => waitsFor === null);
   }
 
-  /** False when closed meanwhile. */
+  /** Adds a part. False when the log was closed meanwhile. */
   async add(part: SkippedMessages): Promise<boolean> {
     this.#parts.push(this.#partOf(part));
     const oldest = this.#parts[0];
@@ -77,7 +77,7 @@ export class SkippedOutput {
     return await this.#finish(oldest, [droppedLine(oldest.to)]);
   }
 
-  /** Stores some lines of the part that is next. False: there is nothing to read now. */
+  /** Reads and stores some lines of the next part. False: there is nothing to read now. */
   async read(): Promise<boolean> {
     this.#reading ??= this.#begin();
     if (this.#reading === null) return false;
@@ -91,7 +91,7 @@ export class SkippedOutput {
     return true;
   }
 
-  /** What is being read is read again. */
+  /** Stops reading; the lines that are not stored are read again later. */
   stop(): void {
     this.#cancelWait?.();
     this.#cancelWait = undefined;
@@ -104,20 +104,22 @@ export class SkippedOutput {
     return { cursor, to, waitsFor: null };
   }
 
+  /** Begins to read the newest part that can be read; null: there is none now. */
   #begin(): Reading | null {
     const { isLogged, clock, onChange } = this.#options;
     this.#cancelWait?.();
-    const isAll = (part: Part): boolean =>
+    const isReadable = (part: Part): boolean =>
       part.waitsFor === null || isLogged(part.waitsFor, part.to);
-    const ready = this.#parts.filter(isAll);
-    const part = ready.findLast((one) => this.#waitMs(one) <= 0);
+    const readable = this.#parts.filter(isReadable);
+    const part = readable.findLast((each) => this.#waitMs(each) <= 0);
     if (part === undefined) {
-      const waits = ready.map((one) => this.#waitMs(one));
-      this.#cancelWait = ready.length === 0 ? undefined : clock.after(Math.min(...waits), onChange);
+      const waits = readable.map((each) => this.#waitMs(each));
+      this.#cancelWait =
+        readable.length === 0 ? undefined : clock.after(Math.min(...waits), onChange);
       return null;
     }
     part.cursor.readAgain();
-    // The rest of a long line may be much later in the log.
+    // A line without an end is read to the end of the log: its end may be much later.
     const isToEnd = part.waitsFor !== null;
     const until = isToEnd ? {} : { until: engineTime(Date.parse(part.to) + strayMs) };
     const request = new LogRequest(this.#options, {
@@ -125,29 +127,32 @@ export class SkippedOutput {
       ...until,
       ...part.cursor.since,
     });
-    const whole = streams.filter((stream) => isToEnd && isLogged(stream, part.to));
-    return { part, request, whole };
+    const completeStreams = streams.filter((stream) => isToEnd && isLogged(stream, part.to));
+    return { part, request, completeStreams };
   }
 
-  /** Until stray messages of its time are in the log. */
+  /** How long until the log has all messages of the part's time, which may be logged late. */
   #waitMs({ to }: Part): number {
     const { isLogged, clock } = this.#options;
     if (streams.every((stream) => isLogged(stream, to))) return 0;
     return Date.parse(to) + strayMs - clock.now();
   }
 
-  async #end({ part, whole }: Reading): Promise<boolean> {
-    const begun = part.cursor.unfinished.find((stream) => !whole.includes(stream));
+  /** The answer has ended: finishes the part, unless it has a line whose end is still missing. */
+  async #end({ part, completeStreams }: Reading): Promise<boolean> {
+    const { unfinished } = part.cursor;
+    const incomplete = unfinished.find((stream) => !completeStreams.includes(stream));
     this.stop();
-    part.waitsFor = begun ?? null;
-    if (begun !== undefined) return true;
+    part.waitsFor = incomplete ?? null;
+    if (incomplete !== undefined) return true;
     const last = [...part.cursor.missing(part.to), ...part.cursor.end()];
     return await this.#finish(part, last);
   }
 
+  /** Stores the last lines of a part, and removes the part. */
   async #finish(part: Part, last: readonly LogLine[]): Promise<boolean> {
     if (!(await this.#options.store(last))) return false;
-    this.#parts = this.#parts.filter((one) => one !== part);
+    this.#parts = this.#parts.filter((other) => other !== part);
     this.#options.onMove();
     return true;
   }

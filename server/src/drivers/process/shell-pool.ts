@@ -1,6 +1,6 @@
-// Shells for replicas, each in a sandbox that is complete but for what is the replica's own. Some
-// are made before a replica needs one, since that takes as long as the rest of a start. A shell
-// waits for its script, and ends when the platform does.
+// Shells for replicas, each in a sandbox that lacks only the files of its replica. Some are
+// prepared in advance, since preparing one takes as long as the rest of a start. A shell waits for
+// its script, and ends when the platform ends.
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 /** A shell that waits for the script of one replica (see `runScript`). */
 export type Shell = {
   readonly child: ChildProcess & { readonly stdin: Writable; readonly stdout: Readable };
-  /** Null: it shares the machine's network. */
+  /** The address of the shell's own network; null: it shares the machine's network. */
   readonly address: NetworkAddress | null;
 };
 
@@ -27,23 +27,23 @@ export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
 };
 
 /**
- * As many are prepared as were taken last, within these bounds; a burst of more starts makes the
- * rest itself.
+ * As many shells are prepared as were taken lately, within these bounds. When more replicas start
+ * at once, they wait for shells of their own.
  */
 const readyMin = 2;
 const readyMax = 10;
-/** After the last start, so as not to compete with the app. */
+/** How long after a start shells are prepared, so as not to compete with the app that starts. */
 const refillPauseMs = 1000;
 const prepareTimeoutMs = 10_000;
 const endWaitMs = 5_000;
 const complaintCharactersMax = 500;
 
-/** Prepares the first ones after the first start: a platform without apps makes none. */
+/** Prepares shells only after the first start, so that a platform without apps has none. */
 export class ShellPool {
   readonly base: SandboxBase;
   readonly #options: ShellPoolOptions;
   #ready: Shell[] = [];
-  /** The machine's mounts and /etc when the ready ones were made. */
+  /** The state of the machine's mounts and /etc when the ready shells were made. */
   #machine = "";
   #takenCount = 0;
   #isClosed = false;
@@ -61,8 +61,8 @@ export class ShellPool {
   }
 
   /**
-   * A shell for one replica; it writes errors before its script to `errorsTo`. Throws when no
-   * address is free, or no process can be started.
+   * A shell for one replica. Errors that it has before its script are written to the file
+   * `errorsTo`. Throws when no address is free, or no process can be started.
    */
   take(errorsTo: string): Shell {
     this.#takenCount++;
@@ -72,10 +72,12 @@ export class ShellPool {
     });
     this.dropStale();
     const routes = this.isEmpty ? "" : readFileSync("/proc/net/route", "utf8");
-    for (let shell = this.#ready.shift(); shell !== undefined; shell = this.#ready.shift()) {
-      if (isRunning(shell) && (shell.address === null || isRouted(shell.address, routes)))
-        return shell;
-      void this.end(shell);
+    for (;;) {
+      const ready = this.#ready.shift();
+      if (ready === undefined) break;
+      const isReachable = ready.address === null || isRouted(ready.address, routes);
+      if (isRunning(ready) && isReachable) return ready;
+      void this.end(ready);
     }
     const { shell, script } = this.#spawn("ignore");
     shell.child.stdin.write(`exec 2>>${shellQuoted(errorsTo)}\n${script}`);
@@ -83,15 +85,15 @@ export class ShellPool {
   }
 
   /**
-   * Ends ready ones that show mounts of the machine, or an /etc, which are not there any more: they
-   * would keep disks in use.
+   * Ends the ready shells if the machine's mounts or its /etc have changed since they were made.
+   * Their old mounts would keep disks in use.
    */
   dropStale(): void {
     if (this.isEmpty || this.#machine === this.#machineNow()) return;
     for (const shell of this.#ready.splice(0)) void this.end(shell);
   }
 
-  /** Ends the ready ones. */
+  /** Ends the ready shells. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelRefill?.();
@@ -117,7 +119,7 @@ export class ShellPool {
       : readFileSync("/proc/self/mountinfo", "utf8") + etcState(sandbox);
   }
 
-  /** With the base for it to execute. */
+  /** Starts a shell. The caller must give it the script, which makes the rest of its sandbox. */
   #spawn(stdout: "pipe" | "ignore"): { readonly shell: Shell; readonly script: string } {
     const { sandbox, base } = this.#options;
     const machine = this.#machineNow();
@@ -129,7 +131,7 @@ export class ShellPool {
     const network = ownNetwork(sandbox);
     const connected = network && connectNetwork(network, false);
     const { file, args, environment } = sandboxShell(sandbox, network !== null);
-    // The name of the folder tells whoever lists processes whose shell it is.
+    // The last argument only shows in lists of processes to which platform the shell belongs.
     const child = spawn(file, [...args, "-s", base.stagingDir], {
       cwd: "/",
       env: environment,
@@ -144,7 +146,7 @@ export class ShellPool {
       );
     const address = connected?.address ?? null;
     const shell: Shell = { child: child as Shell["child"], address };
-    // A shell that has ended takes no script; its end is what tells.
+    // Writing to a shell that has ended fails; its end is noticed elsewhere.
     shell.child.stdin.on("error", () => undefined);
     child.unref();
     return { shell, script: baseScript(sandbox, base, connected?.setup ?? null) };
@@ -165,6 +167,7 @@ export class ShellPool {
     }
   }
 
+  /** Prepares one shell, and adds it to the ready ones unless the machine has changed meanwhile. */
   async #prepare(): Promise<void> {
     const { shell, script } = this.#spawn("pipe");
     const machine = this.#machine;
