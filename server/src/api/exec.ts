@@ -135,7 +135,7 @@ function sizeOf({ query }: ApiCall): { columns: number; rows: number } {
 
 type Around = { readonly call: ApiCall; readonly parts: HandlerParts };
 
-/** Resolves when the client has been told of the end, or has left. */
+/** Resolves when the client has received the end of the command, or has left. */
 async function serve(
   client: WebSocket,
   session: ExecSession,

@@ -132,7 +132,7 @@ export type HandlerParts = UseCases &
     readonly limit: RateLimit;
     /** Limits the requests of one token or person. */
     readonly requestLimit: RateLimit;
-    /** The places of live logs and roll-outs. */
+    /** Limits how many logs and roll-outs are followed live. */
     readonly followers: Gate;
     /** What older clients repeat. */
     readonly ignored: IgnoredNames;

@@ -1,4 +1,4 @@
-// Charts of an app: the points of its history as series, with a place in each for every step.
+// Charts of an app: turns the points of its history into series, which have a value for every step.
 import type { z } from "zod";
 import type { resourceMetrics } from "@slipway/contract/metrics-routes.ts";
 import { quantileMs } from "#lib/histogram.ts";

@@ -1,6 +1,6 @@
-// What the name of a secret does to an app, for which it is an environment variable. Some names
-// break every app and are refused; others are allowed, and who sets them is told what they do.
-// Pure.
+// Checks the name of a secret, which is an environment variable of its app. Names that break every
+// app are refused. Other names with an effect are allowed, and the person who sets such a secret
+// learns what it does. Pure.
 
 /** What each would do, and what to do instead. */
 const refusals = new Map([

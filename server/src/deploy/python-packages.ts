@@ -1,5 +1,5 @@
-// Decides which Python packages an app gets, of the places where they may be listed. Used by builds
-// and by `slipway dev`. Pure except for `files`.
+// Decides which Python packages an app gets, from the settings and the files that may list them.
+// Used by builds and by `slipway dev`. Pure except for `files`.
 import { posix } from "node:path";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import type { PythonProject } from "#drivers/builder.ts";

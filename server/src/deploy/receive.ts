@@ -155,7 +155,7 @@ type Wanted = Readonly<Partial<Record<CommitColumn, string | null | undefined>>>
   readonly awaitsUpload?: boolean;
 };
 
-/** Adds the build, and ends those whose place it takes. */
+/** Adds the build, and ends the builds that it replaces. */
 async function addBuild(tx: Tx, newBuild: Wanted): Promise<ReceivedBuild> {
   const { projectId, appId, cause, by } = newBuild.build;
   const { keepsArtifact = false, awaitsUpload = false } = newBuild;
@@ -186,7 +186,7 @@ async function addBuild(tx: Tx, newBuild: Wanted): Promise<ReceivedBuild> {
   return { buildId, number, status: "pending" };
 }
 
-/** Ends the app's unfinished builds whose place this one takes. */
+/** Ends the app's unfinished builds that the new one replaces. */
 async function endReplaced(
   tx: Tx,
   { build, keepsArtifact = false, awaitsUpload = false }: Wanted,

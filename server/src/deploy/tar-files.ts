@@ -26,7 +26,7 @@ type Packing = {
   /** What is beside that folder, by path. */
   readonly others: Readonly<Record<string, string>>;
   /**
-   * Called for each piece of the tar with its length. Throws `Fault` when there is no room for it.
+   * Called with the length of each piece of the tar. Throws `Fault` when the disk lacks space.
    */
   readonly requireSpace: (bytes: number) => void;
   readonly signal: AbortSignal;

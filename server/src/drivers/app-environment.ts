@@ -14,7 +14,7 @@ export type AppPaths = {
   readonly python: string | null;
   /** The GPUs that it gets: ids of cards. */
   readonly gpus: readonly string[];
-  /** uvicorn is told below which path clients see the app. */
+  /** Whether to tell the app's server (uvicorn) below which path clients see it. */
   readonly takesRootPath: boolean;
 };
 

@@ -95,8 +95,8 @@ export type ReplicaEvent =
       readonly hint: string | null;
     }
   /**
-   * It is gone, which is told at once: the rest of its lines follows. `reason` is a sentence for
-   * the app's owner.
+   * The replica is gone. The event is sent at once, before the rest of its lines. `reason` is a
+   * sentence for the app's owner.
    */
   | {
       readonly kind: "exited";
@@ -197,7 +197,7 @@ export type ReplicaUsage = {
   readonly cpuSeconds: number;
   /** Current memory, without what the system could reclaim. */
   readonly memoryBytes: number;
-  /** Since its start; absent where its network cannot be told from others. */
+  /** Traffic since the replica's start; absent if it shares its network with others. */
   readonly network?: { readonly receivedBytes: number; readonly sentBytes: number } | undefined;
   /** The use of the replica's GPUs; absent when it has none, or they could not be measured. */
   readonly gpu?: GpuUse | undefined;

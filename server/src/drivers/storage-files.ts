@@ -146,8 +146,8 @@ export class StorageFiles {
   }
 
   /**
-   * Puts a finished file in its place, in one step, instead of what is there; creates the folders
-   * on the way. On disk on return.
+   * Moves a finished file to its path in one step, replaces a file there, and creates missing
+   * folders. The file is safe on the disk when this resolves.
    */
   async place(path: StoragePath, id: string): Promise<void> {
     const { folder: above, name } = lastOf(path);

@@ -1,17 +1,18 @@
 // Finds the known name that an unknown one was probably meant to be, for error messages.
 
 /**
- * The name with the smallest edit distance to `given`, unless it is too far off: more than a third
- * of its length, at least 2, and of names with fewer than 5 characters more than 1.
+ * The known name with the smallest edit distance to `unknownName`. Undefined when it is too far: by
+ * more than a third of its length, though 2 is always allowed; or when one of the names has fewer
+ * than 5 characters, by more than 1.
  */
-export function closestName(given: string, known: Iterable<string>): string | undefined {
+export function closestName(unknownName: string, known: Iterable<string>): string | undefined {
   let best: { name: string; distance: number } | undefined;
   for (const name of known) {
-    const distance = editDistance(given.toLowerCase(), name.toLowerCase());
+    const distance = editDistance(unknownName.toLowerCase(), name.toLowerCase());
     if (best === undefined || distance < best.distance) best = { name, distance };
   }
   if (best === undefined) return undefined;
-  const isShort = Math.min(given.length, best.name.length) < 5;
+  const isShort = Math.min(unknownName.length, best.name.length) < 5;
   const distanceMax = isShort ? 1 : Math.max(2, Math.floor(best.name.length / 3));
   return best.distance <= distanceMax ? best.name : undefined;
 }

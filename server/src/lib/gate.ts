@@ -45,8 +45,7 @@ export class Gate {
   /** Runs `work` in a slot. Throws the gate's refusal when `enter` returns null. */
   async run<Result>(work: () => Promise<Result>, entry?: GateEntry): Promise<Result> {
     const leave = await this.enter(entry);
-    if (leave === null)
-      throw this.#options.refusal?.() ?? new Error("there is no place within the gate");
+    if (leave === null) throw this.#options.refusal?.() ?? new Error("the gate has no free slot");
     try {
       return await work();
     } finally {

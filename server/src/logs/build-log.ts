@@ -22,7 +22,7 @@ const queueMax = 20_000;
 /** Covers a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
-/** So many lines that find no room are kept, the newest ones: they say why a build failed. */
+/** How many of the newest lines are kept when the queue is full: they say why a build failed. */
 const newestMax = 200;
 /** Lines per build; a build that prints without end must not fill the disk. */
 const buildLinesMax = 200_000;
@@ -38,7 +38,7 @@ export class BuildLogs {
   readonly #parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">;
   /** One for each build with unstored lines, so that builds do not wait for each other. */
   readonly #batchers = new Map<BuildId, Batcher<store.BuildLine>>();
-  /** Lines by build that found no room since the last line that was queued. */
+  /** By build: the lines that were left out because the queue was full. */
   readonly #leftOut = new Map<BuildId, LeftOut>();
 
   constructor(parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">) {
@@ -109,7 +109,7 @@ export class BuildLogs {
     }
   }
 
-  /** What is to be stored of lines that found no room: how many are missing, and the newest. */
+  /** The newest of the lines that were left out, after a line that says how many are missing. */
   #takeLeftOut(buildId: BuildId): store.BuildLine[] {
     const { missing = 0, newest = [] } = this.#leftOut.get(buildId) ?? {};
     this.#leftOut.delete(buildId);

@@ -53,9 +53,9 @@ export type NotYet =
 
 const lifeMs = 10 * 60_000;
 const intervalSeconds = 1;
-/** Existing clients ask twice a second, whatever interval they are told. */
+/** The minimum time between two polls: existing clients ignore the interval that they get. */
 const askedAgainMs = 200;
-/** A device that comes too late is told so for this long. */
+/** For how long a device that comes too late gets the answer that its code has expired. */
 const rememberedMs = 60 * 60_000;
 const openMax = 10_000;
 const removedAtOnceMax = 1_000;

@@ -74,8 +74,8 @@ export async function putInvitation(tx: Tx, row: Insertable<Tables["invitations"
 }
 
 /**
- * Removes the invitation; false when it is gone already: only one of several who do so at once is
- * told true.
+ * Removes the invitation; false when it is gone already. Of several concurrent calls, only one
+ * returns true.
  */
 export async function deleteInvitation(
   tx: Tx,

@@ -79,7 +79,10 @@ export class InvitationUseCases {
     return rows.map(invitationFrom);
   }
 
-  /** Invites; `secret` is told here only. One of the same address to the same project ends. */
+  /**
+   * Invites a person, and ends an earlier invitation of the same address to the same project. Only
+   * this returns the `secret`.
+   */
   async create(
     wish: { readonly projectId: ProjectId; readonly email: string; readonly role: Role },
     acting: Acting,

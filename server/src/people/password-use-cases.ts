@@ -1,5 +1,5 @@
-// Passwords of people who have one: changing it, and setting it anew by a link that was mailed or
-// handed over by the operator. Whether an address is known is told to nobody who asks for a link.
+// Use cases for passwords: changing one, and setting a new one by a link that was mailed or that
+// the operator has handed over. Nobody who asks for a link learns whether the address is known.
 import { randomBytes } from "node:crypto";
 import { insertPassword, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -44,8 +44,8 @@ export class PasswordUseCases {
   readonly #parts: PeopleParts;
   readonly #sessions: Sessions;
   /**
-   * Links that are being made; asking for one waits for nothing, so that nothing can be told from
-   * it.
+   * Links that are being made in the background. A request for a link does not wait for that, so
+   * that its duration does not show whether the address is known.
    */
   readonly #making = new Set<Promise<void>>();
 
@@ -224,7 +224,7 @@ export class PasswordUseCases {
       : undefined;
   }
 
-  /** Whoever did not do it learns that somebody did. */
+  /** Mails the person that the password was changed, in case somebody else has done it. */
   #tell(email: string, what: string): void {
     const text = `Your password for Slipway at ${this.#parts.baseUrl()} was ${what}, and your other sessions were ended.\n\nIf this was not you, set a new one now, and tell the owners of your projects.\n`;
     this.#parts.mailer?.post({ to: email, subject: `Your password for Slipway was ${what}`, text });

@@ -85,7 +85,7 @@ const lettersMax = 32;
 for (let index = 0; index < lengthMax * lettersMax; index++) entries.push(undefined);
 for (const [lower, kind] of kinds) {
   const index = indexOf(lower, 0, lower.length);
-  assert(entries[index] === undefined, `two names share the place of ${lower}`);
+  assert(entries[index] === undefined, `two names share the index of ${lower}`);
   const usual = lower.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase());
   entries[index] = { lower, usual, kind };
 }

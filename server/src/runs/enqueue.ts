@@ -42,7 +42,7 @@ const largeBodiesAtOnce = 16;
 const keyedAtOnce = 6;
 /** For both gates; calls beyond this backlog are refused at once. */
 const inTurn = { keyMax: "half", waitingMax: 2_000, keyWaitingMax: 1_000, refusal: busy } as const;
-/** Longer than a client may take before its body begins to arrive, which holds a place. */
+/** Longer than a client, which holds a slot, may take until its body begins to arrive. */
 const waitMs = 60_000;
 /** A database that takes longer to store a run counts as unavailable. */
 const storeMs = 10_000;

@@ -242,7 +242,7 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 }
 
-/** Tried again until a replica of its release has room. */
+/** The run is tried again until a replica of its release has a free slot. */
 const otherFiles: RunEnding = {
   kind: "failed",
   fault: new Fault("unavailable", "Its own release has no replica with a free slot yet."),

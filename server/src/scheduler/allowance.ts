@@ -50,9 +50,9 @@ export function slotsLeft(
   gpusEach: number,
 ): number {
   const { counted, leaving } = has;
-  const places = leftOf(limits.replicasMax, counted.length, leaving.replicas);
+  const replicas = leftOf(limits.replicasMax, counted.length, leaving.replicas);
   const gpus = leftOf(limits.gpusMax, sumOf(counted), leaving.gpus);
-  return Math.max(0, gpusEach === 0 ? places : Math.min(places, Math.floor(gpus / gpusEach)));
+  return Math.max(0, gpusEach === 0 ? replicas : Math.min(replicas, Math.floor(gpus / gpusEach)));
 }
 
 function leftOf(max: number | null, used: number, leaving: number): number {

@@ -1,7 +1,7 @@
-// Which interruptible replicas make way for protected ones that no pool has enough for: pure. It
-// takes none that is protected, no more than are needed once those that are ending have gone, and
-// those whose end disturbs the fewest calls. Where different wishes wait, pools may be filled in
-// another way once there is more room; then one more can make way.
+// Chooses interruptible replicas to end for protected ones, when no pool has enough for these.
+// Never chooses a protected replica. Counts on replicas that are ending already, chooses no more
+// than are needed, and prefers those whose end disturbs the fewest calls. When different replicas
+// wait, a pool may later be filled in another way than planned here; then one more may end. Pure.
 import { choosePool, freeAfter, type FreePool, type PoolWish } from "#drivers/pools/choose-pool.ts";
 import type { Pool, PoolClaim } from "#drivers/pools/pool.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
@@ -79,7 +79,7 @@ export function chooseReclaimed(situation: {
 type Choice = {
   readonly candidates: readonly ClaimingReplica[];
   readonly staying: readonly ClaimingReplica[];
-  /** What the new replica would claim if only `left` stayed; null: there is no room. */
+  /** What the new replica would claim if only `left` stayed; null: no pool would have enough. */
   readonly fit: (left: readonly ClaimingReplica[]) => PoolClaim | null;
 };
 

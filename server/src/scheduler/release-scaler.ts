@@ -76,7 +76,7 @@ export class ReleaseScaler {
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut((exchange ?? within).drains);
     const isOutage = !choice.ok && choice.why === "outage";
-    // Whoever waits in line keeps the place.
+    // During an outage nothing starts, so that the capacity line stays as it is.
     const full = isOutage ? undefined : this.#start(route, release, (exchange ?? within).starts);
     const isDraining = this.#parts.fleet
       .ofApp(route.appId)

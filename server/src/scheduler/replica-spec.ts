@@ -15,9 +15,7 @@ export type ComputeChoice =
   | { readonly ok: true; readonly compute: string; readonly request: PoolRequest }
   | {
       readonly ok: false;
-      /**
-       * `full`: there will be room when other replicas end. `never`: no pool could ever hold it.
-       */
+      /** `full`: a pool will have enough when other replicas end. `never`: no pool ever can. */
       readonly why: "full" | "never";
       readonly reason: string;
     }

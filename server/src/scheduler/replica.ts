@@ -24,11 +24,11 @@ export type ReplicaEnd = {
   readonly exitCode: number | null;
   readonly at: number;
   /**
-   * The backend had no room for it, or it was ended from outside: that says nothing about its
-   * release.
+   * The backend lacked resources, or the replica was ended from outside. Its release is not to
+   * blame.
    */
   readonly isExternal?: boolean | undefined;
-  /** The driver refused to start it, not for lack of room. */
+  /** The driver refused to start it, and not because it lacked resources. */
   readonly isRefused?: boolean;
 };
 

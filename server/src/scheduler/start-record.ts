@@ -27,9 +27,9 @@ export type Failure = {
   readonly atMs: number;
   readonly reason: string;
   /**
-   * `crashed`: it was ready, but only briefly. `by_call`: so it was, and calls ran on it.
-   * `external`: the backend had no room for it, or it was ended from outside, which says nothing
-   * about the release.
+   * `crashed`: it was ready, but only briefly. `by_call`: the same, while calls ran on it.
+   * `external`: the backend lacked resources, or it was ended from outside; the release is not to
+   * blame.
    */
   readonly kind: "exited" | "timeout" | "crashed" | "by_call" | "external";
   readonly isRefused: boolean;

@@ -207,7 +207,7 @@ export class Dispatcher {
 
   #sendClaimed(row: ClaimedRow, share: Share): void {
     const slot = share.slots.pop();
-    assert(slot, "no more is claimed of an endpoint than there are places");
+    assert(slot, "no more deliveries of an endpoint are claimed than there are slots");
     try {
       const held = this.#open(row);
       slot.hold(held.delivery.body.length);

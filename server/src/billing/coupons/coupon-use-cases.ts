@@ -134,14 +134,14 @@ async function grant(
   const { discount, code } = coupon;
   if (discount.kind !== "fixed_amount" || !isCredit(coupon)) return;
   const { amount } = discount;
-  const place = {
+  const accounts = {
     from: "coupon_credit",
     to: "promotions",
     applicationId,
     couponCode: code,
   } as const;
   const reference = `grant ${applicationId}`;
-  const entries = move(amount, place);
+  const entries = move(amount, accounts);
   await post(tx, {
     reference,
     kind: "coupon.grant",

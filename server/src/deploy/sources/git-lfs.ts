@@ -1,6 +1,6 @@
-// Puts the files that Git LFS stores apart in the place of their pointers: asks the git host of
-// each repository where they are, and downloads them there. What arrives must have the size and the
-// digest of its pointer. Called by `git.ts` where the app wants it.
+// Replaces pointers of Git LFS with the files that they stand for: asks the git host of each
+// repository where the files are, and downloads them. A file must have the size and the digest of
+// its pointer. Called by `git.ts` if the app's settings ask for it.
 import { createHash } from "node:crypto";
 import { constants, copyFile, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -278,7 +278,7 @@ function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Writes the file in the place of its pointer, which keeps its mode. */
+/** Replaces a pointer with its file, which gets the mode of the pointer. */
 async function store(
   answer: AsyncIterable<Buffer> & { destroy(): unknown },
   { pointer, path }: { readonly pointer: Pointer; readonly path: string },

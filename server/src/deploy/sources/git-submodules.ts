@@ -1,7 +1,7 @@
-// Fetches the submodules of an app's folder at the commits that the repository names, each into its
-// place. Only from hosts that apps may be fetched from, with the project's own credential for that
-// host, and bounded in number, depth, size and time together with the repository itself. Called by
-// `git.ts` after the checkout, where the app wants it.
+// Fetches the submodules of an app's folder, at the commits that the repository names, into their
+// folders. Uses only hosts from which apps may be fetched, with the project's credential for the
+// host. The number, depth, size and time are limited together with those of the repository. Called
+// by `git.ts` after the checkout, if the app's settings ask for it.
 import { realpath } from "node:fs/promises";
 import { join, posix } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";

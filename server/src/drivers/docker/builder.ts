@@ -28,7 +28,7 @@ export type DockerBuilderOptions = BuildTryParts &
     readonly engineEnvironment: Readonly<Record<string, string>>;
     /** For all tries of a build together. */
     readonly buildTimeoutMs: number;
-    /** Refuses builds that the disk has no room for. */
+    /** Refuses builds for which the disk lacks space. */
     readonly disk?: Pick<DiskWatch, "buildRefusal">;
   };
 

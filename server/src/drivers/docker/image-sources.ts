@@ -91,9 +91,9 @@ export function registryRefused(image: string): BuildFailed {
 }
 
 /**
- * All images that a Dockerfile may name (FROM, COPY --from, RUN --mount=from), its own stages left
- * out. What BuildKit would not read as an instruction may be among them. `given`: the build's
- * arguments. Throws `BuildFailed` for a name that cannot be told.
+ * All images that a Dockerfile may name (FROM, COPY --from, RUN --mount=from), except its own
+ * stages. There may be names that BuildKit would not read as images. Throws `BuildFailed` for a
+ * name that cannot be known before the build.
  */
 export function imagesIn(
   dockerfile: string,

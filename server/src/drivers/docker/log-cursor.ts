@@ -141,7 +141,7 @@ export class LogCursor {
   }
 }
 
-/** In place of lines that the engine may have deleted. */
+/** The line that replaces lines which the engine may have deleted. */
 export function droppedLine(time: string): LogLine {
   return { stream: "stdout", time, runId: null, text: droppedText(null) };
 }

@@ -47,8 +47,9 @@ export async function newestTimes(
 }
 
 /**
- * The place to go on from: before the newest messages, between two milliseconds, since lines of one
- * keep the order in which they are stored. Null: little waits, or a line is longer than all that.
+ * The position from which to continue: before the newest messages. It is between two milliseconds,
+ * since lines of the same millisecond keep the order in which they are stored. Null: only little is
+ * unread, or one line is longer than all of it.
  */
 export function reachOfNewest(times: readonly Time[], { reached }: LogReach): LogReach | null {
   const [last] = times.slice(0, -newestMax).toSorted((a, b) => (a.time > b.time ? -1 : 1));

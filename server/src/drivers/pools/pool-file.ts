@@ -83,7 +83,7 @@ function readGpus(path: string, table: file.Table): ListedGpus {
   file.refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
   const { compute, count, memory_gb: memoryGb } = table;
   return {
-    // The order decides which of two errors is told.
+    // The order decides which of two errors is reported.
     count: file.readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
     compute: file.readChoice(`${path}.compute`, compute, gpuTypes),
     memoryGb:

@@ -29,7 +29,7 @@ type Candidate = {
 /** Candidates that lack the same. */
 type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Candidate[] };
 
-/** A reason names no more places than this. */
+/** How many locations a reason names. */
 const placesMax = 3;
 /** Thousandths, in which `FreePool` counts. */
 const unit = 1000;
@@ -79,7 +79,7 @@ function groupsOf(candidates: readonly Candidate[]): Group[] {
     .toSorted((one, other) => distance(one) - distance(other));
 }
 
-/** Where all places lack the same. */
+/** The reason when all pools of the group lack the same. */
 function reasonOf(
   group: Group,
   { free, wish }: { readonly free: readonly FreePool[]; readonly wish: PoolWish },
@@ -130,7 +130,7 @@ function allInUse(types: string, there: string): string {
   return `All of the platform's ${types}${there} is in use; a replica starts when some is free again.`;
 }
 
-/** What the places of a group lack, with what they have of it. */
+/** What the pools of a group lack, and how much they have of it. */
 function needsOf(group: Group, where: string): string {
   const hasGpus = !group.lacks.some((lack) => lack === "gpus" || lack === "lost");
   const types = typesOf(group.candidates.map(({ request }) => request));
@@ -154,7 +154,7 @@ function neededOf({ candidates }: Group, lack: Lack): readonly [amount: number, 
   return [Math.min(...requests.map(({ gpuCount }) => gpuCount)), typesOf(requests)];
 }
 
-/** The most that one of the places has of what it lacks. */
+/** How much the best pool of the group has of the resource that it lacks. */
 function countOf({ candidates }: Group, lack: Lack | undefined): number {
   const counts = candidates.map(({ free, request: { compute } }) => {
     if (lack === "cores") return free.cores / unit;

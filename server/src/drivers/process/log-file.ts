@@ -37,7 +37,7 @@ const backlogBytesKept = 1024 * 1024;
  */
 const inOrderBytesMax = 32 * 1024 * 1024;
 const piecesInOrder = 2;
-/** Skipped parts: each costs room in the stored position. The oldest are dropped. */
+/** Few skipped parts, since each takes space in the stored position. The oldest are dropped. */
 const partsMax = 500;
 /**
  * The maximum number of lines read after a replica is gone, so that its last lines are soon to be

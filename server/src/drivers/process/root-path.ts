@@ -12,7 +12,7 @@ const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
 /** Code with these reads request paths itself, and would see other ones than before. */
 const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
 
-/** True when uvicorn may be told the path. The build log says so, or why not. */
+/** Whether uvicorn may get the app's path as an option. The build log says so, or why not. */
 export async function findRootPathUse(build: {
   readonly plan: BuildPlan;
   readonly tools: BuildTools;

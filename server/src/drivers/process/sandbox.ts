@@ -171,9 +171,9 @@ export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): 
 }
 
 /**
- * Lines that keep, until the sandbox ends, how its program is started and with which variables. The
- * file lies in memory, beside the view, where the program sees nothing; only root may read it.
- * Without room there it stays empty.
+ * Lines of the script that write to a file how the program is started and with which variables; the
+ * file lasts until the sandbox ends. It lies in memory outside the program's view, and only root
+ * may read it. It stays empty if the memory lacks space.
  */
 function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): string {
   const inside = shellQuoted(insideScript(namesOf(run)));
