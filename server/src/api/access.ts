@@ -1,5 +1,5 @@
-// Authenticates and authorizes a request: the bearer token, the project in the path, the permission
-// of the route.
+// Authenticates and authorizes a request: checks its bearer token, the project in its path, and the
+// permission that the route needs.
 import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import type { Permission } from "@slipway/contract/words.ts";
@@ -40,8 +40,8 @@ export async function authenticate(
 }
 
 /**
- * Throws `Fault("no_such_project")` for a missing or foreign project (the same answer),
- * `Fault("forbidden")` without the right.
+ * Throws `Fault("forbidden")` unless the caller may use the route. Throws the same
+ * `Fault("no_such_project")` for a project that does not exist and for one of others.
  */
 export async function authorize(
   access: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
@@ -64,8 +64,8 @@ export async function authorize(
 }
 
 /**
- * For what a route does only sometimes. Throws `Fault("forbidden")` unless the caller has the
- * permission in the project.
+ * Throws `Fault("forbidden")` unless the caller has the permission in the project of the path. For
+ * permissions that a route needs only in some cases.
  */
 export function requirePermission({ caller, request }: ApiCall, permission: Permission): void {
   if (caller !== null && allows(caller, permission, pathPart(request, "project_id") ?? null))
@@ -83,7 +83,7 @@ function mayUse(caller: Caller, { access }: Route, projectId: string | null): bo
   return allows(caller, access, projectId);
 }
 
-/** The records of a deleted project are kept, and only the operator can read them. */
+/** Whether the caller sees the project. The operator also sees the audit log of a deleted one. */
 async function isVisible(
   { caller, route }: { readonly caller: Caller; readonly route: Route },
   projectId: string,

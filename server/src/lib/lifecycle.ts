@@ -1,6 +1,6 @@
-// Registers whatever is opened: `start()` begins what works by itself once everything is open, and
-// `close()` closes it in reverse order, each part within a deadline, so that one call stops the
-// platform and leaves nothing behind.
+// Registers the parts of the platform as they are opened. When all are open, `start()` begins those
+// that work by themselves, such as loops. `close()` closes all parts in reverse order, each within
+// a deadline, so that one call stops the platform and leaves nothing behind.
 import type { Clock } from "./clock.ts";
 import type { Log } from "./log.ts";
 
@@ -61,7 +61,9 @@ export class Lifecycle {
 
   async #closeAll(): Promise<void> {
     const failures: unknown[] = [];
-    for (let part = this.#parts.pop(); part !== undefined; part = this.#parts.pop()) {
+    for (;;) {
+      const part = this.#parts.pop();
+      if (part === undefined) break;
       this.#log.debug({ part: part.name }, "closing");
       try {
         await this.#closeOne(part);

@@ -1,5 +1,5 @@
-// The listener of `/metrics`, separate from the platform's own: it answers nothing else, and builds
-// one text at a time, however many clients ask.
+// The listener of `/metrics`, separate from the platform's main listener. It answers nothing else,
+// and makes only one text at a time, which all clients that ask meanwhile share.
 import { isSameText } from "#lib/same-text.ts";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -12,8 +12,8 @@ export type MetricsServerOptions = {
   readonly host: string;
   readonly port: number;
   /**
-   * Clients send it as `Authorization: Bearer …`; null: everybody who reaches the address
-   * may read, at an IP address or localhost.
+   * The token that clients send as `Authorization: Bearer …`. Null: everybody who reaches the
+   * address may read, if they use an IP address or localhost.
    */
   readonly token: Secret | null;
   readonly metrics: Pick<Metrics, "text" | "contentType">;
@@ -55,8 +55,8 @@ const nameRefused =
   "Without a token, ask at an IP address or localhost: a web page can let any other name lead here. To use another name, set SLIPWAY_METRICS_TOKEN.\n";
 
 /**
- * A web page can have its name lead to this machine, and would then read what is served here; an
- * address cannot be its name. Old clients that send no host are no browsers.
+ * False if the request may come from a script of a foreign web page. Such a page can have its own
+ * name lead to this machine, but not an IP address. A client that sends no host is no browser.
  */
 function cannotBePage(host: string | undefined): boolean {
   if (host === undefined) return true;

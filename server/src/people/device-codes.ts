@@ -1,38 +1,35 @@
-// The two codes of a device login: a long one that the device keeps to itself, and a short one that
-// a person reads and types. Of the long one only its hash is stored.
+// The two codes of a device login: a long one, which only the device knows, and a short one, which
+// a person reads and types. Only a hash of the long code is stored.
 import { createHash, randomBytes, randomInt } from "node:crypto";
 
 /**
- * No vowels, so that no words come about; nothing that is read for another (RFC 8628, 6.1). 20^8
- * codes.
+ * The letters of a short code, of which there are 20^8. Without vowels, so that no words result,
+ * and without characters that look alike (RFC 8628, 6.1).
  */
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 const lettersOfCode = 8;
 const codeForm = new RegExp(`^[${letters}]{${lettersOfCode}}$`);
 const deviceCodeBytes = 32;
 
-/** A code for the device: 256 bits that nobody guesses. */
+/** A new code for the device, of 256 random bits. */
 export function newDeviceCode(): string {
   return randomBytes(deviceCodeBytes).toString("base64url");
 }
 
-/**
- * What is stored of a device code. It has too many bits to be tried out, so a fast hash will do.
- */
+/** The stored hash of a device code. A fast hash is enough, since nobody can try all codes. */
 export function hashOfDeviceCode(code: string): Buffer {
   return createHash("sha256").update(code).digest();
 }
 
-/** A code for a person, such as `BCDF-GHJK`. */
+/** A new code for a person, such as `BCDF-GHJK`. */
 export function newUserCode(): string {
-  return shownUserCode(
-    Array.from({ length: lettersOfCode }, () => letters[randomInt(letters.length)]).join(""),
-  );
+  const randomLetter = (): string => letters.charAt(randomInt(letters.length));
+  return shownUserCode(Array.from({ length: lettersOfCode }, randomLetter).join(""));
 }
 
 /**
- * The code as it is stored, however it was typed: small letters, spaces, without the dash. Null: it
- * cannot be one.
+ * The stored form of a code that a person has typed, perhaps in small letters, with spaces or
+ * without the dash. Null: the text cannot be a code.
  */
 export function readUserCode(typed: string): string | null {
   const code = typed.toUpperCase().replaceAll(/[\s-]/g, "");

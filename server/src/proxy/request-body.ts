@@ -1,17 +1,16 @@
-// Sends a call's head and body to its replica as the body arrives: nothing is stored, and
-// backpressure from the replica pauses the client. A small body goes out in one write with the
-// head.
+// Sends a call's head and body to its replica while the body arrives. Stores nothing: when the
+// replica reads slowly, the client is paused. A small body is sent in one write with the head.
 import type { IncomingMessage } from "node:http";
 import { fieldKind } from "./fields.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 
-/** The call that receives the events of its body. */
+/** The call, which is notified about its body. */
 export interface BodyUser {
   /** The maximum size of the body. */
   readonly bodyBytesMax: number;
   /** Body bytes sent so far, without framing. */
   requestBytes: number;
-  /** The body is longer than `bodyBytesMax`. */
+  /** Called when the body is longer than `bodyBytesMax`. */
   onBodyTooLarge(): void;
 }
 
@@ -21,12 +20,12 @@ export type RequestBodyOptions = {
   /** The whole head, including the empty line. */
   readonly head: string;
   readonly isChunked: boolean;
-  /** The client waits for permission to send its body: the head is sent alone. */
+  /** The client waits for permission to send its body, so the head is sent alone. */
   readonly expectsContinue: boolean;
   readonly user: BodyUser;
 };
 
-/** Smaller pieces are written as text together with their framing, in one write. */
+/** Pieces up to this size are written as text, in one write with their framing. */
 const textBytesMax = 8_192;
 
 /** One body being sent. Call `start()` once; `stop()` when the replica wants no more of it. */
@@ -46,21 +45,21 @@ export class RequestBody {
     const { request, expectsContinue } = this.#options;
     request.on("data", (chunk: Buffer) => this.#data(chunk));
     request.on("end", () => this.#end());
-    // The end of its answer shows that a client is gone.
+    // Needs no handling: that the client is gone is noticed when its answer ends.
     request.on("error", () => undefined);
-    if (expectsContinue) this.#flush();
-    // Data that arrived with the head is processed before this; the head waits no longer than that.
-    else process.nextTick(() => this.#flush());
+    if (expectsContinue) this.#sendHead();
+    // One tick later, so that data which arrived together with the head is sent with it.
+    else process.nextTick(() => this.#sendHead());
   }
 
-  /** The replica accepts more. */
+  /** To be called when the replica accepts more. */
   onDrain(): void {
     if (!this.#isStopped) this.#options.request.resume();
   }
 
   /**
-   * Sends nothing more; reads and drops the rest, as long as `SlowBodies` allows: a reset would
-   * cost the client its answer.
+   * Sends nothing more. Reads and drops the rest of the body as long as `SlowBodies` allows, since
+   * a client whose connection is reset would not get its answer.
    */
   stop(): void {
     if (this.#isStopped) return;
@@ -68,7 +67,7 @@ export class RequestBody {
     this.#options.request.resume();
   }
 
-  #flush(): void {
+  #sendHead(): void {
     if (this.#head === "" || this.#isStopped) return;
     this.#options.connection.write(this.#head);
     this.#head = "";
@@ -86,28 +85,28 @@ export class RequestBody {
     const before = isChunked ? `${this.#head}${chunk.length.toString(16)}\r\n` : this.#head;
     const after = isChunked ? "\r\n" : "";
     this.#head = "";
-    let hasRoom: boolean;
+    let acceptsMore: boolean;
     if (chunk.length <= textBytesMax) {
-      hasRoom = connection.write(before + chunk.toString("latin1") + after);
+      acceptsMore = connection.write(before + chunk.toString("latin1") + after);
     } else {
       if (before !== "") connection.write(before);
-      hasRoom = connection.write(chunk);
-      if (after !== "") hasRoom = connection.write(after);
+      acceptsMore = connection.write(chunk);
+      if (after !== "") acceptsMore = connection.write(after);
     }
-    if (!hasRoom) request.pause();
+    if (!acceptsMore) request.pause();
   }
 
   #end(): void {
     if (this.#isStopped) return;
     const { connection, isChunked, request } = this.#options;
     if (isChunked) connection.write(`${this.#head}0\r\n${trailerLines(request.rawTrailers)}\r\n`);
-    else this.#flush();
+    else this.#sendHead();
     this.#head = "";
     this.isSent = true;
   }
 }
 
-/** Without fields that concern the proxy: a trailer must not say what the head may not. */
+/** The trailers as lines, without fields that a client may not set in the head either. */
 function trailerLines(rawTrailers: readonly string[]): string {
   let lines = "";
   for (let index = 0; index + 1 < rawTrailers.length; index += 2) {

@@ -1,6 +1,6 @@
-// Gives waiting deliveries their verdicts: asks git for the newest commit of the branch, and starts
-// at most one build for all deliveries of an app. Apps do not wait for each other; a lost nudge
-// only costs time.
+// Gives verdicts to waiting push events: asks git for the newest commit of the branch, and starts
+// at most one build for all events of an app. Apps do not wait for each other, and a lost nudge
+// costs only time.
 import { record, type Actor } from "#audit/record.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Checked } from "#deploy/checked.ts";
@@ -21,9 +21,14 @@ export type PushJudgeParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
 };
 
-/** The newest commit of a branch; `same` as in `areTouched`. */
-type Head = BranchHead & { readonly author: string; readonly same: string | null };
-/** Deliveries of one app, and its row before git was asked. */
+/** The newest commit of a branch. */
+type Head = BranchHead & {
+  readonly author: string;
+  /** A commit at which the app's files were the same, see `areTouched`. */
+  readonly same: string | null;
+};
+
+/** The waiting push events of an app, and the app's row before git was asked. */
 type Case = {
   readonly row: store.PushedAppRow;
   readonly deliveries: readonly store.GitDeliveryRow[];
@@ -31,13 +36,13 @@ type Case = {
 
 /** Apps whose branches are read at the same time. */
 const appsMax = 8;
-/** Deliveries of a turn; the next turn takes the rest. */
+/** How many push events one turn takes; the next turn takes more. */
 const waitingMax = 1_000;
-/** Nudges come when a delivery arrives; the interval covers failures. */
+/** Usually a push event nudges the loop; the interval is for retries. */
 const intervalMs = 5_000;
 const patience = { firstMs: 500, factor: 4, msMax: 5_000, jitter: 0.2, triesMax: 3 } as const;
 
-/** Call `loop.start()` once; `stop()` leaves what has no verdict yet to the next start. */
+/** Call `loop.start()` once. After `stop()`, events without a verdict wait for the next start. */
 export class PushJudge {
   readonly #parts: PushJudgeParts;
   readonly loop: Loop;
@@ -53,7 +58,7 @@ export class PushJudge {
       intervalMs,
       clock,
       log,
-      // Deliveries of a stopped app wait for its start.
+      // A start of an app is such a change: push events of a stopped app wait for it.
       listen: (nudge) => notifications.listen("apps", nudge),
     });
   }
@@ -75,15 +80,16 @@ export class PushJudge {
     }
   }
 
-  /** Never rejects. What has no verdict after it is tried again by the loop. */
+  /** Judges the push events of an app. Never rejects: the loop tries again after a failure. */
   async #judge(appId: AppId, deliveries: readonly store.GitDeliveryRow[]): Promise<void> {
     const { db, log } = this.#parts;
     try {
       const row = await store.readPushedApp(db, appId);
       if (row === undefined) return;
-      const one = { row, deliveries };
-      const head = judgeApp(store.pushedApp(row)) === null ? await this.#readHead(one) : null;
-      await this.#decide(one, head);
+      const pushes = { row, deliveries };
+      const mayBuild = judgeApp(store.pushedApp(row)) === null;
+      const head = mayBuild ? await this.#readHead(pushes) : null;
+      await this.#decide(pushes, head);
       this.loop.nudge();
     } catch (error) {
       if (!this.#stopping.signal.aborted)
@@ -93,7 +99,7 @@ export class PushJudge {
     }
   }
 
-  /** Asks git for as little as the verdict needs. */
+  /** Reads the newest commit of the branch; asks git only for as much as the verdict needs. */
   async #readHead({ row, deliveries }: Case): Promise<Checked<Head>> {
     const { db, remote } = this.#parts;
     const { signal } = this.#stopping;
@@ -114,7 +120,7 @@ export class PushJudge {
     const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
     const delivery = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
-    const said = {
+    const known = {
       commit,
       message: delivery?.message ?? "",
       author: delivery?.author ?? "",
@@ -122,7 +128,7 @@ export class PushJudge {
       isTouched,
       same,
     };
-    if (isSeen || (delivery !== undefined && isTouched !== null)) return { ok: true, value: said };
+    if (isSeen || (delivery !== undefined && isTouched !== null)) return { ok: true, value: known };
     const isComparable = isTouched === null && sharedPaths !== null;
     const folders = [gitPath, ...(sharedPaths ?? [])];
     const comparison = { commit, older: isComparable ? builtCommit : null, folders };
@@ -130,11 +136,11 @@ export class PushJudge {
     if (!facts.ok) return facts;
     return {
       ok: true,
-      value: { ...said, ...facts.value, isTouched: isTouched ?? facts.value.isTouched },
+      value: { ...known, ...facts.value, isTouched: isTouched ?? facts.value.isTouched },
     };
   }
 
-  /** The answer, or the last refusal of a few. */
+  /** Asks up to a few times, and returns the answer, or the last refusal. */
   async #patiently<T>(ask: () => Promise<Checked<T>>): Promise<Checked<T>> {
     const { signal } = this.#stopping;
     let answer: Checked<T> | undefined;
@@ -150,8 +156,8 @@ export class PushJudge {
   }
 
   /**
-   * Writes verdict, build and audit row in one transaction; nothing when the app's settings have
-   * changed meanwhile.
+   * Writes the verdict, the build and the audit row in one transaction. Writes nothing when the
+   * app's settings have changed since git was asked.
    */
   async #decide({ row, deliveries }: Case, head: Checked<Head> | null): Promise<void> {
     const { db } = this.#parts;
@@ -166,8 +172,8 @@ export class PushJudge {
           (name) => app[name] === before[name],
         );
         if (!isSame) return;
-        const off = judgeApp(app);
-        if (off !== null) return await store.decideDeliveries(tx, everyId, off);
+        const verdictForApp = judgeApp(app);
+        if (verdictForApp !== null) return await store.decideDeliveries(tx, everyId, verdictForApp);
         if (head === null) return;
         if (!head.ok)
           return await store.decideDeliveries(tx, everyId, {
@@ -187,7 +193,7 @@ export class PushJudge {
     }
   }
 
-  /** The delivery of the newest commit gets the verdict, older ones give way to it. */
+  /** Gives the verdict to the push event of the newest commit; older events are ignored. */
   async #apply(
     tx: Tx,
     { row, deliveries }: Case,

@@ -1,5 +1,5 @@
-// The request that reports a build's state as a status of its commit, by the public API of each
-// kind of git host. Pure.
+// Makes the request that reports a build's state as a status of its commit, for the public API of
+// each kind of git host. Pure.
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import type { GitCredential } from "#apps/credentials.ts";
 import type { SourceUrl } from "#deploy/sources/git-url.ts";
@@ -8,13 +8,13 @@ import type { AppId } from "#lib/ids.ts";
 export type StatusState = "pending" | "success" | "failure" | "cancelled";
 
 export type CommitStatus = {
-  /** As callers know it. */
+  /** The app's id as callers know it. */
   readonly appId: AppId;
-  /** `owner/repo`, as the app's settings have it: `.git` may follow. */
+  /** `owner/repo` as in the app's settings, perhaps with `.git` at the end. */
   readonly repository: string;
   readonly commit: string;
   readonly state: StatusState;
-  /** Where to read more. */
+  /** A page with more about the build. */
   readonly url: string;
   /** One sentence. */
   readonly description: string;
@@ -27,17 +27,19 @@ export type StatusRequest = {
   readonly body: Buffer;
 };
 
-/** Where the API of a git host is, and who asks. */
+/** The git host to which the status is sent, and the credential for it. */
 export type ApiReceiver = {
   readonly source: Pick<SourceUrl, "protocol" | "host" | "below">;
   readonly credential: Pick<GitCredential, "username" | "secret">;
 };
+
+/** How the API of one kind of git host takes a status. */
 type Form = {
-  /** The path of the API on a host of one's own. */
+  /** The path of the API on a host that is not in `publicApis`. */
   readonly base: string;
   readonly path: (status: CommitStatus) => string;
   readonly states: Readonly<Record<StatusState, string>>;
-  /** Without the state. */
+  /** The fields of the body except the state. */
   readonly fields: (status: CommitStatus) => object;
 };
 
@@ -122,24 +124,19 @@ export function statusRequest(
   };
 }
 
-/** Where the API of a host is, without a trailing slash. */
+/** The URL of a host's API, without a trailing slash. */
 export function apiUrl(
   kind: GitHostKind,
   { host, protocol, below }: ApiReceiver["source"],
 ): string {
-  const own =
-    protocol === "ssh"
-      ? webOfSsh(host)
-      : `${protocol === "http" ? "http" : "https"}://${host}${below}`;
-  return publicApis[host] ?? own + forms[kind].base;
+  const scheme = protocol === "http" ? "http" : "https";
+  // The port and the folders of an ssh address are not those of the API.
+  const website =
+    protocol === "ssh" ? `https://${host.replace(/:\d+$/, "")}` : `${scheme}://${host}${below}`;
+  return publicApis[host] ?? website + forms[kind].base;
 }
 
-/** Port and folders of an ssh address are not those of the API. */
-function webOfSsh(host: string): string {
-  return `https://${host.replace(/:\d+$/, "")}`;
-}
-
-/** The token as a host takes it. */
+/** The header fields with the token, in the form of this kind of host. */
 export function authorization(
   kind: GitHostKind,
   { username, secret }: ApiReceiver["credential"],
@@ -147,8 +144,8 @@ export function authorization(
   const token = secret.reveal();
   if (kind === "gitlab") return { "private-token": token };
   if (kind === "gitea") return { authorization: `token ${token}` };
-  // An app password of Bitbucket belongs to a user; its access tokens are used with this name by
-  // git only.
+  // A credential with a user name is an app password of Bitbucket. Access tokens have the name
+  // "x-token-auth", which only git uses.
   if (kind === "bitbucket" && username !== null && username !== "x-token-auth") {
     return { authorization: `Basic ${Buffer.from(`${username}:${token}`).toString("base64")}` };
   }

@@ -11,9 +11,7 @@ import type { ReadyReplica } from "./replica-view.ts";
 /** The release of a replica, as known before its artifact is read. */
 export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
-/**
- * Calls that are still running (a WebSocket may run forever) get this much notice before the end.
- */
+/** How long before its forced end a replica is told, so that calls such as WebSockets can end. */
 const noticeMs = 30_000;
 
 /** How a replica ended. */
@@ -36,59 +34,57 @@ export type ReplicaEnd = {
 export class Replica {
   readonly replicaId: ReplicaId;
   readonly release: ReplicaRelease;
-  /**
-   * The settings of the replica's release that are in effect: what can change live follows the
-   * app's route.
-   */
+  /** The settings in effect: those of the release, with live changes of the app's settings. */
   settings: ReplicaRelease["settings"];
-  /** Corrected when the driver reports how long it has run. */
+  /** When its start began; corrected when the driver reports how long it has run. */
   beganAtMs: number;
   /**
-   * How often the app had been restarted when it started: a lower number than the current one means
-   * that it needs a replacement.
+   * How often the app had been restarted when this replica started. If the app's number is higher
+   * now, the replica must be replaced.
    */
   readonly restarts: number;
-  /** It is the trial of its release, which takes no calls yet. */
+  /** True for the trial of a release, which takes no calls yet. */
   isTrial: boolean;
   /** Aborts its start, its probes and its deadline. */
   readonly abort = new AbortController();
-  /** True: it receives calls once it is ready; false while its ready check fails. */
+  /** False while the ready check of a ready replica fails: then it gets no calls. */
   isRouted = true;
-  /** When it certainly ran, since the epoch: usage counts up to here if its end was unobserved. */
+  /**
+   * When it was last seen running, in milliseconds since the epoch. If nobody observes its end,
+   * its usage counts until then.
+   */
   seenAtMs: number;
-  /** Resolves when the driver's `start` has answered; null: it has, or another process began it. */
+  /**
+   * Resolves when the driver's `start` has answered. Null: it has answered, or an earlier platform
+   * process called it.
+   */
   creating: Promise<void> | null = null;
-  /** It does not run yet: it waits for a machine or its image. */
+  /** True while it does not run yet, but waits for a machine or its image. */
   isPending = true;
-  /** Maximum time from running to ready. */
+  /** The maximum time from running to ready. */
   deadlineMs: number;
   readonly gpus: number;
   readyAtMs: number | null = null;
-  /** The proxy's view of it; null before it is ready. */
+  /** The replica as the proxy sees it; null before it is ready. */
   ready: ReadyReplica | null = null;
-  /** Set when the platform ends it. */
+  /** Why the platform ends it; null: it does not. */
   endOrder: EndOrder | null = null;
   /** When the grace period of running calls ends; set together with `endOrder`. */
   graceEndsAtMs = Number.POSITIVE_INFINITY;
-  /** When the driver was, or will be, asked to end it even if calls are still running. */
+  /** When the driver is to end it even if calls are still running. */
   terminateAtMs = Number.POSITIVE_INFINITY;
   /**
-   * The driver was asked to end it: while calls still ran, or after the last one, when it gets less
-   * time.
+   * Whether the driver was asked to end it: `busy`: while calls ran; `idle`: after its last call,
+   * when it gets less time.
    */
   terminating: "no" | "busy" | "idle" = "no";
-  /**
-   * The driver's sentence that explains why it may never take calls; null when nothing is unusual.
-   */
+  /** The driver's sentence about why it may never become ready; null: nothing is unusual. */
   hint: string | null = null;
-  /**
-   * What its ready check found last, in a sentence, before it was ready; null: it has not been
-   * checked.
-   */
+  /** Why the last ready check failed, in a sentence; null: it has not been checked. */
   notReady: string | null = null;
-  /** Leave it alone until then: a trial, or one that waits for its promotion. */
+  /** Until then it must not be ended: it is a trial, or waits for the promotion of its release. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
-  /** It serves only until other releases can; null: its release is served. */
+  /** Since when it serves only until its successors can; null: its release is served. */
   leavingSinceMs: number | null = null;
   readonly #createdAtMs: number;
   #state: ReplicaState;
@@ -98,7 +94,7 @@ export class Replica {
     release: ReplicaRelease;
     gpus: number;
     beganAtMs: number;
-    /** `beganAtMs`, in milliseconds since the epoch. */
+    /** The same time as `beganAtMs`, in milliseconds since the epoch. */
     createdAtMs: number;
     seenAtMs: number;
     restarts: number;
@@ -119,8 +115,8 @@ export class Replica {
   }
 
   /**
-   * The time since the epoch for usage: its start plus the monotonic time since then, independent
-   * of clock steps.
+   * Converts a monotonic time to milliseconds since the epoch, for usage. Counts from the start of
+   * the replica, and therefore does not depend on jumps of the clock.
    */
   timeAt(monotonicMs: number): number {
     return this.#createdAtMs + (monotonicMs - this.beganAtMs);
@@ -130,7 +126,7 @@ export class Replica {
     return this.release.appId;
   }
 
-  /** The driver's `start` has not answered yet. */
+  /** True while the driver's `start` has not answered. */
   get isCreating(): boolean {
     return this.creating !== null;
   }
@@ -139,7 +135,7 @@ export class Replica {
     return this.#state;
   }
 
-  /** It is to end from `nowMs` on; `mayFinish`: its calls have the grace period to do so. */
+  /** Orders its end. With `mayFinish`, running calls have the grace period to finish. */
   takeOrder(
     order: EndOrder,
     deadline: { readonly nowMs: number; readonly graceMs: number; readonly mayFinish: boolean },
@@ -150,7 +146,7 @@ export class Replica {
     this.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
   }
 
-  /** Moves to a state; an assertion fails when the table does not allow it. */
+  /** Moves to another state. An assertion fails when the table does not allow that. */
   move(to: ReplicaState): void {
     assert(
       canMove(this.#state, to),
@@ -159,13 +155,13 @@ export class Replica {
     this.#state = to;
   }
 
-  /** Marks it ready at `address` from now on. */
+  /** Makes it ready at this address from now on. */
   becomeReady(address: Address, nowMs: number): void {
     this.move("ready");
     this.#setReady(address, nowMs);
   }
 
-  /** Adopts one that became ready at `readyAtMs` under an earlier process of the platform. */
+  /** Adopts a replica that became ready at `readyAtMs` under an earlier platform process. */
   adoptReady(address: Address, readyAtMs: number): void {
     assert(this.#state === "ready", `replica ${this.replicaId} is not ready`);
     this.#setReady(address, readyAtMs);

@@ -1,9 +1,9 @@
-// Cuts the time of one replica or build into slices, each with its amount: pure. A slice lies
-// within one hour (UTC) and between two borders, the instants at which coupons begin or cease to
-// discount. Amounts are differences of rounded running sums: their total is the rounded exact
-// price, wherever the time was cut and in however many steps.
+// Cuts the time of one replica or build into slices, each with its amount. A slice lies within one
+// hour (UTC) and between two borders, the instants at which coupons begin or cease to discount.
+// Amounts are differences of rounded running sums, so their total is always the exact price,
+// rounded, no matter how the time was cut. Pure.
 
-/** One slice; the amounts before it and of it follow from rates and times alone. */
+/** One slice; its amounts follow from rates and times alone. */
 export type Slice = {
   readonly beginsAtMs: number;
   readonly ms: number;
@@ -16,7 +16,7 @@ export type Slice = {
 
 export type SliceRequest = {
   readonly startMs: number;
-  /** The upper bound; later times are not used. */
+  /** The end of the time to cut. */
   readonly endMs: number;
   /** In any order. */
   readonly borders: readonly number[];
@@ -33,10 +33,7 @@ export type SliceRequest = {
 const hourMs = 3_600_000;
 const attosOfMicro = 1_000_000_000_000n;
 
-/**
- * The slices that replace the known ones, in time order; they reach up to `endMs` unless there are
- * too many.
- */
+/** The slices that replace the known ones, in time order, up to `endMs` or up to `slicesMax`. */
 export function slicesUpTo(request: SliceRequest): Slice[] {
   const { endMs, known, slicesMax } = request;
   const first = known[0];
@@ -55,14 +52,17 @@ export function slicesUpTo(request: SliceRequest): Slice[] {
   return slices;
 }
 
+/** The end of a slice that begins at `atMs`: the next border, or the end of the hour or of all. */
 function nextCut({ endMs, borders }: SliceRequest, atMs: number): number {
   const hourEndMs = (Math.floor(atMs / hourMs) + 1) * hourMs;
-  return borders.reduce(
-    (cutMs, border) => (border > atMs && border < cutMs ? border : cutMs),
+  const laterBorders = borders.filter((border) => border > atMs);
+  return laterBorders.reduce(
+    (cutMs, border) => Math.min(cutMs, border),
     Math.min(hourEndMs, endMs),
   );
 }
 
+/** Whether a slice begins in the same hour as `atMs`, and not after it. */
 function isOfHour(atMs: number): (slice: Slice) => boolean {
   return ({ beginsAtMs }) =>
     beginsAtMs <= atMs && Math.floor(beginsAtMs / hourMs) === Math.floor(atMs / hourMs);
