@@ -19,7 +19,7 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
 
-const test = drawTests({ what: "fates of an embedded database", count: 12, max: 5 });
+const test = drawTests({ what: "fates of an embedded database", count: 13, max: 5 });
 
 /** One embedded server on a folder, stopped with the test. */
 type Place = { folder: string; lock: FolderLock; start(): Promise<Embedded> };
@@ -159,6 +159,28 @@ test(
       return existsSync(path) ? readFileSync(path, "utf8") : "";
     };
     await until("the server ends with its platform", () => commandOf(postgresPid) === "");
+  },
+);
+
+test(
+  "as root the database is made on a machine whose only other user has any id",
+  { skip: process.getuid?.() === 0 ? false : "only root maps users and mounts files" },
+  async (t) => {
+    const users = join(temporaryFolder(t, "users"), "passwd");
+    writeFileSync(users, "root:x:0:0::/root:/bin/sh\nada:x:7777:7777::/:/bin/sh\n");
+    const script = 'mount --bind "$1" /etc/passwd && shift && exec "$@"';
+    const prefix = ["unshare", "--mount", "sh", "-c", script, "sh", users];
+    const folder = temporaryFolder(t, "data");
+    const child = startChild(t, folder, prefix);
+    const [line] = (await once(
+      createInterface({ input: child.stdout ?? assert.fail() }),
+      "line",
+    )) as [string];
+    const { postgresPid, url } = JSON.parse(line) as { postgresPid: number; url: string };
+    assert.deepEqual(await query(url, "select 1 as one"), [{ one: 1 }]);
+    await killAndWait(child);
+    const data = join(folder, "postgres/data");
+    await until("the server ends with its platform", () => !isServerOf(postgresPid, data));
   },
 );
 

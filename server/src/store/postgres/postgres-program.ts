@@ -3,7 +3,7 @@
 // nobody, if necessary with the right to pass through root's folders. Where the system supports it,
 // the kernel asks the server to stop when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
-import { chmodSync, chownSync, existsSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { must } from "#lib/assert.ts";
@@ -119,17 +119,24 @@ function letThrough(folder: string): void {
   chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
+/** initdb looks up the name of its user: a user of this machine other than root. */
+function asNamedUser(): string[] {
+  const users = readFileSync("/etc/passwd", "utf8").matchAll(/^[^:\n]+:[^:\n]*:(\d+):/gm);
+  const ids = [...users].map(([, id]) => Number(id));
+  const user = ids.find((id) => id > 0) ?? nobody.uid;
+  return ["unshare", "--user", `--map-user=${user}`, `--map-group=${user}`, "--"];
+}
+
 /**
  * The prefix order matters: the kernel clears the parent-death signal when a process changes its
  * user.
  */
 function waysToRun(folder: string): Way[] {
   const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
-  const namespace = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"];
   const plain: Way[] =
     self.uid === 0
       ? [
-          { name: "in a user namespace", prefix: namespace, owner: self, spawnAs: {} },
+          { name: "in a user namespace", prefix: asNamedUser(), owner: self, spawnAs: {} },
           { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
           {
             name: "as user nobody that may pass through all folders",
