@@ -1,4 +1,4 @@
-// The audit rows of apps, within the transaction of the change.
+// Records actions on apps in the audit log, within the transaction of the change.
 import { record, type AuditEntry } from "#audit/record.ts";
 import type { AppKey } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";

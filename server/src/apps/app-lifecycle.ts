@@ -1,6 +1,6 @@
-// Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its
-// audit row in one transaction: of two at once one wins, and the other is refused. Scheduler, proxy
-// and runs hear of it through the routing table.
+// Stops, starts, restarts and deletes apps. Each change locks the app's row, so that changes of one
+// app happen one after the other, and writes it with the audit row in one transaction. Scheduler,
+// proxy and runs learn of a change through the routing table.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -28,7 +28,7 @@ export class AppLifecycle {
 
   /**
    * Stops the app: new calls are refused, runs wait, replicas end after their calls, a roll-out
-   * pauses. Holds until `start`; the roll-out stays paused until somebody resumes it.
+   * pauses. The stop lasts until `start`; the roll-out stays paused until somebody resumes it.
    */
   async stop(change: AppChange): Promise<void> {
     await this.#change(change, "app.stop", async (tx, app) => {
@@ -65,8 +65,8 @@ export class AppLifecycle {
   }
 
   /**
-   * Deletes the app: its name is free and its calls are refused when this resolves; running calls
-   * and runs may end, and then everything of it is removed but its audit log and usage.
+   * Deletes the app. When this resolves, its name is free and its calls are refused. Running calls
+   * and runs may still finish; then everything but the app's audit log and usage is removed.
    */
   async delete(change: AppChange): Promise<void> {
     await this.#change(change, "app.delete", async (tx, app) => {
@@ -77,7 +77,7 @@ export class AppLifecycle {
     this.#onDeleted();
   }
 
-  /** `act` returns what is recorded of the change. */
+  /** Runs `act` on the locked app, and records the changes that it returns. */
   async #change(
     change: AppChange,
     action: AuditAction,

@@ -1,6 +1,6 @@
-// The rows of deleted apps: how an app begins to be removed, and everything that is then deleted of
-// it, in batches. What stays is the audit log, usage, and for a day the app's row, so that its id
-// is not given to another app while something still writes.
+// Queries that remove apps: an app is marked as deleted, and then its rows are deleted in batches.
+// The audit log and the usage stay, and the app's own row stays for a day, so that no other app
+// gets its id while something still writes rows with it.
 import { sql, type RawBuilder } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
@@ -9,18 +9,18 @@ import { notify } from "#store/notify.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 import type { Tables } from "#store/tables.ts";
 
-/** A deleted app of which something is left. */
+/** A deleted app that still has rows. */
 export type DeletedApp = { readonly id: AppId; readonly projectId: ProjectId };
 
-/** More apps wait for the next turn. */
+/** The maximum number of apps in one turn; further ones wait for the next. */
 const appsMax = 1_000;
 const cancelReason = "The app was deleted.";
-/** Rows with bodies of up to megabytes. */
+/** The batch size for rows that may have a body of several megabytes. */
 const bodiesMax = 500;
 
 /**
  * Marks the apps as deleted: they take no calls and no changes, no list shows them, and their names
- * are free. Ends their builds, and erases their secrets. Returns those that were not deleted
+ * are free. Ends their builds, and erases their secrets. Returns the apps that were not deleted
  * before. The caller holds the locks on their rows.
  */
 export async function markAppsDeleted(
@@ -54,7 +54,7 @@ export async function markAppsDeleted(
   return marked;
 }
 
-/** Locks the rows of all apps of a project that are not deleted, by id. */
+/** Locks the rows of the project's apps that are not deleted, in the order of their ids. */
 export async function lockAppsOf(tx: Tx, projectId: ProjectId): Promise<AppId[]> {
   const apps = tx
     .selectFrom("apps")
@@ -65,8 +65,8 @@ export async function lockAppsOf(tx: Tx, projectId: ProjectId): Promise<AppId[]>
 }
 
 /**
- * Deleted apps of which something is left, or whose row has been kept for a day; longest ago first.
- * No locks.
+ * Deleted apps that still have other rows, or whose own row has stayed for a day. The app that was
+ * deleted first comes first. No locks.
  */
 export async function readDeleted(db: Db): Promise<DeletedApp[]> {
   return await db
@@ -79,7 +79,7 @@ export async function readDeleted(db: Db): Promise<DeletedApp[]> {
     .execute();
 }
 
-/** Ends runs of a deleted app that nobody works on; returns how many. Skips locked rows. */
+/** Ends the pending runs of a deleted app; returns how many. Skips locked rows. */
 async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> {
   const now = sql`clock_timestamp()`;
   return await changeRows(db)`
@@ -90,9 +90,9 @@ async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> 
 }
 
 /**
- * What is removed of a deleted app, in order. Replicas and builds stay until they have ended and
- * are metered, runs until they have ended, and deliveries of ended runs that are still tried for an
- * hour.
+ * The steps that remove the rows of a deleted app, in order. Replicas and builds stay until they
+ * have ended and are metered, runs until they have ended. Deliveries that are still tried stay for
+ * an hour after the deletion.
  */
 export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep[] {
   const ofApp = sql`app_id = ${id}`;
@@ -138,24 +138,24 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
 }
 
 /**
- * Notes that nothing is left of a deleted app but its row, and deletes that a day later; false
- * while something is left, or when that was noted before.
+ * Marks a deleted app as removed when it has no rows but its own, and deletes that row when the app
+ * was marked before. Returns true when this call has marked the app.
  */
 export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
   const ofApp = sql`app_id = ${id}`;
-  const isLeft = sql`exists (select from builds where ${ofApp}) or exists (select from runs where ${ofApp})
+  const hasOtherRows = sql`exists (select from builds where ${ofApp}) or exists (select from runs where ${ofApp})
     or exists (select from uploads where ${ofApp}) or exists (select from releases where ${ofApp}) or exists (select from replicas where ${ofApp})
     or exists (select from webhook_deliveries where project_id = apps.project_id and ${ofApp})`;
-  await sql`delete from apps where id = ${id} and removed_at is not null and not (${isLeft})`.execute(
+  await sql`delete from apps where id = ${id} and removed_at is not null and not (${hasOtherRows})`.execute(
     db,
   );
   return await changeOne(db)`
-    update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${isLeft})`;
+    update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${hasOtherRows})`;
 }
 
 /**
- * Returns which of these ids belong to deleted apps or projects of which nothing else is left.
- * An id that is unknown here is not one of them: another database may know it.
+ * Returns which of these ids belong to removed apps, or to deleted projects whose apps are all
+ * removed. Unknown ids are not returned: another database may know them.
  */
 export async function readRemoved(db: Db, ids: readonly string[]): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`

@@ -20,7 +20,10 @@ export type ReplicaRow = Selectable<Tables["replicas"]>;
 
 /** An app, with the state of its builds. */
 export type AppWithState = Awaited<ReturnType<typeof readApps>>[number];
-/** All sources of an app's settings; those of the release are null when none takes calls. */
+/**
+ * All sources of an app's settings; the columns of the release are null when the app has no live
+ * release.
+ */
 export type AppSource = NonNullable<Awaited<ReturnType<typeof readAppSource>>>;
 
 /**
@@ -32,9 +35,9 @@ export async function insertApp(tx: Tx, app: Insertable<Tables["apps"]>): Promis
 }
 
 /**
- * Locks an app's row, which changes of an app take before those of its builds and releases;
- * undefined when there is no such app. Before it, its project is locked against deletion, which
- * locks in that order too.
+ * Locks an app's row; undefined when there is no such app. Before that, it locks the app's project
+ * against deletion, in the same order as the deletion of a project does. A change of an app takes
+ * this lock before it locks builds and releases.
  */
 export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined> {
   const project = tx.selectFrom("apps").select("project_id").where("id", "=", appId);
@@ -48,8 +51,9 @@ export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined>
 }
 
 /**
- * The live release of an app, and the number of the one that is being rolled out. No locks. Throws
- * `Fault("not_found")` when there is no such app.
+ * The live release of an app, with the number of the release that is being rolled out (`rolling`);
+ * undefined when no release is live. No locks. Throws `Fault("not_found")` when there is no such
+ * app.
  */
 export async function readLiveRelease(
   db: Db,
@@ -111,7 +115,7 @@ export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   return resumed !== undefined;
 }
 
-/** From now on the app is one that was deployed. The caller holds the lock on its row. */
+/** Turns an app that runs files into a deployed one. The caller holds the lock on its row. */
 export async function endFileRuns(tx: Tx, appId: AppId): Promise<void> {
   await tx.updateTable("apps").set({ runs_files: false }).where("id", "=", appId).execute();
 }
@@ -121,7 +125,7 @@ export async function readApp(db: Db, appId: AppId): Promise<AppRow | undefined>
   return await db.selectFrom("apps").selectAll().where("id", "=", appId).executeTakeFirst();
 }
 
-/** The app of that name that callers see. No locks. */
+/** The app with this name that is not deleted. No locks. */
 export async function findApp(
   db: Db,
   projectId: ProjectId,
@@ -136,8 +140,8 @@ export async function findApp(
 }
 
 /**
- * All ids of the name, of deleted apps too. No locks: of two new apps at once `insertApp` lets one
- * in.
+ * The ids of all apps with this name, including deleted ones. No locks: when two apps get one name
+ * at the same time, `insertApp` adds only one of them.
  */
 export async function idsOfName(tx: Tx, projectId: ProjectId, name: string): Promise<AppId[]> {
   const apps = tx
@@ -158,7 +162,7 @@ export async function isAppStopped(db: Db, appId: AppId): Promise<boolean> {
   return app !== undefined && app.stopped_at !== null;
 }
 
-/** True when the app exists in the project. */
+/** True when the project has the app, and it is not deleted. */
 export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promise<boolean> {
   const row = await db
     .selectFrom("apps")
@@ -279,15 +283,15 @@ export async function readBuilds(
  */
 export async function readReplicas(
   db: Db,
-  of: { readonly appId: AppId } | { readonly projectId: ProjectId },
+  scope: { readonly appId: AppId } | { readonly projectId: ProjectId },
   limit: number,
 ): Promise<ReplicaRow[]> {
   const alive = db.selectFrom("replicas").selectAll().where("stopped_at", "is", null);
-  const wanted =
-    "appId" in of
-      ? alive.where("app_id", "=", of.appId)
-      : alive.where("project_id", "=", of.projectId);
-  return await wanted.orderBy("created_at").orderBy("id").limit(limit).execute();
+  const query =
+    "appId" in scope
+      ? alive.where("app_id", "=", scope.appId)
+      : alive.where("project_id", "=", scope.projectId);
+  return await query.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
 /** Reads the stopped replicas of an app, the newest first. */
@@ -304,7 +308,7 @@ export async function readEndedReplicas(
   return await ended.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();
 }
 
-/** One more restart is wanted: the scheduler replaces the app's replicas. */
+/** Counts a requested restart; the scheduler then replaces the app's replicas. */
 export async function countRestart(tx: Tx, appId: AppId): Promise<void> {
   await tx
     .updateTable("apps")
@@ -313,7 +317,7 @@ export async function countRestart(tx: Tx, appId: AppId): Promise<void> {
     .execute();
 }
 
-/** Notes that the app is stopped, or that it is not any more. */
+/** Notes that the app is stopped, or that it was started again. */
 export async function setStopped(tx: Tx, appId: AppId, isStopped: boolean): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
   await tx
@@ -338,7 +342,9 @@ export async function appOfBuild(
   return build?.app_id ?? null;
 }
 
-/** The same fault for a missing app and for an app of another project. */
+/**
+ * The fault for a missing app and for an app of another project: callers cannot tell them apart.
+ */
 export function noSuchApp(appId: string): Fault {
   return new Fault("not_found", `The project has no app ${shownAppId(appId)}.`);
 }

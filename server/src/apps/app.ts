@@ -42,7 +42,10 @@ export type CreatedApp = {
   readonly status: store.BuildRow["status"];
 };
 
-/** With the settings of the live release; before the first release, the settings known so far. */
+/**
+ * An app with the settings of its live release; before the first release, the settings known so
+ * far.
+ */
 export type AppDetail = store.AppWithState & ShownSettings;
 
 /** Projects have fewer apps; this only bounds the response. */
@@ -59,7 +62,7 @@ export class Apps {
   }
 
   /**
-   * Validates a create request without the repository, as far as possible. Throws
+   * Validates a create request as far as possible without reading the repository. Throws
    * `Fault("malformed" | "invalid")`.
    */
   check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
@@ -159,7 +162,7 @@ export class Apps {
     return await store.readReplicas(this.#options.db, { appId }, replicasMax);
   }
 
-  /** The last ones that have stopped, the newest first. Throws `Fault("not_found")`. */
+  /** The replicas that have stopped last, the newest first. Throws `Fault("not_found")`. */
   async endedReplicas(projectId: ProjectId, appId: AppId): Promise<store.ReplicaRow[]> {
     await this.require(projectId, appId);
     return await store.readEndedReplicas(this.#options.db, appId, endedReplicasMax);
@@ -188,7 +191,7 @@ export function dockerAuthContext(appId: AppId): string {
   return `docker-auth:${appId}`;
 }
 
-/** A word for how the app does. */
+/** The status of an app, as the API shows it. */
 export function appStatusOf(
   row: store.AppWithState,
 ): "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED" {
@@ -200,7 +203,7 @@ export function appStatusOf(
     : "FAILED";
 }
 
-/** For the audit log: what a request sets. */
+/** The values that a request sets, as the audit log records them. */
 export function requestChanges(request: CreateRequest): Record<string, { new: unknown }> {
   const { fields, configToml, dockerAuth } = request;
   const extra = {

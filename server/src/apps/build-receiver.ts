@@ -9,32 +9,35 @@ import type { ReleaseSettings } from "./settings.ts";
 type Status = Tables["builds"]["status"];
 
 /**
- * A new build of the app as it is requested now. Without a commit and a branch: of the newest
- * commit of its branch.
+ * A new build of an app with its current settings. Without a commit and a branch, it builds the
+ * newest commit of the app's branch.
  */
 export type NewBuild = AppKey & {
   readonly cause: Tables["builds"]["cause"];
   readonly by: Actor;
   /** The id of a commit, or its first digits. */
   readonly commit?: string | undefined;
-  /** Or a tag, instead of the app's own branch, which does not change. */
+  /** A branch or a tag to build instead of the app's own branch; the app's setting stays. */
   readonly branch?: string | undefined;
   /** The upload with the files, instead of a commit. */
   readonly upload?: string | undefined;
-  /** The commit's message and author, when they are known before it is fetched. */
+  /** The commit's message and author, when they are known before the commit is fetched. */
   readonly message?: string | undefined;
   readonly author?: string | undefined;
   /**
-   * Also ends builds of earlier pushes that are running; pending ones always end when a push is
-   * built.
+   * Also ends running builds of earlier pushes. Pending builds of earlier pushes always end when a
+   * push is built.
    */
   readonly isRunningSuperseded?: boolean | undefined;
 };
 
-/** A new release of the artifact of another one, in the name of a build that builds nothing. */
+/**
+ * A new release with the artifact of another release and other settings. It belongs to a build that
+ * builds nothing.
+ */
 export type NewSettings = AppKey & {
   readonly by: Actor;
-  /** The release that takes the calls. */
+  /** The release with the artifact: the one that is being rolled out, or else the live one. */
   readonly release: ReleaseId;
   readonly settings: ReleaseSettings;
 };
@@ -43,10 +46,10 @@ export type NewSettings = AppKey & {
 export type NewUpload = AppKey & {
   readonly cause: "create" | "deploy";
   readonly by: Actor;
-  /** The settings that count for it. */
+  /** The settings that apply to this build. */
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
-  /** SHA-256 of the key in the address that takes the files. */
+  /** SHA-256 of the key in the address that the files are uploaded to. */
   readonly keyHash: Buffer;
 };
 
@@ -63,13 +66,13 @@ export type ReceivedBuild = {
 export interface BuildReceiver {
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
   /**
-   * Adds a build that begins when its files have arrived; it ends those of the app that still wait
-   * for theirs.
+   * Adds a build that begins when its files have arrived. Ends the app's builds that still wait for
+   * their files.
    */
   receiveUpload(tx: Tx, upload: NewUpload): Promise<ReceivedBuild & { readonly uploadId: string }>;
   /**
-   * Tries the settings with the artifact that takes the calls, and gives them the calls, after the
-   * builds before.
+   * Adds a release with these settings and the artifact of the other release, and a build that
+   * tries it and promotes it after the app's earlier builds.
    */
   receiveSettings(
     tx: Tx,

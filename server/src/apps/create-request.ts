@@ -1,5 +1,5 @@
-// Splits the body of a request that creates or changes an app: fields of the table, secrets, and
-// the TOML text.
+// Splits the body of a request that creates or changes an app into the fields of `appFields`, the
+// registry credentials and the TOML text.
 import { allowedText, fieldSchema, numberForm, type Field } from "@slipway/contract/field.ts";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
@@ -13,12 +13,12 @@ export type CreateRequest = {
    * `resolveSettings`.
    */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Byte for byte as sent. */
+  /** The text, byte for byte as sent. */
   readonly configToml: string | null;
   readonly dockerAuth: Secret | null;
 };
 
-/** Null removes what was set before, absent leaves it. */
+/** Null removes the value that was set before; an absent field leaves it as it is. */
 export type ChangeRequest = {
   readonly fields: Readonly<Record<string, unknown>>;
   readonly configToml?: string | null;
@@ -52,10 +52,10 @@ function noObject(body: unknown, content: string): Fault {
 /** Like `readCreateRequest`, but null has a meaning. */
 export function readChangeRequest(body: unknown): ChangeRequest {
   if (!isObject(body)) throw noObject(body, "the fields of an app");
-  const given = Object.entries(body).map(
+  const entries = Object.entries(body).map(
     ([name, value]) => [name, readValue(name, value)] as const,
   );
-  const fields = new Map<string, unknown>(given);
+  const fields = new Map<string, unknown>(entries);
   const configToml = readText("config_toml", fields.get("config_toml"));
   const dockerAuth = readText("dockerAuth", fields.get("dockerAuth"));
   fields.delete("config_toml");
@@ -70,8 +70,8 @@ export function readChangeRequest(body: unknown): ChangeRequest {
 }
 
 /**
- * With the repository in its stored form. Throws `Fault("invalid")` for one that is none, or of a
- * host that is not allowed.
+ * The request with the repository in its stored form. Throws `Fault("invalid")` for a text that
+ * names no repository, or one on a host that is not allowed.
  */
 export function withRepository<Request extends ChangeRequest>(
   request: Request,
@@ -79,9 +79,9 @@ export function withRepository<Request extends ChangeRequest>(
 ): Request {
   const { gitRepo } = request.fields;
   if (typeof gitRepo !== "string") return request;
-  const found = readRepository(gitRepo, hosts);
-  if (!found.ok) throw new Fault("invalid", found.reason);
-  return { ...request, fields: { ...request.fields, gitRepo: found.value.canonical } };
+  const repository = readRepository(gitRepo, hosts);
+  if (!repository.ok) throw new Fault("invalid", repository.reason);
+  return { ...request, fields: { ...request.fields, gitRepo: repository.value.canonical } };
 }
 
 /** A JSON object. */
@@ -89,7 +89,7 @@ export function isObject(body: unknown): body is Readonly<Record<string, unknown
   return typeof body === "object" && body !== null && !Array.isArray(body);
 }
 
-/** The fields that have a value. */
+/** The fields whose value is not null. */
 export function withoutNulls(
   fields: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> {
@@ -106,8 +106,8 @@ function readValue(name: string, value: unknown): unknown {
 function unknownField(name: string): Fault {
   const other = Object.hasOwn(otherNames, name) ? `; did you mean ${otherNames[name]}?` : undefined;
   const hint = other ?? suggestion(name, fieldNames);
-  const rest = hint === "" ? "; /openapi.json lists all fields." : hint;
-  return new Fault("invalid", `${shown(name)} is not a field of this request${rest}`);
+  const ending = hint === "" ? "; /openapi.json lists all fields." : hint;
+  return new Fault("invalid", `${shown(name)} is not a field of this request${ending}`);
 }
 
 function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null | undefined {
@@ -124,7 +124,8 @@ function readText(name: "config_toml" | "dockerAuth", value: unknown): string | 
 }
 
 /**
- * Docker's config.json, of which some clients send one without any credentials, or `name:password`.
+ * True for the text of Docker's config.json, which some clients send without any credentials, and
+ * for `name:password`.
  */
 function isDockerAuth(text: string): boolean {
   if (!text.trim().startsWith("{")) return /^[^:\s]+:[^\n]+$/.test(text.trim());

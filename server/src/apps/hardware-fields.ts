@@ -20,7 +20,10 @@ const hardwareFields = [
 /** What an app asks for; absent: not known yet. */
 export type HardwareWish = Partial<Pick<AppSettings, (typeof hardwareFields)[number]>>;
 
-/** Why no replica with these settings could ever start here, in a sentence; null: one could. */
+/**
+ * Returns a sentence that says why no replica with these settings could ever start here; null when
+ * one could.
+ */
 export type WhyNever = (wanted: HardwareWish, advised: Advised) => string | null;
 
 /** True when one of the fields is a hardware field. */
@@ -28,11 +31,11 @@ export function hasHardware(fields: readonly string[]): boolean {
   return fields.some((field) => hardwareFields.some((known) => known === field));
 }
 
-/** What was given for certain: the repository's file may still say the rest. */
+/** The hardware fields that are set so far; the repository's file may still set others. */
 export function givenHardware({
   settings,
   origins,
 }: Pick<ResolvedSettings, "settings" | "origins">): HardwareWish {
-  const given = hardwareFields.filter((field) => origins[field] !== "default");
-  return Object.fromEntries(given.map((field) => [field, settings[field]]));
+  const fields = hardwareFields.filter((field) => origins[field] !== "default");
+  return Object.fromEntries(fields.map((field) => [field, settings[field]]));
 }

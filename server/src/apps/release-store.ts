@@ -6,12 +6,12 @@ import { notify } from "#store/notify.ts";
 import type { Tables } from "#store/tables.ts";
 
 /**
- * A release. `share`: percent of the calls that it is to get in a roll-out; null: no roll-out is
- * under way.
+ * A release. `share` is the percentage of the app's calls that the release in roll-out is to get;
+ * null: no roll-out is under way.
  */
 export type ReleaseRow = Awaited<ReturnType<typeof readReleases>>[number];
 
-/** How a release ends that took calls until now. */
+/** How a release that took calls until now ends. */
 export type ReleaseEnd = {
   readonly state: Extract<Tables["releases"]["state"], "replaced" | "taken_back">;
   /** A sentence for the app's owner. */
@@ -19,9 +19,9 @@ export type ReleaseEnd = {
 };
 
 /**
- * Makes a release live, so that it takes all of the app's calls, and ends the one before and the
- * roll-out under way, which is finished if it was of this release. The caller holds the lock on the
- * app's row.
+ * Makes a release live, so that it takes all of the app's calls. Ends the release that was live
+ * before, and the roll-out under way: as finished if it was of this release, else as replaced. The
+ * caller holds the lock on the app's row.
  */
 export async function makeLive(
   tx: Tx,
@@ -65,7 +65,7 @@ export async function makeLive(
   await notify(tx, "apps", appId);
 }
 
-/** It never had all calls, so that nobody is to go back to it without naming it. */
+/** The end of a release that never had all calls: a rollback returns to it only by its number. */
 const unfinished: ReleaseEnd = {
   state: "taken_back",
   reason: "A newer release took its place before it had all calls.",
@@ -110,13 +110,13 @@ export async function readRelease(
   return await (isLocked ? query.forUpdate() : query).executeTakeFirst();
 }
 
-/** What a driver starts for a release. */
+/** The artifact of a release, as a driver starts it. */
 export type Built = {
   readonly kind: string;
   readonly [key: string]: string | number | boolean | null;
 };
 
-/** What was built for a release, by its number. */
+/** The artifact of the release with this number. */
 export async function readArtifact(
   db: Db,
   appId: AppId,
@@ -131,8 +131,8 @@ export async function readArtifact(
 }
 
 /**
- * The latest release before a number that a later one replaced and that can be started; locks its
- * row.
+ * The newest release with a number below `before` that was replaced and can still be started; locks
+ * its row.
  */
 export async function readEarlierRelease(
   tx: Tx,

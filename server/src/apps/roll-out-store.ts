@@ -1,5 +1,5 @@
-// Queries on roll-outs, one row for each app: the latest. Everything that changes one holds the
-// lock on the app's row, so that of two changes at once one wins.
+// Queries on roll-outs, one row for each app: the latest. Every change of a roll-out holds the lock
+// on the app's row, so that changes happen one after the other.
 import { sql } from "kysely";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { putRows, type Db, type Tx } from "#store/database.ts";
@@ -16,14 +16,14 @@ export type RollOutRow = NonNullable<Awaited<ReturnType<typeof readRollOut>>>;
 /** The share of the first step, and by how much each further one grows, in percent. */
 export const stepShare = 20;
 
-/** Time of one of the five steps. */
+/** The duration of one of the five steps. */
 export function stepMs(durationSeconds: number): number {
   return (durationSeconds * 1000 * stepShare) / 100;
 }
 
 /**
- * Lets a release take calls: at once, or, beside a live release and with a duration, in steps. Ends
- * an earlier roll-out of the app. The caller holds the lock on the app's row.
+ * Lets a release take calls: in steps when another release is live and the duration is not 0, else
+ * all at once. Ends an earlier roll-out of the app. The caller holds the lock on the app's row.
  */
 export async function beginRelease(
   tx: Tx,
@@ -124,7 +124,7 @@ export async function takeBackRollOut(
   const { reason, isWorse } = end;
   await tx
     .updateTable("roll_outs")
-    .set({ state: "taken_back", reason, is_worse: isWorse, ...over })
+    .set({ state: "taken_back", reason, is_worse: isWorse, ...endColumns })
     .where("app_id", "=", appId)
     .where("ended_at", "is", null)
     .execute();
@@ -148,7 +148,7 @@ export async function pauseRollOut(tx: Tx, appId: AppId): Promise<void> {
     .execute();
 }
 
-/** The latest roll-out of an app, ended or not. */
+/** The latest roll-out of an app, ended or not; undefined when there was none. */
 export async function readRollOut(
   db: Db,
   ref: { readonly appId: AppId; readonly projectId: ProjectId },
@@ -177,4 +177,9 @@ export async function readRollOut(
     .executeTakeFirst();
 }
 
-const over = { step_ends_at: null, step_left_ms: null, ended_at: sql<Date>`clock_timestamp()` };
+/** The columns of a roll-out that ends now. */
+const endColumns = {
+  step_ends_at: null,
+  step_left_ms: null,
+  ended_at: sql<Date>`clock_timestamp()`,
+};

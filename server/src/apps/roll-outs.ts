@@ -10,10 +10,10 @@ import { makeLive } from "./release-store.ts";
 import * as store from "./roll-out-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
-/** What a person can do with a roll-out. */
+/** The orders that a person can give for a roll-out. */
 export type RollOutOrder = "pause" | "resume" | "finish" | "cancel";
 
-const takenBack = "Its roll-out was rolled back.";
+const takenBackReason = "Its roll-out was rolled back.";
 
 /** Roll-outs of apps. */
 export class RollOuts {
@@ -32,8 +32,8 @@ export class RollOuts {
   }
 
   /**
-   * Carries out an order. Throws `Fault("not_found" | "conflict")`: another change came first, or
-   * there is nothing to do.
+   * Carries out an order. Throws `Fault("not_found")`, or `Fault("conflict")` when the order does
+   * not fit the state of the roll-out.
    */
   async order(ref: AppKey, order: RollOutOrder, by: By): Promise<store.RollOutRow> {
     await this.#parts.db.transaction().execute(async (tx) => {
@@ -59,8 +59,8 @@ const actions = {
 } as const satisfies Record<RollOutOrder, AuditAction>;
 
 /**
- * Ends a roll-out that has reached all its shares, or is not to wait for them. The caller holds the
- * lock.
+ * Ends a roll-out after its last step, or before it when a person asks for that: the new release
+ * takes all calls. The caller holds the lock.
  */
 export async function finishRollOut(
   tx: Tx,
@@ -122,6 +122,6 @@ async function carryOut(
     case "finish":
       return await finishRollOut(tx, rollOut);
     case "cancel":
-      return await store.takeBackRollOut(tx, rollOut, { reason: takenBack, isWorse: false });
+      return await store.takeBackRollOut(tx, rollOut, { reason: takenBackReason, isWorse: false });
   }
 }

@@ -4,9 +4,10 @@ import type { Db } from "#store/database.ts";
 import { appsWithBuilds } from "./app-store.ts";
 
 /**
- * One app with its live release (`release_id` to `base_settings`), its latest build, the release
- * that the latest roll-out took back because it was worse (`refused_id`), and the roll-out under
- * way (`share`, `step_ends_at`), with `next_` of its release.
+ * One app with its live release (`release_id` to `base_settings`), its latest build, and the
+ * roll-out under way (`share`, `step_ends_at`) with its release (`next_id` to
+ * `next_base_settings`). `refused_id` is the release that the latest roll-out took back because it
+ * was worse.
  */
 export type RouteRow = Awaited<ReturnType<typeof readRoutes>>[number];
 

@@ -2,7 +2,7 @@
 // app are refused. Other names with an effect are allowed, and the person who sets such a secret
 // learns what it does. Pure.
 
-/** What each would do, and what to do instead. */
+/** The refused names, with the harm that each would do, and what to do instead. */
 const refusals = new Map([
   [
     "PATH",

@@ -37,8 +37,8 @@ export async function readSealedForApp(
 }
 
 /**
- * Requests a restart of the replicas of each app in the scope that has a release; of the whole
- * project if the scope names no app. Returns those apps.
+ * Requests a restart of the replicas of each app in the scope that has a live release; a scope
+ * without an app is the whole project. Returns the restarted apps.
  */
 export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Promise<AppId[]> {
   const rows = await tx

@@ -10,7 +10,9 @@ export type ChangeableApp = Pick<
   ChangeInput,
   "name" | "request" | "configToml" | "dockerAuthSealed" | "isBuilding"
 > & {
-  /** The one that takes the calls, or is being rolled out, with its settings in stored form. */
+  /**
+   * The release that is being rolled out, or else the live one, with its settings in stored form.
+   */
   readonly release: {
     readonly id: ReleaseId;
     readonly commit_sha: string | null;
@@ -25,7 +27,10 @@ export type ChangeableApp = Pick<
 const newestServed = sql<ReleaseId>`coalesce(
   (select release_id from roll_outs where roll_outs.app_id = apps.id and ended_at is null), apps.live_release_id)`;
 
-/** Which release that is; null: none takes calls. No locks. */
+/**
+ * The id of the release that is being rolled out, or else of the live one; null: no release takes
+ * calls. No locks.
+ */
 export async function readNewestServed(db: Db, appId: AppId): Promise<ReleaseId | null> {
   const row = await db
     .selectFrom("apps")
@@ -35,7 +40,10 @@ export async function readNewestServed(db: Db, appId: AppId): Promise<ReleaseId 
   return row?.id ?? null;
 }
 
-/** Undefined when the project has no such app, or it is being deleted. No locks. */
+/**
+ * Reads an app for a change of its settings; undefined when the project has no such app, or it is
+ * being deleted. No locks.
+ */
 export async function readChangeable(
   db: Db,
   { projectId, appId }: AppKey,
@@ -79,7 +87,10 @@ export async function readChangeable(
   };
 }
 
-/** `dockerAuthSealed` undefined: unchanged. The caller holds the lock on the app's row. */
+/**
+ * Writes an app's settings; an undefined `dockerAuthSealed` leaves the stored value. The caller
+ * holds the lock on the app's row.
+ */
 export async function writeSettings(
   tx: Tx,
   appId: AppId,
@@ -102,7 +113,7 @@ export async function writeSettings(
     .execute();
 }
 
-/** The branch is polled again until something of it arrives. */
+/** Forgets that push events have arrived: the branch is polled again until the next one arrives. */
 export async function forgetHookEvents(tx: Tx, appId: AppId): Promise<void> {
   await tx
     .updateTable("git_hooks")

@@ -10,13 +10,13 @@ export type PackageKind = (typeof packageKinds)[number];
 
 const packagesMax = 2000;
 const groupsMax = 50;
-/** As Python's packaging standards have it. */
+/** The form of group names in Python's packaging standards. */
 const groupForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$/;
 const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
 
 /**
- * Reads one table name → version. Keeps versions as written; a number becomes its text, with a
- * warning. Throws `Fault("invalid")`.
+ * Reads one table of package names and versions. Keeps versions as written; a number becomes its
+ * text, with a warning. Throws `Fault("invalid")`.
  */
 export function readPackages(
   path: string,
@@ -68,7 +68,8 @@ export function readPackages(
 
 /** Reads the names of groups of pyproject.toml. */
 export function readGroups(path: string, value: unknown): readonly string[] {
-  const isName = (one: unknown): one is string => typeof one === "string" && groupForm.test(one);
+  const isName = (name: unknown): name is string =>
+    typeof name === "string" && groupForm.test(name);
   if (Array.isArray(value) && value.length <= groupsMax && value.every(isName)) return value;
   throw refused({
     field: path,

@@ -18,7 +18,7 @@ import { Secrets } from "./secrets.ts";
 import { SettingsChanges } from "./settings-changes.ts";
 import { UploadDeployments } from "./upload-deployments.ts";
 
-/** All of them. */
+/** All use cases of the management API for apps. */
 export type UseCases = ReturnType<typeof useCases>;
 
 /** Creates the use cases. They hold no state, so there is nothing to close. */
@@ -32,7 +32,7 @@ export function useCases(options: {
   readonly providers: readonly string[];
   readonly gitHosts: GitHosts;
   readonly whyNever: WhyNever;
-  /** How many projects one person may own when creating another. */
+  /** The maximum number of projects that one person may own. */
   readonly projectsPerPerson: number;
   readonly isThere: IsThere;
   /** Called after the commit of a change of settings. */
@@ -70,7 +70,7 @@ export function useCases(options: {
       onDeleted,
       ownedMax: options.projectsPerPerson,
     }),
-    /** Records what happened to a replica, which is in no transaction: no row changes with it. */
+    /** Records an action on a replica. It needs no transaction, since no row changes with it. */
     recordOfReplica: (
       entry: Omit<AuditEntry, "resource"> & { readonly replicaId: ReplicaId },
     ): Promise<void> => {
@@ -78,8 +78,8 @@ export function useCases(options: {
       return record(db, { ...rest, resource: { type: "replica", id: replicaId } });
     },
     /**
-     * Records an attempt that was refused or failed; not in the transaction of a change, since
-     * there is none.
+     * Records an attempt that was refused or failed; it needs no transaction, since no row changes
+     * with it.
      */
     recordFailure: (attempt: Omit<AuditEntry, "outcome">): Promise<void> =>
       record(db, { ...attempt, outcome: "failure" }),

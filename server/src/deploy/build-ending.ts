@@ -5,11 +5,11 @@ import { Fault } from "#lib/fault.ts";
 import type { BuildEnd } from "./build-states.ts";
 import { StartFailed } from "./trial.ts";
 
-/** Why the platform itself stopped a build; the abort reason of its signal. */
+/** Says why the platform itself stopped a build. It is the abort reason of the build's signal. */
 export class BuildStopped extends Error {
   override readonly name = "BuildStopped";
   readonly why: "cancelled" | "timeout" | "lease_lost" | "stopping";
-  /** A sentence for the app's owner; null: a person asked. */
+  /** A sentence for the app's owner; null: `why` says enough. */
   readonly reason: string | null;
 
   constructor(why: BuildStopped["why"], reason: string | null = null) {
@@ -26,7 +26,7 @@ export type BuildEnding =
       readonly reason: string;
       readonly isUnexpected: boolean;
     }
-  /** Another worker owns it; write nothing. */
+  /** Another worker owns the build: nothing is written. */
   | { readonly kind: "leave" }
   /** The platform is stopping; the build returns to the queue. */
   | { readonly kind: "put_back" };
@@ -57,10 +57,10 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   const isRefused =
     error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
   if (error instanceof BuildFailed || isRefused) {
-    const isAdvised = error.message.includes("…/apps/{app}");
+    const hasAdvice = error.message.includes("…/apps/{app}");
     return end(
       "build_failure",
-      isAdvised ? error.message : `${error.message} Fix that, then ${buildAgain}.`,
+      hasAdvice ? error.message : `${error.message} Fix that, then ${buildAgain}.`,
     );
   }
   return {

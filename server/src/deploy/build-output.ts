@@ -1,4 +1,4 @@
-// The log of one build in progress. Writes lines without waiting, with credentials and secrets
+// Writes the log of one build in progress, without waiting, and with credentials and secrets
 // removed.
 import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
 import { maskOf, type BuildSecrets, type Mask } from "#drivers/build-secrets.ts";
@@ -7,14 +7,14 @@ import type { Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 
-/** The required part of the store of build logs. */
+/** The part of the build log store that a build uses. */
 export type BuildLogSink = Pick<BuildLogs, "append" | "flush">;
 
 type BuildOutputOptions = {
   readonly sink: BuildLogSink;
   readonly buildId: BuildId;
   readonly clock: Clock;
-  /** What of the platform's own messages is logged. */
+  /** Which of the platform's own messages are logged. */
   readonly level: LogLevel;
 };
 
@@ -27,7 +27,7 @@ export class BuildOutput {
     this.#options = options;
   }
 
-  /** From now on these secrets are in no line, and not in what `masked` returns. */
+  /** Removes these secrets from all later lines, and from the texts that `masked` returns. */
   hide(secrets: BuildSecrets): void {
     this.#mask = maskOf(secrets);
   }
@@ -43,7 +43,7 @@ export class BuildOutput {
     else this.#write(stage, stream, text);
   };
 
-  /** Logs a message of the platform itself, if the app wants to read messages of its level. */
+  /** Logs a message of the platform itself, if the app's log level includes it. */
   say(
     stage: BuildStage,
     text: string,

@@ -24,15 +24,18 @@ export class ClaimedBuild {
     this.#db = db;
   }
 
-  /** False when its state does not allow that, or the lease is lost. */
+  /**
+   * Moves the build to a state. False when its present state does not allow the move, or the lease
+   * is lost.
+   */
   async move(to: BuildState, reason: string | null): Promise<boolean> {
     const move = { buildId: this.record.buildId, held: this.held, to, reason };
     return await this.#db.transaction().execute((tx) => moveBuild(tx, move));
   }
 
-  /** Stores what was found; throws `BuildStopped` when the lease is lost. */
-  async keep(found: IntermediateResults): Promise<void> {
-    if (!(await recordProgress(this.#db, this.held, found))) throw new BuildStopped("lease_lost");
+  /** Stores intermediate results; throws `BuildStopped` when the lease is lost. */
+  async keep(results: IntermediateResults): Promise<void> {
+    if (!(await recordProgress(this.#db, this.held, results))) throw new BuildStopped("lease_lost");
   }
 
   /** Why a write was refused: the build was just cancelled, or the lease is lost. */

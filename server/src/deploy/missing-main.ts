@@ -8,7 +8,7 @@ import { dockerfilesAmong } from "#lib/dockerfile-names.ts";
 
 export type AppWithoutMain = {
   readonly settings: AppSettings;
-  /** The paths of its files, in its folder and in the folders there. */
+  /** The paths of the app's files, in its folder and in the direct subfolders. */
   readonly names: readonly string[];
   readonly driver: Driver["name"];
   readonly canBuildDockerfiles: boolean;
@@ -28,7 +28,7 @@ export function whyNoMain(app: AppWithoutMain): string {
   if (mains.length > 0) {
     const [first = ""] = mains;
     const folder = first.slice(0, first.lastIndexOf("/"));
-    const inRepository = [app.settings.gitPath, folder].filter((one) => one !== "").join("/");
+    const inRepository = [app.settings.gitPath, folder].filter((part) => part !== "").join("/");
     const how = isGit
       ? `set gitPath to ${inRepository} (${changeField})`
       : `deploy the folder ${folder}`;
@@ -42,37 +42,39 @@ export function whyNoMain(app: AppWithoutMain): string {
   return `${missing}. Add one, ${elsewhere}, or use the custom runtime.`;
 }
 
-/** Where the app's files are, as its owner knows it. */
+/** Names the app's folder as its owner knows it. */
 export function folderOf({ gitRepo, gitPath }: AppSettings): string {
   if (gitPath !== "") return `the folder ${gitPath}`;
   return gitRepo === null ? "the app's folder" : "the repository's root";
 }
 
-/** Names the Dockerfiles that are there; "" if there are none. */
+/** A sentence that names the Dockerfiles among the files; "" if there are none. */
 export function dockerfilesThere(names: readonly string[]): string {
-  const found = dockerfilesAmong(names);
-  return found.length === 0 ? "" : ` There is ${listed(found)}.`;
+  const dockerfiles = dockerfilesAmong(names);
+  return dockerfiles.length === 0 ? "" : ` There is ${listed(dockerfiles)}.`;
 }
 
-function withDockerfile(app: AppWithoutMain, found: readonly string[]): string {
-  const [first = ""] = found;
+function withDockerfile(app: AppWithoutMain, dockerfiles: readonly string[]): string {
+  const [first = ""] = dockerfiles;
   const setting = `set dockerfilePath to ${first} (${changeField}, or dockerfile_path below ${custom})`;
   if (app.canBuildDockerfiles) {
     const port = "and port to the port that the app listens on";
-    return `${listed(found)}. To have the app built from it, ${setting}, ${port}.${ofItsFolder(app.settings, first)}`;
+    return `${listed(dockerfiles)}. To have the app built from it, ${setting}, ${port}.${subfolderHint(app.settings, first)}`;
   }
-  return `${listed(found)}, which the ${app.driver} driver cannot build; the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver}). Let the operator choose it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and name its packages in a requirements.txt.`;
+  return `${listed(dockerfiles)}, which the ${app.driver} driver cannot build; the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver}). Let the operator choose it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and name its packages in a requirements.txt.`;
 }
 
-/** The folder of the app is what a Dockerfile copies from. */
-function ofItsFolder({ gitRepo }: AppSettings, path: string): string {
+/** A hint about a Dockerfile in a subfolder: a Dockerfile copies from the app's folder. */
+function subfolderHint({ gitRepo }: AppSettings, path: string): string {
   if (!path.includes("/")) return "";
   const folder = path.slice(0, path.lastIndexOf("/"));
   const how = gitRepo === null ? "deploy that folder" : "set gitPath to that folder as well";
   return ` If it copies only the files of ${folder}, ${how}.`;
 }
 
-/** What other platforms start an app by; null: nothing says how it starts. */
+/**
+ * Names the files by which other platforms start an app, and says what to do; null: there are none.
+ */
 function otherApp({ names, canBuildDockerfiles }: AppWithoutMain): string | null {
   const top = names.filter((name) => !name.includes("/"));
   const program = ["package.json", "go.mod", "Cargo.toml", "Gemfile"].find((name) =>

@@ -41,7 +41,7 @@ type Parts = Foundation & {
   readonly refreshRoute: (appId: AppId) => Promise<void>;
 };
 
-/** What takes the files of deployments by upload. */
+/** Opens the part that takes the files of deployments by upload. */
 export async function openUploads(
   { uploadSizeBytes, paths }: DeploySettings,
   { db, clock, disk, ownerKeyOf }: Pick<UploadsOptions, "db" | "clock" | "disk" | "ownerKeyOf">,

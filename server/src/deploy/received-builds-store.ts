@@ -1,5 +1,5 @@
-// Queries that add builds and end them. Whoever adds one holds the lock on the app's row, which
-// orders the numbers of its builds.
+// Queries that add builds and end them. The caller that adds a build holds the lock on the app's
+// row, which orders the numbers of its builds.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildRef, NewBuild } from "#apps/build-receiver.ts";
@@ -16,7 +16,7 @@ type NewBuildRow = {
   readonly appId: AppId;
   readonly number: number;
   readonly cause: NewBuild["cause"];
-  /** Why it waits; null: it does not. */
+  /** Why the build waits; null: it does not wait. */
   readonly reason: string | null;
   readonly request: unknown;
   readonly configToml: string | null;
@@ -102,7 +102,7 @@ export async function lockBuild(tx: Tx, { projectId, appId, buildId }: BuildRef)
   return build;
 }
 
-/** The app's builds that have not ended and whose files are there, the first one first. */
+/** The app's builds that have not ended and whose files are there, the oldest first. */
 export async function unfinishedBuilds(tx: Tx, appId: AppId) {
   return await tx
     .selectFrom("builds")
@@ -131,11 +131,11 @@ export type UnfinishedBuilds = {
   readonly appId: AppId;
   readonly cause: NewBuild["cause"];
   readonly states: readonly BuildState[];
-  /** Only those that build nothing. */
+  /** True: only the builds that keep an artifact, and build none. */
   readonly isArtifactKept: boolean;
 };
 
-/** Locks these builds, in their order. */
+/** Locks these builds, in the order of their numbers. */
 export async function lockUnfinished(tx: Tx, unfinished: UnfinishedBuilds) {
   let builds = tx
     .selectFrom("builds")
@@ -149,7 +149,7 @@ export async function lockUnfinished(tx: Tx, unfinished: UnfinishedBuilds) {
   return await builds.orderBy("number").forUpdate().execute();
 }
 
-/** Ends a build that is still pending; false: it is no longer. */
+/** Ends a build that is still pending; false: it is no longer pending. */
 export async function cancelPending(tx: Tx, buildId: BuildId, reason: string): Promise<boolean> {
   const cancelled = await tx
     .updateTable("builds")

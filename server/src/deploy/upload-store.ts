@@ -19,7 +19,7 @@ export type UploadRow = AppKey & {
   readonly buildStatus: BuildState;
 };
 
-/** Undefined when no address has the key. No locks. */
+/** The upload whose address has this key; undefined when there is none. No locks. */
 export async function findUpload(db: Db, keyHash: Buffer): Promise<UploadRow | undefined> {
   return await readRow<UploadRow>(db)`
     select upload.id, upload.project_id as "projectId", upload.app_id as "appId", upload.size_bytes as "sizeBytes",
@@ -47,8 +47,8 @@ export async function findUploadOf(db: Db, { projectId, appId, buildId }: BuildR
 }
 
 /**
- * Notes that the files are stored and lets the build begin; false when it has ended, or that was
- * noted before.
+ * Records that the files are stored and lets the build begin; false when the build has ended or the
+ * files were recorded before.
  */
 export async function completeUpload(
   db: Db,
@@ -119,9 +119,9 @@ export async function isUploadKept(tx: Tx, id: string): Promise<boolean> {
 }
 
 /**
- * Gives up all but the newest complete one of each app, those of unfinished builds, and those of
- * releases whose artifacts are kept. Returns the uploads whose files are kept. Locks the rows of
- * those given up: whoever adds a build of one has locked it before.
+ * Gives up all uploads but the newest complete one of each app, the uploads of unfinished builds,
+ * and those of releases whose artifacts are kept. Returns the uploads whose files are kept. Locks
+ * the rows that it gives up; a transaction that adds a build of an upload locks its row first.
  */
 export async function giveUpUploads(db: Db): Promise<readonly string[]> {
   await db.transaction().execute(async (tx) => {
@@ -129,7 +129,7 @@ export async function giveUpUploads(db: Db): Promise<readonly string[]> {
       id: string;
     }>`select id from uploads where ${isUnused} order by id for update`.execute(tx);
     const ids = rows.map(({ id }) => id);
-    // Looks again: builds may have been added until the rows were locked.
+    // Checks again: builds may have been added before the rows were locked.
     await sql`update uploads set removed_at = clock_timestamp() where id = any(${ids}) and ${isUnused}`.execute(
       tx,
     );

@@ -4,7 +4,7 @@ import type { Address } from "./driver.ts";
 
 const socketPrefix = "unix:";
 
-/** `host:port` or `unix:/path`; equal texts are equal addresses. */
+/** Returns `host:port` or `unix:/path`. Equal texts mean equal addresses. */
 export function formatAddress(address: Address): string {
   return "path" in address ? `${socketPrefix}${address.path}` : `${address.host}:${address.port}`;
 }
@@ -19,7 +19,7 @@ export function parseAddress(text: string): Address | null {
     : null;
 }
 
-/** Options of `http.request`, which names the path of a socket differently. */
+/** Returns the address as options of `http.request`, where a path is called `socketPath`. */
 export function requestAddress(
   address: Address,
 ): { host: string; port: number } | { socketPath: string } {

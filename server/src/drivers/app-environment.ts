@@ -10,27 +10,26 @@ export type AppPaths = {
   /** The project's persistent storage, as the app sees it. */
   readonly storageDir: string;
   readonly venvDir: string | null;
-  /** Null: the image says what is in its PATH. */
+  /** The path of the Python to use; null: the image sets PATH. */
   readonly python: string | null;
-  /** The GPUs that it gets: ids of cards. */
+  /** The ids of the GPUs that the app gets. */
   readonly gpus: readonly string[];
-  /** Whether to tell the app's server (uvicorn) below which path clients see it. */
+  /** Whether the app's server (uvicorn) gets the path at which clients see the app. */
   readonly takesRootPath: boolean;
 };
 
-/**
- * Where the app must listen. `port`: of a web server, null for any; `socket`: the path of a cortex
- * app's socket, as the app sees it. `readyFd`: the descriptor for the report of a cortex app's
- * start.
- */
+/** Where the app must listen. */
 export type ListenAddress = {
+  /** The port of a web server; null: the app may choose one. */
   readonly port: number | null;
+  /** The path of a cortex app's socket, as the app sees it; null: it listens on a port. */
   readonly socket: string | null;
   readonly host: string;
+  /** The file descriptor on which a cortex app reports its start; null: it reports nothing. */
   readonly readyFd: number | null;
 };
 
-/** Reveals the secrets: pass the result only to the process. */
+/** Returns the secrets in plain text too, so pass the result only to the app's process. */
 export function appEnvironment(
   spec: ReplicaSpec,
   paths: AppPaths,
@@ -50,13 +49,13 @@ export function appEnvironment(
   };
   if (paths.venvDir !== null) environment["VIRTUAL_ENV"] = paths.venvDir;
   if (spec.runtime === "custom") environment["PYTHONUNBUFFERED"] = "1";
-  // uvicorn puts it in front of the path of a call.
+  // uvicorn puts this root path in front of the path of each call.
   const takesRootPath = paths.takesRootPath && !spec.keepsPathPrefix;
   if (takesRootPath) environment["UVICORN_ROOT_PATH"] = `/v4/${spec.projectId}/${spec.appName}`;
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }
-  // Empty for an app without GPUs: a card is given to one replica.
+  // Empty for an app without GPUs, so that it uses no card of another replica.
   return {
     ...environment,
     ...platformVariables(spec, at),
@@ -64,18 +63,18 @@ export function appEnvironment(
   };
 }
 
-/** The ids of real cards among those of a claim: a simulated GPU is none. */
+/** Returns the ids of the real cards of a claim; simulated GPUs have other ids. */
 export function cardsAmong(gpus: readonly string[]): string[] {
   return gpus.filter((id) => id.startsWith("GPU-"));
 }
 
 function pathOf({ python, venvDir }: AppPaths): Record<string, string> {
   if (python === null) return {};
-  const first = venvDir === null ? python.slice(0, python.lastIndexOf("/")) : `${venvDir}/bin`;
-  return { PATH: `${first}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin` };
+  const pythonDir = venvDir === null ? python.slice(0, python.lastIndexOf("/")) : `${venvDir}/bin`;
+  return { PATH: `${pythonDir}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin` };
 }
 
-/** Required for calls to reach the app, so they override the app's settings. */
+/** Returns the variables without which no call reaches the app: they override the app's own. */
 function platformVariables(
   spec: ReplicaSpec,
   { port, socket, host, readyFd }: ListenAddress,

@@ -5,16 +5,17 @@ import type { Secret } from "#lib/secret.ts";
 import type { BuildSecrets } from "./build-secrets.ts";
 import type { Artifact } from "./driver.ts";
 
-/** Packages that `pyproject.toml` in the app's folder names. uv installs them. */
+/** The packages that `pyproject.toml` in the app's folder names. uv installs them. */
 export type PythonProject = {
-  /** `uv.lock` decides the versions. */
+  /** Whether `uv.lock` decides the versions. */
   readonly isLocked: boolean;
-  /** The wanted names of its `dependency-groups` and `optional-dependencies`. */
+  /** The `dependency-groups` to install. */
   readonly groups: readonly string[];
+  /** The `optional-dependencies` to install. */
   readonly extras: readonly string[];
-  /** Some of the packages are files of the app. */
+  /** Whether some of the packages are files of the app. */
   readonly needsCode: boolean;
-  /** The hash of both files: equal hashes mean equal packages. */
+  /** A hash over `pyproject.toml` and `uv.lock`: equal hashes mean equal packages. */
   readonly digest: string;
 };
 
@@ -31,16 +32,17 @@ export type BuildPlan = {
   /** False for the default version: the nearest newer installed version may then replace it. */
   readonly isPythonVersionGiven: boolean;
   readonly useUv: boolean;
-  /** Nothing of earlier builds is reused. */
+  /** True: nothing of earlier builds is reused. */
   readonly startsClean: boolean;
   /** Lines of a requirements file, in installation order; empty when the app needs none. */
   readonly requirements: readonly string[];
-  /** Installed before the requirements; null: there is none, or they replace it. */
+  /** Installed before the requirements; null: there is none, or the requirements replace it. */
   readonly project: PythonProject | null;
   readonly aptPackages: readonly string[];
   readonly condaPackages: readonly string[];
-  /** Shell lines to run before anything is installed, and after the code is in place. */
+  /** Shell lines to run before anything is installed. */
   readonly preBuildCommands: readonly string[];
+  /** Shell lines to run when the packages are installed and the code is in place. */
   readonly shellCommands: readonly string[];
   readonly baseImage: string;
   readonly dockerfilePath: string | null;
@@ -74,15 +76,15 @@ export type BuildLog = (
 /** The app's files, without `.git`. */
 export type BuildSource = {
   /**
-   * Packs them as a tar archive of one folder, `.`, with names, contents, links and modes; what it
-   * says of owners and times means nothing. A hostile app chooses names, and where its links lead:
-   * whoever unpacks them follows none. The stream ends only after all is packed; otherwise it
-   * fails, after an abort with the reason of `signal`. May be called again for another try.
+   * Returns the files as a tar archive of one folder, `.`, with names, contents, links and modes.
+   * The owners and times in it mean nothing. Names and links may be hostile, so unpack the archive
+   * without following a link. The stream ends only when everything is packed; otherwise it fails,
+   * after an abort with the reason of `signal`. May be called again for another try.
    */
   archive(signal: AbortSignal): Readable;
 };
 
-/** What a build has besides its plan. */
+/** What a builder gets besides the plan. */
 export type BuildContext = {
   readonly source: BuildSource;
   readonly log: BuildLog;
@@ -100,8 +102,8 @@ export type BuildContext = {
   /** Called when the builder starts to create an environment; not called when it reuses one. */
   readonly onEnvironment?: () => void;
   /**
-   * Called before another try after a failure that is nobody's fault: what was before does not
-   * count as work for the app.
+   * Called before another try, when a build failed through no fault of the app: the work until then
+   * is not metered.
    */
   readonly onAgain?: () => void;
 };
@@ -114,15 +116,15 @@ export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
   build(plan: BuildPlan, context: BuildContext): Promise<Artifact>;
   /**
-   * False when somebody has removed what was built, and it cannot be got back: it has to be built
-   * again.
+   * Whether the artifact can be started. False when somebody has removed it and it cannot be
+   * fetched from anywhere, so that it has to be built again.
    */
   isThere(artifact: Artifact, context: { readonly signal: AbortSignal }): Promise<boolean>;
   /** Removes an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;
   /**
-   * Removes what nobody uses, also while builds run: of what was there before `readUsed` is called,
-   * all but what it names and unused caches. `building`: unfinished builds.
+   * Removes unused caches, and every artifact that was there before `readUsed` was called and that
+   * it does not name. May be called while builds run.
    */
   collect(readUsed: () => Promise<UsedArtifacts>): Promise<void>;
 }
@@ -130,6 +132,7 @@ export interface Builder {
 /** What must not be removed. */
 export type UsedArtifacts = {
   readonly artifacts: readonly Artifact[];
+  /** The unfinished builds. */
   readonly building: readonly BuildId[];
 };
 

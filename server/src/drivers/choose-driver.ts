@@ -1,6 +1,6 @@
-// Which driver a start uses: the one that SLIPWAY_DRIVER names; with `auto` the one that the
-// installation has used, since no other runs its releases; and for an installation without one the
-// best one that suits the machine.
+// Chooses the driver when the platform starts: the one that SLIPWAY_DRIVER names; with `auto` the
+// one that the installation has used so far, since no other runs its releases; and in a new
+// installation the best one that suits the machine.
 import { existsSync, readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
@@ -15,20 +15,20 @@ import {
 
 type ChoiceSettings = DriverSettings & {
   readonly driver: DriverName | "auto";
-  /** `driverFile`: names the driver of the latest start. */
+  /** `driverFile` contains the name of the driver of the latest start. */
   readonly paths: { readonly driverFile: string };
 };
 
 type Parts = {
   readonly log: Log;
   /**
-   * Asked when the file is missing: the driver whose releases the database has; null: it has no
-   * apps.
+   * Returns the driver of the releases in the database; null when it has no apps. Called when the
+   * file is missing.
    */
   readonly usedBefore: () => Promise<DriverName | null>;
 };
 
-/** Logs the choice in a line. Throws `CannotStart` for a file that names no driver. */
+/** Logs its choice in one line. Throws `CannotStart` when the file names no driver. */
 export async function chooseDriver(
   config: ChoiceSettings,
   { log, usedBefore }: Parts,
@@ -57,7 +57,7 @@ export async function chooseDriver(
   return name;
 }
 
-/** Later starts with `auto` use it. */
+/** Stores the driver's name for later starts with `auto`. */
 export function keepDriver(file: string, driver: DriverName): void {
   if (readDriver(file) !== driver) writeFileSafely(file, `${driver}\n`);
 }

@@ -1,5 +1,6 @@
-// Says why a start command ended as one whose program is not there (127, 126): the file is there
-// and lacks its interpreter, or a program that the command runs is missing.
+// Explains the exit codes 126 and 127 of a start command, with which shells say that a program is
+// missing: its file may be there but lack its interpreter, or the command may run a missing
+// program.
 const beginBytesMax = 512;
 
 export type CommandFacts = {
@@ -8,18 +9,18 @@ export type CommandFacts = {
   readonly program: string;
   /** The last line of standard error; null: nothing was printed. */
   readonly lastErrorLine: string | null;
-  /** The first bytes of a file of the app, at most `beginBytesMax`; null when it cannot be read. */
+  /** Returns the first bytes of a file of the app; null when it cannot be read. */
   readonly readBegin: (path: string, bytesMax: number) => Promise<Buffer | null>;
 };
 
 /**
- * A sentence for the app's owner; null: the program of the start command itself is not there, or
- * nothing is known.
+ * Returns a sentence for the app's owner; null when the program of the start command itself is
+ * missing, or when nothing is known.
  */
 export async function commandProblem(facts: CommandFacts): Promise<string | null> {
   if (facts.exitCode !== 127 && facts.exitCode !== 126) return null;
   const { program } = facts;
-  const missing = missingIn(facts.lastErrorLine ?? "");
+  const missing = missingProgram(facts.lastErrorLine ?? "");
   for (const path of [program, missing]) {
     if (path === null || !path.includes("/")) continue;
     const begin = await facts.readBegin(path, beginBytesMax);
@@ -27,7 +28,7 @@ export async function commandProblem(facts: CommandFacts): Promise<string | null
     if (problem !== null) return problem;
   }
   if (missing?.endsWith("\\r") === true || missing?.endsWith("\r") === true)
-    return ofWindows("A script that it runs");
+    return windowsLineEndings("A script that it runs");
   if (facts.exitCode === 126) return null;
   if (missing !== null && missing !== program)
     return `The start command ended with exit code 127: the program ${missing}, which it runs, was not found. Correct the command, or add the package that has ${missing} to the dependencies.`;
@@ -36,7 +37,7 @@ export async function commandProblem(facts: CommandFacts): Promise<string | null
     : null;
 }
 
-/** What a file that is there lacks; null: nothing, as far as its beginning tells. */
+/** Says why an existing file cannot be run; null when its beginning shows no reason. */
 function fileProblem(path: string, begin: Buffer): string | null {
   const line = /^#!([^\n]*)/.exec(begin.toString("utf8"))?.[1];
   if (line === undefined) {
@@ -44,17 +45,17 @@ function fileProblem(path: string, begin: Buffer): string | null {
       ? `The start command ${path} is a program for another system: its loader is not there. Build it for this one (Linux, glibc), or link it statically.`
       : null;
   }
-  if (line.endsWith("\r")) return ofWindows(path);
+  if (line.endsWith("\r")) return windowsLineEndings(path);
   const [interpreter = "", argument] = line.trim().split(/\s+/);
-  const wanted = interpreter.endsWith("/env") && argument !== undefined ? argument : interpreter;
-  return `The first line of ${path} asks for the program ${wanted}, which was not found. Correct that line, or add the package that has ${wanted} to the dependencies.`;
+  const needed = interpreter.endsWith("/env") && argument !== undefined ? argument : interpreter;
+  return `The first line of ${path} asks for the program ${needed}, which was not found. Correct that line, or add the package that has ${needed} to the dependencies.`;
 }
 
-function ofWindows(path: string): string {
+function windowsLineEndings(path: string): string {
   return `${path} has line endings of Windows (CRLF), so the program in its first line is not found. Save it with LF, for example by the line "*.sh text eol=lf" in .gitattributes and git add --renormalize .`;
 }
 
-/** How shells, env and the engine's init say which program they did not find. */
+/** Messages of shells, env and the engine's init about a program that they did not find. */
 const forms = [
   /: (\S+): bad interpreter: No such file or directory$/,
   /(?:^|: )(?:exec: )?(\S+): (?:command )?not found$/,
@@ -64,10 +65,10 @@ const forms = [
   /^\S+: (?:line \d+: |\d+: )?(\S+): No such file or directory$/,
 ];
 
-function missingIn(line: string): string | null {
+function missingProgram(line: string): string | null {
   for (const form of forms) {
-    const found = form.exec(line)?.[1];
-    if (found !== undefined) return found.replace(/^\$?'(.*)'$/, "$1").slice(0, 200);
+    const program = form.exec(line)?.[1];
+    if (program !== undefined) return program.replace(/^\$?'(.*)'$/, "$1").slice(0, 200);
   }
   return null;
 }

@@ -1,4 +1,5 @@
-// The drivers of this version, by name. Who adds one adds a row here, and its settings to the type.
+// Lists the drivers of this version by name. A new driver needs a row here, and its settings in
+// `DriverSettings`.
 import type { DockerDriverConfig } from "./docker/open.ts";
 import type { DriverParts, OpenedDriver } from "./opened-driver.ts";
 import type { ProcessDriverConfig } from "./process/open.ts";
@@ -7,18 +8,20 @@ import type { ProcessDriverConfig } from "./process/open.ts";
 export type DriverSettings = ProcessDriverConfig & DockerDriverConfig;
 
 /**
- * Whether an installation should begin with a driver where nobody has chosen one, with the reason,
- * a part of a sentence; null: it works everywhere.
+ * Whether a new installation should use the driver if nobody has chosen one. `why` is the reason, a
+ * part of a sentence; null: the driver works everywhere.
  */
 type Suitability = { readonly isSuited: boolean; readonly why: string | null };
 
 type DriverRow = {
-  /** Throws `CannotStart` where the machine, or the settings, do not allow it. */
+  /** Throws `CannotStart` when the machine or the settings do not allow the driver. */
   readonly open: (config: DriverSettings, parts: DriverParts) => Promise<OpenedDriver>;
   readonly suits: (config: DriverSettings) => Promise<Suitability>;
 };
 
-/** The better one comes last. Each is loaded when it is used: the engine's library is large. */
+/**
+ * The best driver comes last. Each is loaded only when it is used: the engine's library is large.
+ */
 const drivers = {
   process: {
     open: async (config, parts) => {
@@ -41,24 +44,24 @@ const drivers = {
   },
 } as const satisfies Record<string, DriverRow>;
 
-/** The name of a driver: what SLIPWAY_DRIVER takes, and the `kind` of what it builds. */
+/** The name of a driver: a value of SLIPWAY_DRIVER, and the `kind` of the driver's artifacts. */
 export type DriverName = keyof typeof drivers;
 
-/** What SLIPWAY_DRIVER takes beside `auto`. */
+/** The values of SLIPWAY_DRIVER besides `auto`. */
 export const driverNames = Object.keys(drivers) as DriverName[];
 
-/** What installations used before there was a choice. */
+/** The driver of installations from before there was a choice. */
 export const firstDriver: DriverName = "process";
 
-/** Builds images and runs them; named in advice where another driver cannot. */
+/** The driver that builds and runs images: advice names it when another driver cannot. */
 export const imageDriver: DriverName = "docker";
 
-/** True for a driver of this version. */
+/** Whether the text is the name of a driver of this version. */
 export function isDriverName(text: string | null): text is DriverName {
   return text !== null && Object.hasOwn(drivers, text);
 }
 
-/** Opens the driver of this start. Throws `CannotStart` for one that this machine cannot run. */
+/** Opens a driver. Throws `CannotStart` when this machine cannot run it. */
 export async function openDriver(
   name: DriverName,
   config: DriverSettings,
@@ -67,7 +70,7 @@ export async function openDriver(
   return await drivers[name].open(config, parts);
 }
 
-/** The best driver for a new installation, and why it is that one, in a part of a sentence. */
+/** Returns the best driver for a new installation, and the reason as a part of a sentence. */
 export async function suitedDriver(
   config: DriverSettings,
 ): Promise<{ readonly name: DriverName; readonly why: string }> {

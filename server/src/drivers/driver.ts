@@ -19,8 +19,8 @@ export type Address =
       readonly host: string;
       readonly port: number;
       /**
-       * Checked on each new connection where another program could listen on the port: true when
-       * the replica is the listener.
+       * Whether the replica is the listener. Checked on each new connection, if another program
+       * could listen on the port.
        */
       readonly isOwn?: () => boolean;
     }
@@ -66,14 +66,11 @@ export type ReplicaSpec = Resources &
     readonly concurrency: number;
     /** How long running calls may take after the replica is asked to stop. */
     readonly graceSeconds: number;
-    /**
-     * The ranges of addresses that it may reach, of those that apps may reach here; null: all of
-     * these.
-     */
+    /** The ranges (CIDR) to which the app is limited; null: it reaches all that apps may reach. */
     readonly egressCidrs: readonly string[] | null;
-    /** Calls have the path by which clients see the app; else it is left out. */
+    /** Whether paths of calls keep the prefix `/v4/{projectId}/{appName}`. */
     readonly keepsPathPrefix: boolean;
-    /** What the runtime itself writes to the app's log. */
+    /** The level of the runtime's own lines in the app's log. */
     readonly logLevel: LogLevel;
   };
 
@@ -108,15 +105,13 @@ export type ReplicaEvent =
       readonly reason: string;
       /** Undefined: the reason quotes nothing. */
       readonly quote?: ErrorQuote | undefined;
-      /**
-       * Neither the app nor the platform ended it, but the engine or somebody with access to it.
-       */
+      /** True when the engine, or somebody with access to it, ended the replica. */
       readonly isExternal?: boolean | undefined;
     };
 
 /**
- * The line of its error output that a reason quotes, which may be older than what ended the
- * replica.
+ * The line of the replica's error output that a reason quotes. It may be older than the cause of
+ * the exit.
  */
 export type ErrorQuote = Pick<ReplicaLine, "at" | "runId"> & {
   /** The reason without the line. */
@@ -173,18 +168,18 @@ export type Capabilities = {
   readonly memoryLimit: boolean;
   readonly cpuLimit: boolean;
   readonly egress: Egress;
-  /** Apps can have storage of their own: there is a view of files for each replica. */
+  /** Whether apps can have storage of their own, which needs a view of files for each replica. */
   readonly storagePaths: boolean;
   /**
-   * What the field containerRuntime means; null: replicas have one kind of sandbox, and it has no
-   * effect.
+   * The runtimes that the field containerRuntime chooses from; null: replicas have one kind of
+   * sandbox, and the field has no effect.
    */
   readonly containerRuntimes: ContainerRuntimes | null;
 };
 
 /**
- * The backend answers nothing, so that it can start nothing: since when, in `Clock.monotonicMs`,
- * and a sentence for the app's owner.
+ * A time in which the backend does not answer and starts nothing. `sinceMs` is of
+ * `Clock.monotonicMs`; `reason` is a sentence for the app's owner.
  */
 export type Outage = { readonly sinceMs: number; readonly reason: string };
 
@@ -205,7 +200,7 @@ export type ReplicaUsage = {
 
 /** Runs replicas on one kind of backend. All methods are idempotent per id. */
 export interface Driver {
-  /** As in the table of drivers, and shown to people. */
+  /** The name in the table of drivers, which is also shown to people. */
   readonly name: string;
   /**
    * The installation that the driver works for. Everything it starts carries this label
@@ -224,7 +219,7 @@ export interface Driver {
    * returns; a replica that exited unobserved is listed as running until `exited` is emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
-  /** The pools that replicas run in, and what they have of them. */
+  /** The pools that replicas run in, and the claims of replicas in them. */
   readonly pools: Pools;
   /** Null: the backend answers, as far as the driver knows. Returns at once. */
   outage(): Outage | null;
@@ -241,22 +236,22 @@ export interface Driver {
    */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
   /**
-   * A sentence for the app's owner: where a running replica listens instead of at its address.
-   * Null: nothing is to be said.
+   * Returns a sentence for the app's owner that says where a running replica listens instead of at
+   * its address; null when nothing is known.
    */
   whyUnreached(replicaId: ReplicaId): Promise<string | null>;
   /**
    * Runs a command in a running replica, as the app itself runs there: see `RunningExec`. It does
-   * not keep the replica alive: `stop` kills it first, and so does `close`; what a killed platform
-   * leaves is ended by the `open` of the next. Rejects with `ExecRefused`.
+   * not keep the replica alive: `stop` and `close` kill it first. If the platform is killed, the
+   * next `open` ends the command. Rejects with `ExecRefused`.
    */
   exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec>;
   /**
-   * Lists all replicas of the installation, and none of others that share the backend: nobody
-   * touches these.
+   * Lists all replicas of the installation, and none of another installation that shares the
+   * backend.
    */
   list(): Promise<readonly OwnedReplica[]>;
-  /** Usage of running replicas; omits those that cannot be measured. */
+  /** Measures running replicas; omits replicas that cannot be measured. */
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>>;
   /**
    * Delivers the remaining lines of an exited replica and removes its record and files; keeps both
@@ -264,8 +259,8 @@ export interface Driver {
    */
   forget(replicaId: ReplicaId): Promise<void>;
   /**
-   * Removes each storage that `readGone` picks from those that are there: of projects by their
-   * names (see `ReplicaSpec`), of apps by their ids. Aborted, it goes on the next time.
+   * Calls `readGone` with all storages: of projects by their names (see `ReplicaSpec`), of apps by
+   * their ids. Removes the storages that it returns. After an abort, the next call does the rest.
    */
   collectStorage(
     readGone: (storages: readonly string[]) => Promise<readonly string[]>,
@@ -276,8 +271,8 @@ export interface Driver {
 }
 
 /**
- * `no_capacity`: the backend cannot take it at this moment, and may later. `image`: its image is
- * unavailable. `refused`: anything else.
+ * Why a start was refused. `no_capacity`: the backend cannot take the replica now, but may later.
+ * `image`: the image is unavailable. `refused`: anything else.
  */
 export type RefusalKind = "no_capacity" | "image" | "refused";
 

@@ -1,5 +1,5 @@
-// What apps may reach outside the platform, as their setting egressCidrs narrows it: whether a
-// driver can keep to it, and why not. Pure; the rules are those of `app-firewall.ts`.
+// Checks the setting egressCidrs, which limits what an app may reach outside the platform: whether
+// a driver can enforce it here, and why not. Pure. `app-firewall.ts` has the rules.
 import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 import { metadataRanges, privateRanges } from "./app-firewall.ts";
 
@@ -10,7 +10,7 @@ export type Egress =
   /** `reason` ends a sentence. */
   | { readonly canLimit: false; readonly reason: string };
 
-/** Why the setting cannot have its effect here, in a sentence; null: it can. */
+/** Says in a sentence why the setting cannot have its effect here; null when it can. */
 export function egressRefusal(
   egress: Egress,
   cidrs: readonly string[] | null | undefined,
@@ -27,7 +27,7 @@ export function egressRefusal(
   return null;
 }
 
-/** Why a replica must not be started: it would reach what its settings close. */
+/** Says why a replica must not be started: it would reach addresses that its settings exclude. */
 export function unlimitedRefusal(
   egress: Egress,
   spec: { readonly egressCidrs: readonly string[] | null },

@@ -1,9 +1,9 @@
-// Whether packages are the same whenever they are installed. Builders and the reuse of artifacts
-// depend on it.
+// Decides whether a list of packages gives the same packages whenever it is installed. Builders and
+// the reuse of artifacts depend on this.
 
 /**
- * True when every line of a requirements file names one exact version; the value of a variable may
- * be another one later.
+ * Whether every line of a requirements file names one exact version. A version with a variable is
+ * not exact, since the variable's value may change.
  */
 export function areVersionsExact(requirements: readonly string[]): boolean {
   return requirements.every(

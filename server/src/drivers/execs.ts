@@ -1,5 +1,5 @@
-// The commands that a driver runs in its replicas, by replica: they end before their replica, and
-// with the driver.
+// Keeps the commands that a driver runs in its replicas. A command ends before its replica does,
+// and with the driver.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { ExecRefused, replicaNotRunning, type RunningExec } from "./exec.ts";
@@ -7,7 +7,7 @@ import { ExecRefused, replicaNotRunning, type RunningExec } from "./exec.ts";
 const stopping = "The replica was stopped.";
 const closing = "The platform is stopping.";
 
-/** Commands that run. How many there may be is the caller's to say. */
+/** The running commands. The caller limits their number. */
 export class Execs {
   readonly #running = new Map<ReplicaId, Set<RunningExec>>();
   /** Replicas that run no further commands. */
@@ -15,8 +15,8 @@ export class Execs {
   #isClosed = false;
 
   /**
-   * Keeps what `start` starts until it ends. Rejects with `ExecRefused` once the replica is being
-   * stopped.
+   * Calls `start`, and keeps its command until that ends. Rejects with `ExecRefused` once the
+   * replica is being stopped.
    */
   async run(replicaId: ReplicaId, start: () => Promise<RunningExec>): Promise<RunningExec> {
     if (this.#isOver(replicaId)) throw new ExecRefused(replicaNotRunning);
@@ -31,18 +31,18 @@ export class Execs {
     return exec;
   }
 
-  /** Ends those of a replica, which runs no more of them. */
+  /** Ends the commands of a replica, and refuses new ones there. */
   end(replicaId: ReplicaId): void {
     this.#ended.add(replicaId);
     for (const exec of this.#running.get(replicaId) ?? []) exec.end(stopping);
   }
 
-  /** The replica is gone. */
+  /** Called when the replica is gone. */
   forget(replicaId: ReplicaId): void {
     this.#ended.delete(replicaId);
   }
 
-  /** Ends all; resolves when they are gone. */
+  /** Ends all commands; resolves when they have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const all = [...this.#running.values()].flatMap((execs) => [...execs]);

@@ -5,7 +5,8 @@ import { errorAdvice, type SystemAdvice } from "./error-advice.ts";
 
 export type ExitFacts = {
   /**
-   * As a shell reports it: 128 + n after signal n; null when the shell died too early to report it.
+   * The code that a shell reports: 128 + n after signal n; null when the shell died too early to
+   * report one.
    */
   readonly exitCode: number | null;
   /** The runtime's error message when it failed to become ready. */
@@ -14,7 +15,7 @@ export type ExitFacts = {
   readonly lastErrorLine: ErrorLine | null;
   /** Why the platform killed it when no caller asked for that; null otherwise. */
   readonly endReason: string | null;
-  /** What the platform asked of it. */
+  /** How the platform ended the replica, if it did. */
   readonly asked: "not" | "stopped" | "killed";
   /** Whose memory limit made the kernel kill a process: the replica's, or the machine's. */
   readonly memoryRanOut: "no" | "own" | "machine";
@@ -22,9 +23,9 @@ export type ExitFacts = {
   readonly memoryGb: number | null;
   /** The program of the start command. */
   readonly program: string;
-  /** See `commandProblem`. */
+  /** The result of `commandProblem`. */
   readonly commandProblem: string | null;
-  /** Default: that of the process driver. */
+  /** Default: the advice of the process driver. */
   readonly systemAdvice?: SystemAdvice;
 };
 
@@ -36,7 +37,10 @@ export type ExitSummary = Omit<
   "kind" | "replicaId" | "at"
 >;
 
-/** Exit code, signal and sentence, which may quote the last line of standard error. */
+/**
+ * Returns the exit code, the signal and a sentence, which may quote the last line of standard
+ * error.
+ */
 export function exitSummary(facts: ExitFacts): ExitSummary {
   const { lastErrorLine } = facts;
   const summary = summaryOf(facts);
@@ -103,8 +107,8 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
 }
 
 /**
- * The error that ended it, if the app printed one, and what to do about it: `: ImportError: No
- * module named x. Add …`
+ * Returns the error that ended the app, if it printed one, and what to do about it, as the end of a
+ * sentence: `: ImportError: No module named x. Add …`
  */
 function detail(facts: ExitFacts): string {
   const line = facts.startError ?? errorLine(facts.lastErrorLine?.text ?? "");
@@ -113,9 +117,7 @@ function detail(facts: ExitFacts): string {
   return text === "" ? "." : `: ${text}.${advice === "" ? "" : ` ${advice}`}`;
 }
 
-/**
- * Accepts only lines that look like the end of a traceback; other last output could be anything.
- */
+/** Returns a line that looks like the end of a traceback; null for any other output. */
 function errorLine(line: string): string | null {
   return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line)
     ? line.slice(0, 500)
@@ -123,6 +125,6 @@ function errorLine(line: string): string | null {
 }
 
 function signalName(number: number): string {
-  const found = Object.entries(constants.signals).find(([, value]) => value === number);
-  return found?.[0] ?? `signal ${number}`;
+  const signal = Object.entries(constants.signals).find(([, value]) => value === number);
+  return signal?.[0] ?? `signal ${number}`;
 }

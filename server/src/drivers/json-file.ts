@@ -1,4 +1,4 @@
-// Small files of JSON in the data folder that describe replicas.
+// Reads and writes small JSON files in the data folder that describe replicas.
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { isDiskFull } from "#lib/disk-full.ts";
 
@@ -19,7 +19,7 @@ export function writeIfFits(path: string, value: unknown): boolean {
   }
 }
 
-/** Null when the file is missing or incomplete. */
+/** Returns the object in the file; null when the file is missing or incomplete. */
 export function readJson(path: string): Record<string, unknown> | null {
   if (!existsSync(path)) return null;
   try {

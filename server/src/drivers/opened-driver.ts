@@ -1,4 +1,4 @@
-// The input of every driver, and what opening one returns.
+// Describes the input for opening a driver, and the result.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -9,42 +9,44 @@ import type { Files } from "./storage-files.ts";
 
 /** The input for opening any driver. */
 export type DriverParts = {
-  /** Labels the replicas; a driver touches no others. */
+  /** The label of the replicas; a driver touches no replica without it. */
   readonly installationId: string;
-  /** Names what a driver keeps on this machine for a platform with its data folder. */
+  /** Identifies the driver's files and processes on this machine for one data folder. */
   readonly instanceId: string;
   readonly lifecycle: Lifecycle;
   readonly log: Log;
   readonly clock: Clock;
 };
 
-/** A driver and its builder, and what not every driver has. */
+/** A driver with its builder, and with parts that not every driver has. */
 export type OpenedDriver = {
   readonly driver: Driver;
   readonly builder: Builder;
-  /** The disk of the data folder, where replicas and builds write to it too; null: they do not. */
+  /** The disk of the data folder, if replicas and builds write to it too; null: they do not. */
   readonly disk: SharedDisk | null;
-  /** The storage of projects, for others than its apps; null: only apps reach it. */
+  /** Access to the storage of projects for the API; null: only apps reach the storage. */
   readonly files: Files | null;
   /**
-   * Called once the platform listens: apps with their own networks may call it on this port; null:
-   * they reach it, or never will.
+   * Called with the port once the platform listens on it, to let apps with their own networks call
+   * it. Null: nothing has to be done for this.
    */
   readonly onListening: ((port: number) => Promise<void>) | null;
 };
 
 /** A disk that the platform shares with replicas and builds. */
 export type SharedDisk = {
-  /** Free bytes including the reserve, and how many of them the platform keeps for itself. */
+  /** The free bytes, including the reserve that the platform keeps for itself. */
   readonly freeSpace: { readonly bytes: number; readonly reserveBytes: number };
   /**
-   * Why nothing is built, and no files for a build are taken, while disk space is short; null when
-   * there is enough.
+   * Says why no build begins and no files for a build are accepted while disk space is short; null
+   * when there is enough.
    */
   buildRefusal(): string | null;
-  /** Why nothing new is stored while disk space is short; null when there is enough. */
+  /** Says why nothing new is stored while disk space is short; null when there is enough. */
   storeRefusal(): string | null;
-  /** What the storage of a project may hold, instead of what all may. */
+  /**
+   * Sets the size that the storage of a project may have, instead of the limit for all projects.
+   */
   limitStorage(projectId: ProjectId, bytes: number): void;
   /** Ends all replicas of a project, with a reason for its owner. */
   endReplicas(projectId: ProjectId, reason: string): void;

@@ -1,5 +1,5 @@
-// How uv installs the packages that `pyproject.toml` names. Used by the builders and by `slipway
-// dev`. Pure.
+// Composes the uv command that installs the packages that `pyproject.toml` names, for the builders
+// and for `slipway dev`. Pure.
 import type { PythonProject } from "./builder.ts";
 
 /** Why the packages of a project cannot be installed. */
@@ -7,14 +7,15 @@ export const noUv =
   "The packages of pyproject.toml are installed by uv, which is not on the build machine and cannot be installed there. Ask the operator to install it, or list the packages in a requirements.txt.";
 
 /**
- * Installs what `pyproject.toml` names into the environment of `python`, in the app's folder; with
- * `uv.lock` exactly that.
+ * Returns the command that installs the packages of `pyproject.toml` in the environment of
+ * `python`. It has to run in the app's folder. With `uv.lock`, it installs exactly the locked
+ * versions.
  */
 export function projectCommand(
   { isLocked, groups, extras }: PythonProject,
   { uv, python }: { readonly uv: string; readonly python: string },
 ): [string, ...string[]] {
-  const chosen = [
+  const options = [
     ...groups.map((name) => `--group=${name}`),
     ...extras.map((name) => `--extra=${name}`),
     "--no-progress",
@@ -23,7 +24,7 @@ export function projectCommand(
     "--no-python-downloads",
     `--python=${python}`,
   ];
-  if (!isLocked) return [uv, "pip", "install", ...chosen, "-r", "pyproject.toml"];
+  if (!isLocked) return [uv, "pip", "install", ...options, "-r", "pyproject.toml"];
   return [
     uv,
     "sync",
@@ -31,6 +32,6 @@ export function projectCommand(
     "--inexact",
     "--no-install-project",
     "--no-default-groups",
-    ...chosen,
+    ...options,
   ];
 }

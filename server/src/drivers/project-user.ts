@@ -1,10 +1,10 @@
-// The user that a project's programs run as. Pure.
+// Computes the user that a project's programs run as. Pure.
 import type { ProjectId } from "#lib/ids.ts";
 
 /**
- * The user id of a project's programs when the platform is root; it must own files that a program
- * should change. Nothing else assigns ids from 0x70000000 on: useradd, containers and systemd stay
- * below.
+ * Returns the user id of a project's programs when the platform is root. Files that a program may
+ * change must belong to this user. Ids from 0x70000000 on are free: useradd, containers and systemd
+ * assign only lower ones.
  */
 export function projectUser(projectId: ProjectId): number {
   return 0x70000000 + (Number.parseInt(projectId.slice(-8), 16) & 0x0fffffff);

@@ -1,5 +1,5 @@
-// Removes folders that programs of apps wrote to. They may hold folders that are closed even to
-// their owner, and paths longer than the system takes, neither of which may keep them there.
+// Removes folders that programs of apps wrote to. Folders in them that are closed even to their
+// owner, and paths longer than the system accepts, are removed too.
 import { rm } from "node:fs/promises";
 import { errorCode } from "#lib/error-code.ts";
 import { runToEnd } from "./run-to-end.ts";
@@ -7,16 +7,17 @@ import { runToEnd } from "./run-to-end.ts";
 type Removal = {
   readonly signal: AbortSignal;
   /**
-   * As in `Sandbox`: apps are a user of this namespace, where their folders are closed to nobody.
+   * As in `Sandbox`: apps run as a user of a user namespace, so folders are removed in a namespace
+   * in which no folder is closed.
    */
   readonly isUserOwned?: boolean;
-  /** What is deleted until then stays deleted. */
+  /** When to give up; files that were deleted by then stay deleted. */
   readonly timeoutMs?: number;
 };
 
 const handledCodes = ["EACCES", "EPERM", "ENOTEMPTY", "ENAMETOOLONG", "ELOOP"];
 
-/** Removes the folder of programs that have ended, if it is there. */
+/** Removes the folder, if it exists. The programs that wrote to it must have ended. */
 export async function removeFolder(dir: string): Promise<void> {
   try {
     await rm(dir, { recursive: true, force: true });
@@ -27,8 +28,8 @@ export async function removeFolder(dir: string): Promise<void> {
 }
 
 /**
- * Removes the folder while programs may still write in it; rejects when something is left. Never
- * leaves the file system of the folder, and follows no link.
+ * Removes the folder, even if programs still write to it; rejects when files remain. Never leaves
+ * the file system of the folder, and follows no link.
  */
 export async function removeTree(
   dir: string,
@@ -44,7 +45,7 @@ export async function removeTree(
     await remove();
   } catch (error) {
     if (signal.aborted || isUserOwned || process.getuid?.() === 0) throw error;
-    // Without a namespace, apps run as the platform's own user.
+    // Without a namespace, apps run as the platform's own user, which can open its closed folders.
     await run("chmod", "-R", "u+rwX").catch(() => undefined);
     await remove();
   }

@@ -1,19 +1,19 @@
-// Runs programs of the machine that prepare or remove folders of apps (cp, chown, rm). Their only
-// foreign input is file names.
+// Runs programs of the machine that prepare or remove folders of apps (cp, chown, rm). Only the
+// names of files come from apps.
 import { addAbortListener } from "node:events";
 import { execFile } from "node:child_process";
 
 type Run = { readonly signal: AbortSignal; readonly timeoutMs?: number | undefined };
 
 /**
- * Copying an app's files takes seconds at most; a hanging storage must not block the start forever.
+ * Copying an app's files takes seconds, but a storage that hangs must not block a start forever.
  */
 const timeoutMsDefault = 120_000;
 
 /**
- * Rejects when the program fails, times out or is aborted. It has exited by then in any case, so
- * that it cannot write to what is removed next: `execFile` with its own signal rejects while the
- * program still runs.
+ * Runs a program; rejects when it fails, times out or is aborted. In every case the program has
+ * exited by then, so that it cannot write to a folder that is removed next. (The signal option of
+ * `execFile` would reject while the program still runs.)
  */
 export async function runToEnd(
   file: string,

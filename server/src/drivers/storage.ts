@@ -1,5 +1,5 @@
-// The folders of projects that are mounted at `/persistent-storage`, and those of single apps, the
-// same ones whichever driver runs replicas.
+// Knows the folders of projects that are mounted at `/persistent-storage`, and the folders of
+// single apps. All drivers use the same folders.
 import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 import { chownSync, mkdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -8,10 +8,10 @@ import type { Log } from "#lib/log.ts";
 import type { Capabilities, ReplicaSpec } from "./driver.ts";
 import { removeTree } from "./remove-folder.ts";
 
-/** Where a sandboxed app sees what it shares with the other apps of its project. */
+/** The path at which a sandboxed app sees the storage that the apps of its project share. */
 export const sharedStoragePath = "/persistent-storage";
 
-/** The host folder of a replica's storage. */
+/** Returns the host folder of a replica's storage. */
 export function storageDirOf(
   { storage }: Pick<ReplicaSpec, "storage">,
   storageDir: string,
@@ -19,15 +19,15 @@ export function storageDirOf(
   return join(storageDir, storage);
 }
 
-/** The folder with the storage of each app that has its own, by id of the app. */
+/** The name of the folder with the own storage of apps, each in a folder named by the app's id. */
 export const appStorageName = ".apps";
 
-/** The host folder of an app's own storage. */
+/** Returns the host folder of an app's own storage. */
 function appStorageDir(appId: string, storageDir: string): string {
   return join(storageDir, appStorageName, appId);
 }
 
-/** What a replica has of the storage: host folders, and where it sees them. */
+/** Returns the storage of a replica: host folders, and the paths at which it sees them. */
 export function storageMounts(
   spec: Pick<ReplicaSpec, "storage" | "storagePath" | "appId">,
   storageDir: string,
@@ -37,7 +37,7 @@ export function storageMounts(
   return [shared, { from: appStorageDir(spec.appId, storageDir), at: spec.storagePath }];
 }
 
-/** Why an app cannot have its own storage here, in a sentence; null: it can, or has none. */
+/** Says in a sentence why an app cannot have its own storage here; null: it can, or has none. */
 export function storagePathRefusal(
   { storagePaths }: Pick<Capabilities, "storagePaths">,
   { storagePath = null }: { readonly storagePath?: string | null },
@@ -50,13 +50,11 @@ export function storagePathRefusal(
 /** Creates the folder; `user` null: it belongs to the platform's user. */
 export function makeOwnedFolder(dir: string, user: number | null): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  // Also of an existing one: the platform may have been killed between the two steps.
+  // Also for an existing folder: the platform may have been killed between the two steps.
   if (user !== null) chownSync(dir, user, user);
 }
 
-/**
- * The storages that are there: names of those of projects, and ids of the apps that have their own.
- */
+/** Returns the existing storages: the names of projects' storages, and the ids of apps with one. */
 export async function storagesIn(
   storageDir: string,
 ): Promise<{ readonly projects: readonly string[]; readonly apps: readonly string[] }> {

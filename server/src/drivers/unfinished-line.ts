@@ -1,6 +1,6 @@
-// Decides when the unfinished line of an output (a progress bar, dots, a question) is delivered as
-// it stands, for all drivers: soon, again when it has changed, and not a second time when it is
-// finished as it was.
+// Decides for all drivers when the unfinished line of an output (a progress bar, dots, a question)
+// is delivered: soon, and again when it has changed. A line that ends as it was delivered is not
+// delivered a second time.
 import type { Clock } from "#lib/clock.ts";
 import { unfinishedAfterMs, type OutputLine } from "./log-lines.ts";
 
@@ -11,12 +11,12 @@ export class UnfinishedLine {
   #cancel: (() => void) | undefined;
   #isDue = false;
 
-  /** `onDue`: the line is to be looked at again. */
+  /** `onDue` is called when the line may be due, so that `due` should be called. */
   constructor(options: { readonly clock: Clock; readonly onDue: () => void }) {
     this.#options = options;
   }
 
-  /** The line to deliver now, of the one that is there: it has been unfinished for a while. */
+  /** Returns the unfinished line when it is time to deliver it; null otherwise. */
   due(line: OutputLine | null): OutputLine | null {
     if (line === null || isSame(line, this.#shown)) return null;
     if (this.#isDue) {
@@ -32,7 +32,7 @@ export class UnfinishedLine {
     return null;
   }
 
-  /** The finished lines, but for the first if it was delivered as it is. */
+  /** Returns these finished lines, without the first if it was already delivered as it is. */
   finished<Finished extends OutputLine>(lines: readonly Finished[]): readonly Finished[] {
     const [first] = lines;
     if (first === undefined) return lines;
@@ -41,7 +41,7 @@ export class UnfinishedLine {
     return isSame(first, shown) ? lines.slice(1) : lines;
   }
 
-  /** Nothing is due any more. */
+  /** Forgets the unfinished line. */
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;

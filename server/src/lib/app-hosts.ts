@@ -1,17 +1,17 @@
-// The host name that each app has for its pages, so that a browser gives it an origin of its own:
-// `{app}-{project}` below one name, which is `localhost` unless SLIPWAY_APP_PAGES_HOST says
-// otherwise. Browsers resolve every name below `localhost` to their own machine, so it needs no
-// DNS, and serves only who uses the platform on its own machine. Pure.
+// Each app has a host name for its pages, so that a browser gives it an origin of its own:
+// `{app}-{project}` below one name, which is `localhost` unless SLIPWAY_APP_PAGES_HOST is set.
+// Browsers resolve every name below `localhost` to their own machine. So such names need no DNS,
+// but work only for people who use the platform on its own machine. Pure.
 
-/** An app, as its host name says. */
+/** The app that a host name stands for. */
 export type AppOfHost = { readonly projectId: string; readonly appName: string };
 
-/** One label, since a certificate for `*.apps.example.org` covers only one. */
+/** The first label of the name. A certificate for `*.apps.example.org` covers only one label. */
 const labelForm = /^([a-z0-9-]{3,30})-(p-[0-9a-f]{8})$/;
 const machine = "localhost";
 const machineHosts: ReadonlySet<string> = new Set([machine, "127.0.0.1", "[::1]"]);
 
-/** One per platform. */
+/** Converts between apps and their host names. A platform has one object of this class. */
 export class AppHosts {
   readonly #end: string;
 
@@ -21,8 +21,8 @@ export class AppHosts {
   }
 
   /**
-   * The app whose pages a `Host` field is for, whether or not it exists; null: it is for the
-   * platform.
+   * Returns the app whose pages the field `Host` names, whether or not the app exists; null when
+   * the field names the platform.
    */
   appOf(host: string | undefined): AppOfHost | null {
     if (host === undefined || !/-p-/i.test(host)) return null;
@@ -33,8 +33,8 @@ export class AppHosts {
   }
 
   /**
-   * Where a browser opens the app; null: the name does not lead there from where the platform is
-   * used.
+   * Returns the URL at which a browser opens the app; null when the app's name leads elsewhere from
+   * the browser's machine.
    */
   urlOf(baseUrl: string, { projectId, appName }: AppOfHost): string | null {
     const url = new URL(baseUrl);

@@ -1,5 +1,5 @@
-// Assertions for what must hold if the code is correct. A failed assertion is a bug: it ends the
-// request or the loop turn, and the platform keeps running.
+// Asserts conditions that always hold if the code is correct. A failed assertion is a bug: it ends
+// the request or the turn of the loop, and the platform keeps running.
 
 /** The error of a failed assertion; callers only see an internal error with the request's id. */
 export class AssertionFailed extends Error {

@@ -1,4 +1,4 @@
-// Growing waits with jitter between retries.
+// Computes the growing waits between retries, with jitter.
 
 export type Backoff = {
   readonly firstMs: number;
@@ -8,8 +8,8 @@ export type Backoff = {
 };
 
 /**
- * The wait before retry number `attempt` (from 1): first × factor^(attempt-1), bounded, ± jitter.
- * `random` is in [0, 1).
+ * Returns the wait before retry number `attempt` (from 1): first × factor^(attempt-1), bounded,
+ * ± jitter. `random` is in [0, 1).
  */
 export function backoffMs(policy: Backoff, attempt: number, random: number): number {
   const plain = Math.min(policy.msMax, policy.firstMs * policy.factor ** Math.max(0, attempt - 1));

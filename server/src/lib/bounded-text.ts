@@ -1,6 +1,6 @@
-// Reads a stream of a stranger as text, up to a bound.
+// Reads a stream that is not trusted as text, up to a bound.
 
-/** The whole as UTF-8. Rejects with what `tooLarge` makes once there are more bytes. */
+/** Returns the whole stream as UTF-8. Rejects with the error of `tooLarge` beyond `bytesMax`. */
 export async function boundedText(
   stream: AsyncIterable<Buffer>,
   bytesMax: number,

@@ -1,4 +1,4 @@
-// Normalizes client addresses from sockets, and gives the network under which a client is counted.
+// Normalizes client addresses from sockets, and finds the network under which a client is counted.
 import ipaddr from "ipaddr.js";
 import { isIP } from "node:net";
 
@@ -10,7 +10,10 @@ export function plainAddress(address: string): string {
   return isIP(address) === 6 ? ipaddr.process(address).toString() : address;
 }
 
-/** An IPv6 client has a 64-bit network of its own and counts as one client: `2001:db8:0:1::/64`. */
+/**
+ * Returns the network under which a client is counted: the address itself for IPv4, and the 64-bit
+ * network for IPv6 (`2001:db8:0:1::/64`), since one client usually has all of it.
+ */
 export function networkOf(address: string): string {
   const plain = plainAddress(address);
   if (isIP(plain) !== 6) return plain;

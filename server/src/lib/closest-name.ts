@@ -1,9 +1,9 @@
 // Finds the known name that an unknown one was probably meant to be, for error messages.
 
 /**
- * The known name with the smallest edit distance to `unknownName`. Undefined when it is too far: by
- * more than a third of its length, though 2 is always allowed; or when one of the names has fewer
- * than 5 characters, by more than 1.
+ * Returns the known name with the smallest edit distance to `unknownName`; undefined when that
+ * distance is too large. The maximum is 1 when one of the two names has fewer than 5 characters,
+ * else a third of the known name's length, but at least 2.
  */
 export function closestName(unknownName: string, known: Iterable<string>): string | undefined {
   let best: { name: string; distance: number } | undefined;
@@ -18,8 +18,8 @@ export function closestName(unknownName: string, known: Iterable<string>): strin
 }
 
 /**
- * Levenshtein distance, where two neighbours that changed places count once. Inputs are cut to 100
- * characters.
+ * Returns the Levenshtein distance, where two neighbours that have changed places count as one
+ * edit. Compares only the first 100 characters.
  */
 function editDistance(a: string, b: string): number {
   const left = a.slice(0, 100);

@@ -1,11 +1,11 @@
-// Undoes the content codings of an answer (RFC 9110, 8.4), within a bound: a few bytes may stand
-// for gigabytes.
+// Decodes the content codings of an answer (RFC 9110, 8.4), within a bound: a few bytes may expand
+// to gigabytes.
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 
 type Decode = (bytes: Buffer, bytesMax: number) => Promise<Buffer>;
 
-/** Apps use one; more than a few are an attempt to waste time. */
+/** Apps use one coding; an answer with more than a few is an attempt to waste time. */
 const codingsMax = 3;
 /**
  * The largest window that senders may use (RFC 9659): 8 MB. Without it, a frame of some bytes can
@@ -34,8 +34,8 @@ const decoders: ReadonlyMap<string, Decode> = new Map<string, Decode>([
 ]);
 
 /**
- * The bytes without the codings that `contentEncoding` lists; null: a coding is not known, the
- * bytes are not in it, or they would be longer than `bytesMax`, also in between.
+ * Decodes the codings that `contentEncoding` lists. Returns null when a coding is unknown, when the
+ * bytes are not encoded with it, or when the result of any step would be longer than `bytesMax`.
  */
 export async function withoutCodings(
   bytes: Buffer,
@@ -45,7 +45,7 @@ export async function withoutCodings(
   const names = contentEncoding.split(",").map((name) => name.trim().toLowerCase());
   if (names.length > codingsMax) return null;
   let decoded = bytes;
-  // The last one was applied last.
+  // The last coding was applied last, so it is decoded first.
   for (const name of names.toReversed()) {
     const decode = decoders.get(name);
     if (decode === undefined) return null;
@@ -58,7 +58,9 @@ export async function withoutCodings(
   return decoded;
 }
 
-/** Some apps send `deflate` without the head that it is to have. */
+/**
+ * Whether the bytes have zlib's head. Some apps send `deflate` without it, against the standard.
+ */
 function isZlib(bytes: Buffer): boolean {
   return bytes.length >= 2 && ((bytes[0] ?? 0) & 0x0f) === 8 && bytes.readUInt16BE(0) % 31 === 0;
 }

@@ -2,9 +2,9 @@
 // platform answers CSV. Pure.
 
 /**
- * Text that a spreadsheet may take for a formula (also after spaces and invisible characters, and
- * in the wide forms of East Asian text). Also text that begins with the escape mark itself, so that
- * removing one mark restores the value.
+ * Matches text that a spreadsheet may take for a formula, also after spaces and invisible
+ * characters, and in the wide forms of East Asian text. Also matches text that begins with the
+ * escape mark itself, so that removing one mark always restores the value.
  */
 const formula = /^(?:'|[\t\r\n]|[\s\p{Cf}\p{Cc}]*[=+\-@\uff1d\uff0b\uff0d\uff20\u2212])/u;
 

@@ -6,7 +6,7 @@ const words =
   /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
 const causesMax = 5;
 
-/** True when the error or one of its causes says that nothing can be written. */
+/** Whether the error or one of its causes says that nothing can be written. */
 export function isDiskFull(error: unknown, depth = 0): boolean {
   if (!(error instanceof Error)) return false;
   if ("code" in error && codes.has(String(error.code))) return true;
@@ -19,7 +19,7 @@ export const diskFullText =
 /** Seconds until a retry makes sense. */
 export const diskFullRetrySeconds = 30;
 
-/** `1.5 GB`, `20 MB`, `3 kB`. */
+/** Returns a size for people, such as `1.5 GB`, `20 MB` or `3 kB`. */
 export function sizeText(bytes: number): string {
   if (bytes > 0 && bytes < 1e6) return `${Math.ceil(bytes / 1e3)} kB`;
   const gb = bytes / 1e9;

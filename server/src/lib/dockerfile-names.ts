@@ -2,18 +2,21 @@
 // `slipway init` and `slipway deploy`. Pure.
 
 /**
- * `Dockerfile` and `Containerfile` in any case, with something before or behind: `Dockerfile.gpu`,
- * `api.Dockerfile`.
+ * Matches `Dockerfile` and `Containerfile` in upper or lower case, also with a word before or after
+ * it: `Dockerfile.gpu`, `api.Dockerfile`.
  */
 const form = /(?:^|\/)(?:[\w-]+\.)?(?:dockerfile|containerfile)(?:\.[\w-]+)?$/i;
-/** What BuildKit leaves out, for one Dockerfile; and a program that writes one. */
-const another =
+/** Matches other files with such names: ignore lists, scripts, texts and templates. */
+const otherFile =
   /\.(?:dockerignore|containerignore|py|js|ts|sh|md|txt|json|ya?ml|j2|tmpl|template)$/i;
 
-/** The Dockerfiles among paths, the usual name first, those at the top before those in folders. */
+/**
+ * Returns the Dockerfiles among these paths: the highest first, at each depth the usual names
+ * first.
+ */
 export function dockerfilesAmong(paths: readonly string[]): string[] {
   return paths
-    .filter((path) => form.test(path) && !another.test(path))
+    .filter((path) => form.test(path) && !otherFile.test(path))
     .toSorted((one, other) => rank(one) - rank(other) || (one < other ? -1 : 1));
 }
 

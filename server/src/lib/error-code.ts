@@ -1,6 +1,6 @@
-// What kind of error the system, the database or a library reports, whatever else its error says.
+// Reads the code of an error of the system, the database or a library.
 
-/** The error's code, such as `ENOENT`; empty: it has none. */
+/** Returns the error's code, such as `ENOENT`; empty when it has none. */
 export function errorCode(error: unknown): string {
   return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
 }

@@ -84,7 +84,9 @@ export const faultTable = {
 
 export type FaultCode = keyof typeof faultTable;
 
-/** A refusal or failure whose `message` is meant for the caller. It never holds secrets. */
+/**
+ * A refusal or failure whose `message` is meant for the caller. The message contains no secrets.
+ */
 export class Fault extends Error {
   override readonly name = "Fault";
   readonly code: FaultCode;
@@ -102,7 +104,7 @@ export class Fault extends Error {
   }
 }
 
-/** The same fault for a project that never existed, is deleted, or belongs to somebody else. */
+/** Returns the same fault for projects that never existed, are deleted, or belong to others. */
 export function noSuchProject(cause?: unknown): Fault {
   return new Fault("no_such_project", "There is no such project, or it is not yours.", { cause });
 }

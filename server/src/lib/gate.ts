@@ -1,19 +1,19 @@
-// Bounded concurrency, in total and per key (a project, a receiver). Further work waits in a
-// bounded queue: in order within a key, round-robin between keys, so that a slow key delays only
-// itself.
+// Bounds how much work runs at once, in total and per key (a project, a receiver). Further work
+// waits in a bounded queue: in order within a key, round-robin between keys, so that a slow key
+// delays only itself.
 import type { Clock } from "./clock.ts";
 
 export type GateOptions = {
   /** How much work runs at once. */
   readonly max: number;
   /**
-   * Limit per key; `half`: at most as many slots as it leaves free for others. Without it, one key
-   * may use all slots.
+   * The maximum number of slots of one key; without it, a key may use all. `half`: a key gets a
+   * slot only while it holds fewer than are free.
    */
   readonly keyMax?: number | "half";
   /** The length of the queue; beyond it, work is refused at once. */
   readonly waitingMax: number;
-  /** Queue length per key. */
+  /** The length of the queue of one key. */
   readonly keyWaitingMax?: number;
   /** The error that `run` throws when it gets no slot. */
   readonly refusal?: () => Error;
@@ -59,7 +59,7 @@ export class Gate {
    */
   enter({ key: name = "", deadline }: GateEntry = {}): Promise<Leave | null> {
     const key = this.#keys.get(name) ?? { inside: 0, waiting: new Set() };
-    if (this.#hasRoom(key)) return Promise.resolve(this.#admit(name, key));
+    if (this.#hasSlot(key)) return Promise.resolve(this.#admit(name, key));
     const { waitingMax, keyWaitingMax = waitingMax } = this.#options;
     if (this.#waiting >= waitingMax || key.waiting.size >= keyWaitingMax)
       return Promise.resolve(null);
@@ -83,18 +83,18 @@ export class Gate {
     return this.#keys.get(key)?.inside ?? 0;
   }
 
-  /** Refuses everything that waits. */
+  /** Refuses all waiting entries. */
   close(): void {
     for (const { waiting } of this.#keys.values()) for (const end of waiting) end(null);
   }
 
-  #hasRoom({ inside }: Key): boolean {
+  #hasSlot({ inside }: Key): boolean {
     const { max, keyMax = max } = this.#options;
     const free = max - this.#inside;
     return free > 0 && inside < (keyMax === "half" ? free : keyMax);
   }
 
-  /** Moves the key behind all others. */
+  /** Takes a slot for the key, and moves the key behind all others. */
   #admit(name: string, key: Key): Leave {
     this.#inside++;
     key.inside++;
@@ -115,8 +115,8 @@ export class Gate {
     for (const [name, key] of this.#keys) {
       if (this.#waiting === 0 || this.#inside >= this.#options.max) return;
       const [first] = key.waiting;
-      // The key is then visited again, behind the others.
-      if (first !== undefined && this.#hasRoom(key)) first(this.#admit(name, key));
+      // `#admit` moves the key to the end, so this loop visits it again after the others.
+      if (first !== undefined && this.#hasSlot(key)) first(this.#admit(name, key));
     }
   }
 

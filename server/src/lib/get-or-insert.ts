@@ -1,5 +1,5 @@
-// What a map has for a key, made and kept when it is missing. The method of maps that does so,
-// `getOrInsertComputed`, is missing in Node.js before 26.
+// Reads the value of a key in a map, and makes and stores it when it is missing. Stands in for
+// `getOrInsertComputed`, which maps do not have in Node.js before 26.
 
 type KeyedStore<Key, Value> = {
   get(key: Key): Value | undefined;
@@ -7,14 +7,14 @@ type KeyedStore<Key, Value> = {
   set(key: Key, value: Value): unknown;
 };
 
-/** Works on maps and weak maps. `make` is called when the key is missing, and may not throw. */
+/** Works on maps and weak maps. `make` is called when the key is missing, and must not throw. */
 export function getOrInsert<Key, Value>(
   map: KeyedStore<Key, Value>,
   key: Key,
   make: () => NoInfer<Value>,
 ): Value {
-  const found = map.get(key);
-  if (found !== undefined || map.has(key)) return found as Value;
+  const existing = map.get(key);
+  if (existing !== undefined || map.has(key)) return existing as Value;
   const created = make();
   map.set(key, created);
   return created;

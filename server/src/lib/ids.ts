@@ -26,7 +26,7 @@ export type EndpointId = Branded<"EndpointId">;
 /** A UUID; one push event of an app. */
 export type GitDeliveryId = Branded<"GitDeliveryId">;
 
-/** Names an app, within the project that it must be of. */
+/** Names an app together with the project that it must belong to. */
 export type AppKey = { readonly projectId: ProjectId; readonly appId: AppId };
 
 /** The form of a project id. */
@@ -36,33 +36,33 @@ export const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** The form of an app name. */
 export const appNameForm = /^[a-z0-9-]{3,30}$/;
 
-/** A new random id; the database refuses one that is already taken, which is rare. */
+/** Returns a new random id; the database refuses an id that is already taken, which is rare. */
 export function newProjectId(): ProjectId {
   return `p-${randomBytes(4).toString("hex")}` as ProjectId;
 }
 
-/** The id of the app with this name in this project. */
+/** Returns the id of the app with this name in this project. */
 export function appIdOf(projectId: ProjectId, appName: string): AppId {
   return `${projectId}-${appName}` as AppId;
 }
 
 /**
- * An id for a new app of a name whose ids so far belong to deleted apps that are still being
- * removed.
+ * Returns an id for a new app. `taken`: the ids of deleted apps with the same name that are still
+ * being removed.
  */
 export function freeAppId(appId: AppId, taken: readonly AppId[]): AppId {
-  const numbers = taken.map((one) => Number(one.split("~")[1] ?? "1"));
+  const numbers = taken.map((takenId) => Number(takenId.split("~")[1] ?? "1"));
   return taken.length === 0 ? appId : (`${appId}~${Math.max(...numbers) + 1}` as AppId);
 }
 
 const numberedAppId = /^((?:dev-)?p-[0-9a-f]{8}-[a-z0-9-]{3,30})~\d+$/;
 
-/** The id of an app as callers know it; any other text as it is. */
+/** Returns the id of an app as callers know it, and any other text unchanged. */
 export function shownAppId<Id extends string>(id: Id): Id {
   return id.replace(numberedAppId, "$1") as Id;
 }
 
-/** The project of an app. */
+/** Returns the id of an app's project. */
 export function projectIdOf(appId: AppId): ProjectId {
   return (/^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? "") as ProjectId;
 }
@@ -103,9 +103,9 @@ export function newGitDeliveryId(): GitDeliveryId {
 }
 
 /**
- * A UUID of version 7 (RFC 9562): rows made at the same time are neighbours in a large index,
- * instead of each touching another page. A Node version without it falls back to version 4, which
- * is just as unique.
+ * Returns a UUID of version 7 (RFC 9562), so that rows made at the same time are neighbours in a
+ * large index and share its pages. A Node version without it returns version 4, which is just as
+ * unique.
  */
 const newTimedUuid: () => string =
   "randomUUIDv7" in crypto ? (crypto.randomUUIDv7 as () => string) : randomUUID;

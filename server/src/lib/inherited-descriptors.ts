@@ -4,16 +4,16 @@
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 
 /**
- * The FD_CLOEXEC bit in the flags that the kernel shows: programs do not inherit a descriptor that
- * has it.
+ * The FD_CLOEXEC bit in the flags that the kernel shows: a child process does not inherit a
+ * descriptor with this bit.
  */
 const closeOnExec = 0o2000000;
 
 /**
- * Closes every descriptor above 2 that programs would inherit, and returns their numbers. Node.js
- * already marks its own descriptors close-on-exec, including the channel to a parent process and
- * the lowest inherited ones. Null: this system does not list descriptors (macOS, where Node.js
- * starts programs so that they inherit nothing).
+ * Closes every descriptor above 2 that child processes would inherit, and returns their numbers.
+ * Node.js already marks its own descriptors close-on-exec, including the channel to a parent
+ * process and the lowest inherited ones. Returns null when the system does not list descriptors
+ * (macOS, where Node.js starts programs so that they inherit nothing).
  */
 export function closeInheritedDescriptors(): readonly number[] | null {
   let names: string[];
@@ -34,7 +34,7 @@ function isInherited(descriptor: number): boolean {
   try {
     info = readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8");
   } catch {
-    // The descriptor that the list itself was read with.
+    // It is the descriptor with which the list itself was read, and is closed by now.
     return false;
   }
   const flags = Number.parseInt(/^flags:\s*([0-7]+)$/m.exec(info)?.[1] ?? "0", 8);

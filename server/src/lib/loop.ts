@@ -13,8 +13,8 @@ export type LoopOptions = {
   /** The longest time between two turns. */
   readonly intervalMs: number;
   /**
-   * Skips turns while the clock may be far off, for turns that change things for good by the time
-   * of day.
+   * Skips turns while the clock may be far off; for turns that make permanent changes based on the
+   * time.
    */
   readonly waitsForClock?: boolean;
   readonly log: Log;
@@ -22,8 +22,8 @@ export type LoopOptions = {
 };
 
 /**
- * Starts with `start()`, ends with `stop()`, which waits for the running turn; or see
- * `startWithin`.
+ * A loop runs from `start()` to the end of `stop()`, which waits for the running turn.
+ * `startWithin` ties both to the platform.
  */
 export class Loop {
   readonly #options: LoopOptions;
@@ -44,7 +44,7 @@ export class Loop {
     this.#running ??= this.#run();
   }
 
-  /** Starts and stops with the platform. */
+  /** Makes the loop start and stop with the platform. */
   startWithin(lifecycle: Lifecycle): void {
     lifecycle.onStart(() => this.start());
     lifecycle.onClose(this.#options.name, () => this.stop());

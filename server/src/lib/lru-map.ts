@@ -1,9 +1,7 @@
 // A bounded map that evicts the least recently used entry when it is full.
 import { assert } from "./assert.ts";
 
-/**
- * Reading and writing an entry both count as use. In the order of use, least recently used first.
- */
+/** A map whose entries are in the order of their last use, by reading or writing: oldest first. */
 export class LruMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
 

@@ -1,41 +1,41 @@
-// Amounts of money: whole micro-units of one currency, as bigint. There are no fractions; the only
-// rounding is in `shareOf`. Mixing currencies is a bug and fails an assertion.
+// Calculates with amounts of money: whole micro-units of one currency, as bigint. Only `shareOf`
+// and `wholeCents` round. Mixing currencies is a bug and fails an assertion.
 import { assert } from "./assert.ts";
 
 declare const brand: unique symbol;
 /** An ISO 4217 code, such as USD. */
 export type Currency = string & { readonly [brand]: "Currency" };
 
-/** `micros`: millionths of the currency's unit. */
+/** An amount of money. `micros`: millionths of the currency's unit. */
 export type Money = { readonly currency: Currency; readonly micros: bigint };
 
 /** A share of an amount, in hundred-thousandths of a percent: 10,000,000 is 100%. */
 export type Rate = number & { readonly [brand]: "Rate" };
 
-/** Micro-units in a hundredth of the unit. */
+/** The number of micro-units in a hundredth of the unit. */
 export const microsOfCent = 10_000n;
 const wholeRate = 10_000_000;
 const rateOfPercent = 100_000;
 
 const knownCurrencies: ReadonlySet<string> = new Set(Intl.supportedValuesOf("currency"));
 
-/** The currency with this code, or null when there is none. */
+/** Returns the currency with this code, or null when there is none. */
 export function readCurrency(code: string): Currency | null {
   return knownCurrencies.has(code) ? (code as Currency) : null;
 }
 
-/** A zero amount. */
+/** Returns a zero amount. */
 export function nothing(currency: Currency): Money {
   return { currency, micros: 0n };
 }
 
-/** A whole number of hundredths of the unit, whatever the currency calls them. */
+/** Returns the amount of a whole number of hundredths of the unit. */
 export function ofCents(currency: Currency, cents: number): Money {
   assert(Number.isSafeInteger(cents), "cents are a whole number");
   return { currency, micros: BigInt(cents) * microsOfCent };
 }
 
-/** Whole cents, rounded towards minus infinity: a credit is never shown larger than it is. */
+/** Returns whole cents, rounded down, so that a credit is never shown larger than it is. */
 export function wholeCents({ micros }: Money): number {
   const cents = micros / microsOfCent - (micros < 0n && micros % microsOfCent !== 0n ? 1n : 0n);
   const number = Number(cents);
@@ -43,30 +43,30 @@ export function wholeCents({ micros }: Money): number {
   return number;
 }
 
-/** The sum of two amounts of one currency. */
+/** Returns the sum of two amounts of one currency. */
 export function plus(one: Money, other: Money): Money {
   return { currency: sameCurrency(one, other), micros: one.micros + other.micros };
 }
 
-/** The first amount minus the second; may be negative. */
+/** Returns the first amount minus the second, which may be negative. */
 export function minus(one: Money, other: Money): Money {
   return plus(one, negative(other));
 }
 
-/** The amount with the opposite sign. */
+/** Returns the amount with the opposite sign. */
 export function negative({ currency, micros }: Money): Money {
   return { currency, micros: -micros };
 }
 
-/** The smaller of two amounts of one currency. */
+/** Returns the smaller of two amounts of one currency. */
 export function smaller(one: Money, other: Money): Money {
   sameCurrency(one, other);
   return one.micros <= other.micros ? one : other;
 }
 
 /**
- * The given share of a non-negative amount, rounded to the nearest micro-unit, halves up; never
- * more than the amount.
+ * Returns a share of an amount that is not negative, rounded to the nearest micro-unit, halves up;
+ * never more than the amount.
  */
 export function shareOf({ currency, micros }: Money, rate: Rate): Money {
   assert(micros >= 0n, "a share is taken of what is not below zero");
@@ -74,8 +74,8 @@ export function shareOf({ currency, micros }: Money, rate: Rate): Money {
 }
 
 /**
- * The rate of a percentage above 0 and up to 100 with at most five decimals; null for any other
- * percentage.
+ * Returns the rate of a percentage above 0 and up to 100 with at most five decimals; null for any
+ * other percentage.
  */
 export function rateOf(percentage: number): Rate | null {
   const rate = Math.round(percentage * rateOfPercent);
@@ -83,7 +83,7 @@ export function rateOf(percentage: number): Rate | null {
   return isExact && rate >= 1 && rate <= wholeRate ? (rate as Rate) : null;
 }
 
-/** The percentage of a rate. */
+/** Returns the percentage of a rate. */
 export function percentageOf(rate: Rate): number {
   return rate / rateOfPercent;
 }

@@ -1,6 +1,6 @@
-// One request over one connection, and the beginning of its answer. Once the head has arrived the
-// answer counts, even if the body fails: the receiver has decided, and the body is only shown to
-// people.
+// Sends one request over one connection, and reads the beginning of its answer. Once the head has
+// arrived the answer counts, even if the body fails: the receiver has decided, and the body is only
+// shown to people.
 import {
   request as httpRequest,
   type ClientRequest,
@@ -20,12 +20,15 @@ export type ExchangeOptions = {
   readonly request: RequestOptions;
   readonly body: Buffer;
   readonly clock: Clock;
-  /** For the whole exchange. */
+  /** The timeout of the whole exchange. */
   readonly timeoutMs: number;
   readonly answerBytesMax: number;
 };
 
-/** `isStale`: the other side closed a kept connection just as it was reused, and sent no answer. */
+/**
+ * The outcome of an exchange. `isStale`: the other side closed a kept connection just as it was
+ * reused, and sent no answer.
+ */
 export type Exchange =
   | {
       readonly kind: "answered";
@@ -36,17 +39,17 @@ export type Exchange =
     }
   | { readonly kind: "failed"; readonly reason: string; readonly isStale: boolean };
 
-/** Lookup, connection and TLS: a receiver that takes longer counts as unreachable. */
+/** The timeout of lookup, connection and TLS; beyond it, a receiver counts as unreachable. */
 const connectMs = 10_000;
-/** From the head to the end of the body, if that much of the timeout is left. */
+/** The timeout from the head to the end of the body, unless the exchange's timeout is earlier. */
 const bodyMs = 5_000;
 /**
- * Read and dropped beyond the kept part: a connection can be reused only when the answer was read
- * to its end.
+ * How much is read and dropped after the kept part, since a connection can be reused only when the
+ * answer was read to its end.
  */
 const drainBytesMax = 65_536;
 const headBytesMax = 16_384;
-/** Informational answers (1xx) before the real one. */
+/** The maximum number of informational answers (1xx) before the real one. */
 const informationMax = 16;
 const retryAfterLengthMax = 100;
 const closedCodes = new Set(["ECONNRESET", "EPIPE"]);
@@ -66,7 +69,7 @@ class RunningExchange {
   #cancelConnect: (() => void) | undefined;
   #answer: IncomingMessage | undefined;
   #bodyBytes = 0;
-  #readBefore = 0;
+  #bytesReadBefore = 0;
   #informationCount = 0;
   #isOver = false;
 
@@ -86,7 +89,7 @@ class RunningExchange {
     try {
       this.#request = send({ ...request, maxHeaderSize: headBytesMax, insecureHTTPParser: false });
     } catch (error) {
-      // A header that cannot be written.
+      // A header contains characters that may not be sent.
       this.#fail(reasonOf(error));
       return;
     }
@@ -97,9 +100,9 @@ class RunningExchange {
   #listen(request: ClientRequest): void {
     request.on("socket", (socket) => this.#useSocket(socket));
     request.on("response", (answer) => this.#begin(answer));
-    request.on("error", (error) => this.#lose(error));
+    request.on("error", (error) => this.#onClosed(error));
     request.on("close", () =>
-      this.#lose(new OutwardRefused("the receiver closed the connection without an answer")),
+      this.#onClosed(new OutwardRefused("the receiver closed the connection without an answer")),
     );
     request.on("information", () => {
       if (++this.#informationCount > informationMax)
@@ -112,7 +115,7 @@ class RunningExchange {
   }
 
   #useSocket(socket: Socket): void {
-    this.#readBefore = socket.bytesRead;
+    this.#bytesReadBefore = socket.bytesRead;
     if (!socket.connecting || this.#isOver) return;
     this.#cancelConnect = this.#options.clock.after(connectMs, () =>
       this.#fail(`no connection within ${connectMs} ms`),
@@ -123,20 +126,20 @@ class RunningExchange {
   }
 
   #begin(answer: IncomingMessage): void {
-    // Node also parses heads of HTTP/0.9 and 2.0, as if they were 1.1.
+    // Node also accepts heads with the version HTTP/0.9 or 2.0, and parses them as 1.1.
     if (answer.httpVersionMajor !== 1) return this.#fail("its answer is not HTTP/1.1");
     this.#answer = answer;
     this.#cancelDeadline();
     const { clock } = this.#options;
     const waitMs = Math.min(bodyMs, this.#endsAtMs - clock.monotonicMs());
     this.#cancelDeadline = clock.after(Math.max(0, waitMs), () => this.#finish());
-    answer.on("data", (piece: Buffer) => this.#take(piece));
+    answer.on("data", (piece: Buffer) => this.#readPiece(piece));
     answer.on("error", () => this.#finish());
     answer.on("end", () => this.#finish());
     answer.on("close", () => this.#finish());
   }
 
-  #take(piece: Buffer): void {
+  #readPiece(piece: Buffer): void {
     const { answerBytesMax } = this.#options;
     const bytesLeft = answerBytesMax - this.#bodyBytes;
     // Copy: the chunk may be a small part of a large buffer, and answers are kept for a while.
@@ -145,13 +148,13 @@ class RunningExchange {
     if (this.#bodyBytes > answerBytesMax + drainBytesMax) this.#finish();
   }
 
-  #lose(error: unknown): void {
+  #onClosed(error: unknown): void {
     if (this.#answer !== undefined) return this.#finish();
     const { reusedSocket = false, socket } = this.#request ?? {};
     const isStale =
       reusedSocket &&
       closedCodes.has(codeOf(error)) &&
-      (socket?.bytesRead ?? this.#readBefore) === this.#readBefore;
+      (socket?.bytesRead ?? this.#bytesReadBefore) === this.#bytesReadBefore;
     this.#fail(reasonOf(error), isStale);
   }
 
@@ -175,7 +178,7 @@ class RunningExchange {
     this.#isOver = true;
     this.#cancelDeadline();
     this.#cancelConnect?.();
-    // After a complete exchange the connection goes back to the agent; otherwise it is useless.
+    // After a complete exchange the connection goes back to the agent; otherwise it is closed.
     const request = this.#request;
     if (this.#answer?.complete !== true || request?.writableFinished !== true) request?.destroy();
     this.#resolve(ended);

@@ -1,7 +1,7 @@
 // Says in a sentence why an outward call failed, from the error's code alone: Node's messages
 // contain addresses, and the user who gave a name must not learn the address behind it.
 
-/** The call is refused or impossible; the message is a sentence for users. */
+/** The error of a refused or impossible call; the message is a sentence for users. */
 export class OutwardRefused extends Error {
   override readonly name = "OutwardRefused";
 }
@@ -31,7 +31,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_INVALID_CHAR: "a header field has a character that may not be sent",
 };
 
-/** The reason as a sentence, without a full stop. */
+/** Returns the reason as a sentence, without a full stop. */
 export function reasonOf(error: unknown): string {
   if (error instanceof OutwardRefused) return error.message;
   const code = codeOf(error);
@@ -43,8 +43,8 @@ export function reasonOf(error: unknown): string {
 }
 
 /**
- * The code of a Node error, or of the first one when several addresses were tried. Empty: it has
- * none.
+ * Returns the code of a Node error, or of the first error when several addresses were tried; empty
+ * when it has none.
  */
 export function codeOf(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;

@@ -1,6 +1,6 @@
-// The only way to call out: a POST, or a GET, to a URL from a user, with all bounds and checks. It
-// follows no redirects, reads no more of the answer than it needs, and never rejects: failures are
-// part of the answer.
+// Sends all outward calls: a POST or a GET to a URL from a user, with all bounds and checks.
+// Follows no redirects, reads no more of the answer than it needs, and never rejects: a failure is
+// returned as an answer.
 import type { Clock } from "./clock.ts";
 import { Gate } from "./gate.ts";
 import { OutwardAgents } from "./outward-agents.ts";
@@ -15,8 +15,8 @@ export type OutwardPost = {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   /**
-   * For the whole call: queue, lookup, connection, TLS, sending, answer. If only the answer's body
-   * is late, the answer counts.
+   * The timeout of the whole call: queue, lookup, connection, TLS, sending, answer. If only the
+   * answer's body is late, the answer counts.
    */
   readonly timeoutMs: number;
   /** How much of the answer's body to keep. */
@@ -35,12 +35,13 @@ export type OutwardClientOptions = {
   readonly guard: OutwardGuard;
   readonly clock: Clock;
   readonly userAgent: string;
-  /** DNS and the system by default. */
+  /** The name lookup; by default, DNS and the system. */
   readonly lookup?: NameLookup;
   /** CAs in PEM form, instead of those that Node trusts. */
   readonly authorities?: readonly string[];
-  /** Upper bounds on concurrent calls, and so on connections in use: in total, and per receiver. */
+  /** The maximum number of concurrent calls, and so of connections in use. */
   readonly totalMax?: number;
+  /** The maximum number of concurrent calls to one receiver. */
   readonly perReceiverMax?: number;
 };
 
@@ -48,14 +49,14 @@ export type OutwardClientOptions = {
  * More than the usual number of concurrent deliveries; each is a connection, and a process has a
  * few thousand.
  */
-const totalMaxUsual = 1_024;
+const totalMaxDefault = 1_024;
 /** Enough for a fast receiver, and no flood for a slow one. */
-const perReceiverMaxUsual = 64;
-/**
- * Further calls are refused at once. Per receiver: more than a slow one handles within the timeout
- * of a call.
- */
+const perReceiverMaxDefault = 64;
+/** The maximum number of waiting calls; further calls are refused at once. */
 const waitingMax = 10_000;
+/**
+ * The same for one receiver: more calls than a slow receiver handles within the timeout of a call.
+ */
 const keyWaitingMax = 2_000;
 
 /** The client for outward calls. `close` ends calls that are under way. */
@@ -70,8 +71,8 @@ export class OutwardClient {
     const {
       guard,
       authorities,
-      totalMax = totalMaxUsual,
-      perReceiverMax = perReceiverMaxUsual,
+      totalMax = totalMaxDefault,
+      perReceiverMax = perReceiverMaxDefault,
     } = options;
     this.#options = options;
     this.#gate = new Gate({ max: totalMax, keyMax: perReceiverMax, waitingMax, keyWaitingMax });
@@ -84,7 +85,7 @@ export class OutwardClient {
     });
   }
 
-  /** Sends once (again only if a kept connection turned out to be closed). Never rejects. */
+  /** Sends once, and once more only if a kept connection turned out to be closed. Never rejects. */
   async post(url: string, post: OutwardPost): Promise<OutwardAnswer> {
     const { clock } = this.#options;
     const startedMs = clock.monotonicMs();
@@ -133,15 +134,15 @@ export class OutwardClient {
     const length = method === "GET" ? {} : { "Content-Length": post.body.length };
     const headers = { ...post.headers, "User-Agent": this.#options.userAgent, ...length };
     const request = { method, host, port, path: url.pathname + url.search, headers, agent };
-    const once = (): Promise<Exchange> => {
+    const send = (): Promise<Exchange> => {
       const timeoutMs = Math.max(1, Math.round(endsAtMs - clock.monotonicMs()));
       const { body, answerBytesMax } = post;
       return exchange({ protocol: url.protocol, request, body, clock, timeoutMs, answerBytesMax });
     };
-    const first = await once();
+    const first = await send();
     if (first.kind === "answered" || !first.isStale || this.#isClosed) return first;
     this.#agents.dropIdle(url.protocol, target);
-    return once();
+    return send();
   }
 }
 

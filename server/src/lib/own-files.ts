@@ -1,11 +1,11 @@
-// Files that come with the platform beside its code. They are at the same paths below the root of
-// the checkout and of the npm package, whose code is in another folder.
+// Finds the files that come with the platform beside its code. They have the same paths below the
+// root of the checkout and of the npm package, whose code is in another folder.
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 const pythonRuntime = "runtimes/python";
 
-/** The nearest folder above the code that has them. */
+/** Returns the nearest folder above the code that contains these files. */
 function rootAbove(folder: string): string {
   if (existsSync(join(folder, pythonRuntime))) return folder;
   if (dirname(folder) === folder) throw new Error(`${pythonRuntime} is missing`);
@@ -14,13 +14,13 @@ function rootAbove(folder: string): string {
 
 const root = rootAbove(import.meta.dirname);
 
-/** Absolute paths of folders. */
+/** The absolute paths of the folders. */
 export const ownFiles = {
   /** The built dashboard, written by tools/dashboard.mjs. */
   dashboard: join(root, "dashboard/dist"),
   /** The pages of the API's documentation. */
   apiPages: join(root, "server/src/api/pages"),
   migrations: join(root, "server/src/store/migrations"),
-  /** What runs cortex apps. */
+  /** The runtime of cortex apps. */
   pythonRuntime: join(root, pythonRuntime),
 } as const;

@@ -6,7 +6,7 @@ import { Fault } from "./fault.ts";
 import { LruMap } from "./lru-map.ts";
 
 export type RateLimitOptions = {
-  /** Uses per key and window; a window begins with its first use. */
+  /** The maximum number of uses of a key in a window, which begins with its first use. */
   readonly max: number;
   /** One minute by default. */
   readonly windowMs?: number;
@@ -15,7 +15,7 @@ export type RateLimitOptions = {
   readonly text?: (used: number, retryAfterSeconds: number) => string;
 };
 
-/** The message of a limit per minute; `done` says what was done so often. */
+/** Returns a function that writes the message of a limit per minute; `done` begins the sentence. */
 export function perMinute(
   done: (used: number) => string,
 ): (used: number, retryAfterSeconds: number) => string {
@@ -29,7 +29,7 @@ const minuteMs = 60_000;
 /** A caller with more keys than this gets extra uses, but memory and time per use stay bounded. */
 const keysMax = 10_000;
 
-/** One limit. Refused uses are not counted. */
+/** Enforces one limit. Refused uses are not counted. */
 export class RateLimit {
   readonly #options: RateLimitOptions;
   readonly #windows = new LruMap<string, Window>(keysMax);
@@ -48,8 +48,8 @@ export class RateLimit {
   }
 
   /**
-   * Like `take`, for work that is simply skipped: returns false when the limit is reached. `max`:
-   * of this key.
+   * Like `take`, for work that is simply skipped: returns false when the limit is reached. `max` is
+   * the maximum for this key.
    */
   tryTake(key: string, max = this.#options.max): boolean {
     if (max === 0 || this.#waitMs(key, max) > 0) return false;
@@ -61,7 +61,10 @@ export class RateLimit {
     return true;
   }
 
-  /** What is left of the window of the key, which ends in so many seconds. Counts nothing. */
+  /**
+   * Returns the remaining uses of the key, and the seconds to the end of its window. Counts
+   * nothing.
+   */
   left(key: string): {
     readonly max: number;
     readonly remaining: number;
@@ -75,7 +78,7 @@ export class RateLimit {
     return { max, remaining, resetSeconds: Math.ceil((isOpen ? leftMs : windowMs) / 1000) };
   }
 
-  /** The fault that `take` would throw, or null. Counts nothing. */
+  /** Returns the fault that `take` would throw, or null. Counts nothing. */
   refusal(key: string): Fault | null {
     const waitMs = this.#waitMs(key);
     if (waitMs <= 0) return null;
@@ -84,7 +87,7 @@ export class RateLimit {
     return new Fault("rate_limited", text(max, retryAfterSeconds), { retryAfterSeconds });
   }
 
-  /** The wait until the next use is allowed; 0 or less: no wait. */
+  /** Returns the wait until the next use is allowed; 0 or less: no wait. */
   #waitMs(key: string, max = this.#options.max): number {
     const window = this.#windows.get(key);
     if (window === undefined || window.count < max) return 0;

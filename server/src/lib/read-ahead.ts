@@ -1,6 +1,8 @@
 // Lets a source produce its next part while the current one is in use.
 
-/** The same parts in the same order, at most one produced ahead. Ending it also ends the source. */
+/**
+ * Yields the source's parts in order, and lets it produce one ahead. Its end also ends the source.
+ */
 export async function* readAhead<Part>(source: AsyncGenerator<Part>): AsyncGenerator<Part> {
   let next = source.next();
   try {

@@ -1,5 +1,5 @@
 // Removes old data in bounded steps, so that no step holds locks or fills the write-ahead log for
-// long. Each area has its own loop and steps; the next turn removes what one turn leaves.
+// long. Each area has its own loop and steps. Rows that a turn leaves are removed by the next.
 import type { Clock } from "./clock.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
@@ -7,22 +7,22 @@ import { Loop } from "./loop.ts";
 
 /** One kind of rows that may be too old. */
 export type RemovalStep = {
-  /** For the log; steps of one name are counted together. */
+  /** The name in the log, where steps with the same name are counted together. */
   readonly name: string;
   /** Removes at most `limit` rows and returns how many. */
   readonly remove: (limit: number) => Promise<number>;
-  /** Rows per batch; fewer where rows are large. */
+  /** The maximum number of rows in a batch; small for large rows. */
   readonly batchMax?: number | undefined;
 };
 
 type RemovalSteps = Iterable<RemovalStep> | AsyncIterable<RemovalStep>;
 
-/** Old rows may stay an hour longer. */
+/** The interval is an hour, so old rows may stay an hour longer. */
 const intervalMsDefault = 3_600_000;
 const batchMaxDefault = 5_000;
 /**
- * Per step and turn: more than a busy platform produces in an interval. After that the next step
- * runs.
+ * The maximum number of batches of a step in a turn: more than a busy platform produces in an
+ * interval. Then the next step runs.
  */
 const batchesMax = 4_000;
 
@@ -64,7 +64,7 @@ export async function removeOld(
   return removed;
 }
 
-/** The instant that many days before now. */
+/** Returns the time `days` days ago. */
 export function daysAgo(clock: Clock, days: number): Date {
   return new Date(clock.now() - days * dayMs);
 }

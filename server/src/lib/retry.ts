@@ -1,5 +1,5 @@
-// Retries what fails for a while, such as a write while the database restarts. Each use has a
-// bound, or says that it retries until the platform stops. A retry whose time is stored in a row
+// Retries work that may fail for a while, such as a write while the database restarts. Each use has
+// a bound, or says that it retries until the platform stops. A retry whose time is stored in a row
 // only needs `backoffMs`.
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
@@ -8,7 +8,8 @@ import type { Clock } from "./clock.ts";
 export const untilStop = Number.POSITIVE_INFINITY;
 
 /**
- * `hasTryAtStop`: one more try after the signal is aborted, for data that would otherwise be lost.
+ * When to retry. `hasTryAtStop`: there is one more try after the signal is aborted, for data that
+ * would otherwise be lost.
  */
 export type RetryPolicy = Backoff & { readonly triesMax: number; readonly hasTryAtStop?: boolean };
 

@@ -1,7 +1,7 @@
 // Compares secrets and signatures.
 import { hash, timingSafeEqual } from "node:crypto";
 
-/** Whether the texts are the same, in a time that says nothing about where they differ. */
+/** Whether the texts are the same. The time that this takes does not show where they differ. */
 export function isSameText(one: string, other: string): boolean {
   return timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));
 }

@@ -1,7 +1,7 @@
-// A string that must not leak: it shows itself as [secret] in logs, JSON, templates and inspection.
+// Wraps a string that must not leak: logs, JSON, templates and inspection show it as [secret].
 import { inspect } from "node:util";
 
-/** Wraps a secret; only `reveal()` returns it. */
+/** A secret, which only `reveal()` returns. */
 export class Secret {
   readonly #value: string;
 

@@ -1,6 +1,6 @@
-// Text for POSIX shells.
+// Quotes text for POSIX shells.
 
-/** One word with exactly this text. */
+/** Returns the text as one word of a shell command. */
 export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

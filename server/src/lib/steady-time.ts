@@ -1,8 +1,10 @@
-// Computes a time that does not jump from the readings of a clock (the source) that may. Follows
+// Computes a time without jumps from the readings of a clock (the source) that may jump. Follows
 // small corrections at once. Adopts a jump only after it has lasted for `adoptAfterMs`, so that a
 // clock that is wrong for a moment changes nothing. Pure.
 
-/** What a reading has shown. `aheadMs`: how far the source is or was ahead of the time in force. */
+/**
+ * A change that a reading shows. `aheadMs`: how far the source is or was ahead of the steady time.
+ */
 export type StepReport = {
   readonly kind: "stepped" | "went back" | "adopted";
   readonly aheadMs: number;
@@ -14,12 +16,12 @@ export type StepReport = {
  */
 export const followMs = 1_000;
 /**
- * How long a jump must last until it is adopted. A wrong time server or a test of a clock is
- * corrected sooner, and receivers of webhooks and second factors tolerate a wrong time for longer.
+ * How long a jump must last until it is adopted. A wrong time server is usually corrected sooner,
+ * and receivers of webhooks and second factors tolerate a wrong time for longer.
  */
 export const adoptAfterMs = 600_000;
 
-/** The time in force, as an offset to monotonic time. */
+/** The steady time, as an offset to monotonic time. */
 export class SteadyTime {
   #offsetMs: number;
   #step: { offsetMs: number; readonly aheadMs: number; readonly sinceMs: number } | null = null;
@@ -32,32 +34,33 @@ export class SteadyTime {
     return monotonicMs + this.#offsetMs;
   }
 
-  /** True while the source shows another time. */
+  /** Whether the source shows a different time. */
   get isStepped(): boolean {
     return this.#step !== null;
   }
 
   /**
-   * The source showed `sourceMs`, or up to `precisionMs` more, at `monotonicMs`. Null: nothing to
-   * report.
+   * Compares the steady time with a reading: the source showed `sourceMs`, or up to `precisionMs`
+   * more, at `monotonicMs`. Returns null when there is nothing to report.
    */
   compare(sourceMs: number, monotonicMs: number, precisionMs: number): StepReport | null {
-    const found = sourceMs - monotonicMs;
-    const followed = Math.min(Math.max(this.#offsetMs, found), found + precisionMs);
-    const aheadMs = followed - this.#offsetMs;
+    const readOffsetMs = sourceMs - monotonicMs;
+    // The offset nearest to the present one that fits the reading.
+    const nearestMs = Math.min(Math.max(this.#offsetMs, readOffsetMs), readOffsetMs + precisionMs);
+    const aheadMs = nearestMs - this.#offsetMs;
     const step = this.#step;
     if (Math.abs(aheadMs) <= followMs) {
-      this.#offsetMs = followed;
+      this.#offsetMs = nearestMs;
       this.#step = null;
       return step && { kind: "went back", aheadMs: step.aheadMs };
     }
-    if (step === null || Math.abs(found - step.offsetMs) > followMs + precisionMs) {
-      this.#step = { offsetMs: found, aheadMs, sinceMs: monotonicMs };
+    if (step === null || Math.abs(readOffsetMs - step.offsetMs) > followMs + precisionMs) {
+      this.#step = { offsetMs: readOffsetMs, aheadMs, sinceMs: monotonicMs };
       return { kind: "stepped", aheadMs };
     }
-    step.offsetMs = found;
+    step.offsetMs = readOffsetMs;
     if (monotonicMs - step.sinceMs < adoptAfterMs) return null;
-    this.#offsetMs = found;
+    this.#offsetMs = readOffsetMs;
     this.#step = null;
     return { kind: "adopted", aheadMs };
   }

@@ -1,7 +1,7 @@
 // Finds the origin of requests that come through proxies which the operator trusts. Each proxy
 // appends to X-Forwarded-For the address that connected to it, so the last address that is not a
-// trusted proxy's is the client's. Nobody else is believed. The management API, calls of apps and
-// the records of both all use this.
+// trusted proxy's is the client's. Entries before it are ignored. The management API, calls of apps
+// and the records of both use this.
 import { getOrInsert } from "./get-or-insert.ts";
 import { BlockList, isIP } from "node:net";
 import { plainAddress } from "./client-address.ts";
@@ -22,7 +22,7 @@ export type Origin = {
 /** The other end of a connection; whether it is a trusted proxy is looked up once. */
 export type Peer = {
   /**
-   * The origin that a request claims. `forwardedFor`: the values of its X-Forwarded-For, joined by
+   * Returns the origin of a request. `forwardedFor`: the values of its X-Forwarded-For, joined by
    * commas.
    */
   readonly originOf: (forwardedFor: string | undefined) => Origin;
@@ -44,7 +44,7 @@ export class TrustedProxies {
     }
   }
 
-  /** The other end of the connection; the same object on every call. */
+  /** Returns the other end of the connection; the same object on every call. */
   peerOf(connection: Connection): Peer {
     return getOrInsert(this.#peers, connection, () => {
       const address = connection.remoteAddress ?? "unknown";
@@ -76,22 +76,22 @@ export class TrustedProxies {
 }
 
 /**
- * The trustworthy value of a header that says how a client reached the first proxy, such as
- * X-Forwarded-Proto. It never returns what the client itself wrote, whether each proxy appends a
- * value or one of them sets it. Undefined: there is no trusted value of that form.
+ * Returns the trustworthy value of a header that says how a client reached the first proxy, such as
+ * X-Forwarded-Proto. Never returns a value of the client itself, whether each proxy appends a value
+ * or one of them sets it. Returns undefined when there is no trusted value of that form.
  */
 export function believed(
   { proxies }: Origin,
-  said: string | undefined,
+  header: string | undefined,
   form: RegExp,
 ): string | undefined {
-  if (proxies === 0 || said === undefined) return undefined;
-  const values = said.split(",");
+  if (proxies === 0 || header === undefined) return undefined;
+  const values = header.split(",");
   const value = values[Math.max(0, values.length - proxies)]?.trim() ?? "";
   return form.test(value) ? value : undefined;
 }
 
-/** The address in one entry of X-Forwarded-For; some proxies add the port. Null: it has none. */
+/** Returns the address in an entry of X-Forwarded-For, without its port; null when it has none. */
 function addressIn(entry: string): string | null {
   const text = entry.trim();
   const bare = isIP(text) === 0 ? /^(?:\[([\da-f:.]+)\](?::\d+)?|([\d.]+):\d+)$/i.exec(text) : null;

@@ -3,8 +3,8 @@
 import { addAbortListener } from "node:events";
 
 /**
- * Like `answer`, but rejects with the reason of `signal` as soon as that is aborted, or when it
- * already is.
+ * Settles as `answer` does, but rejects with the reason of `signal` as soon as that is aborted, or
+ * if it already is.
  */
 export async function unlessAborted<Answer>(
   signal: AbortSignal,

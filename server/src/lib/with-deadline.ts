@@ -1,12 +1,12 @@
 // Waits for an answer up to a deadline. The work itself continues, but nobody waits for it.
 import type { Clock } from "./clock.ts";
 
-/** No answer in time. The outcome of the work is unknown. */
+/** The error of an answer that did not arrive in time. The outcome of the work is unknown. */
 export class DeadlineExceeded extends Error {
   override readonly name = "DeadlineExceeded";
 }
 
-/** Like `answer`, but rejects with `DeadlineExceeded` after `waitMs`. */
+/** Settles as `answer` does, but rejects with `DeadlineExceeded` after `waitMs`. */
 export async function withDeadline<Answer>(
   clock: Clock,
   waitMs: number,

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 /** Replaces the file at `path`, readable by its owner only. The data is on disk on return. */
 export function writeFileSafely(path: string, text: string): void {
   const temporary = `${path}.new`;
-  // A left-over file of a crash may have other permissions.
+  // A crash may have left this file with other permissions.
   rmSync(temporary, { force: true });
   const file = openSync(temporary, "wx", 0o600);
   try {

@@ -1,5 +1,5 @@
-// Counts the database backlog for metrics. Each count uses its own index of unfinished rows and
-// stops at a bound, so that a million ended runs do not slow it down.
+// Counts the database backlog for metrics. Each count uses an index of unfinished rows, so that a
+// million ended runs do not slow it down; the counts of runs and deliveries stop at a bound.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 

@@ -1,9 +1,9 @@
-// How large the tables of the database are, with their indexes, for metrics and operators: what
-// grows is seen before the disk is full.
+// Reads the sizes of the database and its tables, for metrics and for operators, who see what grows
+// before the disk is full.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 
-/** By name of the table, in bytes. */
+/** The size in bytes of each table with its indexes, by the table's name. No order, no locks. */
 export async function readTableSizes(db: Db): Promise<ReadonlyMap<string, number>> {
   const { rows } = await sql<{ name: string; bytes: string }>`
     select relname as name, pg_total_relation_size(oid) as bytes
@@ -12,7 +12,7 @@ export async function readTableSizes(db: Db): Promise<ReadonlyMap<string, number
   return new Map(rows.map(({ name, bytes }) => [name, Number(bytes)]));
 }
 
-/** All of the database, in bytes; what others keep in it, too. */
+/** The size of the whole database in bytes, including data of other programs. No locks. */
 export async function readDatabaseBytes(db: Db): Promise<number> {
   const { rows } = await sql<{ bytes: string }>`
     select pg_database_size(current_database()) as bytes`.execute(db);

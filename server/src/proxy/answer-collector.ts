@@ -1,24 +1,24 @@
-// Collects an answer as it arrives, up to a limit: of a longer answer it keeps only the length.
+// Collects an answer as it arrives. If its body exceeds a limit, only the length is kept of it.
 // Used for runs and for forwarded answers.
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import { fieldList } from "./fields.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 
-/** Fields that say more about a body than its type. */
+/** The fields that describe a body, besides `Content-Type`. */
 export type ContentField = "content-encoding" | "content-language" | "content-disposition";
 
-/** Their values, one character per byte. */
+/** The values of content fields, one character per byte. */
 export type ContentFields = Readonly<Partial<Record<ContentField, string>>>;
 
 /** An answer as received from the app. */
 export type CollectedAnswer = {
   readonly status: number;
-  /** As the app sent it; null: the app sent none. */
+  /** The `Content-Type`, as the app sent it; null: the app sent none. */
   readonly contentType: string | null;
-  /** Absent: the app sent none. */
+  /** Null or absent: the app sent none. */
   readonly contentFields?: ContentFields | null;
-  /** Null: longer than the limit. */
+  /** Null: the body was longer than the limit, or was dropped. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
 };
@@ -27,7 +27,7 @@ export type CollectedAnswer = {
 export class AnswerCollector {
   readonly #bytesMax: number;
   #head: AnswerHead | null = null;
-  /** Null: the answer is too long. */
+  /** Null: the body is too long, or was dropped. */
   #body: GrowingBytes | null = new GrowingBytes();
   #bodyBytes = 0;
 
@@ -45,17 +45,17 @@ export class AnswerCollector {
     this.#body?.add(piece, this.#head?.body === "length" ? this.#head.bodyBytes : 0);
   }
 
-  /** How many bytes it holds. */
+  /** How many bytes of the body are in memory. */
   get heldBytes(): number {
     return this.#body?.length ?? 0;
   }
 
-  /** Drops the body and keeps only counting its length. */
+  /** Drops the body; from now on only its length is counted. */
   drop(): void {
     this.#body = null;
   }
 
-  /** What has arrived; call it at the end. */
+  /** The collected answer; call this at the answer's end. */
   answer(): CollectedAnswer {
     const head = this.#head;
     const body = this.#body === null ? null : this.#body.bytes();
@@ -79,9 +79,9 @@ function contentFieldsOf(head: AnswerHead): Content {
     const value = list[index + 1] ?? "";
     if (name === "content-type") contentType ??= value;
     if (!isContentField(name)) continue;
-    const before = contentFields[name];
-    const all = before === undefined ? value : `${before}, ${value}`;
-    if (all.length <= valueCharactersMax) contentFields[name] = all;
+    const earlier = contentFields[name];
+    const joined = earlier === undefined ? value : `${earlier}, ${value}`;
+    if (joined.length <= valueCharactersMax) contentFields[name] = joined;
   }
   return {
     contentType,

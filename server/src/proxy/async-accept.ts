@@ -1,5 +1,5 @@
-// Accepting calls with `async=true`, which are answered before they run. The proxy only declares
-// the interface; the runs area implements it, and the assembler connects the two.
+// Passes on calls with `async=true`, which are answered before they run. The proxy only declares
+// the interface; the runs area implements it, and `platform.ts` connects the two.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -35,8 +35,8 @@ export type AsyncCall = AboutCall &
      */
     readBody(bytesMax: number): Promise<Buffer | Fault>;
     /**
-     * Answers 202 with the run's id, or an earlier run's. The first call of this or `refuse` wins;
-     * the client may be gone.
+     * Answers 202 with the id of the call's run, or of an earlier run with the same idempotency
+     * key. Only the first call of `accepted` or `refuse` answers; the client may be gone.
      */
     accepted(runId: RunId): void;
     refuse(fault: Fault): void;
@@ -62,8 +62,8 @@ export function asyncCall(
 ): AsyncCall {
   const contentLength = fields.isChunked ? -1 : Math.max(0, fields.contentLength);
   let isAnswered = false;
-  /** True for the first answer, if the client is still there to get it. */
-  const mayAnswer = (): boolean => {
+  /** Claims the call's only answer; true the first time, if the client is still connected. */
+  const claimAnswer = (): boolean => {
     const isFirst = !isAnswered;
     isAnswered = true;
     return isFirst && !client.isGone;
@@ -79,10 +79,10 @@ export function asyncCall(
       return client.readBody(bytesMax, monotonicMs());
     },
     accepted: (runId) => {
-      if (mayAnswer()) client.answer(acceptanceOf(runId));
+      if (claimAnswer()) client.answer(acceptanceOf(runId));
     },
     refuse: (fault) => {
-      if (mayAnswer()) client.refuse(fault, about.runId, monotonicMs());
+      if (claimAnswer()) client.refuse(fault, about.runId, monotonicMs());
     },
   };
 }

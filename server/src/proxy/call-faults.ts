@@ -23,7 +23,7 @@ export function callTimeout({ settings }: Live): Fault {
   );
 }
 
-/** For a run's call: the database may be slow, which is not the app's fault. */
+/** The call of a run could not begin: the database may be slow, which is not the app's fault. */
 export function notStarted(): Fault {
   return new Fault("unavailable", "The start of the run could not be recorded in time.");
 }
@@ -45,9 +45,7 @@ export function replicaEnded(runId: RunId, reason: string): Fault {
   );
 }
 
-/**
- * The app's function failed when a part of its answer was sent already; `error` is what it raised.
- */
+/** The app's function raised `error` when a part of its answer had been sent already. */
 export function functionFailed(error: string): Fault {
   return new Fault(
     "replica_failed",
@@ -104,7 +102,7 @@ export function noWebSocket(appName: string): Fault {
   );
 }
 
-/** `what`: the parameter of a feature that only plain calls have. */
+/** `what` names the parameter of a feature that only plain calls have. */
 export function notForSockets(what: string): Fault {
   return new Fault(
     "invalid",
@@ -113,8 +111,8 @@ export function notForSockets(what: string): Fault {
 }
 
 /**
- * A function reads JSON, which nobody has decoded; web apps may decode a body themselves. Null: it
- * is not coded.
+ * A function cannot read a body with a content coding, since nobody decodes it; apps with a server
+ * of their own may decode it themselves. Null: there is no fault.
  */
 export function codedBody(
   { live }: AppRoute,

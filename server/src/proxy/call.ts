@@ -22,13 +22,13 @@ import type { ReplicaSlot } from "./replica-slot.ts";
 import type { BodyUser, RequestBody } from "./request-body.ts";
 import type { RequestFields } from "./request-fields.ts";
 
-/** What describes a plain call. */
+/** Describes a plain call. */
 export type PlainAbout = CallAbout & {
   readonly client: Client;
   readonly fields: RequestFields;
   /**
-   * Asked before anything is sent to a replica; if false, the client withdraws the call. Null: it
-   * may start at once.
+   * Asks whether the call may be sent to the replica; if not, the client withdraws the call. Null:
+   * it may start at once.
    */
   readonly mayStart: ((replica: ReadyReplica) => Promise<boolean>) | null;
 };
@@ -40,8 +40,9 @@ export type CallParts = {
   readonly bodyBytesMax: number;
   readonly log: Log;
   /**
-   * Why the replica on which the call has just broken off has ended, in a sentence for callers;
-   * null when it does not within a moment. Never rejects. Null: the client finds out itself.
+   * Finds out, in a sentence for callers, why the replica ended on which a call just broke off;
+   * resolves to null if the replica has not ended after a moment. Never rejects. Null instead of a
+   * function: the client finds out itself.
    */
   readonly whyEnded: ((call: Call) => Promise<string | null>) | null;
   /** Called when a call that entered its app ends. */
@@ -49,9 +50,9 @@ export type CallParts = {
 };
 
 /**
- * A replica may close an idle connection just as a call is sent; repeated failures have another
- * cause. A plain call that no replica has seen a byte of waits for the next replica instead, up to
- * the deadline of the line.
+ * How often a call is sent. A replica may close an idle connection just as a call is sent; repeated
+ * failures have another cause. The limit does not hold for a plain call of which no replica has
+ * seen a byte: it waits for the next replica, up to the deadline of the line.
  */
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
@@ -67,9 +68,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #isHeadFlushed = false;
   #isAnswerEnded = false;
   #isOver = false;
-  /** It holds no slot any more, and its caller waits for the reason. */
+  /** The call has given up its slot, and its caller waits for the reason why it broke off. */
   #hasLeft = false;
-  /** The decision whether it may start is pending. */
+  /** `mayStart` is being asked. */
   #isStarting = false;
   #tries = 0;
   /** The connection has served an earlier call. */
@@ -105,7 +106,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.fault = fault;
     this.status = statusOf(fault);
     this.about.client.refuse(fault, this.about.runId, this.#parts.monotonicMs());
-    this.#over("refused", this.#parts.monotonicMs());
+    this.#finish("refused", this.#parts.monotonicMs());
   }
 
   override onDeadline(nowMs: number): void {
@@ -133,7 +134,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (this.#isOver) return;
     const nowMs = this.#parts.monotonicMs();
     this.#leave(nowMs);
-    this.#over("client_gone", nowMs);
+    this.#finish("client_gone", nowMs);
   }
 
   onClientDrain(): void {
@@ -180,7 +181,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
       this.#release(connection, isAllSent ? head : null, nowMs);
     if (!isAllSent) this.#body?.stop();
     this.#app.leave(this, nowMs);
-    this.#over("answered", nowMs);
+    this.#finish("answered", nowMs);
     if (!this.#isAnswerEnded)
       this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
   }
@@ -193,9 +194,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
 
   onLost(loss: Loss): void {
     this.#connection = null;
-    if (this.#head === null && this.#again(loss)) return;
-    // A process that ends takes connections for a moment after it has closed the first one: what is
-    // sent then would be lost.
+    if (this.#head === null && this.#tryAgain(loss)) return;
+    // A process that is ending accepts connections for a moment after it has closed the first one.
+    // Calls sent to it then would be lost.
     if (loss.kind === "closed" && !loss.hasAnswered) this.#app.pause(this);
     this.error = loss.error;
     const { runId } = this.about;
@@ -208,7 +209,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     else void this.#failWithReason(fault, whyEnded);
   }
 
-  /** The slot is free at once; the caller waits a moment for the reason. */
+  /** Frees the slot at once, and fails the call once the reason is known, or after a moment. */
   async #failWithReason(fault: Fault, whyEnded: NonNullable<CallParts["whyEnded"]>): Promise<void> {
     this.#body?.stop();
     this.#leave(this.#parts.monotonicMs());
@@ -217,15 +218,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.refuse(reason === null ? fault : faults.replicaEnded(this.about.runId, reason));
   }
 
-  /** Runs after `begin`: a call must not leave before that has returned. */
+  /** Starts the call if it may. Waits for `begin` to return: the call must not leave before. */
   async #startIf(mayStart: NonNullable<PlainAbout["mayStart"]>, slot: ReplicaSlot): Promise<void> {
     this.#isStarting = true;
     try {
       await Promise.resolve();
       if (this.#isOver) return;
-      const isLetGo = await mayStart(slot.replica);
+      const isAllowed = await mayStart(slot.replica);
       this.#isStarting = false;
-      if (isLetGo && !this.#isOver) this.#start(slot, this.#parts.monotonicMs());
+      if (isAllowed && !this.#isOver) this.#start(slot, this.#parts.monotonicMs());
     } catch (error) {
       const { runId } = this.about;
       this.#parts.log.error({ err: error, runId }, "the call of a run could not begin");
@@ -252,14 +253,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   }
 
   /**
-   * Retries where that is safe: the replica has seen nothing of the call, or only a head that may
-   * be repeated.
+   * Sends the call again if that is safe: the replica has seen nothing of it, or only a head that
+   * may be repeated. False: it is not safe.
    */
-  #again(loss: Loss): boolean {
+  #tryAgain(loss: Loss): boolean {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
     const { method, mayStart } = this.about;
-    // A run's next try is recorded, so the run tries later instead.
+    // After its last try a run gives up here, since each of its starts is recorded, and it is tried
+    // again later.
     const isLastTry = this.#tries >= triesMax;
     if (loss.kind === "unreachable" && !(isLastTry && mayStart !== null)) {
       this.#app.move(this);
@@ -286,7 +288,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
       this.refuse(fault);
       return;
     }
-    this.#over("cut", nowMs);
+    this.#finish("cut", nowMs);
     this.about.client.destroy(fault);
   }
 
@@ -296,7 +298,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (!this.#hasLeft) this.#app.leave(this, nowMs);
   }
 
-  /** `head`: what the replica says about the connection; null: it cannot be reused. */
+  /** Gives back the connection. `head` says for how long it is open; null: it cannot be reused. */
   #release(connection: ReplicaConnection, head: AnswerHead | null, nowMs: number): void {
     const { slot } = this;
     if (slot === null || head === null || !head.keepsOpen) {
@@ -310,7 +312,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     );
   }
 
-  #over(outcome: CallOutcome, nowMs: number): void {
+  #finish(outcome: CallOutcome, nowMs: number): void {
     this.#isOver = true;
     const { meter } = this.#app;
     this.lastSlot?.tally.count(outcome, this.status, nowMs);

@@ -1,7 +1,7 @@
-// The client of a call: receives the answer and sends the body. Two kinds sent a request over a
-// connection: one that node's HTTP server has parsed, and a plain one that is parsed and answered
-// on the socket itself, which costs about half. The others wrap such a client (to forward its
-// answer too) or replace it (to keep a run's answer).
+// The client of a call: sends the body and receives the answer. Two kinds of clients have a
+// connection: one whose requests node's HTTP server parses, and a plain one whose requests are
+// parsed and answered on the socket itself, which costs about half. Other clients wrap one of these
+// (to forward its answer too) or replace it (to keep a run's answer).
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Peer } from "#lib/trusted-proxies.ts";
@@ -14,9 +14,9 @@ import type { BodyUser, RequestBody } from "./request-body.ts";
 
 /** The call that receives its client's events. */
 export interface ClientUser {
-  /** The connection is closed. */
+  /** Called when the connection is closed. */
   onClientGone(): void;
-  /** The write buffer has drained; more may be written. */
+  /** Called when the write buffer has drained; more may be written. */
   onClientDrain(): void;
 }
 
@@ -38,7 +38,7 @@ export interface Client {
    * the body in progress.
    */
   send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null;
-  /** An informational answer. Status 100: the body may be sent. */
+  /** Passes on an informational answer. Status 100: the body may be sent. */
   information(head: AnswerHead): void;
   /** Begins the answer; it may be buffered until the first piece. */
   head(head: AnswerHead, runId: RunId, addition: HeadGiven): void;
@@ -57,17 +57,15 @@ export interface Client {
 export interface HttpClient extends Client {
   readonly method: string;
   readonly peer: Peer;
-  /**
-   * What every answer to it gets, a refusal too. Set as soon as it is known which app is called.
-   */
+  /** The fields of every answer, even a refusal. Set as soon as it is known which app is called. */
   added: AddedFields;
   /** The connection is already closed. */
   readonly isGone: boolean;
   /**
-   * Reads the whole body instead of sending it, once. A fault when it exceeds `bytesMax`, breaks
-   * off or arrives too slowly.
+   * Reads the whole body instead of sending it; call it once. A fault when the body exceeds
+   * `bytesMax`, breaks off or arrives too slowly.
    */
   readBody(bytesMax: number, nowMs: number): Promise<Buffer | Fault>;
-  /** Answers without the app; all of the request has been read. */
+  /** Answers without the app. The whole request must have been read. */
   answer(answer: OwnAnswer): void;
 }

@@ -5,7 +5,7 @@ import type { Clock } from "#lib/clock.ts";
 
 /** Something that has at most one deadline. */
 export abstract class Timed {
-  /** In `Clock.monotonicMs`. */
+  /** The time of the deadline, by `Clock.monotonicMs`. */
   deadlineAtMs = 0;
   previousTimed: Timed | null = null;
   nextTimed: Timed | null = null;
@@ -16,7 +16,7 @@ export abstract class Timed {
 
 class Slot extends Timed {
   onDeadline(): void {
-    // The head of a list has no deadline.
+    // The head of a slot's list has no deadline of its own.
   }
 }
 
@@ -90,8 +90,8 @@ export class Deadlines {
   }
 
   /**
-   * Skips deadlines of a later lap. A callback may clear or set any deadline, so due ones are
-   * removed first.
+   * Calls the slot's timed objects that are due; the others belong to a later lap of the wheel. A
+   * callback may clear or set any deadline, so the due ones are collected first.
    */
   #expire(slot: Slot, nowMs: number): void {
     const due: Timed[] = [];

@@ -1,4 +1,4 @@
-// The record of a finished call. Created only if a listener wants it.
+// The record of a finished call, which is made only if a listener wants it.
 import type { AppKey, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 
 /** How a call ended for its client. */
@@ -16,7 +16,7 @@ export type CallOutcome =
 export type FinishedCall = AppKey & {
   readonly runId: RunId;
   readonly releaseId: ReleaseId;
-  /** Null: it never reached a replica. */
+  /** Null: the call never reached a replica. */
   readonly replicaId: ReplicaId | null;
   readonly method: string;
   /** The path sent to the replica, without the query. */
@@ -26,11 +26,11 @@ export type FinishedCall = AppKey & {
   readonly webhookEndpoint: string | null;
   readonly clientAddress: string;
   readonly outcome: CallOutcome;
-  /** Why the platform ended the call; null: it did not. */
+  /** Why the platform ended the call; null: the platform did not end it. */
   readonly reason: string | null;
-  /** The reason is what the app's function raised: the end of its replica would say no more. */
+  /** The reason is the app's own error, so the end of the replica would not explain more. */
   readonly isReasonOfApp: boolean;
-  /** When it was sent to the replica, in milliseconds since the epoch. */
+  /** When the call was sent to the replica, in milliseconds since the epoch. */
   readonly begunAt: number;
   /** The status sent to the client; null: none. */
   readonly status: number | null;

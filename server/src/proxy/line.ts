@@ -1,5 +1,5 @@
 // The line of one app: calls that wait for a replica with free capacity, first come, first served.
-// Joining, leaving from the middle and taking the first all take constant time.
+// Joining the line, leaving its middle and taking its first call need constant time.
 
 /** An element of a line; the links belong to the line. */
 export interface InLine {
@@ -29,7 +29,10 @@ export class Line<T extends InLine> {
     this.#length++;
   }
 
-  /** Puts `waiting`, which must not be in a line, first: it has had its turn already. */
+  /**
+   * Puts `waiting` back at the head of the line, from which it was taken earlier. It must not be in
+   * a line.
+   */
   joinFirst(waiting: T): void {
     waiting.isInLine = true;
     waiting.previousInLine = null;

@@ -61,11 +61,11 @@ export class NodeClient implements HttpClient {
       connection.write(`${head}\r\n`);
       return null;
     }
-    const whole = `${head}${expectsContinue ? "Expect: 100-continue\r\n" : ""}\r\n`;
+    const fullHead = `${head}${expectsContinue ? "Expect: 100-continue\r\n" : ""}\r\n`;
     const body = new RequestBody({
       request: this.#request,
       connection,
-      head: whole,
+      head: fullHead,
       isChunked,
       expectsContinue,
       user,

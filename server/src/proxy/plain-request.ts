@@ -15,18 +15,18 @@ export type PlainRequest = {
   readonly body: string;
 };
 
-/** `GET /v4/… HTTP/1.1` with the line end. */
+/** Such as `GET /v4/… HTTP/1.1`, without the line end. */
 const lineForm = new RegExp(`^${tokenForm} /v4/[\\x21-\\x7e]* HTTP/1\\.1$`);
 const linesForm = new RegExp(`^${fieldLinesForm}$`);
-/** Larger bodies are streamed. */
+/** The maximum length of a request with its body; node's server streams larger ones. */
 const plainBytesMax = 65_536;
 const headBytesMax = 16_384;
 /**
- * Lines of longer requests are not cached: each connection would retain the text that contains
- * them.
+ * Field lines of longer requests are not remembered: the connection would keep the whole text that
+ * contains them in memory.
  */
 const rememberedBytesMax = 8_192;
-/** The methods of node's server, except the one whose answer never has a body. */
+/** The methods of node's server, except the one that asks for a tunnel. */
 const methods: ReadonlySet<string> = new Set(METHODS.filter((method) => method !== "CONNECT"));
 const version = " HTTP/1.1";
 
@@ -35,13 +35,13 @@ const version = " HTTP/1.1";
  * parsed once.
  */
 export class PlainReader {
-  /** The last known method. */
+  /** The method of the latest call. */
   #method = "";
   #lines = "";
   #fields: RequestFields | null = null;
 
   /**
-   * The call; `unfinished` when only the end of its body is missing; null when `chunk` is not
+   * Parses a call; `unfinished` when only the end of its body is missing; null when `chunk` is not
    * exactly one plain call.
    */
   read(chunk: Buffer): PlainRequest | "unfinished" | null {
@@ -52,7 +52,7 @@ export class PlainReader {
     const lineEnd = text.indexOf("\r\n");
     const line = text.slice(0, lineEnd);
     if (!lineForm.test(line)) return null;
-    const fields = this.#read(text.slice(lineEnd + 2, headEnd + 2), text.length);
+    const fields = this.#fieldsOf(text.slice(lineEnd + 2, headEnd + 2), text.length);
     if (fields === null) return null;
     const bodyBytes = text.length - headEnd - 4;
     const bytesLeft = Math.max(0, fields.contentLength) - bodyBytes;
@@ -66,7 +66,7 @@ export class PlainReader {
     return { method, url, fields, body: bodyBytes === 0 ? "" : text.slice(headEnd + 4) };
   }
 
-  #read(lines: string, requestBytes: number): RequestFields | null {
+  #fieldsOf(lines: string, requestBytes: number): RequestFields | null {
     if (this.#fields !== null && lines === this.#lines) return this.#fields;
     if (!linesForm.test(lines)) return null;
     const fields = new RequestFields(lines);

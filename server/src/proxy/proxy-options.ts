@@ -1,4 +1,4 @@
-// What the proxy is given: the tables that it reads, its limits, and the parts that it calls.
+// The options of the proxy: the tables that it reads, its limits, and the parts that it calls.
 import type { AppRoute } from "#apps/routes.ts";
 import type { AppHosts } from "#lib/app-hosts.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -35,7 +35,7 @@ export type ProxyOptions = {
   /** The host names of apps. */
   readonly appHosts: AppHosts;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
-  /** Makes the scheduler look at the app now. */
+  /** Makes the scheduler check the app now. */
   readonly nudge: (appId: AppId) => void;
   readonly limits: ProxyLimits;
   readonly log: Log;
@@ -44,8 +44,8 @@ export type ProxyOptions = {
   readonly onFinished: OnFinished;
   readonly brokeOff: BrokeOff;
   /**
-   * Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked
-   * for each call.
+   * Returns why the app's calls are refused now, such as an exhausted budget; null: they are not
+   * refused. Called for each call.
    */
   readonly refusalOf: (route: AppRoute) => Fault | null;
   /** Accepts calls with `async=true`. */

@@ -1,5 +1,5 @@
-// One connection to a replica: a plain socket, a strict parser, one call at a time. Belongs to the
-// pool; its user receives all its events until it releases or destroys the connection.
+// One connection to a replica: a plain socket, a strict parser, one call at a time. It belongs to a
+// pool; the call that uses it receives its events until the call releases or destroys it.
 import { connect, type Socket } from "node:net";
 import { isTaken, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { AnswerParser, type AnswerSink } from "./answer-parser.ts";
@@ -8,13 +8,13 @@ import { Timed, type Deadlines } from "./deadlines.ts";
 
 /** How a connection was lost. */
 export type Loss = {
-  /** `unreachable`: it was never established, so the replica has seen nothing. */
+  /** `unreachable`: the connection was never established, so the replica has seen nothing. */
   readonly kind: "unreachable" | "closed" | "malformed";
-  /** For the log and the caller. */
+  /** The reason for the log and the caller; it completes a sentence. */
   readonly reason: string;
   /**
-   * What the app's function raised after its answer had begun, as the runtime says it; null: it
-   * says nothing.
+   * The error that the app's function raised after its answer had begun, as reported by the
+   * runtime; null: none was reported.
    */
   readonly error: string | null;
   /** Some bytes of the answer to this call had arrived. */
@@ -23,15 +23,15 @@ export type Loss = {
 
 /** The call that uses a connection. */
 export interface ConnectionUser extends AnswerSink {
-  /** A new connection is established and may be written to. */
+  /** Called when a new connection is established and may be written to. */
   onConnected(): void;
-  /** The write buffer has drained; more may be written. */
+  /** Called when the write buffer has drained; more may be written. */
   onDrain(): void;
-  /** All bytes received so far are passed on. */
+  /** Called when all bytes received so far are passed on. */
   onRead(): void;
-  /** The platform itself failed to process the input; the connection is closed. */
+  /** Called when the platform itself failed to process the input; the connection is closed. */
   onBroken(error: unknown): void;
-  /** The connection is lost. */
+  /** Called when the connection is lost. */
   onLost(loss: Loss): void;
 }
 
@@ -45,13 +45,15 @@ export type ConnectionOptions = {
   readonly onIdleEnd: (connection: ReplicaConnection) => void;
 };
 
-/** On loopback and within one network a connection succeeds at once or never. */
+/**
+ * The connect timeout. On loopback and within one network a connection succeeds at once or never.
+ */
 const connectMs = 5_000;
 const keepAliveProbeMs = 30_000;
 
-/** Connects at once; belongs to one call from `use` to `leave` or `destroy`. */
+/** Connects at once. Belongs to one call from `use` to `leave` or `destroy`. */
 export class ReplicaConnection extends Timed {
-  /** It has served an earlier call. */
+  /** The connection has served an earlier call. */
   isReused = false;
   isConnecting = true;
   readonly #socket: Socket;
@@ -91,19 +93,19 @@ export class ReplicaConnection extends Timed {
     deadlines.set(this, nowMs + connectMs);
   }
 
-  /** True while it can serve another call. */
+  /** True while the connection can serve another call. */
   get isUsable(): boolean {
     return !this.#isOver && this.#parser.problem === undefined && !this.#parser.isExpecting;
   }
 
-  /** Assigns it to a call; `user` gets the events from now on. */
+  /** Assigns the connection to a call; `user` gets the events from now on. */
   use(user: ConnectionUser, request: RequestKind): void {
     this.#user = user;
     this.#hasAnswered = false;
     this.#parser.expect(request, user);
   }
 
-  /** Detaches it from its call; only the pool gets events now. */
+  /** Detaches the connection from its call; from now on only the pool gets events. */
   leave(): void {
     this.#user = null;
     this.isReused = true;
@@ -129,7 +131,7 @@ export class ReplicaConnection extends Timed {
     this.#socket.resume();
   }
 
-  /** Closes it at once, without notifying the user. */
+  /** Closes the connection at once, without notifying the user. */
   destroy(): void {
     this.#isOver = true;
     this.#user = null;
@@ -137,7 +139,7 @@ export class ReplicaConnection extends Timed {
     this.#socket.destroy();
   }
 
-  /** The connect timeout or the idle timeout has passed. */
+  /** Called when the connect timeout or the idle timeout has passed. */
   override onDeadline(): void {
     if (this.isConnecting) this.#lose("unreachable", `no connection within ${connectMs} ms`);
     else this.#endIdle();
@@ -195,12 +197,12 @@ export class ReplicaConnection extends Timed {
   }
 }
 
-/** Why a replica with `isTaken` is not called; completes a sentence. */
+/** The reason when `isTaken` is true of a replica's address; it completes a sentence. */
 const takenReason = "another program listens at its port";
 
 /**
- * The error of a connection to a replica, to complete a sentence: node's own text has addresses,
- * which callers must not see.
+ * Describes the error of a connection to a replica, to complete a sentence: node's own text has
+ * addresses, which callers must not see.
  */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {
   if (code === undefined) return "the connection to it broke";

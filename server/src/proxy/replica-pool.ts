@@ -1,6 +1,6 @@
 // The connections to one replica: reuses idle ones, newest first, and opens a new one when none is
-// idle. An idle connection is closed before the replica would close it, so a call rarely hits one
-// that is just closing.
+// idle. An idle connection is closed before the replica would close it, so that a call rarely gets
+// a connection that is just closing.
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { RequestKind } from "./answer-head.ts";
 import type { Deadlines } from "./deadlines.ts";
@@ -17,10 +17,12 @@ export type PoolParts = {
 const idleMax = 256;
 /** The cortex runtime closes idle connections after 75 s; other servers often use 5 s. */
 const idleMsOf = { cortex: 60_000, custom: 4_000 } as const;
-/** Safety margin before the idle timeout that a replica announces. */
+/** The safety margin before the idle timeout that a replica announces. */
 const idleMarginMs = 1_000;
 
-/** How long a connection may idle. `announcedSeconds`: the replica's `Keep-Alive`; -1: none. */
+/**
+ * How long a connection may idle. `announcedSeconds`: from the replica's `Keep-Alive`; -1: none.
+ */
 export function idleMs(runtime: "cortex" | "custom", announcedSeconds: number): number {
   if (announcedSeconds === -1) return idleMsOf[runtime];
   return Math.min(announcedSeconds * 1000 - idleMarginMs, idleMsOf.cortex);
@@ -78,7 +80,7 @@ export class ReplicaPool {
     this.#idle.push(connection);
   }
 
-  /** Closes idle connections; used ones are closed when their call ends. */
+  /** Closes idle connections; connections with a call are closed when it ends. */
   close(): void {
     this.#isClosed = true;
     for (const connection of this.#idle.splice(0)) connection.destroy();

@@ -5,7 +5,8 @@ import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaPool } from "./replica-pool.ts";
 
 /**
- * Exists from the time the replica is ready until the view drops it and its last call has ended.
+ * The calls and connections of one replica, from the time it is ready until the view drops it and
+ * its last call has ended.
  */
 export class ReplicaSlot extends Timed {
   readonly replica: ReadyReplica;
@@ -13,11 +14,11 @@ export class ReplicaSlot extends Timed {
   /** The calls of its release. */
   readonly tally: ReleaseTally;
   running = 0;
-  /** The view lists it. */
+  /** The view lists the replica. */
   isListed = true;
-  /** It gets no further calls, whatever the view lists. */
+  /** The replica gets no further calls, whatever the view lists. */
   isRetired = false;
-  /** The last connection attempt failed: it gets no calls until it is retried. */
+  /** The last connection attempt failed: the replica gets no calls until the deadline. */
   isUnreachable = false;
   readonly #onAgain: () => void;
 
@@ -41,7 +42,7 @@ export class ReplicaSlot extends Timed {
     return this.replica.concurrency;
   }
 
-  /** It may get calls. */
+  /** True if the replica may get calls. */
   get isOpen(): boolean {
     return this.isListed && !this.isRetired;
   }

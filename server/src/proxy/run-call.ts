@@ -1,6 +1,6 @@
-// The call of an async run: it shares line, limits, choice of the replica and deadlines with plain
-// calls, but a client that keeps the run replaces the one that waits. It asks its watcher before it
-// sends the first byte, collects the answer, and reports the end exactly once, when the slot is
+// The call of an async run. It shares the line, the limits, the choice of the replica and the
+// deadlines with plain calls, but its client is no waiting caller: it asks the run's watcher before
+// the first byte is sent, collects the answer, and reports the end exactly once, when the slot is
 // released.
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
@@ -35,8 +35,8 @@ export type RunEnding =
   | ({ readonly kind: "answered" } & CollectedAnswer)
   /**
    * There is no complete answer. `wasSent`: the replica may have begun to work. `why`: a fuller
-   * reason for the app's owner; callers must not get it, because the last words of a replica may be
-   * about the call of another one.
+   * reason for the app's owner; callers must not get it, because it may quote what the replica
+   * printed about other calls.
    */
   | {
       readonly kind: "failed";
@@ -49,26 +49,27 @@ export type RunEnding =
 /** The owner of the run. */
 export interface RunWatcher {
   /**
-   * A slot is assigned and nothing has been sent. True: send it; false: the slot is released and
-   * the call ends as withdrawn. Called again for another replica if the first is unreachable. A
-   * rejection ends the call with a fault `internal`. If the call ends while the decision is
-   * pending, the decision is ignored.
+   * Called when a slot is assigned and nothing has been sent. True: the call is sent; false: the
+   * slot is released and the call ends as withdrawn. Called again for another replica if the first
+   * is unreachable. A rejection ends the call with a fault `internal`. If the call ends while the
+   * decision is pending, the decision is ignored.
    */
   mayStart(replica: ReadyReplica): Promise<boolean>;
   /**
-   * Called after each piece with the length of the answer so far. Null: continue; else reading
-   * pauses until it resolves, which may be after the end. Must not throw or reject.
+   * Called after each piece with the length of the answer so far. Null: continue; otherwise reading
+   * pauses until the promise resolves, which may be after the end of the call. Must not throw or
+   * reject.
    */
   mayGrow?(answerBytes: number): Promise<void> | null;
   /** Called exactly once, and not before `Proxy.run` has returned. Must not throw. */
   onEnd(ending: RunEnding): void;
 }
 
-/** A running call of a run. */
+/** Lets the owner of a run withdraw its call. */
 export interface RunHandle {
   /**
-   * Removes it from the line, or closes the connection to the replica; it ends as withdrawn unless
-   * it has already ended.
+   * Removes the call from the line, or closes its connection to the replica. The call ends as
+   * withdrawn unless it has already ended.
    */
   withdraw(): void;
 }
@@ -93,15 +94,15 @@ export function aboutRun(request: RunRequest, client: RunClient, projectId: Proj
     clientAddress: "",
     webhookEndpoint: null,
     isWebSocket: false,
-    // Nobody's browser gets the answer.
+    // No browser gets the answer, so cookies in it need no path.
     rootPath: "",
     mayStart: (replica) => client.mayStart(replica),
   };
 }
 
-/** Replaces a client, for one attempt of one run. */
+/** Stands in for a client during one attempt of one run. */
 export class RunClient implements Client, RunHandle {
-  /** The field that announces the length of the body, if any. */
+  /** Holds only the field that announces the length of the body, if the method needs one. */
   readonly fields: RequestFields;
   readonly #request: RunRequest;
   readonly #watcher: RunWatcher;
@@ -126,14 +127,14 @@ export class RunClient implements Client, RunHandle {
   withdraw(): void {
     if (this.#isOver) return;
     this.#user?.onClientGone();
-    this.#over(() => ({ kind: "withdrawn" }));
+    this.#finish(() => ({ kind: "withdrawn" }));
   }
 
   /** Whether the call may be sent to the replica; if not, it is withdrawn. */
   async mayStart(replica: ReadyReplica): Promise<boolean> {
-    const isLetGo = await this.#watcher.mayStart(replica);
-    if (!isLetGo) this.withdraw();
-    return isLetGo;
+    const isAllowed = await this.#watcher.mayStart(replica);
+    if (!isAllowed) this.withdraw();
+    return isAllowed;
   }
 
   use(user: ClientUser): void {
@@ -170,11 +171,11 @@ export class RunClient implements Client, RunHandle {
   }
 
   flush(): void {
-    // There is nothing to wait for.
+    // No head is buffered here.
   }
 
   end(): void {
-    this.#over(() =>
+    this.#finish(() =>
       this.#isRefused
         ? { kind: "failed", fault: refusedByReplica(), wasSent: false }
         : { kind: "answered", ...this.#collector.answer() },
@@ -182,15 +183,15 @@ export class RunClient implements Client, RunHandle {
   }
 
   refuse(fault: Fault): void {
-    this.#over(() => ({ kind: "failed", fault, wasSent: this.#wasSent }));
+    this.#finish(() => ({ kind: "failed", fault, wasSent: this.#wasSent }));
   }
 
   destroy(fault: Fault): void {
     this.refuse(fault);
   }
 
-  /** Deferred until after the current work: `Proxy.run`, and the release of the slot. */
-  #over(ending: () => RunEnding): void {
+  /** Reports the end once `Proxy.run` has returned and the slot is released. */
+  #finish(ending: () => RunEnding): void {
     if (this.#isOver) return;
     this.#isOver = true;
     queueMicrotask(() => {

@@ -5,14 +5,15 @@ import { asyncTooLarge } from "./call-faults.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 
-/** The time limit for a body: this long, plus a millisecond per so many bytes (128 kbit/s). */
+/** The time limit for a body: this long, plus the time that its bytes need at the lowest rate. */
 const slowestMs = 30_000;
+/** The lowest rate: 128 kbit/s. */
 const slowestBytesPerMs = 16;
 
 export type WholeBodyOptions = {
   readonly request: IncomingMessage;
   readonly bytesMax: number;
-  /** As the client announces; 0: unknown. */
+  /** The length that the client announces; 0: unknown. */
   readonly expectedBytes: number;
   readonly deadlines: Deadlines;
 };
@@ -33,8 +34,8 @@ class WholeBody extends Timed {
   readonly #resolve: (body: Buffer | Fault) => void;
   readonly #body = new GrowingBytes();
   readonly #onData = (piece: Buffer): void => this.#add(piece);
-  readonly #onEnd = (): void => this.#over(this.#body.bytes());
-  readonly #onClose = (): void => this.#over(brokenOff());
+  readonly #onEnd = (): void => this.#finish(this.#body.bytes());
+  readonly #onClose = (): void => this.#finish(brokenOff());
 
   constructor(options: WholeBodyOptions, nowMs: number, resolve: (body: Buffer | Fault) => void) {
     super();
@@ -56,7 +57,7 @@ class WholeBody extends Timed {
   override onDeadline(nowMs: number): void {
     const { deadlines } = this.#options;
     if (nowMs < this.#latestAtMs()) deadlines.set(this, this.#latestAtMs());
-    else this.#over(tooSlow(this.#body.length));
+    else this.#finish(tooSlow(this.#body.length));
   }
 
   #latestAtMs(): number {
@@ -65,11 +66,11 @@ class WholeBody extends Timed {
 
   #add(piece: Buffer): void {
     const { bytesMax, expectedBytes } = this.#options;
-    if (this.#body.length + piece.length > bytesMax) this.#over(asyncTooLarge(bytesMax));
+    if (this.#body.length + piece.length > bytesMax) this.#finish(asyncTooLarge(bytesMax));
     else this.#body.add(piece, expectedBytes);
   }
 
-  #over(body: Buffer | Fault): void {
+  #finish(body: Buffer | Fault): void {
     const { request, deadlines } = this.#options;
     deadlines.clear(this);
     request.off("data", this.#onData);

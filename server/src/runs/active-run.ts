@@ -7,13 +7,17 @@ import type { RunWork } from "./run-store.ts";
  */
 export interface ActiveRun {
   readonly work: RunWork;
-  /** A cancel was requested; the run ends as `cancelled` unless it has already ended otherwise. */
+  /**
+   * Called when a cancel was requested; the run ends as `cancelled` unless it has already ended
+   * otherwise.
+   */
   cancel(): void;
-  /** Another platform has claimed the run: drops it silently. */
+  /** Called when another platform has claimed the run: drops it silently. */
   abandon(): void;
   /**
-   * The platform stops: a waiting run is given back, one whose answer the replica keeps is left to
-   * the next start. True: it continues, because its answer would be lost.
+   * Called when the platform stops. A waiting run is given back; a run whose answer the replica
+   * keeps is left to the next start of the platform. True when the run continues, because its
+   * answer would be lost.
    */
   leave(): boolean;
 }

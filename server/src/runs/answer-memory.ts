@@ -1,6 +1,6 @@
 // Bounds the bytes of answers in memory: a growing answer pauses at size steps until others of that
-// size are written. A waiting answer holds nothing that the ones ahead of it need, so the longest
-// always progress.
+// size are written. A waiting answer holds nothing that longer answers need, so the longest always
+// progress.
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
@@ -14,7 +14,7 @@ const atOnceMin = 4;
 /** Only held runs wait here, and their number is bounded; each is admitted eventually. */
 const waitingMax = Number.POSITIVE_INFINITY;
 
-/** Whom a project counts to. */
+/** Returns the key of the owner to whom a project's answers count. */
 type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
 
 export type AnswerMemoryOptions = {
@@ -24,7 +24,7 @@ export type AnswerMemoryOptions = {
 
 type Step = { readonly aboveBytes: number; readonly gate: Gate };
 
-/** One per platform. */
+/** Limits the memory of answers; one per platform. */
 export class AnswerMemory {
   readonly #steps: readonly Step[];
   readonly #options: AnswerMemoryOptions;
@@ -44,7 +44,7 @@ export class AnswerMemory {
     });
   }
 
-  /** A reservation for one answer. */
+  /** Returns a reservation for one answer. */
   of(projectId: ProjectId): AnswerReservation {
     return new AnswerReservation(projectId, this.#steps, this.#options);
   }
@@ -66,8 +66,8 @@ export class AnswerReservation {
   }
 
   /**
-   * Called with the length so far. Null: continue; else wait for it. An answer too long to be kept
-   * holds nothing.
+   * Called with the length so far. Returns null when the answer may continue, else a promise to
+   * wait for. An answer too long to be kept reserves nothing.
    */
   grow(bytes: number): Promise<void> | null {
     if (bytes > this.#options.answerBytesMax) this.leave();
@@ -77,7 +77,7 @@ export class AnswerReservation {
     return this.#enter(next.gate);
   }
 
-  /** Never rejects: while the database is away, a project counts to itself. */
+  /** Never rejects: while the database is away, a project counts as its own owner. */
   async #enter(gate: Gate): Promise<void> {
     const key = await this.#options.ownerKeyOf(this.#projectId).catch(() => this.#projectId);
     if (this.#hasLeft) return;
@@ -87,7 +87,7 @@ export class AnswerReservation {
     else this.#leaves.push(leave);
   }
 
-  /** The answer is written, or is not needed. */
+  /** Called when the answer is written, or is not needed. */
   leave(): void {
     this.#hasLeft = true;
     for (const leave of this.#leaves.splice(0)) leave();

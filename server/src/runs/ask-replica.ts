@@ -13,8 +13,8 @@ import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 
 /**
- * A request. It must be idempotent: a kept-alive connection may turn out to be closed, and then the
- * request is repeated.
+ * A request to a replica. It must be idempotent: a kept-alive connection may turn out to be closed,
+ * and then the request is repeated.
  */
 export type Question = {
   readonly agent: Agent;
@@ -41,7 +41,7 @@ export type ReplicaAnswer = {
 
 /** A healthy replica accepts at once: its runtime does so in a separate loop. */
 const connectWaitMs = 5_000;
-/** For the rest of an answer that has begun. The replica held all of it before. */
+/** The time limit for the rest of an answer that has begun, all of which the replica has. */
 const bodyWaitMs = 120_000;
 
 /**
@@ -51,18 +51,18 @@ const bodyWaitMs = 120_000;
 export async function askReplica(question: Question): Promise<ReplicaAnswer> {
   const endMs = question.clock.monotonicMs() + question.waitMs;
   try {
-    return await new Asking(question, question.agent, question.waitMs).answer;
+    return await new ReplicaRequest(question, question.agent, question.waitMs).answer;
   } catch (error) {
     if (!(error instanceof StaleConnection)) throw error;
     // Use a new connection, because other kept-alive ones may be stale too.
-    return await new Asking(question, false, endMs - question.clock.monotonicMs()).answer;
+    return await new ReplicaRequest(question, false, endMs - question.clock.monotonicMs()).answer;
   }
 }
 
 /** The peer closed a kept-alive connection before it answered. */
 class StaleConnection extends Error {}
 
-class Asking {
+class ReplicaRequest {
   readonly answer: Promise<ReplicaAnswer>;
   readonly #question: Question;
   readonly #request: ClientRequest;
@@ -90,16 +90,16 @@ class Asking {
       body === null
         ? {}
         : { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-    const sent = request({ ...requestAddress(address), agent, method, path, headers });
-    sent.on("socket", (socket) => {
+    const clientRequest = request({ ...requestAddress(address), agent, method, path, headers });
+    clientRequest.on("socket", (socket) => {
       if (!socket.connecting) return;
       const connected = this.#within(connectWaitMs, "did not accept a connection in time");
       socket.once("connect", connected);
     });
-    sent.on("response", (response) => this.#read(response));
-    sent.on("error", (error) => this.#fail(this.#errorOf(error)));
-    sent.end(body ?? undefined);
-    return sent;
+    clientRequest.on("response", (response) => this.#read(response));
+    clientRequest.on("error", (error) => this.#fail(this.#errorOf(error)));
+    clientRequest.end(body ?? undefined);
+    return clientRequest;
   }
 
   #read(response: IncomingMessage): void {
@@ -145,15 +145,15 @@ class Asking {
     this.#request.destroy();
   }
 
-  #settle(tell: () => void): void {
+  #settle(report: () => void): void {
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
     this.#question.signal?.removeEventListener("abort", this.#onAbort);
-    tell();
+    report();
   }
 }
 
-/** The body length given by the head; null when absent. */
+/** The body length according to the head; null: the head does not say it. */
 function lengthOf(response: IncomingMessage): number | null {
   if (response.statusCode === 204 || response.statusCode === 304) return 0;
   const length = response.headers["content-length"];

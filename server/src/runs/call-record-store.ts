@@ -1,4 +1,4 @@
-// Writes records of plain calls and counts of omitted ones: many rows, one statement.
+// Writes records of plain calls and counts of omitted calls: many rows, one statement.
 import { sql, type RawBuilder } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -22,14 +22,14 @@ async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promis
     insert into calls (id, project_id, app_id, state, method, path, client_address, release_id, replica_id, status_code,
                        reason, is_websocket, webhook_endpoint, received_at, ended_at, line_ms, total_ms)
     select * from unnest(
-      ${column((one) => one.runId)}::uuid[], ${column((one) => one.projectId)}::text[],
-      ${column((one) => one.appId)}::text[], ${column((one) => one.state)}::text[],
-      ${column((one) => one.method)}::text[], ${column((one) => one.path)}::text[],
-      ${column((one) => one.clientAddress)}::text[], ${column((one) => one.releaseId)}::uuid[],
-      ${column((one) => one.replicaId)}::text[], ${column((one) => one.statusCode)}::smallint[],
-      ${column((one) => one.reason)}::text[], ${column((one) => one.isWebSocket)}::boolean[], ${column((one) => one.webhookEndpoint)}::text[],
-      ${times((one) => one.receivedAt)}::timestamptz[], ${times((one) => one.endedAt)}::timestamptz[],
-      ${column((one) => one.lineMs)}::real[], ${column((one) => one.totalMs)}::real[])
+      ${column((call) => call.runId)}::uuid[], ${column((call) => call.projectId)}::text[],
+      ${column((call) => call.appId)}::text[], ${column((call) => call.state)}::text[],
+      ${column((call) => call.method)}::text[], ${column((call) => call.path)}::text[],
+      ${column((call) => call.clientAddress)}::text[], ${column((call) => call.releaseId)}::uuid[],
+      ${column((call) => call.replicaId)}::text[], ${column((call) => call.statusCode)}::smallint[],
+      ${column((call) => call.reason)}::text[], ${column((call) => call.isWebSocket)}::boolean[], ${column((call) => call.webhookEndpoint)}::text[],
+      ${times((call) => call.receivedAt)}::timestamptz[], ${times((call) => call.endedAt)}::timestamptz[],
+      ${column((call) => call.lineMs)}::real[], ${column((call) => call.totalMs)}::real[])
     on conflict (id) do nothing`.execute(db);
 }
 
@@ -67,7 +67,7 @@ export async function countLeftOut(
   if (afterMicros !== null) query = query.where("at", ">", time(afterMicros));
   if (untilMicros !== null) query = query.where("at", "<=", time(untilMicros));
   const row = await query
-    .select((of) => of.fn.sum<number | null>("calls").as("calls"))
+    .select((select) => select.fn.sum<number | null>("calls").as("calls"))
     .executeTakeFirstOrThrow();
   return Number(row.calls ?? 0);
 }

@@ -1,4 +1,4 @@
-// What is recorded of a finished plain call, and how it counts. Pure.
+// Makes the record of a finished plain call, and decides the call's final state. Pure.
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 
@@ -11,7 +11,7 @@ export type CallRecord = Omit<
   readonly statusCode: number | null;
   /** Why the call broke off; null: it did not. */
   readonly reason: string | null;
-  /** Like `receivedAt`, in milliseconds since the epoch. */
+  /** When the call ended, in milliseconds since the epoch like `receivedAt`. */
   readonly endedAt: number;
 };
 
@@ -64,7 +64,7 @@ export function callRecordOf(call: FinishedCall, endOfReplica: string | null = n
   };
 }
 
-/** An answer of 4xx or 5xx is a failure, as with async runs; so is one that broke off. */
+/** An answer of 4xx or 5xx is a failure, as with async runs; so is a call that broke off. */
 export function stateOf({
   outcome,
   status,

@@ -46,15 +46,16 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
 };
 
 /** How long recording a start is retried; its slot on the replica is idle meanwhile. */
-const starting: RetryPolicy = { firstMs: 50, factor: 3, msMax: 1_000, jitter: 0.2, triesMax: 4 };
+const startRetry: RetryPolicy = { firstMs: 50, factor: 3, msMax: 1_000, jitter: 0.2, triesMax: 4 };
 
 /** One attempt. Call `begin()` once. */
 export class Execution implements ActiveRun, RunWatcher {
   readonly work: RunWork;
   readonly #parts: ExecutionParts;
-  /** The number of this start within the run, counting those that were taken back. */
-  readonly #start: number;
-  readonly #isKept: boolean;
+  /** The number of this start within the run, counting starts that were taken back. */
+  readonly #startNumber: number;
+  /** True when the replica keeps the answer until it is acknowledged. */
+  readonly #isAnswerKept: boolean;
   readonly #heldId: HeldId;
   readonly #answer: AnswerReservation;
   #handle: RunHandle | null = null;
@@ -62,28 +63,33 @@ export class Execution implements ActiveRun, RunWatcher {
   /** When the replica was chosen, in milliseconds since the epoch. */
   #sinceMs = 0;
   #isCancelled = false;
-  /** Nothing may be written after this. */
+  /** True when nothing may be written any more. */
   #isAbandoned = false;
   #isLeaving = false;
-  /** The replica has other files than those that the run waited for. */
+  /** True when the replica has other files than those that the run waited for. */
   #isForeign = false;
   #isOver = false;
-  /** The connection broke, and the replica is asked for the answer that it keeps. */
-  #asking: AbortController | null = null;
+  /**
+   * Ends the wait for the answer that the replica keeps after a broken connection; null: there is
+   * no such wait.
+   */
+  #reattaching: AbortController | null = null;
 
   constructor(work: RunWork, parts: ExecutionParts) {
     this.work = work;
     this.#parts = parts;
-    this.#start = work.starts + 1;
-    this.#isKept = this.#start <= heldStartMax && parts.keepsAnswers(work.appId);
-    this.#heldId = heldIdOf(work.runId, this.#start);
+    this.#startNumber = work.starts + 1;
+    this.#isAnswerKept = this.#startNumber <= heldStartMax && parts.keepsAnswers(work.appId);
+    this.#heldId = heldIdOf(work.runId, this.#startNumber);
     this.#answer = parts.answerMemory.of(work.projectId);
   }
 
   begin(): void {
     const { proxy, answerBytesMax } = this.#parts;
     const { runId, appId, method, target, body } = this.work;
-    const lines = this.#isKept ? this.work.lines + heldLineOf(this.#start) : this.work.lines;
+    const lines = this.#isAnswerKept
+      ? this.work.lines + heldLineOf(this.#startNumber)
+      : this.work.lines;
     const request = { runId, appId, method, path: target, lines, body };
     const handle = proxy.run({ ...request, answerBytesMax }, this);
     this.#handle = handle;
@@ -91,23 +97,23 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 
   cancel(): void {
-    if (this.#isCancelled || (this.#isOver && this.#asking === null)) return;
+    if (this.#isCancelled || (this.#isOver && this.#reattaching === null)) return;
     this.#isCancelled = true;
-    if (this.#replica === null || !this.#isKept) this.#handle?.withdraw();
+    if (this.#replica === null || !this.#isAnswerKept) this.#handle?.withdraw();
     else void this.#stopAtReplica(this.#replica);
   }
 
   abandon(): void {
     this.#isAbandoned = true;
-    this.#asking?.abort(new Error("the run is let go"));
+    this.#reattaching?.abort(new Error("the run is let go"));
     this.#handle?.withdraw();
   }
 
   leave(): boolean {
     this.#isLeaving = true;
-    if (this.#asking !== null) this.abandon();
+    if (this.#reattaching !== null) this.abandon();
     if (this.#isOver) return true;
-    if (this.#replica !== null && !this.#isKept) return true;
+    if (this.#replica !== null && !this.#isAnswerKept) return true;
     if (this.#replica !== null) this.#isAbandoned = true;
     this.#handle?.withdraw();
     return false;
@@ -118,7 +124,7 @@ export class Execution implements ActiveRun, RunWatcher {
     const { runId } = this.work;
     const onFailure = (error: unknown): void =>
       log.warn({ err: error, runId }, "the start of a run could not be written");
-    const options = { ...starting, clock, signal: settlement.stopping, onFailure };
+    const options = { ...startRetry, clock, signal: settlement.stopping, onFailure };
     // An abandoned write may still succeed; the run is then given back without having been sent.
     return (await retry(options, () => this.#writeStart(replica))) ?? false;
   }
@@ -141,7 +147,7 @@ export class Execution implements ActiveRun, RunWatcher {
     const { settlement, clock, startMsMax } = this.#parts;
     const { runId, epoch } = this.work;
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
-    const askedMs = clock.monotonicMs();
+    const requestedMs = clock.monotonicMs();
     const { replicaId, releaseId } = replica;
     this.#isForeign = (this.work.onlyReleaseId ?? releaseId) !== releaseId;
     if (this.#isForeign) return false;
@@ -150,30 +156,31 @@ export class Execution implements ActiveRun, RunWatcher {
     // tells which.
     if (!isStarted) this.#isCancelled = true;
     // This process stalled for so long that another may have taken over and sent the run.
-    else if (clock.monotonicMs() - askedMs > startMsMax) return false;
-    else this.#sendsTo(replica);
+    else if (clock.monotonicMs() - requestedMs > startMsMax) return false;
+    else this.#noteReplica(replica);
     return isStarted && !this.#isCancelled && !this.#isAbandoned;
   }
 
-  #sendsTo(replica: ReadyReplica): void {
+  #noteReplica(replica: ReadyReplica): void {
     this.#replica = replica;
     this.#sinceMs = this.#parts.clock.now();
   }
 
   /**
-   * Keeps the slot on the replica meanwhile: the next call must not wait behind a function that is
-   * still running.
+   * Stops the run's function. Keeps the slot on the replica meanwhile: the next call must not wait
+   * behind a function that is still running.
    */
   async #stopAtReplica({ address, replicaId }: ReadyReplica): Promise<void> {
     const { heldRuns, scheduler, hasReplicaAlone } = this.#parts;
     const cancelAnswer = await heldRuns.cancel(address, this.#heldId);
-    if (this.#isOver && this.#asking === null) return;
+    if (this.#isOver && this.#reattaching === null) return;
     if (cancelAnswer === "running" && hasReplicaAlone(this.work.appId))
       scheduler.endStuck(replicaId);
-    this.#asking?.abort(new Error("the run is cancelled"));
+    this.#reattaching?.abort(new Error("the run is cancelled"));
     this.#handle?.withdraw();
   }
 
+  /** Decides how the run ends after its connection broke. */
   async #afterBreak(reported: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
     const { runId } = this.work;
     const why = this.#parts.scheduler.brokeOff({
@@ -181,33 +188,35 @@ export class Execution implements ActiveRun, RunWatcher {
       runId,
       sinceMs: this.#sinceMs,
     });
-    const ending = this.#isKept ? await this.#askAgain(reported, replica) : reported;
+    const ending = this.#isAnswerKept ? await this.#askAgain(reported, replica) : reported;
     const end = ending === reported ? await why : null;
     if (end === null || reported.kind !== "failed") return ending;
     const fault = replicaEnded(runId, end.reasonForCaller);
     return { ...reported, fault, why: `The app's replica ended during the run. ${end.reason}` };
   }
 
-  /** A broken connection does not end a run whose answer the replica keeps. */
+  /**
+   * Asks the replica for the answer: a broken connection does not end a run whose answer it keeps.
+   */
   async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
     const { calledApps, heldRuns, answerBytesMax, callMsMax } = this.#parts;
     const { appId } = this.work;
-    this.#asking = new AbortController();
+    this.#reattaching = new AbortController();
     const release = calledApps.hold(appId, replicaId);
     const options = {
-      signal: this.#asking.signal,
+      signal: this.#reattaching.signal,
       bytesMax: answerBytesMax,
       waitMs: callMsMax(appId),
     };
     const attached = await heldRuns.attach(address, this.#heldId, options);
-    this.#asking = null;
+    this.#reattaching = null;
     release();
     if (attached.kind === "answered") return attached;
     return attached.kind === "unknown" && !attached.hasForgotten ? { kind: "withdrawn" } : ending;
   }
 
-  /** The app may compress although it was asked not to. */
-  async #readable(ending: RunEnding): Promise<RunEnding> {
+  /** Decompresses the answer if needed: the app may compress although it was asked not to. */
+  async #decompressed(ending: RunEnding): Promise<RunEnding> {
     const { decoder } = this.#parts;
     if (ending.kind !== "answered" || !decoder.isNeeded(ending) || refusesIdentity(this.work.lines))
       return ending;
@@ -218,22 +227,22 @@ export class Execution implements ActiveRun, RunWatcher {
 
   async #end(ending: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
-    const reported = this.#isForeign && ending.kind === "withdrawn" ? otherFiles : ending;
+    const reported = this.#isForeign && ending.kind === "withdrawn" ? noOwnReplica : ending;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
       const isBroken = replica !== null && !this.#isCancelled && isBreak(reported);
-      const ending = isBroken ? await this.#afterBreak(reported, replica) : reported;
+      const finalEnding = isBroken ? await this.#afterBreak(reported, replica) : reported;
       if (this.#isAbandoned) return;
-      if (replica !== null && this.#isKept && isTimeout(ending))
+      if (replica !== null && this.#isAnswerKept && isTimeout(finalEnding))
         await heldRuns.cancel(replica.address, this.#heldId);
-      const readable = await this.#readable(ending);
+      const readable = await this.#decompressed(finalEnding);
       if (this.#isAbandoned) return;
       const attempt = this.work.attempt + (replica === null ? 0 : 1);
       const isReclaimed = replica !== null && this.#parts.scheduler.isReclaimed(replica.replicaId);
-      const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
-      const isWritten = await settlement.end(this.work, readable, judged);
-      if (isWritten && replica !== null && this.#isKept)
+      const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
+      const isWritten = await settlement.end(this.work, readable, facts);
+      if (isWritten && replica !== null && this.#isAnswerKept)
         heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
       this.#answer.leave();
@@ -243,13 +252,13 @@ export class Execution implements ActiveRun, RunWatcher {
 }
 
 /** The run is tried again until a replica of its release has a free slot. */
-const otherFiles: RunEnding = {
+const noOwnReplica: RunEnding = {
   kind: "failed",
   fault: new Fault("unavailable", "Its own release has no replica with a free slot yet."),
   wasSent: false,
 };
 
-/** The connection broke after the replica may have begun. */
+/** True when the connection broke after the replica may have begun. */
 function isBreak(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.wasSent && ending.fault.code === "replica_failed";
 }

@@ -1,15 +1,15 @@
-// The program that runs a file once: `main.py` of the app that holds the file and those beside it.
-// It has one function, whose call is the run; what the file prints are the lines of that run.
+// The program of a file run: `main.py` of the app that holds the file and the files beside it. It
+// has one function, whose call is the run; the output of the file is the log of that run.
 
-/** The folder that the files are in. */
+/** The folder of the files, beside `main.py`. */
 export const fileRunFolder = "files";
 
-/** What the run calls. */
+/** The path that the run calls: it names the function of `main.py`. */
 export const fileRunPath = "/run_file";
 
 /**
- * With these arguments: the file, its function (null: the file is a script), and the fields of the
- * data.
+ * The arguments of that call: the file, its function (null: the file is a script), and the fields
+ * of the data.
  */
 export type FileRunArguments = {
   readonly filename: string;
@@ -19,9 +19,9 @@ export type FileRunArguments = {
 };
 
 /** The body of the call. */
-export function fileRunBody({ data, ...named }: FileRunArguments): Buffer {
-  // Not parsed and written again, which would change numbers that JavaScript cannot hold.
-  return Buffer.from(`${JSON.stringify(named).slice(0, -1)},"data":${data}}`);
+export function fileRunBody({ data, ...fileAndFunction }: FileRunArguments): Buffer {
+  // The data is inserted as text: parsing it would change numbers that JavaScript cannot hold.
+  return Buffer.from(`${JSON.stringify(fileAndFunction).slice(0, -1)},"data":${data}}`);
 }
 
 /**
@@ -29,7 +29,7 @@ export function fileRunBody({ data, ...named }: FileRunArguments): Buffer {
  * `if __name__ == …` that calls a function of the script. The older one wants the function's name
  * as an argument, which is empty for none; the newer one looks for a function with a usual name and
  * takes the data from an environment variable. Without data, a function that needs arguments cannot
- * be called: then the script is all there is to run.
+ * be called: then only the script runs.
  */
 export const fileRunEntry = `import ast
 import importlib.util

@@ -1,4 +1,4 @@
-// Queries of runs that wait for the build of their files. Until then they are due at no time, so
+// Queries of runs that wait for the build of their files. Until then their due time is infinite, so
 // that nothing claims them.
 import { sql } from "kysely";
 import type { BuildRef } from "#apps/build-receiver.ts";
@@ -9,9 +9,9 @@ import { notify } from "#store/notify.ts";
 /** A run, its build and the app's live release. */
 export type WaitingRun = AppKey & {
   readonly runId: RunId;
-  /** Not due yet. */
+  /** True while the run is not due. */
   readonly isWaiting: boolean;
-  /** Null: it does not exist. */
+  /** The build of the run's files; null: it does not exist. */
   readonly build: {
     readonly id: BuildId;
     readonly status: string;
@@ -29,7 +29,7 @@ export async function addWaitingRun(
   { projectId, appId, buildId }: BuildRef,
   run: {
     readonly runId: RunId;
-    /** What lists show as the function. */
+    /** The path that lists show as the function. */
     readonly shownPath: string;
     readonly target: string;
     readonly body: Buffer;
@@ -76,7 +76,7 @@ export async function lockAwaitedBuild(tx: Tx, runId: RunId): Promise<BuildRef |
 }
 
 /**
- * Runs whose builds have ended and that no replica has; those that still wait come first. No locks.
+ * Runs whose builds have ended and that have not begun; runs that are not due come first. No locks.
  */
 export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
   return await readRows<WaitingRun>(db)`

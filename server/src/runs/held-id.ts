@@ -15,7 +15,8 @@ export type HeldId = `${RunId}.${number}`;
 export const heldStartMax = 999;
 
 /**
- * A start must not get the answer of the previous one, nor messages still on their way about it.
+ * The id differs for each start, which must not get the answer of an earlier start, nor late
+ * messages about it.
  */
 export function heldIdOf(runId: RunId, start: number): HeldId {
   return `${runId}.${start}`;

@@ -25,8 +25,8 @@ export type Attached =
   | { readonly kind: "lost"; readonly reason: string };
 
 /**
- * An attach keeps its connection until the run ends, so one replica needs one per concurrent run,
- * up to this bound.
+ * An attach keeps its connection until the run ends, so a replica needs one connection per
+ * concurrent run, up to this bound.
  */
 const attachesAtOnceMax = 1_024;
 /** Cancelling takes up to 5 s in the replica. */
@@ -40,7 +40,7 @@ const messageBytesMax = 64 * 1_024;
 const reasonCharactersMax = 300;
 const contentTypeCharactersMax = 255;
 
-/** One per platform; call `close()` at the end. */
+/** Asks replicas about held runs; one per platform. Call `close()` at the end. */
 export class HeldRuns {
   readonly #clock: Clock;
   readonly #log: Log;
@@ -54,7 +54,7 @@ export class HeldRuns {
     this.#log = options.log;
     this.#acknowledgements = new Acknowledgements({
       ...options,
-      send: (to, heldIds) => this.#acknowledge(to, heldIds),
+      send: (address, heldIds) => this.#acknowledge(address, heldIds),
     });
   }
 
@@ -90,7 +90,8 @@ export class HeldRuns {
   }
 
   /**
-   * The replica may forget the run: its outcome is stored. Batched, best effort, returns at once.
+   * Lets the replica forget the run, whose outcome is stored. Batched, best effort, returns at
+   * once.
    */
   acknowledge(address: Address, heldId: HeldId): void {
     this.#acknowledgements.add(address, heldId);
@@ -154,24 +155,27 @@ export class HeldRuns {
   }
 }
 
-/** Interprets the answer to an attach. Only an answer with the mark is the app's. Pure. */
+/**
+ * Interprets the answer to an attach. Only an answer with the header `Slipway-Held` is the app's.
+ * Pure.
+ */
 function attachedOf(answer: ReplicaAnswer): Attached {
   const { status, headers, body } = answer;
   if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
     const contentType = contentTypeOf(answer);
-    const tooLong = headers["slipway-body-bytes"];
-    if (tooLong === undefined)
+    const fullLength = headers["slipway-body-bytes"];
+    if (fullLength === undefined)
       return { kind: "answered", status, contentType, body, bodyBytes: answer.bodyBytes };
-    if (typeof tooLong === "string" && /^\d{1,15}$/.test(tooLong)) {
-      return { kind: "answered", status, contentType, body: null, bodyBytes: Number(tooLong) };
+    if (typeof fullLength === "string" && /^\d{1,15}$/.test(fullLength)) {
+      return { kind: "answered", status, contentType, body: null, bodyBytes: Number(fullLength) };
     }
     return { kind: "lost", reason: "the replica's answer does not say how long it is" };
   }
   const hasForgotten = status === 404 ? memberOf(body, "has_forgotten") : undefined;
   if (typeof hasForgotten === "boolean") return { kind: "unknown", hasForgotten };
   const message = memberOf(body, "message");
-  const said = typeof message === "string" ? `: ${printable(message)}` : "";
-  return { kind: "lost", reason: `the replica answered ${status}${said}` };
+  const detail = typeof message === "string" ? `: ${printable(message)}` : "";
+  return { kind: "lost", reason: `the replica answered ${status}${detail}` };
 }
 
 function contentTypeOf({ headers }: ReplicaAnswer): string | null {

@@ -8,10 +8,10 @@ import type { Foundation } from "#store/foundation.ts";
 
 /** The number of unrecorded calls of an app. */
 export type LeftOutCalls = AppKey & {
-  /** An existing row is not written again. */
+  /** The id of the row, which makes a repeated write harmless. */
   readonly id: string;
   readonly calls: number;
-  /** The arrival of the latest one; milliseconds since the epoch. */
+  /** When the latest call arrived, in milliseconds since the epoch. */
   readonly latestAt: number;
 };
 
@@ -24,11 +24,14 @@ type Count = { -readonly [Name in keyof LeftOutCalls]: LeftOutCalls[Name] };
 
 /** How long counts are collected before they are written: one row per app. */
 const lingerMs = 5_000;
-/** Apps; five parameters each, and PostgreSQL accepts 65 535. */
+/**
+ * The maximum number of apps in one write: each takes five parameters, and PostgreSQL accepts
+ * 65,535.
+ */
 const batchMax = 1_000;
 const queueMax = 100_000;
 
-/** One per platform. */
+/** Counts calls that were left out; one per platform. */
 export class LeftOut {
   /** Calls since the platform started. */
   total = 0;
@@ -46,7 +49,7 @@ export class LeftOut {
       retryForMs: Number.POSITIVE_INFINITY,
       clock,
       write: (rows) => {
-        this.#take(rows);
+        this.#close(rows);
         return writeLeftOut(rows);
       },
       onFailure: (error) =>
@@ -56,15 +59,15 @@ export class LeftOut {
 
   add({ projectId, appId, receivedAt }: Call): void {
     this.total++;
-    const known = this.#counts.get(appId);
-    if (known !== undefined) {
-      known.calls += 1;
-      known.latestAt = Math.max(known.latestAt, receivedAt);
+    const existing = this.#counts.get(appId);
+    if (existing !== undefined) {
+      existing.calls += 1;
+      existing.latestAt = Math.max(existing.latestAt, receivedAt);
       return;
     }
     const count = { id: randomUUID(), projectId, appId, calls: 1, latestAt: receivedAt };
     this.#counts.set(appId, count);
-    // Each attempt logs the reason.
+    // Nothing is logged here: each failed attempt logs the reason.
     this.#rows.add(count).catch(() => this.#counts.delete(appId));
   }
 
@@ -73,12 +76,12 @@ export class LeftOut {
     await this.#rows.stop();
   }
 
-  /** Later calls are counted in a new row. */
-  #take(rows: readonly Count[]): void {
-    const fresh = rows.filter((row) => this.#counts.get(row.appId) === row);
-    if (fresh.length === 0) return;
-    for (const { appId } of fresh) this.#counts.delete(appId);
-    const leftOut = fresh.reduce((sum, { calls }) => sum + calls, 0);
+  /** Closes these rows: later calls are counted in new ones. */
+  #close(rows: readonly Count[]): void {
+    const open = rows.filter((row) => this.#counts.get(row.appId) === row);
+    if (open.length === 0) return;
+    for (const { appId } of open) this.#counts.delete(appId);
+    const leftOut = open.reduce((sum, { calls }) => sum + calls, 0);
     this.#log.warn({ leftOut }, "calls were not recorded, as there were too many");
   }
 }

@@ -9,11 +9,11 @@ import { olderRows, rowsWhere } from "#store/older-rows.ts";
 import { stepsByApp, type DaysOfProjects } from "#store/steps-by-app.ts";
 import { deleteOldRequests } from "./dead-run-store.ts";
 
-/** Rows have bodies of megabytes: small batches. */
+/** The batch size for rows that may have bodies of megabytes. */
 const bodiesMax = 200;
 /**
- * docs: a repeated key returns the same run, or of a request that creates something the same
- * answer, for 24 hours.
+ * The docs promise that for 24 hours a repeated key returns the same run or, for a request that
+ * creates something, the same answer.
  */
 const keyDays = 1;
 
@@ -25,12 +25,12 @@ export async function* runRetention(options: {
   readonly runRetentionDays: number;
   /** How many days records of plain calls are kept. */
   readonly callRetentionDays: number;
-  /** The same by the plans of projects. */
+  /** The days that the plans of projects set instead. */
   readonly callDaysOf: DaysOfProjects;
 }): AsyncGenerator<RemovalStep> {
   const { db, clock, resultRetentionDays, runRetentionDays, callRetentionDays } = options;
-  // No later than their runs: runs are deleted in large batches, so they should have no bodies by
-  // then.
+  // Bodies are deleted no later than their runs: runs are deleted in large batches, so they should
+  // have no bodies by then.
   const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));
   const bodies = { before: bodiesBefore, batchMax: bodiesMax };
   const before = daysAgo(clock, runRetentionDays);
@@ -62,7 +62,9 @@ export async function* runRetention(options: {
   });
 }
 
-/** `appId` undefined: of all apps. */
+/**
+ * The steps that delete old records of calls: of one app, or of all apps if `appId` is undefined.
+ */
 function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[] {
   const names = { calls: "calls", leftOut: "numbers of calls that were not recorded" };
   if (appId === undefined) {
@@ -71,18 +73,19 @@ function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[
       olderRows(db, { name: names.leftOut, table: "calls_left_out", time: "at", before }),
     ];
   }
-  // By their indexes of an app; a call ends within minutes after it is received.
-  const ofApp = sql`app_id = ${appId}`;
+  // The conditions use the indexes by app, hence the one on `received_at`; a call ends within
+  // minutes after it is received.
+  const isOfApp = sql`app_id = ${appId}`;
   return [
     rowsWhere(db, {
       name: names.calls,
       table: "calls",
-      which: sql`${ofApp} and received_at < ${before} and ended_at < ${before}`,
+      which: sql`${isOfApp} and received_at < ${before} and ended_at < ${before}`,
     }),
     rowsWhere(db, {
       name: names.leftOut,
       table: "calls_left_out",
-      which: sql`${ofApp} and at < ${before}`,
+      which: sql`${isOfApp} and at < ${before}`,
     }),
   ];
 }

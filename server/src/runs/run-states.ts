@@ -6,7 +6,7 @@ import { runStates, type FinalState, type RunState } from "@slipway/contract/wor
 export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
   /**
    * Accepted; no platform holds it, or it is to be retried later. It fails here when the build of
-   * its files has.
+   * its files has failed.
    */
   pending: ["queued", "failure", "cancelled"],
   /** A platform holds it, and it waits for a slot on a replica. */

@@ -1,5 +1,5 @@
-// Gives apps their turns: one that is nudged as soon as the caller yields, and any when asked to.
-// An error in the turn of one app does not keep the others from theirs.
+// Gives apps their turns: a nudged app as soon as the caller yields, and any app on request. An
+// error in the turn of one app does not prevent the turns of others.
 import type { AppId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 
@@ -9,7 +9,7 @@ type Turn = (appId: AppId) => void;
 export class AppTurns {
   readonly #log: Log;
   readonly #nudged = new Set<AppId>();
-  /** Null: no app has a turn. */
+  /** Null: apps have no turns. */
   #turn: Turn | null = null;
 
   constructor(log: Log) {

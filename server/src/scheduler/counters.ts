@@ -13,6 +13,6 @@ export class Counters {
   crashes = 0;
   /** Replicas replaced because their health check failed. */
   unhealthy = 0;
-  /** From the decision to start a replica to its readiness, for each that became ready. */
+  /** The time from the decision to start a replica until it is ready. */
   readonly coldStarts = new Histogram();
 }

@@ -5,13 +5,13 @@ import type { AppId, ReplicaId } from "#lib/ids.ts";
 /** The load of one app. */
 export type Demand = {
   /**
-   * Number of calls in progress, including those on draining replicas. WebSockets count as calls.
+   * Number of calls in progress, even on draining replicas. WebSockets count as calls.
    */
   readonly running: number;
   /** Number of calls that wait for a free slot on a replica. */
   readonly waiting: number;
   /**
-   * When a call last arrived, ran or ended, in `Clock.monotonicMs`; null: never since the platform
+   * When a call last arrived, ran or ended, by `Clock.monotonicMs`; null: never since the platform
    * started.
    */
   readonly lastActiveAtMs: number | null;
@@ -43,12 +43,12 @@ export const noDemand: Demand = Object.freeze({
 
 /** How busy individual replicas are. */
 export interface Occupancy {
-  /** Number of calls in progress on the replica; 0 for an unknown one. */
+  /** Number of calls in progress on the replica; 0 for an unknown replica. */
   running(replicaId: ReplicaId): number;
   /**
-   * Once this returns, the replica receives no further calls; running calls continue. When the last
-   * of them ends, the implementer calls `Scheduler.nudge` with the app, so that the replica can
-   * stop at once.
+   * Takes the replica out of service: it gets no further calls once this returns, but running calls
+   * continue. When the last one ends, the implementer calls `Scheduler.nudge` with the app, so that
+   * the replica can stop at once.
    */
   retire(replicaId: ReplicaId): void;
 }

@@ -1,6 +1,6 @@
-// Carries replicas from their start to their end: connects what starts, watches, drains and removes
-// them with the driver, whose events and lines it passes on. How many there should be is decided
-// elsewhere.
+// Manages replicas from their start to their end: connects the parts that start, watch, drain and
+// remove them with the driver, and passes on the driver's events and lines. How many replicas there
+// should be is decided elsewhere.
 import type { Driver, ReplicaEvent } from "#drivers/driver.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -39,21 +39,21 @@ export type ReplicaParts = Pick<Foundation, "clock" | "log"> & {
   readonly probe?: Probe;
 };
 
-/** What a replica was and did when it ended. */
+/** The state of a replica just before its end, and whether it had calls. */
 export type EndedFrom = {
   readonly stateBefore: ReplicaState;
-  /** True when calls ran on it, or had just broken off there. */
+  /** True when calls ran on the replica, or had just broken off there. */
   readonly hadCalls: boolean;
 };
 
 /** Callbacks about replicas. Each must return at once. */
 export type ReplicaListener = {
-  /** The replicas of an app changed, or what they can take. */
+  /** Called when the replicas of an app have changed, or the calls that they can take. */
   readonly onChange: (appId: AppId) => void;
   readonly onReady: (replica: Replica) => void;
-  /** Lines of the replica may follow until `onForgotten`. */
+  /** Called when a replica has ended. Its lines may follow until `onForgotten`. */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, from: EndedFrom) => void;
-  /** The replica's end and all its lines are stored. */
+  /** Called when the replica's end and all its lines are stored. */
   readonly onForgotten: (replica: Replica) => void;
 };
 
@@ -177,7 +177,7 @@ export class ReplicaLifecycle {
     await writeHeartbeats({ fleet: this.fleet, driver, rows, clock });
   }
 
-  /** Closes the driver; replicas keep running. Waits `waitMs` for starts, and for writes. */
+  /** Closes the driver; replicas keep running. Waits up to `waitMs` for starts, then for writes. */
   async stop(waitMs: number): Promise<void> {
     await this.starter.settle(waitMs);
     this.#removal.stop();
@@ -202,7 +202,7 @@ export class ReplicaLifecycle {
     return this.#writer.waiting;
   }
 
-  /** Handles an event of the driver. Those of unknown replicas concern removed ones. */
+  /** Handles an event of the driver. An unknown replica has been removed already. */
   #event(event: ReplicaEvent): void {
     const replica = this.fleet.get(event.replicaId);
     if (replica === undefined) return;
@@ -210,10 +210,10 @@ export class ReplicaLifecycle {
     else this.#removal.remove(replica, { ...event, at: event.at ?? replica.seenAtMs });
   }
 
-  /** The end of a replica that is gone, as it is to be shown. */
+  /** The end of a replica that is gone, as the app's owner sees it. */
   #shownEnd(replica: Replica, end: ReplicaEnd): ReplicaEnd {
     this.ends.ended(replica, end);
-    // What it wrote while it started belongs to its start.
+    // If it never became ready, a quote of its output always explains the failed start.
     return replica.readyAtMs === null
       ? end
       : this.ends.shown(replica.replicaId, end, this.#hasCalls(replica));

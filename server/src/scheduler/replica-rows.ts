@@ -23,19 +23,19 @@ export type NewReplicaRow = Resources &
   Omit<StoredRelease, "settings" | "artifact"> & {
     readonly replicaId: ReplicaId;
     readonly backend: Keeper;
-    /** It is the trial of a release that takes no calls yet. */
+    /** The replica is the trial of a release that takes no calls yet. */
     readonly isTrial: boolean;
     readonly computeTier: AppSettings["computeTier"];
     readonly provider: string | null;
     readonly region: string | null;
-    /** How often the app had been restarted when it started. */
+    /** How often the app had been restarted when the replica started. */
     readonly restarts: number;
     readonly createdAt: number;
   };
 
 /** A change of a row. `at` in milliseconds since the epoch. */
 export type ReplicaChange =
-  /** It runs; usage starts here. Only the first such change counts. */
+  /** The replica runs, and its usage starts. Only the first such change counts. */
   | { readonly kind: "started"; readonly at: number; readonly address: Address }
   | { readonly kind: "ready"; readonly at: number; readonly address: Address }
   | {
@@ -82,14 +82,14 @@ export type AliveRow = Pick<
    */
   readonly endOrder: EndOrder | null;
   readonly graceEndsAt: number | null;
-  /** The latest moment at which it certainly ran, according to the row. */
+  /** The latest moment at which the replica certainly ran, according to the row. */
   readonly lastKnownAt: number;
 };
 
 /**
  * The stored state of one app that scales or fails to start. Each of `counts` has its time in
- * `held_until`, and the last one is still valid; the other columns are of the failed starts, and
- * null when starting works.
+ * `held_until`, and the last one is still valid. The other columns describe the failed starts,
+ * and are null when starting works.
  */
 export type StoredScaling = Readonly<Tables["app_scaling"]>;
 
@@ -103,21 +103,22 @@ export interface ReplicaRows {
    */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void>;
   /**
-   * Records when replicas were last seen running (memory tracks it continuously); usage of one that
-   * disappears counts up to here.
+   * Records when replicas were last seen running. If a replica disappears, its usage counts up to
+   * this time.
    */
   seen(heartbeats: readonly Heartbeat[]): Promise<void>;
   /**
-   * All unstopped rows of this backend, after it has taken over those that nobody looks after: as
-   * one platform runs at a time, on a shared backend these are all of the installation.
+   * Takes over the rows that no platform looks after, then returns all unstopped rows of this
+   * backend. One platform runs at a time, so on a shared backend these are all rows of the
+   * installation.
    */
   alive(backend: Backend): Promise<readonly AliveRow[]>;
-  /** How many unstopped rows others have. */
+  /** How many unstopped rows other platforms or drivers have. */
   countOthers(backend: Backend): Promise<number>;
   /** The stored state of apps that scale or fail to start. */
   scaling(): Promise<readonly StoredScaling[]>;
   /** Writes changed states and removes outdated ones. */
   saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void>;
-  /** Undefined when the release does not exist. */
+  /** Reads a release; undefined when it does not exist. */
   release(releaseId: ReleaseId): Promise<StoredRelease | undefined>;
 }

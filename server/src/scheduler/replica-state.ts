@@ -9,7 +9,7 @@ export type ReplicaState = "starting" | "ready" | "draining" | "stopped";
 /**
  * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a
  * failed start. `stuck`: it works on something that is no longer wanted, so it gets no time to
- * finish. `reclaimed`: it makes way for a protected one.
+ * finish. `reclaimed`: it makes way for a protected replica.
  */
 export type EndOrder = {
   readonly reason: string;

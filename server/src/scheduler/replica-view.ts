@@ -17,33 +17,35 @@ export type ReadyReplica = {
 
 /**
  * Why calls of an app need not wait: no replica takes calls, none is starting, and no start is
- * tried before `retryAtMs`. It is removed as soon as a start is possible, so a reader may answer
- * waiting calls with `reason`.
+ * tried before `retryAtMs`. A failure is removed as soon as a start is possible, so a reader may
+ * answer waiting calls with `reason`.
  */
 export type StartFailure = {
   /**
-   * `no_capacity`: no requested compute type is available here, or within the project's limits, and
-   * waiting alone does not change that. `outage`: nothing can be started, and the app is not at
-   * fault. `deleted`: the app is gone. The others: a budget or a person has stopped the app.
+   * `start_failed`: replicas of the app fail to start. `no_capacity`: no requested compute type is
+   * available here, or within the project's limits, and waiting alone does not change that.
+   * `outage`: nothing can be started, and the app is not at fault. `deleted`: the app is gone. The
+   * codes of `AppStop`: a budget or a person has stopped the app.
    */
   readonly kind: "start_failed" | "no_capacity" | "outage" | "deleted" | AppStop["code"];
   /** A sentence for the app's owner. */
   readonly reason: string;
   /**
-   * When the next start is tried, in `Clock.monotonicMs`; null: not before the app or the platform
+   * When the next start is tried, by `Clock.monotonicMs`; null: not before the app or the platform
    * changes.
    */
   readonly retryAtMs: number | null;
 };
 
 /**
- * True when a program other than the replica listens on its address: send it no byte of any call.
+ * True when a program other than the replica listens on the replica's address. That program must
+ * not get a byte of any call.
  */
 export function isTaken(address: Address): boolean {
   return "port" in address && address.isOwn?.() === false;
 }
 
-/** The part of an app's calls that the replicas of a release get, from 0 to 1. */
+/** The share of an app's calls that the replicas of a release get, from 0 to 1. */
 export type ReleaseShare = { readonly releaseId: ReleaseId; readonly weight: number };
 
 /** The current view of one app. */
@@ -56,7 +58,7 @@ export type AppReplicas = {
 
 type Listener = (appId: AppId) => void;
 
-const none: readonly ReadyReplica[] = Object.freeze([]);
+const noReplicas: readonly ReadyReplica[] = Object.freeze([]);
 
 /** Ready replicas of all apps, in memory. */
 export class ReplicaView {
@@ -65,7 +67,7 @@ export class ReplicaView {
 
   /** Replicas that take calls, oldest first. A frozen array, replaced only on changes. */
   ready(appId: AppId): readonly ReadyReplica[] {
-    return this.#apps.get(appId)?.ready ?? none;
+    return this.#apps.get(appId)?.ready ?? noReplicas;
   }
 
   /** How calls are divided between releases; null: there is only one. Replaced only on changes. */
@@ -73,7 +75,7 @@ export class ReplicaView {
     return this.#apps.get(appId)?.shares ?? null;
   }
 
-  /** The part of the app's calls that a release gets now, from 0 to 1. */
+  /** The share of the app's calls that a release gets now, from 0 to 1. */
   weightOf(appId: AppId, releaseId: ReleaseId): number {
     const shares = this.shares(appId);
     if (shares !== null) return shares.find((share) => share.releaseId === releaseId)?.weight ?? 0;
@@ -101,18 +103,18 @@ export class ReplicaView {
    * calls it.
    */
   put(appId: AppId, next: AppReplicas): void {
-    const before = this.#apps.get(appId);
-    const isSameReady = isSameList(before?.ready ?? none, next.ready);
-    const isSameDivision = isSameShares(before?.shares, next.shares);
-    if (isSameReady && isSameDivision && isSameFailure(before?.failure, next.failure)) return;
+    const previous = this.#apps.get(appId);
+    const isSameReady = isSameList(previous?.ready ?? noReplicas, next.ready);
+    const isSameDivision = isSameShares(previous?.shares, next.shares);
+    if (isSameReady && isSameDivision && isSameFailure(previous?.failure, next.failure)) return;
     if (next.ready.length === 0 && next.failure === undefined) {
       this.#apps.delete(appId);
     } else {
-      const ready = isSameReady ? (before?.ready ?? none) : Object.freeze([...next.ready]);
+      const ready = isSameReady ? (previous?.ready ?? noReplicas) : Object.freeze([...next.ready]);
       this.#apps.set(appId, {
         ready,
         failure: next.failure,
-        shares: isSameDivision ? before?.shares : next.shares,
+        shares: isSameDivision ? previous?.shares : next.shares,
       });
     }
     for (const listener of this.#listeners) listener(appId);

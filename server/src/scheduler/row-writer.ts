@@ -8,10 +8,10 @@ import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { NewReplicaRow, ReplicaChange, ReplicaRows } from "./replica-rows.ts";
 
 /**
- * About a day. The next start of the platform finds what is missing after that, since it compares
- * rows and replicas.
+ * Retries for about a day. After that, the next start of the platform finds the missing changes,
+ * since it compares rows and replicas.
  */
-const writing: RetryPolicy = {
+const writeRetries: RetryPolicy = {
   firstMs: 100,
   factor: 2,
   msMax: 15_000,
@@ -21,7 +21,7 @@ const writing: RetryPolicy = {
 
 type WrittenRows = Pick<ReplicaRows, "insert" | "change">;
 
-/** Ordered writes of rows; at most four pending per replica, one of each kind. */
+/** Writes rows in order; at most four changes are pending per replica, one of each kind. */
 export class RowWriter {
   readonly #rows: WrittenRows;
   readonly #clock: Clock;
@@ -94,7 +94,7 @@ export class RowWriter {
         text,
       );
     };
-    await retry({ ...writing, clock: this.#clock, signal, onFailure }, () =>
+    await retry({ ...writeRetries, clock: this.#clock, signal, onFailure }, () =>
       this.#rows.change(replicaId, change),
     );
   }

@@ -1,21 +1,21 @@
-// The recent failed starts of one release: pure. After failures the next attempt waits with
-// increasing backoff, one replica at a time, and calls see the reason instead of waiting for
-// nothing.
+// The recent failed starts of one release. Pure. After failures the next attempt waits with
+// increasing backoff, one replica at a time, and calls get the reason instead of waiting in vain.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { StartFailure } from "./replica-view.ts";
 
-/** Consecutive failures; a new release starts with none. Times in `Clock.monotonicMs`. */
+/** Consecutive failures; a new release starts with none. Times are by `Clock.monotonicMs`. */
 export type StartRecord = {
   readonly releaseId: ReleaseId;
   readonly failures: number;
   readonly failedAtMs: number;
   readonly retryAtMs: number;
   readonly reason: string;
-  /** Calls need not wait for another attempt. */
+  /** Calls get the reason instead of waiting for another attempt. */
   readonly isShown: boolean;
   /**
-   * The driver refused the last start: another driver, or the same with other settings, may not.
+   * The driver refused the last start. Another driver, or the same driver with other settings, may
+   * accept it.
    */
   readonly isRefused: boolean;
 };
@@ -27,15 +27,15 @@ export type Failure = {
   readonly atMs: number;
   readonly reason: string;
   /**
-   * `crashed`: it was ready, but only briefly. `by_call`: the same, while calls ran on it.
-   * `external`: the backend lacked resources, or it was ended from outside; the release is not to
-   * blame.
+   * `crashed`: the replica was ready, but only briefly. `by_call`: the same, while calls ran on it.
+   * `external`: the backend lacked resources, or the replica was ended from outside; the release is
+   * not to blame.
    */
   readonly kind: "exited" | "timeout" | "crashed" | "by_call" | "external";
   readonly isRefused: boolean;
 };
 
-/** Calls that end one replica after the other must not keep a machine busy with starts alone. */
+/** The pause when calls end one replica after another: starts alone must not occupy a machine. */
 const byCallMs = 1000;
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
 /** The longest wait after starts that failed for reasons outside the release. */
@@ -56,24 +56,24 @@ export function recordFailure(
   failure: Failure,
   random: number,
 ): StartRecord {
-  const before = record?.releaseId === failure.releaseId ? record : undefined;
-  if (before !== undefined && failure.beganAtMs < before.failedAtMs) return before;
+  const earlier = record?.releaseId === failure.releaseId ? record : undefined;
+  if (earlier !== undefined && failure.beganAtMs < earlier.failedAtMs) return earlier;
   const { releaseId, atMs, reason, isRefused } = failure;
   if (failure.kind === "external") {
-    const waitedMs = before === undefined ? 0 : before.retryAtMs - before.failedAtMs;
+    const waitedMs = earlier === undefined ? 0 : earlier.retryAtMs - earlier.failedAtMs;
     const retryAtMs =
       atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
-    const failures = before?.failures ?? 0;
+    const failures = earlier?.failures ?? 0;
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
   if (failure.kind === "by_call") {
     // A call is to blame, not the release: other calls wait for the next replica, and are not
     // refused.
-    const retryAtMs = before === undefined ? atMs : atMs + byCallMs;
-    const failures = before?.failures ?? 0;
+    const retryAtMs = earlier === undefined ? atMs : atMs + byCallMs;
+    const failures = earlier?.failures ?? 0;
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
-  const failures = (before?.failures ?? 0) + 1;
+  const failures = (earlier?.failures ?? 0) + 1;
   // The first crash after readiness is most likely caused by a call; its successor must not wait.
   const waitMs =
     failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
@@ -84,7 +84,7 @@ export function recordFailure(
     retryAtMs: atMs + waitMs,
     reason,
     isRefused,
-    // One failed start may be bad luck, and is retried while calls wait; a start that timed out is
+    // One failed start may be bad luck, so calls wait for the next one; after a timeout they do
     // not.
     isShown: failures >= 2 || failure.kind === "timeout",
   };

@@ -3,7 +3,10 @@ import type { AppRoute, Routes } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Allowance } from "./allowance.ts";
 
-/** Null: nobody has stopped the app. Asked for each call: allocates only for stopped apps. */
+/**
+ * The fault for calls of an app that a person has stopped; null: nobody has. Called for each call,
+ * so it allocates only for stopped apps.
+ */
 export function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault | null {
   if (isStopped !== true) return null;
   const path = `/v2/projects/${projectId}/apps/${projectId}-${appName}/start`;
@@ -13,7 +16,10 @@ export function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault
   );
 }
 
-/** An allowance that stops these apps too. Their reason comes first: a person has to act first. */
+/**
+ * An allowance that also stops the apps that a person has stopped. Their reason comes before that
+ * of a budget, since a person has to act first.
+ */
 export function withStoppedApps(allowance: Allowance, routes: Pick<Routes, "byAppId">): Allowance {
   return {
     ...allowance,

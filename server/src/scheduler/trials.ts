@@ -1,6 +1,6 @@
 // Trial starts: one replica of a candidate release, started before the release takes traffic. A
-// good one stays and becomes the first warm replica after the promotion; a bad one is gone by the
-// time its outcome is reported.
+// good replica stays and becomes the first warm replica after the promotion; a bad replica is gone
+// by the time its outcome is reported.
 import { addAbortListener } from "node:events";
 import type { TrialOptions, TrialOutcome } from "#deploy/trial.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -57,7 +57,7 @@ export class Trials {
     }
     const ahead = line.ahead(release);
     line.leave(release.releaseId);
-    // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy
+    // A deployment may have one replica beyond the project's limit; otherwise nobody could deploy
     // at the limit.
     const limits = this.#parts.allowance.limitsOf(release.projectId);
     const reason = neverFits(limits, choice.request.gpuCount);
@@ -88,7 +88,7 @@ export class Trials {
     }
   }
 
-  /** A replica of a trial became ready: keeps it until its release is promoted. */
+  /** Called when a replica is ready. If it is on trial, it then waits for its promotion. */
   onReady(replica: Replica): void {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return;
@@ -97,8 +97,8 @@ export class Trials {
   }
 
   /**
-   * Returns true when the replica was on trial, whose outcome waits for `onForgotten` unless it is
-   * cancelled.
+   * Called when a replica has ended. True: it was on trial; the outcome waits for `onForgotten`,
+   * unless the trial is cancelled.
    */
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
@@ -109,7 +109,7 @@ export class Trials {
     return true;
   }
 
-  /** All lines of the replica have come. */
+  /** Called when all lines of a replica have arrived. */
   onForgotten({ replicaId }: Replica): void {
     const trial = this.#byReplica.get(replicaId);
     if (trial?.ended) trial.settle(trial.ended);

@@ -28,14 +28,14 @@ export class DatabaseCounts {
     this.#pool = pool;
     return {
       connect: async () => {
-        const askedMs = monotonicMs();
+        const startMs = monotonicMs();
         try {
           return await pool.connect();
         } catch (error) {
           this.errors.count("connection");
           throw error;
         } finally {
-          this.waits.add(monotonicMs() - askedMs);
+          this.waits.add(monotonicMs() - startMs);
         }
       },
       end: () => pool.end(),
@@ -43,7 +43,7 @@ export class DatabaseCounts {
     };
   }
 
-  /** The query builder takes this as its log. */
+  /** Counts failed statements. The query builder takes this as its log. */
   readonly onEvent = (event: LogEvent): void => {
     if (event.level !== "error") return;
     const { error } = event;

@@ -1,12 +1,13 @@
-// The identity of the installation, which is in its database: whatever a driver starts carries it,
-// so that any later platform on the database knows it again, with whatever data folder.
+// Stores the id of the installation in its database. All that drivers start carries the id, so that
+// a later platform on the same database recognizes it, whatever its data folder.
 import { sql } from "kysely";
 import { readRows, type Db } from "./database.ts";
 
 /**
- * The id of the installation. The first time, it is the one that living replicas carry: that of the
- * data folder, if it has been used with the database, else that of the platform that ran last. A
- * new database takes the one that the folder worked for before.
+ * The id of the installation. If the database has none yet, it gets the id that living replicas
+ * carry: the id of the data folder if the folder was used with the database, else the id of the
+ * platform that ran last. A new database gets the id of the installation that the folder belonged
+ * to before.
  */
 export async function readInstallationId(
   db: Db,

@@ -1,5 +1,5 @@
-// One database connection for as long as the platform runs, for state that ends with a connection:
-// LISTEN and session locks. A connection that breaks or stops answering is replaced.
+// Keeps one database connection for as long as the platform runs, for state that ends with a
+// connection: LISTEN and session locks. A connection that breaks or stops answering is replaced.
 import { Client } from "pg";
 import { backoffMs } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -10,7 +10,7 @@ import { unlessAborted } from "#lib/unless-aborted.ts";
 import { clientConfig } from "./database.ts";
 
 export type KeptConnectionOptions = {
-  /** For the log: "notifications". */
+  /** A noun for the log, such as "notifications". */
   readonly purpose: string;
   readonly url: Secret;
   /** Sets up a new connection. After a rejection, another connection is opened. */
@@ -21,7 +21,7 @@ export type KeptConnectionOptions = {
   readonly clock: Clock;
 };
 
-const connecting: RetryPolicy = {
+const connectRetry: RetryPolicy = {
   firstMs: 50,
   factor: 2,
   msMax: 5_000,
@@ -32,7 +32,7 @@ const connecting: RetryPolicy = {
 const heartbeatMs = 5_000;
 const answerWaitMs = 5_000;
 
-/** Call `start()` once, then `stop()`. */
+/** A connection that is replaced when it breaks. Call `start()` once, then `stop()`. */
 export class KeptConnection {
   readonly #options: KeptConnectionOptions;
   readonly #clock: Clock;
@@ -83,16 +83,18 @@ export class KeptConnection {
     }
   }
 
-  /** Undefined when stopped. */
+  /** Connects again, until it succeeds; undefined when stopped. */
   async #reconnect(): Promise<Client | undefined> {
     const { log, purpose, onReplaced } = this.#options;
     const { signal } = this.#stopping;
     const clock = this.#clock;
-    // With a pause: the server may break each connection as soon as it accepts it.
-    await clock.sleep(backoffMs(connecting, 1, clock.random()), signal).catch(() => undefined);
+    // Pauses first: the server may break each connection as soon as it accepts it.
+    await clock.sleep(backoffMs(connectRetry, 1, clock.random()), signal).catch(() => undefined);
     const onFailure = (error: unknown, attempt: number): void =>
       log.warn({ err: error, attempt }, `no connection for ${purpose}`);
-    const client = await retry({ ...connecting, clock, signal, onFailure }, () => this.#connect());
+    const client = await retry({ ...connectRetry, clock, signal, onFailure }, () =>
+      this.#connect(),
+    );
     if (client !== undefined) onReplaced?.();
     return client;
   }

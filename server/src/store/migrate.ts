@@ -30,7 +30,7 @@ export async function migrate(options: {
   log: Log;
   folder?: string;
 }): Promise<string[]> {
-  const known = readMigrations(options.folder ?? ownFiles.migrations);
+  const files = readMigrations(options.folder ?? ownFiles.migrations);
   const client = new Client({ ...clientConfig(options.url), lock_timeout: lockWaitMs });
   client.on("error", (error) =>
     options.log.warn({ err: error }, "the migration's connection broke"),
@@ -44,8 +44,9 @@ export async function migrate(options: {
     const applied = await client.query<Applied>(
       "select name, checksum from schema_migrations order by name",
     );
-    const missing = planMigrations(known, applied.rows);
-    // A new database has all of them before it, of which none takes long.
+    const missing = planMigrations(files, applied.rows);
+    // A new database gets all migrations, which take no time on empty tables, so it does not log
+    // each of them as info.
     const isNew = applied.rows.length === 0;
     if (isNew) options.log.info({ migrations: missing.length }, "creating the database");
     for (const migration of missing) {
@@ -75,11 +76,11 @@ export function readMigrations(folder: string): Migration[] {
  * otherwise throws `CannotStart`.
  */
 export function planMigrations(
-  known: readonly Migration[],
+  files: readonly Migration[],
   applied: readonly Applied[],
 ): Migration[] {
   for (const [index, row] of applied.entries()) {
-    const file = known[index];
+    const file = files[index];
     if (file?.name === row.name && file.checksum === row.checksum) continue;
     if (file?.name === row.name) {
       throw new CannotStart(
@@ -90,7 +91,7 @@ export function planMigrations(
       `The database has the migration ${row.name}, which this version ${file ? `does not have before ${file.name}` : "does not know"}: it was used by a newer or another version. Start that version.`,
     );
   }
-  return known.slice(applied.length);
+  return files.slice(applied.length);
 }
 
 async function apply(client: Client, migration: Migration): Promise<void> {

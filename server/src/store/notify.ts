@@ -30,8 +30,8 @@ const channelTable = {
 export type Channel = keyof typeof channelTable;
 
 /**
- * Gets the payload, or null for "you may have missed something: look at everything". Must not
- * throw. It starts long work and returns.
+ * Called with the payload, or with null when notifications may have been missed and everything must
+ * be checked. Must not throw, and must return at once: it may start long work.
  */
 export type NotificationListener = (payload: string | null) => void;
 
@@ -48,8 +48,8 @@ export async function notify(tx: Db, channel: Channel, payload: string): Promise
 }
 
 /**
- * The listening side. Call `start()` once; it reconnects after a broken connection, and then calls
- * every listener with null.
+ * Listens for notifications. Call `start()` once; it reconnects after a broken connection, and then
+ * calls every listener with null.
  */
 export class Notifications {
   readonly #log: Log;
@@ -63,7 +63,7 @@ export class Notifications {
       purpose: "notifications",
       prepare: (client) => this.#listenOn(client),
       onReplaced: () => {
-        for (const channel of this.#listeners.keys()) this.#tell(channel, null);
+        for (const channel of this.#listeners.keys()) this.#callListeners(channel, null);
       },
     });
   }
@@ -85,13 +85,13 @@ export class Notifications {
 
   async #listenOn(client: Client): Promise<void> {
     client.on("notification", ({ channel, payload }) => {
-      if (channel in channelTable) this.#tell(channel as Channel, payload ?? "");
+      if (channel in channelTable) this.#callListeners(channel as Channel, payload ?? "");
     });
     await client.query(takeRuntimeRole);
     for (const channel of Object.keys(channelTable)) await client.query(`listen ${channel}`);
   }
 
-  #tell(channel: Channel, payload: string | null): void {
+  #callListeners(channel: Channel, payload: string | null): void {
     for (const run of this.#listeners.get(channel) ?? []) {
       try {
         run(payload);

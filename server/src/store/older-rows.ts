@@ -1,4 +1,5 @@
-// The simple cases of retention: rows of a table that a condition selects, or a time column.
+// The simple steps of retention, which delete the rows of a table that a condition or a time column
+// selects.
 import { sql, type RawBuilder } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
 import { changeRows, type Db } from "./database.ts";
@@ -21,7 +22,7 @@ export function olderRows<Table extends keyof Tables>(
   return rowsWhere(db, { ...rows, which: sql`${sql.ref(rows.time)} < ${rows.before}` });
 }
 
-/** The step that deletes the rows that `which` is true of, in no order; skips locked rows. */
+/** The step that deletes the rows for which `which` is true, in no order; skips locked rows. */
 export function rowsWhere(
   db: Db,
   rows: Batches & { readonly table: keyof Tables; readonly which: RawBuilder<unknown> },

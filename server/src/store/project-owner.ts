@@ -1,9 +1,10 @@
-// Whom fair shares count a project to: one person may own many projects, and has one share with all
-// of them.
+// Says to whom a project counts in fair shares: a person who owns many projects has one share for
+// all of them.
 import { sql, type RawBuilder } from "kysely";
 
 /**
- * The longest-standing owner of the project in that column; the project itself when it has none.
+ * The id of the longest-standing owner of the project whose id is the expression `projectId`; the
+ * project's id when it has no owner.
  */
 export function ownerKey(projectId: RawBuilder<unknown>): RawBuilder<string> {
   return sql<string>`coalesce((

@@ -7,7 +7,7 @@ import type { SteadyClock } from "#lib/steady-clock.ts";
 import type { Foundation } from "./foundation.ts";
 
 /** Steps are reported within a second or two; reading the clock costs nothing. */
-const lookEveryMs = 2_000;
+const readEveryMs = 2_000;
 /** A longer downtime cannot be told from a clock that went ahead. */
 const awayMsMax = 86_400_000;
 const backMsMin = 60_000;
@@ -36,6 +36,7 @@ export async function watchClock(
     clock.unsettle();
     log.warn({ seconds }, "the machine's clock is behind what the database has seen; check it");
   }
+  // Each reading of the clock reports its steps.
   const turn = (): Promise<void> => Promise.resolve(void clock.now());
-  new Loop({ name: "clock", intervalMs: lookEveryMs, turn, clock, log }).startWithin(lifecycle);
+  new Loop({ name: "clock", intervalMs: readEveryMs, turn, clock, log }).startWithin(lifecycle);
 }

@@ -1,5 +1,5 @@
-// Opens the volumes of projects, and the loop that removes what is left of uploads, downloads and
-// removed folders.
+// Opens the volumes of projects, and the loop that deletes old uploads, old addresses of downloads,
+// and removed folders.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { OpenedDriver, SharedDisk } from "#drivers/opened-driver.ts";
 import { Loop } from "#lib/loop.ts";
@@ -21,17 +21,17 @@ type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> &
 type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
 /**
- * A removed folder is deleted at once, and tried again soon while it is there; the rest may stay a
- * little longer.
+ * The interval of the loop. A removed folder does not wait for it: it is deleted at once, and again
+ * after `retryMs` while it exists.
  */
 const intervalMs = 600_000;
 const retryMs = 2_000;
 const keepsWriting =
   "The app kept writing in a folder that was removed from /persistent-storage: what it writes there is lost, and takes space until it stops. Let it open files by their paths below /persistent-storage, not from a working directory or an open folder that may be removed.";
-/** Counting files is slow: storage is counted once in so many turns of metering. */
+/** Storage is counted once in this many turns of metering, since counting files is slow. */
 const meteringTurns = 10;
 
-/** Call it before apps run: it limits what they write. */
+/** Opens the volumes. Call it before apps run, since it limits what they write. */
 export async function openVolumes(
   { disk: { storageBytes }, meteringSeconds }: VolumeSettings,
   { db, clock, log, lifecycle, disk, files, ownerKeyOf }: Parts,
@@ -49,8 +49,8 @@ export async function openVolumes(
   const loop = new Loop({ name: "volumes", turn, intervalMs, clock, log });
   const loops = [loop];
   if (files !== null) {
-    const intervalMs = meteringSeconds * meteringTurns * 1000;
-    loops.push(volumeUses({ db, clock, log, files, space, intervalMs }));
+    const countEveryMs = meteringSeconds * meteringTurns * 1000;
+    loops.push(volumeUses({ db, clock, log, files, space, intervalMs: countEveryMs }));
   }
   lifecycle.onStart(() => {
     for (const each of loops) each.start();
@@ -65,7 +65,10 @@ export async function openVolumes(
   };
 }
 
-/** False while something is left. Apps that keep a removed folder from going are ended. */
+/**
+ * Deletes removed folders; false while some are left. Ends the replicas that keep writing in a
+ * removed folder.
+ */
 async function removeFolders(
   { db, files, disk, space, log }: Removing,
   signal: AbortSignal,

@@ -1,7 +1,7 @@
-// The files of volumes, where the platform reaches them.
+// Requires that the platform reaches the files of volumes.
 import { Fault } from "#lib/fault.ts";
 
-/** Throws `Fault("not_usable")` where only apps reach them. */
+/** Returns `files`. Throws `Fault("not_usable")` where only apps reach the files of volumes. */
 export function requireFiles<Needed>(files: Needed | null): Needed {
   if (files !== null) return files;
   throw new Fault(

@@ -1,30 +1,33 @@
-// Reads a path within a volume as callers give it. Pure; what it refuses never reaches the file
+// Reads a path within a volume as callers give it. Pure. A refused path never reaches the file
 // system.
 import { refused } from "#apps/refusal.ts";
 
-/** The names on the way; none: the volume itself. `isFolder`: the path ends with a slash. */
+/**
+ * A path within a volume. `names` is empty for the volume itself. `isFolder`: the path ends with a
+ * slash.
+ */
 export type VolumePath = { readonly names: readonly string[]; readonly isFolder: boolean };
 
-/** As in file systems, in bytes. */
+/** The maximum bytes, as in file systems. */
 const nameBytesMax = 255;
 const pathBytesMax = 4096;
-/** Each costs a system call or two, whenever the path is used. */
+/** The maximum number of names: each costs a system call or two whenever the path is used. */
 const namesMax = 100;
 const allowed = `a path within the volume: at most ${pathBytesMax} bytes, ${nameBytesMax} for each name, ${namesMax} names, and none of them ".."`;
 
 /**
- * `field` names it in the refusal. Slashes at the start and twice in a row, and names `.`, mean
- * nothing; nothing is decoded: `%2e` is three characters of a name. Throws `Fault("invalid")`.
+ * Reads a path; a refusal names it by `field`. Slashes at the start, repeated slashes and names `.`
+ * mean nothing. Nothing is decoded: `%2e` is three characters of a name. Throws `Fault("invalid")`.
  */
 export function readVolumePath(field: string, text: string): VolumePath {
   const names = text.split("/").filter((name) => name !== "" && name !== ".");
-  const isFine =
+  const isAllowed =
     text.isWellFormed() &&
     !text.includes("\0") &&
     Buffer.byteLength(text) <= pathBytesMax &&
     names.length <= namesMax &&
     names.every((name) => name !== ".." && Buffer.byteLength(name) <= nameBytesMax);
-  if (!isFine) throw refused({ field, given: text, allowed });
+  if (!isAllowed) throw refused({ field, given: text, allowed });
   return { names, isFolder: /(?:^|\/)\.?$/.test(text) };
 }
 
@@ -44,7 +47,7 @@ export function readFilePath(field: string, text: string): VolumePath {
   return path;
 }
 
-/** As shown and stored. */
+/** The text of a path, as it is shown and stored. */
 export function pathText({ names, isFolder }: VolumePath): string {
   return names.join("/") + (isFolder && names.length > 0 ? "/" : "");
 }

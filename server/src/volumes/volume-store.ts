@@ -5,10 +5,10 @@ import { changeOne, putRows, readRow, type Db, type Tx } from "#store/database.t
 import { rowsWhere } from "#store/older-rows.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 
-/** How long the addresses of an upload take its parts. */
+/** How long the addresses of an upload accept its parts. */
 export const volumeUploadHours = 24;
 const downloadHours = 1;
-/** A repeated request to complete is answered so long. */
+/** How long a repeated request to complete an upload is answered. */
 const completedHours = 1;
 
 export type VolumeUploadRow = {
@@ -35,7 +35,7 @@ export async function readSizes(
     .execute();
 }
 
-/** Null: it has no size of its own. */
+/** The size of a project's volume in GB; null: it has no size of its own. */
 export async function readSize(db: Db, projectId: ProjectId): Promise<number | null> {
   const row = await db
     .selectFrom("volumes")
@@ -63,8 +63,8 @@ export async function insertUpload(
 }
 
 /**
- * How many uploads of a project have begun and are neither complete nor expired, and the bytes of
- * them that may be on disk. `except`: a part that is not counted.
+ * The number of uploads of a project that are neither complete nor expired, and the bytes of their
+ * parts that may be on disk. `except`: a part that is not counted.
  */
 export async function readOpenUploads(
   db: Db,
@@ -84,13 +84,18 @@ const isExpired = sql`created_at < clock_timestamp() - make_interval(hours => ${
 const uploadColumns = sql`id, project_id as "projectId", file_path as "filePath", part_count as "partCount",
   completed_at is not null as "isComplete"`;
 
-/** Undefined when no address has the key, or its time is over. No locks. */
+/**
+ * The upload whose addresses have the key; undefined when there is none, or its time is over. No
+ * locks.
+ */
 export async function uploadByKey(db: Db, keyHash: Buffer): Promise<VolumeUploadRow | undefined> {
   return await readRow<VolumeUploadRow>(db)`
     select ${uploadColumns} from volume_uploads where key_hash = ${keyHash} and not (${isExpired})`;
 }
 
-/** Undefined when the project has no such upload, or its time is over. No locks. */
+/**
+ * An upload of a project; undefined when there is none with the id, or its time is over. No locks.
+ */
 export async function uploadById(
   db: Db,
   projectId: ProjectId,
@@ -113,11 +118,11 @@ export async function readParts(db: Db, uploadId: string): Promise<readonly Part
 }
 
 /**
- * The digest of a part whose bytes are being written, or were cut off: some of them are on disk.
+ * The digest of a part that is being written, or that was cut off: some of its bytes are on disk.
  */
 const arriving = "";
 
-/** Before bytes of a part are written, instead of those that are there. */
+/** Notes the size of a part before its bytes are written over those of an earlier request. */
 export async function reservePart(
   db: Db,
   uploadId: string,
@@ -126,7 +131,7 @@ export async function reservePart(
   await writePart(db, uploadId, { ...part, digest: arriving });
 }
 
-/** Notes a part that is on disk. */
+/** Notes a part that is on disk as a whole. */
 export async function writePart(
   db: Db,
   uploadId: string,
@@ -136,7 +141,7 @@ export async function writePart(
   await putRows(db, "volume_upload_parts", ["upload_id", "number"], part);
 }
 
-/** False when it was complete before. Locks its row. */
+/** Marks an upload as complete; false when it was complete before. Locks its row. */
 export async function completeVolumeUpload(tx: Tx, id: string): Promise<boolean> {
   return await changeOne(tx)`
     update volume_uploads set completed_at = clock_timestamp() where id = ${id} and completed_at is null`;
@@ -155,7 +160,7 @@ export async function insertDownload(
   await tx.insertInto("volume_downloads").values(download).execute();
 }
 
-/** Undefined when no address has the key, or its time is over. */
+/** The file of a download address; undefined when no address has the key, or its time is over. */
 export async function downloadByKey(
   db: Db,
   keyHash: Buffer,
@@ -172,7 +177,7 @@ export async function downloadByKey(
     .executeTakeFirst();
 }
 
-/** Returns which of these upload ids have a file that is still to be put in its place. */
+/** Returns which of these ids belong to uploads whose file is still to be moved into its volume. */
 export async function readKept(db: Db, ids: readonly string[]): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from volume_uploads where id::text = any(${ids}) and completed_at is null`.execute(
@@ -181,13 +186,13 @@ export async function readKept(db: Db, ids: readonly string[]): Promise<readonly
   return rows.map(({ id }) => id);
 }
 
-/** What is removed because its time is over. */
+/** The steps that remove rows whose time is over. */
 export function oldVolumeRows(db: Db): readonly RemovalStep[] {
   const isOver = sql`${isExpired} or completed_at < clock_timestamp() - make_interval(hours => ${completedHours})`;
   const isBilled = sql`is_metered and ended_at < clock_timestamp() - interval '1 day'`;
   const isOld = sql`created_at < clock_timestamp() - make_interval(hours => ${downloadHours})`;
   return [
-    // With their parts.
+    // Their parts are deleted with them.
     rowsWhere(db, {
       name: "uploads to volumes",
       table: "volume_uploads",

@@ -1,4 +1,4 @@
-// Queries on what the volumes of projects held and hold, which metering bills.
+// Queries on the storage that volumes have used over time, which metering bills.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { changeRows, type Db } from "#store/database.ts";
@@ -14,9 +14,9 @@ export async function readUsing(db: Db): Promise<readonly ProjectId[]> {
 }
 
 /**
- * Notes what the volume of a project holds now, as if it held that since the last count of the
- * same, unless that was more than `gapMs` ago. The storage of a deleted project counts up to its
- * deletion.
+ * Notes that the volume of a project holds `sizeMb` now. Until now it counts with the size of the
+ * last count, unless that was more than `gapMs` ago. The storage of a deleted project counts up to
+ * its deletion.
  */
 export async function noteUse(
   db: Db,

@@ -1,6 +1,6 @@
-// Counts again and again what the volumes of all projects hold, and keeps it as rows that metering
-// bills: each is a time in which a volume held the same. Between two counts it is what the earlier
-// one found.
+// Counts the storage of all volumes repeatedly, and stores it as rows that metering bills. Each row
+// is a period in which a volume held the same. Between two counts, the result of the earlier one
+// applies.
 import type { Files } from "#drivers/storage-files.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -15,12 +15,13 @@ export type VolumeUsesParts = Pick<Foundation, "db" | "clock" | "log"> & {
 };
 
 /**
- * Without a count for this many intervals nobody knows what a volume held, and nothing is billed.
+ * After a gap of this many intervals without a count, nobody knows what a volume held during the
+ * gap, and nothing is billed for it.
  */
 const gapIntervals = 6;
 const megabyte = 1e6;
 
-/** `start` and `stop` it with the platform. */
+/** Returns the loop that counts; the caller starts and stops it with the platform. */
 export function volumeUses(parts: VolumeUsesParts): Loop {
   const { clock, log, intervalMs } = parts;
   return new Loop({
@@ -39,7 +40,7 @@ async function countAll(
   const noted = await readUsing(db);
   for (const projectId of new Set([...(await files.projects()), ...noted])) {
     const bytes = await space.usedBytes(projectId);
-    // They take space too, for as long as a day.
+    // The parts of open uploads take space too, for as long as a day.
     const uploads = await readOpenUploads(db, projectId);
     if (signal.aborted) return;
     if (bytes === null)

@@ -14,14 +14,14 @@ export type PostClient = { post(url: string, post: OutwardPost): Promise<Outward
 export type AttemptParts = Pick<Foundation, "clock" | "log"> & {
   readonly keys: Pick<WebhookSigningKeys, "of">;
   readonly client: PostClient;
-  /** For one attempt, from the name lookup to the end of the answer. */
+  /** The time limit of one attempt, from the name lookup to the end of the answer. */
   readonly timeoutMs: number;
 };
 
 /** The result of an attempt. */
 export type AttemptResult = {
   readonly row: AttemptRow;
-  /** The receiver should get fewer concurrent deliveries. */
+  /** True when the receiver should get fewer concurrent deliveries. */
   readonly isTrouble: boolean;
 };
 
@@ -72,14 +72,14 @@ async function send(
   try {
     return await client.post(url, { headers, body, timeoutMs, answerBytesMax });
   } catch (error) {
-    // A bug; as a failed attempt it ends by the schedule instead of being retried forever.
+    // This is a bug. As a failed attempt, it ends by the schedule instead of being retried forever.
     log.error({ err: error, delivery: id }, "a webhook could not be sent");
     const durationMs = clock.monotonicMs() - startedMs;
     return { kind: "failed", reason: "The platform failed to send it; see its log.", durationMs };
   }
 }
 
-/** Reasons may quote a receiver or a resolver. */
+/** Makes a reason storable: it may quote a receiver or a resolver. */
 function storable(reason: string): string {
   return reason.replaceAll("\0", "").toWellFormed().slice(0, reasonLengthMax);
 }

@@ -14,7 +14,7 @@ export type NewDelivery = AppKey & {
   readonly contentType: string | null;
   /** Further fields of the body, in lower case. */
   readonly contentFields: Readonly<Record<string, string>> | null;
-  /** Null: above the size limit; it is then only recorded, as failed. */
+  /** Null: it is above the size limit, and the delivery is only recorded, as failed. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
 };

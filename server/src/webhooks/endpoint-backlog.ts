@@ -30,23 +30,23 @@ export class EndpointBacklog {
     return this.#due.size > 0;
   }
 
-  /** A delivery of the endpoint is due in `waitMs`; the earliest counts. */
+  /** Notes that a delivery of the endpoint is due in `waitMs`; the earliest counts. */
   add(endpointId: EndpointId, wish: Wish, waitMs: number): void {
     const due = this.#due.get(endpointId);
     if (due !== undefined) {
       due.isFresh ||= waitMs <= 0;
       if (waitMs <= 0) return;
     }
-    const known = this.#later.get(endpointId);
-    if (known === undefined && this.#due.size + this.#later.size >= endpointsMax) return;
+    const later = this.#later.get(endpointId);
+    if (later === undefined && this.#due.size + this.#later.size >= endpointsMax) return;
     if (waitMs <= 0) {
       this.#later.delete(endpointId);
       this.#due.set(endpointId, { wish, isFresh: true });
       return;
     }
     const dueMs = this.#clock.monotonicMs() + waitMs;
-    if (known === undefined) this.#later.set(endpointId, { wish, dueMs });
-    else known.dueMs = Math.min(known.dueMs, dueMs);
+    if (later === undefined) this.#later.set(endpointId, { wish, dueMs });
+    else later.dueMs = Math.min(later.dueMs, dueMs);
     this.#setTimer(dueMs);
   }
 
@@ -55,7 +55,10 @@ export class EndpointBacklog {
     return this.#due;
   }
 
-  /** Like `add` without a wait, if the endpoint already has or awaits its turn; else false. */
+  /**
+   * Does the same as `add` without a wait if the endpoint is already due; else does nothing and
+   * returns false.
+   */
   touch(endpointId: EndpointId): boolean {
     const due = this.#due.get(endpointId);
     if (due !== undefined) due.isFresh = true;
@@ -79,7 +82,7 @@ export class EndpointBacklog {
     if (hasMore || due.isFresh) this.#due.set(endpointId, due);
   }
 
-  /** The endpoint can get no slot for this time. */
+  /** Called when the endpoint can get no slot for this time. */
   defer(endpointId: EndpointId, waitMs: number): void {
     const due = this.#due.get(endpointId);
     if (due === undefined) return;
@@ -87,7 +90,7 @@ export class EndpointBacklog {
     this.add(endpointId, due.wish, waitMs);
   }
 
-  /** The endpoint has nothing to send. */
+  /** Called when the endpoint has nothing to send. */
   delete(endpointId: EndpointId): void {
     this.#due.delete(endpointId);
     this.#later.delete(endpointId);

@@ -1,5 +1,5 @@
 // Pauses endpoints that have only failed for days, to waste no more attempts and make the owner
-// aware. A loop; platforms skip endpoints that another has paused.
+// aware. It is a loop; platforms skip endpoints that another platform has paused.
 import { platformActor, record } from "#audit/record.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";

@@ -6,9 +6,12 @@ import type { EndpointId, ProjectId } from "#lib/ids.ts";
 /** The destination of a delivery. */
 export type Endpoint = {
   readonly id: EndpointId;
-  /** Without query and fragment. */
+  /** The URL without query and fragment. */
   readonly url: string;
-  /** Project and origin: its members slow down together, so they share delivery slots. */
+  /**
+   * The project and the origin. The endpoints of a lane slow down together, so they share delivery
+   * slots.
+   */
   readonly lane: string;
 };
 

@@ -1,6 +1,6 @@
-// Secrets that sign a project's webhooks. One without expiry always exists: a reader that finds
-// none creates it, so no delivery of a project is sent unsigned. Each change and its audit row are
-// one transaction.
+// Secrets that sign a project's webhooks. A secret without expiry always exists: a reader that
+// finds none creates it, so no delivery of a project is sent unsigned. Each change and its audit
+// row are one transaction.
 import { randomUUID } from "node:crypto";
 import { tryLockProject } from "#accounts/project-store.ts";
 import { platformActor, record, type By } from "#audit/record.ts";
@@ -37,11 +37,11 @@ export async function validSecrets(
   let rows = await readValidSecrets(db, projectId);
   if (!hasNewest(rows)) {
     rows = await db.transaction().execute(async (tx) => {
-      const isThere = (await tryLockProject(tx, projectId)) !== undefined;
-      const found = await readValidSecrets(tx, projectId);
-      // Another platform may have created it meanwhile.
-      if (!isThere || hasNewest(found)) return found;
-      return [await addSecret(tx, sealer, { projectId, by: { actor: platformActor } }), ...found];
+      const exists = (await tryLockProject(tx, projectId)) !== undefined;
+      const current = await readValidSecrets(tx, projectId);
+      // Another platform may have created one meanwhile.
+      if (!exists || hasNewest(current)) return current;
+      return [await addSecret(tx, sealer, { projectId, by: { actor: platformActor } }), ...current];
     });
   }
   return rows.map((row) => ({
@@ -52,7 +52,7 @@ export async function validSecrets(
 
 /**
  * Creates a secret, which signs at once; the previous newest one expires after `overlapHours`
- * hours. The project is locked.
+ * hours. The caller holds the lock on the project.
  */
 export async function addSecret(
   tx: Tx,

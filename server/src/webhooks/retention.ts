@@ -37,6 +37,7 @@ export function webhookRetention(options: {
   ];
 }
 
+/** Ends deliveries that have waited for a paused endpoint beyond the retention. */
 const giveUp: Remove = (db, { days, limit }) => changeRows(db)`
     update webhook_deliveries set state = 'failed', ended_at = clock_timestamp(),
            reason = 'Its endpoint was paused for longer than deliveries are kept.'
@@ -46,6 +47,7 @@ const giveUp: Remove = (db, { days, limit }) => changeRows(db)`
                      and state = 'pending' and lease_holder is null
                    limit ${limit} for update skip locked)`;
 
+/** Deletes the bodies and the secrets of deliveries that ended long ago. */
 const dropBodies: Remove = (db, { days, limit }) => changeRows(db)`
     update webhook_deliveries set body = null, secret_sealed = null
      where id in (select id from webhook_deliveries

@@ -26,7 +26,7 @@ export type JudgedAttempt = {
   readonly attempt: number;
   readonly end: AttemptEnd;
   readonly nowMs: number;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: number;
 };
 
@@ -43,8 +43,8 @@ type Schedule = {
 
 const schedules: Readonly<Record<ScheduleName, Schedule>> = {
   standard: {
-    // A short outage of the receiver costs seconds; one over a long weekend is survived: 75.6 hours
-    // in total.
+    // A short outage of the receiver costs seconds, and an outage of a long weekend is survived:
+    // 75.6 hours in total.
     waitsMs: [
       5 * secondMs,
       5 * minuteMs,
@@ -61,7 +61,7 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
       status < 400 || status >= 500 || [404, 408, 409, 425, 429].includes(status),
   },
   short: {
-    // Even with jitter below the 5 seconds that callers rely on.
+    // Each delay is, even with jitter, below the 5 seconds that callers rely on.
     waitsMs: [2 * secondMs, 4 * secondMs],
     retryAfterMsMax: 5 * secondMs,
     isTriedAgain: (status) => status < 400 || status === 404,

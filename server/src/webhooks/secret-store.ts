@@ -44,7 +44,7 @@ export async function insertWebhookSecret(
     .executeTakeFirstOrThrow();
 }
 
-/** False when the project has no such secret. */
+/** Deletes a secret; false when the project has no such secret. */
 export async function deleteSecret(tx: Tx, projectId: ProjectId, id: string): Promise<boolean> {
   return await changeOne(
     tx,

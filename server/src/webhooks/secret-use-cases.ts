@@ -1,6 +1,6 @@
 // Use cases for the secrets that sign a project's webhooks: list, rotate and delete. A project has
-// one from the start, and at most two are valid at once. Called by the API; each change and its
-// audit row are one transaction.
+// one secret from the start, and at most two are valid at once. Called by the API; each change and
+// its audit row are one transaction.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
@@ -18,7 +18,7 @@ import { deleteSecret } from "./secret-store.ts";
 /** A secret as listed. */
 export type WebhookSecret = ReturnType<typeof shown>;
 
-/** The use cases. They throw `Fault("not_found" | "no_such_project")`. */
+/** The use cases of webhook secrets. They throw `Fault("not_found" | "no_such_project")`. */
 export class WebhookSecretUseCases {
   readonly #parts: SecretParts;
 
@@ -26,7 +26,10 @@ export class WebhookSecretUseCases {
     this.#parts = parts;
   }
 
-  /** The valid ones, newest first; one or two. Recorded. Throws `Fault("no_such_project")`. */
+  /**
+   * The one or two valid secrets, newest first. Reading them is recorded. Throws
+   * `Fault("no_such_project")`.
+   */
   async list(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
     const secrets = await validSecrets(this.#parts, projectId);
     if (secrets.length === 0) throw noSuchProject();
@@ -47,7 +50,7 @@ export class WebhookSecretUseCases {
     return shown(row);
   }
 
-  /** Stops signing with it at once. A new one replaces the last. */
+  /** Deletes a secret, which stops signing at once. A new one replaces the last secret. */
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);

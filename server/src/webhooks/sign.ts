@@ -7,7 +7,7 @@ import type { Delivery } from "./delivery.ts";
 
 /** The inputs of an attempt's signatures. */
 export type Signing = {
-  /** Decoded; none: the project is deleted. */
+  /** The decoded keys; none: the project is deleted. */
   readonly keys: readonly Buffer[];
   /** The time of the attempt. */
   readonly nowMs: number;
@@ -51,7 +51,7 @@ function bytesOfField(value: string): Buffer {
   return Buffer.from(value, /^[\0-\xff]*$/.test(value) ? "latin1" : "utf8");
 }
 
-/** What else the app says about the body. */
+/** The other fields with which the app describes the body. */
 function contentHeaders({ contentFields }: Delivery): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const name of ["Content-Encoding", "Content-Language", "Content-Disposition"]) {
@@ -61,7 +61,7 @@ function contentHeaders({ contentFields }: Delivery): Record<string, string> {
   return headers;
 }
 
-/** Null: it is not allowed in a header. */
+/** The value if a header may have it, else null. */
 function usable(value: string | null): string | null {
   return value !== null && /^[\x20-\x7e\x80-\xff]{1,1024}$/.test(value) ? value : null;
 }

@@ -22,7 +22,7 @@ import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
-  /** It has ended and its body is still kept. */
+  /** True when it has ended and its body is still kept. */
   readonly isReplayable: boolean;
   /**
    * The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed.
@@ -35,16 +35,24 @@ export type EndpointItem = Omit<store.EndpointRow, "projectId" | "createdMicros"
 export type PageQuery = { readonly pageSize: number; readonly nextToken: string | null };
 export type DeliveryQuery = PageQuery &
   Pick<store.DeliveryFilter, "state" | "endpointId" | "runId">;
-/** Which ended deliveries to send again, by creation time. `from` is inclusive, `to` exclusive. */
+/**
+ * Selects ended deliveries to send again, by creation time. `from` is inclusive, `to` exclusive.
+ */
 export type ReplayRange = Pick<store.ReplayFilter, "endpointId"> & {
   readonly from: Date;
   readonly to: Date;
   readonly state: "delivered" | "failed";
 };
-/** `hasMore`: the limit of one request was reached; repeat it. */
+/**
+ * The number of replayed deliveries. `hasMore`: the limit of one request was reached; repeat the
+ * request.
+ */
 export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
 
-/** The latest attempts of a delivery; ten per standard schedule. */
+/**
+ * The maximum number of a delivery's latest attempts that are shown; the standard schedule makes
+ * ten.
+ */
 const attemptsShownMax = 100;
 const replayMax = 10_000;
 
@@ -55,7 +63,7 @@ const endpointTokens = new PageTokens<{ readonly createdMicros: number; readonly
   next: "nextToken",
 });
 
-/** The use cases. They throw `Fault("not_found" | "invalid" | "conflict")`. */
+/** The use cases of webhooks. They throw `Fault("not_found" | "invalid" | "conflict")`. */
 export class WebhookUseCases {
   readonly #db: Db;
   readonly secrets: WebhookSecretUseCases;
@@ -71,13 +79,13 @@ export class WebhookUseCases {
     this.#onStep = parts.onStep;
   }
 
-  /** Newest first. */
+  /** The deliveries of a project, newest first. */
   async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<Page<DeliveryItem>> {
     const { state, endpointId, runId, pageSize: size, nextToken: token } = query;
     const scope = [projectId, state, endpointId, runId];
     const before = deliveryTokens.read(scope, token)?.number;
-    const wanted = { projectId, state, endpointId, runId, limit: size + 1 };
-    const rows = await store.listDeliveryRows(this.#db, { ...wanted, before });
+    const filter = { projectId, state, endpointId, runId, limit: size + 1 };
+    const rows = await store.listDeliveryRows(this.#db, { ...filter, before });
     const { items, nextToken } = pageOf(rows, size, (last) => deliveryTokens.make(scope, last));
     return { items: items.map(deliveryItem), nextToken };
   }
@@ -86,7 +94,7 @@ export class WebhookUseCases {
     projectId: ProjectId,
     id: DeliveryId,
   ): Promise<{ readonly delivery: DeliveryItem; readonly attempts: readonly store.AttemptItem[] }> {
-    const delivery = await this.#delivery(projectId, id);
+    const delivery = await this.#requireDelivery(projectId, id);
     const attempts = await store.listAttemptRows(this.#db, id, attemptsShownMax);
     // Invalid UTF-8, or a truncated character, becomes a replacement character.
     const shown = attempts.map((row) => ({ ...row, answer: row.answer?.toString("utf8") ?? null }));
@@ -95,7 +103,7 @@ export class WebhookUseCases {
 
   /** Sends an ended delivery again, with the same webhook-id and a restarted schedule. */
   async replay(projectId: ProjectId, id: DeliveryId, by: By): Promise<DeliveryItem> {
-    const delivery = await this.#delivery(projectId, id);
+    const delivery = await this.#requireDelivery(projectId, id);
     if (delivery.state === "pending")
       throw new Fault("conflict", `The delivery ${id} has not ended; it is still being retried.`);
     if (!delivery.hasBody) {
@@ -112,7 +120,7 @@ export class WebhookUseCases {
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource });
       await tellWaiting(tx, endpointIds);
       // Read within the transaction: the next attempt may begin as soon as it is committed.
-      return await this.#delivery(projectId, id, tx);
+      return await this.#requireDelivery(projectId, id, tx);
     });
     this.#onStep("replayed");
     return deliveryItem(replayed);
@@ -122,8 +130,8 @@ export class WebhookUseCases {
   async replayRange(projectId: ProjectId, range: ReplayRange, by: By): Promise<Replayed> {
     const { from, to, endpointId, state } = range;
     if (!(from < to)) {
-      const given = `from is ${from.toISOString()} and to is ${to.toISOString()}`;
-      throw new Fault("invalid", `${given}, but from must be earlier than to.`);
+      const times = `from is ${from.toISOString()} and to is ${to.toISOString()}`;
+      throw new Fault("invalid", `${times}, but from must be earlier than to.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
       const rows = await store.replayRows(tx, {
@@ -152,7 +160,7 @@ export class WebhookUseCases {
     return { replayed, hasMore: replayed === replayMax };
   }
 
-  /** Newest first. */
+  /** The endpoints of a project, newest first. */
   async listEndpoints(
     projectId: ProjectId,
     { pageSize: size, nextToken: token }: PageQuery,
@@ -167,7 +175,7 @@ export class WebhookUseCases {
 
   /** Pauses an endpoint: its deliveries wait, including new ones, until it is resumed. */
   async pauseEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
-    await this.#endpoint(projectId, id);
+    await this.#requireEndpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
       if (!(await store.pauseRow(tx, projectId, id)))
         throw new Fault("conflict", `The endpoint ${id} is already paused.`);
@@ -179,12 +187,12 @@ export class WebhookUseCases {
       });
     });
     this.#onStep("paused");
-    return endpointItem(await this.#endpoint(projectId, id));
+    return endpointItem(await this.#requireEndpoint(projectId, id));
   }
 
-  /** Sends the waiting deliveries. */
+  /** Resumes an endpoint, and sends its waiting deliveries. */
   async resumeEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
-    await this.#endpoint(projectId, id);
+    await this.#requireEndpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
       if (!(await store.resumeRow(tx, projectId, id)))
         throw new Fault("conflict", `The endpoint ${id} is not paused.`);
@@ -197,14 +205,14 @@ export class WebhookUseCases {
       await tellWaiting(tx, [id]);
     });
     this.#onStep("resumed");
-    return endpointItem(await this.#endpoint(projectId, id));
+    return endpointItem(await this.#requireEndpoint(projectId, id));
   }
 
   async readSchedule(projectId: ProjectId): Promise<ScheduleName> {
     return await readSchedule(this.#db, projectId);
   }
 
-  /** Applies from the next attempt on, to all deliveries of the project. */
+  /** Sets the schedule, which applies from the next attempt on to all deliveries of the project. */
   async setSchedule(projectId: ProjectId, schedule: ScheduleName, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
@@ -217,7 +225,7 @@ export class WebhookUseCases {
     });
   }
 
-  async #delivery(
+  async #requireDelivery(
     projectId: ProjectId,
     id: DeliveryId,
     db: Db = this.#db,
@@ -230,7 +238,7 @@ export class WebhookUseCases {
     return row;
   }
 
-  async #endpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
+  async #requireEndpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
     const row = uuidForm.test(id.toLowerCase())
       ? await store.readEndpointRow(this.#db, projectId, id)
       : undefined;

@@ -11,5 +11,5 @@ export const webhookSteps = [
   "replayed",
 ] as const;
 
-/** Reported right after the step. */
+/** One of these steps, reported right after it. */
 export type WebhookStep = (typeof webhookSteps)[number];

@@ -1,5 +1,5 @@
-// The source of every build: the files of an upload where the build has one, else those of the
-// app's repository.
+// Fetches the files of every build: from its upload where it has one, else from the app's
+// repository.
 import { join } from "node:path";
 import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
 import { collectUploads } from "#deploy/uploads.ts";
@@ -16,7 +16,7 @@ export type AnySourceOptions = {
   readonly readKeptUploads: () => Promise<readonly string[]>;
 };
 
-/** Both work in the same folders, one for each build. */
+/** Fetches the files of each build, from git or from an upload, into the build's own folder. */
 export class AnySource implements Source {
   readonly #options: AnySourceOptions;
 

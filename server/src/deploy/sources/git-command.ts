@@ -31,7 +31,8 @@ export type GitResult = {
   readonly end: CommandEnd;
   readonly isOk: boolean;
   /**
-   * Killed because it wrote too much to standard error; for a fetch, those are the host's messages.
+   * True when git was killed because it wrote too much to standard error, which has the host's
+   * messages during a fetch.
    */
   readonly isChatty: boolean;
   /** Standard output and error, each truncated at `outputCharactersMax`. */
@@ -45,8 +46,8 @@ const tokenUsername = "x-access-token";
 const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
 /**
- * A larger object that is not stored as a delta needs no memory; a delta of one kilobyte could need
- * any amount. By default hosts send no deltas of larger objects.
+ * The memory limit for one object. A larger object that is not stored as a delta needs no memory; a
+ * delta of one kilobyte could need any amount. By default hosts send no deltas of larger objects.
  */
 const objectBytesMax = 512 * 1024 * 1024;
 /**
@@ -57,7 +58,7 @@ const otherBytesMax = 256 * 1024 * 1024;
 /** The exit code of git after it exceeds its processor time (SIGXCPU). */
 export const cpuTimeExitCode = 128 + 24;
 /** Sets limits for git and its child processes; skips limits that the system does not support. */
-const limited = `ulimit -v "$1" 2>/dev/null; ulimit -S -t "$2" 2>/dev/null; shift 2; exec "$@"`;
+const limitScript = `ulimit -v "$1" 2>/dev/null; ulimit -S -t "$2" 2>/dev/null; shift 2; exec "$@"`;
 
 /** Settings for every run, regardless of the machine's configuration. */
 const settings: readonly (readonly [string, string])[] = [
@@ -78,7 +79,7 @@ const settings: readonly (readonly [string, string])[] = [
   // Keeps packs as received, so that the size on disk is the size sent.
   ["fetch.unpackLimit", "1"],
   ["transfer.fsckObjects", "true"],
-  // Harmless defects of old histories.
+  // These defects of old histories are harmless.
   ["fetch.fsck.zeroPaddedFilemode", "ignore"],
   ["fetch.fsck.missingSpaceBeforeDate", "ignore"],
   ["fetch.fsck.badTimezone", "ignore"],
@@ -118,10 +119,10 @@ export class Git {
   }) {
     this.#objectBytesMax = options.objectBytesMax ?? objectBytesMax;
     this.#cpuSecondsMax = options.cpuSecondsMax ?? cpuSecondsFor(0);
-    const wanted = Object.entries(options.toolEnvironment).filter(
+    const variables = Object.entries(options.toolEnvironment).filter(
       ([name]) => !/^(PIP|UV|PYENV)_/.test(name),
     );
-    this.#environment = Object.fromEntries(wanted);
+    this.#environment = Object.fromEntries(variables);
   }
 
   /** The version, for example `2.39.5`; null when git is missing or does not start. */
@@ -147,7 +148,7 @@ export class Git {
     const limits = [
       "/bin/sh",
       "-c",
-      limited,
+      limitScript,
       "sh",
       String(kilobytesMax),
       String(this.#cpuSecondsMax),
@@ -204,7 +205,7 @@ export class Git {
   }
 }
 
-/** A header for this host only. */
+/** The setting that makes git send the credential, to this host only. */
 function authorization(
   url: SourceUrl,
   credential: GitCredential | null,
@@ -216,8 +217,8 @@ function authorization(
 }
 
 /**
- * The value of the header that opens repositories of the host; null: it needs none, or has another
- * kind of key.
+ * The value of the header that opens repositories of the host; null: there is no token, or the
+ * address is not of HTTP.
  */
 export function basicAuthorization(
   url: SourceUrl,
@@ -268,7 +269,7 @@ function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): st
     .join(" ");
 }
 
-/** ssh expands tokens such as %h in paths. */
+/** Escapes a path for ssh, which expands tokens such as %h. */
 function withoutTokens(path: string): string {
   return path.replaceAll("%", "%%");
 }

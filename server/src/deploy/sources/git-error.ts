@@ -2,7 +2,7 @@
 import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
 import { failingLine } from "#lib/failing-line.ts";
 
-/** What the sentence may mention. None of it is secret. */
+/** The facts that the sentence may mention, none of them secret. */
 export type GitFailure = {
   /** `owner/repo`, or an address that has the host. */
   readonly repository: string;
@@ -30,7 +30,8 @@ const rules: readonly Rule[] = [
       `git needs more memory for ${repository} than a build may use: it contains or references too much.`,
   },
   {
-    // Must be second: a killed process prints nothing, only the process that waits for it does.
+    // Must come before the rules about connections: a killed process prints nothing, only the
+    // process that waits for it does.
     form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
     sentence: ({ repository }) =>
       `${repository} takes git more CPU time or memory to unpack than a build may use. Make it smaller.`,
@@ -83,7 +84,7 @@ const rules: readonly Rule[] = [
     sentence: ({ repository }) =>
       `${repository} contains objects that git refuses as malformed; see its messages above.`,
   },
-  // Must be last: ssh prints a read error after every failure.
+  // The last two rules must come after the others: ssh prints a read error after every failure.
   {
     form: /Permission denied \(|Authentication failed|could not read (Username|Password)|terminal prompts disabled|returned error: 40[13]|Could not read from remote repository/i,
     sentence: refused,
@@ -104,14 +105,12 @@ export function explainGitFailure(failure: GitFailure): string {
   return `git could not fetch ${failure.repository}${line === "" ? "." : `: ${line}`}`;
 }
 
-/** Whether a fetch has failed because the branch does not exist. */
+/** True when a fetch has failed because the branch does not exist. */
 export function isBranchMissing({ errorOutput }: { readonly errorOutput: string }): boolean {
   return /couldn't find remote ref/i.test(errorOutput);
 }
 
-/**
- * The sentence for a missing branch; `branches` are the existing ones, and it names some of them.
- */
+/** The sentence for a missing branch. It names some of `branches`, which exist. */
 export function explainMissingBranch(missing: {
   readonly repository: string;
   readonly branch: string;

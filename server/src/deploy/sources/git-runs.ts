@@ -1,6 +1,5 @@
-// Runs git for one fetch of a build: within the time that is left and the size that the operator
-// allows, and with a sentence for whatever goes wrong. `git.ts` and `git-submodules.ts` say what to
-// run.
+// Runs git for one fetch of a build: within the remaining time and the size that the operator
+// allows, and with a sentence for each failure. `git.ts` and `git-submodules.ts` say what to run.
 import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
 import { mkdir } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
@@ -16,10 +15,10 @@ import type { SourceUrl } from "./git-url.ts";
 
 const fetchedRef = "refs/slipway/source";
 
-/** What a build wants of its repository. */
+/** A build's request to fetch its repository. */
 export type GitRequest = Omit<SourceRequest, "uploadId">;
 
-/** A repository, where its files go, and what is left of the limits. */
+/** A repository, the folder for its files, and the remaining limits. */
 export type Fetch = {
   readonly request: GitRequest;
   readonly gitDir: string;
@@ -82,8 +81,8 @@ export class GitRuns {
   /** Runs git and watches the folders' sizes. */
   async runMeasured(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
-    // Measured packed and unpacked: each may reach the limit. Submodules are beside the repository,
-    // and in the app's folder.
+    // The packed and the unpacked files are measured: each may reach the limit. Submodules are
+    // beside the repository, and in the app's folder.
     const { gitDir, appDir } = fetch;
     const folders = [gitDir, appDir];
     const measured = await whileMeasured(
@@ -101,7 +100,7 @@ export class GitRuns {
     );
   }
 
-  /** Fetches what a full name, or a commit's id, stands for, without its history. */
+  /** Fetches the commit of a full reference name or of a commit's id, without its history. */
   async fetchRef(fetch: Fetch, ref: string): Promise<GitResult> {
     return await this.runMeasured(fetch, [
       "fetch",
@@ -117,19 +116,21 @@ export class GitRuns {
     ]);
   }
 
-  /** The id, the author and the message of what was fetched, by lines. */
+  /** The id, the author and the message of the fetched commit, by lines. */
   async readHead(fetch: Fetch): Promise<string> {
     const args = ["log", "-1", "--format=%H%n%an <%ae>%n%B", `${fetchedRef}^{commit}`, "--"];
     return (await this.run(fetch, args)).output;
   }
 
-  /** The same, or another repository, in a folder of its own beside that of `fetch`. */
+  /**
+   * Prepares a fetch of the same repository, or of another, in a git folder beside that of `fetch`.
+   */
   async apart(
     fetch: Fetch,
     {
       name,
       url = fetch.remote.url,
-      ...given
+      ...changes
     }: { readonly name: string; readonly url?: SourceUrl } & Partial<Fetch>,
   ): Promise<Fetch> {
     const gitDir = join(dirname(fetch.gitDir), name);
@@ -137,7 +138,7 @@ export class GitRuns {
     const { projectId } = fetch.request;
     const remote = await prepareRemote({ ...this.#options, url, gitDir, projectId });
     const folder = url === fetch.remote.url ? fetch.folder : "";
-    return { ...fetch, folder, ...given, gitDir, remote };
+    return { ...fetch, folder, ...changes, gitDir, remote };
   }
 
   /** Lists the contents of the app's folder before writing any of it. */
@@ -155,9 +156,9 @@ export class GitRuns {
       throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
     if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
     const { submodules } = result.value;
-    const placed = submodules.map((one) => ({
-      ...one,
-      origin: posix.join(fetch.folder, one.origin),
+    const placed = submodules.map((submodule) => ({
+      ...submodule,
+      origin: posix.join(fetch.folder, submodule.origin),
     }));
     return { ...result.value, submodules: placed };
   }
@@ -185,15 +186,15 @@ export class GitRuns {
     return explainGitFailure({ ...namesOf(fetch), isSubmodule, output: errorOutput });
   }
 
-  /** For our own work between runs of git. Throws after the deadline. */
+  /** Called between steps of the platform's own work on the files. Throws after the deadline. */
   checkTime(fetch: Fetch): void {
     fetch.request.signal.throwIfAborted();
     if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
   }
 
   /**
-   * Does what is not done by git within the remaining time; work that goes on after its signal is
-   * not waited for.
+   * Does work other than git's within the remaining time. Work that continues after its signal is
+   * not awaited.
    */
   async withinTime<Result>(
     fetch: Fetch,
@@ -224,9 +225,9 @@ export class GitRuns {
       .split("\0")
       .map((name) => name.trim())
       .filter((name) => name !== "");
-    const there =
+    const choice =
       folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
-    return `The folder "${folder}" does not exist in ${repository} at commit ${commit.slice(0, 7)}; ${there}. Set gitPath to the app's folder (${changeAndBuild}).`;
+    return `The folder "${folder}" does not exist in ${repository} at commit ${commit.slice(0, 7)}; ${choice}. Set gitPath to the app's folder (${changeAndBuild}).`;
   }
 
   #tookTooLong({ repository }: Fetch): BuildFailed {
@@ -237,7 +238,7 @@ export class GitRuns {
   }
 }
 
-/** What a sentence about git's failure may mention. */
+/** The names that a sentence about git's failure may mention. */
 function namesOf({ repository, remote }: Fetch) {
   return { repository, host: remote.url.host, hasCredential: remote.credential !== null };
 }

@@ -12,9 +12,9 @@ export type SourceUrl = {
   readonly protocol: "http" | "https" | "ssh" | "file";
   /** Host, with its port unless it is the default; the key of its credentials. Empty for `file`. */
   readonly host: string;
-  /** Where on the host all its repositories are: "" or, of one below a path, such as `/gitlab`. */
+  /** The path below which the host has all its repositories, such as `/gitlab`; "" for none. */
   readonly below: string;
-  /** Owner, maybe with groups, and name. */
+  /** The repository's owner, possibly with groups, and its name. */
   readonly path: string;
 };
 
@@ -82,10 +82,10 @@ export function repositoryAddress(
   gitRepo: string,
   hosts: GitHosts,
 ): Checked<{ readonly url: SourceUrl; readonly canonical: string }> {
-  const found = readRepository(gitRepo, hosts);
-  if (!found.ok) return found;
-  const { template, canonical } = found.value;
-  return { ok: true, value: { url: sourceUrl(template, found.value), canonical } };
+  const repository = readRepository(gitRepo, hosts);
+  if (!repository.ok) return repository;
+  const { template, canonical } = repository.value;
+  return { ok: true, value: { url: sourceUrl(template, repository.value), canonical } };
 }
 
 function quoted(text: string): string {

@@ -1,4 +1,4 @@
-// Opens the watch of the data folder's disk, whichever driver runs replicas.
+// Opens the watch of the data folder's disk, for every driver.
 import type { DriverParts } from "#drivers/opened-driver.ts";
 import { DiskReserve } from "./disk-reserve.ts";
 import { DiskWatch, type DiskWatchOptions } from "./disk-watch.ts";
@@ -13,7 +13,7 @@ export type DiskConfig = {
   readonly paths: { readonly storageDir: string };
 };
 
-/** `isUserOwned`: as in `Sandbox`. */
+/** Opens the watch, which ends with the platform. `isUserOwned`: as in `Sandbox`. */
 export async function openDisk(
   { dataDir, disk: limits, paths: { storageDir } }: DiskConfig,
   isUserOwned: boolean,

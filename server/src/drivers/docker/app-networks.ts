@@ -1,6 +1,6 @@
-// One private network in the engine for each app, so that no app reaches another, and for each
-// value of its setting egressCidrs: the machine's rules tell apps apart by the interface. It stays
-// for a while after its last replica, since the next one starts faster then.
+// Makes a private network in the engine for each app, so that no app reaches another. An app has
+// one for each value of its setting egressCidrs, since the machine's rules distinguish interfaces.
+// A network stays for a while after its last replica, so that the next replica starts faster.
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { NetworkInspectInfo } from "dockerode";
@@ -28,7 +28,8 @@ export const bridges = { prefix: "slb", range: subnetsRange };
 type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
 
 /**
- * Tries to find a range of addresses that no other network of the engine has; nearly all are free.
+ * How many ranges of addresses are tried until one is free of other networks of the engine; nearly
+ * all are.
  */
 const triesMax = 30;
 const idleMs = 600_000;
@@ -46,7 +47,7 @@ export class AppNetworks {
     this.#options = options;
   }
 
-  /** Knows again what apps may reach whose networks an earlier process of the platform has made. */
+  /** Restores the egress limits of networks that an earlier process of the platform made. */
   async adopt(): Promise<void> {
     for (const { Labels = {}, Options } of await this.#listed()) {
       const bridge = Options?.[bridgeOption] as string | undefined;
@@ -56,20 +57,20 @@ export class AppNetworks {
     }
   }
 
-  /** The name of the app's network, which exists then and has its rules. */
+  /** Makes sure that the app's network exists and has its rules; returns its name. */
   async ensure(owner: Owner): Promise<string> {
     const name = this.nameOf(owner);
     this.#usedAtMs.set(name, this.#options.clock.monotonicMs());
     await this.#inTurn(name, async () => {
       const { firewall } = this.#options;
-      // Each time: somebody may have removed it.
+      // The engine is asked each time, since somebody may have removed the network.
       const createdInterface = await this.#interfaceOf(name);
       const bridge = createdInterface ?? this.#bridgeOf(owner);
       if (firewall !== null && owner.egressCidrs !== null)
         await limitEgress(firewall, bridge, owner.egressCidrs);
       if (createdInterface === undefined) await this.#create(owner);
-      // Calls to the platform arrive at its loopback address. Without the right to write this they
-      // are not possible. The engine makes the interface anew when the machine has restarted.
+      // Lets apps' calls reach the platform's loopback address; without the right to write this
+      // file they cannot. The engine makes the interface anew when the machine has restarted.
       await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(
         () => undefined,
       );
@@ -94,7 +95,7 @@ export class AppNetworks {
     }
   }
 
-  /** Removes those without replicas, when nothing is going to start any more. */
+  /** Removes all networks without replicas. Call it when no more replicas are going to start. */
   async removeUnused(): Promise<void> {
     for (const { Id } of await this.#listed()) {
       // 403: something is connected to it.
@@ -102,9 +103,9 @@ export class AppNetworks {
     }
   }
 
-  /** The name of the network for such a replica. */
+  /** Returns the name of the network for a replica of this app with this setting. */
   nameOf({ appId, egressCidrs }: Owner): string {
-    // No id of an app has a dot.
+    // No id of an app contains a dot, so names of two apps never collide.
     const limits = egressCidrs === null ? "" : `.${hashOf(JSON.stringify(egressCidrs))}`;
     return `slipway-${this.#options.installation}-${appId}${limits}`;
   }
@@ -114,7 +115,7 @@ export class AppNetworks {
     return this.#options.engine.calls.listNetworks({ filters });
   }
 
-  /** At most 15 characters, as the kernel wants. */
+  /** Returns the name of the network's interface: at most 15 characters, the kernel's limit. */
   #bridgeOf({ appId, egressCidrs }: Owner): string {
     const { installation, names } = this.#options;
     const limits = egressCidrs === null ? "" : ` ${JSON.stringify(egressCidrs)}`;
@@ -130,11 +131,11 @@ export class AppNetworks {
     });
   }
 
-  /** Undefined: there is no such network. */
+  /** Returns the name of the network's interface; undefined when there is no such network. */
   async #interfaceOf(name: string): Promise<string | undefined> {
     const network = this.#options.engine.calls.getNetwork(name);
-    const found = (await unlessStatus([404], network.inspect())) as NetworkInspectInfo | undefined;
-    return found?.Options?.[bridgeOption];
+    const info = (await unlessStatus([404], network.inspect())) as NetworkInspectInfo | undefined;
+    return info?.Options?.[bridgeOption];
   }
 
   async #create(owner: Owner): Promise<void> {
@@ -164,7 +165,7 @@ export class AppNetworks {
         break;
       } catch (error) {
         if (engineStatus(error) === 409) break;
-        // The range of addresses is taken.
+        // Only a range of addresses that is taken is worth another try.
         if (!(error instanceof Error && error.message.includes("overlap")) || tries === triesMax)
           throw error;
       }
@@ -173,9 +174,9 @@ export class AppNetworks {
 }
 
 /**
- * How the installation is called in names of the networks that it has, see `installationOf`; null:
- * it has none. A platform with another data folder goes on with these names, so that the rules for
- * what runs stay in one table.
+ * Returns the installation's short name (see `installationOf`) from the names of its networks; null
+ * when it has none. A platform with another data folder goes on with this name, so that the rules
+ * for running apps stay in one table.
  */
 export async function installationInUse(
   { calls }: Pick<Engine, "calls">,
@@ -194,7 +195,7 @@ function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }
 
-/** The interface of the network in which the engine runs builds; null: it has none. */
+/** Returns the interface of the network in which the engine runs builds; null when it has none. */
 export async function defaultBridge({ calls }: Pick<Engine, "calls">): Promise<string | null> {
   const network = (await unlessStatus([404], calls.getNetwork("bridge").inspect())) as
     | NetworkInspectInfo

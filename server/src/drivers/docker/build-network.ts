@@ -1,12 +1,12 @@
-// Readies the network in which the engine runs the steps of builds, before each build: its rules
-// are there, and steps are apart.
+// Prepares the network in which the engine runs the steps of builds, before each build: sets its
+// firewall rules, and keeps the steps apart.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { BuildSegment } from "./build-segment.ts";
 
-/** What builds need of it. */
+/** What builds need of the network. */
 export type BuildNetwork = {
   /** Rules without which no build begins; null: builds need none. */
   readonly firewall: Firewall | null;
@@ -15,7 +15,7 @@ export type BuildNetwork = {
 };
 
 /**
- * Returns what is to be called when the build has ended. Throws `BuildFailed` when rules cannot be
+ * Returns a function to call when the build has ended. Throws `BuildFailed` when rules cannot be
  * set.
  */
 export async function enterBuildNetwork({

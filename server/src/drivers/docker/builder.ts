@@ -26,7 +26,7 @@ export type DockerBuilderOptions = BuildTryParts &
     readonly engine: Pick<Engine, "calls" | "streams" | "pings">;
     /** Variables with which the client finds the engine: DOCKER_HOST and the like. */
     readonly engineEnvironment: Readonly<Record<string, string>>;
-    /** For all tries of a build together. */
+    /** The time limit for all tries of a build together. */
     readonly buildTimeoutMs: number;
     /** Refuses builds for which the disk lacks space. */
     readonly disk?: Pick<DiskWatch, "buildRefusal">;

@@ -3,7 +3,10 @@ import type { Firewall } from "#drivers/app-firewall.ts";
 import type { Capabilities } from "#drivers/driver.ts";
 import type { EngineRuntimes } from "./engine-runtimes.ts";
 
-/** `firewall` null: the machine's rules cannot be set. Follows changes of the runtimes. */
+/**
+ * Returns what the driver supports, with the engine's current runtimes. `firewall` is null when
+ * firewall rules cannot be set on this machine.
+ */
 export function dockerCapabilities(
   firewall: Firewall | null,
   runtimes: EngineRuntimes,
@@ -24,7 +27,7 @@ export function dockerCapabilities(
           }
         : { canLimit: true, allowed: firewall.allowed },
     storagePaths: true,
-    // The engine keeps a bounded number of them.
+    // A getter, since the engine's operator may change its runtimes.
     get containerRuntimes() {
       return runtimes.now;
     },

@@ -1,5 +1,5 @@
-// Compares the containers that the driver knows with those that the engine lists: when the platform
-// starts and takes over those of an earlier process, and later again, in case an event was lost.
+// Compares the containers that the driver knows with the engine's list: when the platform starts
+// and takes over the containers of an earlier process, and later again, in case an event was lost.
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { ContainerInfo } from "dockerode";
@@ -20,7 +20,7 @@ type CompareParts = {
   readonly storageDir: string;
   readonly networks: AppNetworks;
   readonly log: Log;
-  /** The replicas that the driver knows, also ended ones. */
+  /** The replicas that the driver knows, including ended ones. */
   readonly replicas: Map<ReplicaId, Container>;
   readonly starts: Starts;
 };
@@ -29,8 +29,8 @@ const storedElsewhere =
   "these replicas go on with the storage of another data folder: move its files here, then restart their apps";
 
 /**
- * Adds the containers of an earlier process of the platform to `replicas`, and removes those that
- * it never started.
+ * Adds the containers of an earlier process of the platform to `replicas`, and removes containers
+ * that were created but never started.
  */
 export async function takeOverContainers(
   parts: CompareParts,
@@ -55,8 +55,8 @@ export async function takeOverContainers(
 }
 
 /**
- * Looks at containers that run as far as the platform knows and not for the engine; removes what
- * nobody uses, containers and networks. Rejects when the engine does not answer.
+ * Checks each container that runs as far as the platform knows, but not according to the engine.
+ * Removes unused containers and networks. Rejects when the engine does not answer.
  */
 export async function compareContainers(parts: CompareParts): Promise<void> {
   const { replicas, starts, networks } = parts;
@@ -80,8 +80,8 @@ function listed({ engine, installationId }: CompareParts): Promise<ContainerInfo
 }
 
 /**
- * Removes containers of starts whose outcome the engine could not say, because it was restarted for
- * example.
+ * Removes containers that belong to no replica: the engine could not report how their start went,
+ * for example because it was restarted.
  */
 async function removeUnknown(all: readonly ContainerInfo[], parts: CompareParts): Promise<void> {
   const unknown = all.filter(({ Labels }) => {
@@ -91,7 +91,7 @@ async function removeUnknown(all: readonly ContainerInfo[], parts: CompareParts)
   for (const { Id } of unknown) await removeContainer(Id, parts);
 }
 
-/** Whether the container has its project's storage from this folder. */
+/** Whether the storage of the container's project is in this folder. */
 function isStoredIn(storageDir: string, mounts: ContainerInfo["Mounts"]): boolean {
   const shared = mounts.find(({ Destination }) => Destination === sharedStoragePath);
   return shared === undefined || shared.Source.startsWith(`${storageDir}/`);

@@ -4,7 +4,10 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { extract } from "tar-stream";
 
-/** `path`: as the container's command sees it. Null when it is no plain file there. */
+/**
+ * Returns the first bytes of the file, at most `bytesMax`; null when it is no plain file. `path` is
+ * the one that the container's command sees.
+ */
 export async function beginOfFile(
   container: Docker.Container,
   path: string,
@@ -15,13 +18,13 @@ export async function beginOfFile(
     path: posix.resolve("/", Config.WorkingDir, path),
   })) as Readable;
   const entries = archive.pipe(extract());
-  // What is read is enough; the end of the rest is nobody's error.
+  // Dropping the streams before their end must not count as an error.
   for (const stream of [archive, entries]) stream.on("error", () => undefined);
   try {
     for await (const entry of entries) {
       if (entry.header.type !== "file") return null;
       let begin = Buffer.alloc(0);
-      // The engine packs the file as it sends it, so that the rest of a large one is never read.
+      // The engine reads the file while it sends it, so it never reads the rest of a large file.
       for await (const chunk of entry) {
         begin = Buffer.concat([begin, chunk as Buffer]);
         if (begin.length >= bytesMax) break;

@@ -1,5 +1,5 @@
-// Creates the container of a replica, with its folders and in its app's network, and removes one of
-// which nothing is to be kept.
+// Creates the container of a replica, with its folders and in its app's network, and removes
+// containers that are of no use.
 import { keepFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import type { ContainerRuntimes } from "#drivers/container-runtimes.ts";
@@ -16,7 +16,7 @@ type CreateParts = {
   readonly engine: Engine;
   readonly installationId: string;
   readonly storageDir: string;
-  /** Null: the machine's rules cannot be set. */
+  /** Null: firewall rules cannot be set on this machine. */
   readonly firewall: Firewall | null;
   readonly networks: AppNetworks;
   readonly runtimes: ContainerRuntimes;
@@ -24,13 +24,13 @@ type CreateParts = {
   readonly log: Log;
 };
 
-/** The id of the container, which does not run yet. Rejects with the engine's refusal. */
+/** Returns the id of the container, which is not started. Rejects with the engine's refusal. */
 export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Promise<string> {
   const { engine, storageDir, installationId, firewall, networks, runtimes, claim, log } = parts;
   const storage = storageMounts(spec, storageDir);
   const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;
   for (const { from } of storage) makeOwnedFolder(from, user);
-  // No app runs without the rules, whoever has flushed them.
+  // No app runs without the rules, even if another program has removed them.
   if (firewall !== null) await keepFirewall(firewall);
   const options = containerSpec(spec, {
     claim,
@@ -45,14 +45,17 @@ export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Pr
   });
   const create = async (): Promise<string> => (await engine.calls.createContainer(options)).id;
   return create().catch(async (error: unknown) => {
-    // A left-over of a start that was killed between this and the next step.
+    // 409: an earlier start created the container, and was killed before its next step.
     if (engineStatus(error) !== 409) throw error;
     await removeContainer(options.name ?? "", { engine, log });
     return create();
   });
 }
 
-/** Removes it even while it runs. Never rejects: what is left is removed by the next comparison. */
+/**
+ * Removes a container even while it runs. Never rejects: the next comparison with the engine's list
+ * tries again.
+ */
 export async function removeContainer(
   idOrName: string,
   { engine, log }: { readonly engine: Engine; readonly log: Log },

@@ -1,11 +1,11 @@
-// Whether the Docker engine answers: asks it at an interval, and at once when somebody has got no
-// answer.
+// Finds out whether the Docker engine answers: asks at an interval, and at once after a request
+// without an answer.
 import type { Outage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Engine } from "./engine.ts";
 
-/** For the owner of an app. */
+/** A sentence for the owner of an app. */
 export const engineIsDown =
   "The Docker engine does not answer. The operator has to start it, or to restart it.";
 
@@ -14,7 +14,7 @@ export const lookEveryPingMs = 2_000;
 
 type Parts = { readonly engine: Pick<Engine, "pings">; readonly clock: Clock; readonly log: Log };
 
-/** One per driver. Says each change in the log, once. */
+/** Knows whether the engine answers, and logs each change once. A driver has one. */
 export class EngineOutage {
   readonly #parts: Parts;
   #outage: Outage | null = null;
@@ -29,7 +29,7 @@ export class EngineOutage {
     return this.#outage;
   }
 
-  /** Asks the engine, once at a time. Never rejects. */
+  /** Asks the engine; calls at the same time share one question. Never rejects. */
   look(): Promise<void> {
     return (this.#looking ??= this.#look().finally(() => (this.#looking = null)));
   }
@@ -45,8 +45,8 @@ export class EngineOutage {
       this.#outage = null;
       log.info({ seconds }, "the Docker engine answers again");
     } else if (error !== null && this.#outage === null) {
-      // A platform that stood still for a while may have missed the answer: the next look tells,
-      // before anybody is refused.
+      // A platform that stood still for a while may have missed the answer. The next look corrects
+      // that before anybody is refused.
       this.#outage = { sinceMs: clock.monotonicMs(), reason: engineIsDown };
       log.warn(
         { reason: (error as Error).message },

@@ -1,19 +1,19 @@
-// Which OCI runtimes the engine has now: its operator may add and remove some while it runs.
+// Knows which OCI runtimes the engine has: its operator may add and remove some while it runs.
 import type { ContainerRuntimes } from "#drivers/container-runtimes.ts";
 import { runtimesOf, type Engine } from "./engine.ts";
 
-/** One per driver. */
+/** The engine's OCI runtimes. A driver has one object of this class. */
 export class EngineRuntimes {
   readonly #engine: Engine;
   #now: ContainerRuntimes;
 
-  /** `named`: those that the settings name. */
+  /** `named`: the runtimes that the settings name. */
   constructor(engine: Engine, named: Omit<ContainerRuntimes, "present">) {
     this.#engine = engine;
     this.#now = { ...named, present: engine.facts.runtimes };
   }
 
-  /** As of the last look. */
+  /** The runtimes at the time of the last look. */
   get now(): ContainerRuntimes {
     return this.#now;
   }

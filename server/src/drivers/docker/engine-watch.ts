@@ -1,5 +1,4 @@
-// Follows the engine's events for as long as the driver is open, and begins again whenever the
-// engine ends them.
+// Follows the engine's events while the driver is open, and begins again whenever they break off.
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
@@ -14,7 +13,7 @@ type WatchParts = {
   readonly clock: Clock;
   readonly log: Log;
   readonly onEvent: (event: EngineEvent) => void;
-  /** Called each time once events are followed: what happened before has to be looked up. */
+  /** Called each time that following has begun: earlier changes have to be looked up. */
   readonly onBegin: () => Promise<void>;
 };
 
@@ -26,7 +25,7 @@ const watching: RetryPolicy = {
   triesMax: untilStop,
 };
 
-/** One per driver. */
+/** Follows events from `start` until `close`. A driver has one. */
 export class EngineWatch {
   readonly #parts: WatchParts;
   readonly #closing = new AbortController();
@@ -37,7 +36,7 @@ export class EngineWatch {
     this.#parts = parts;
   }
 
-  /** Since when events are followed, since the epoch; infinite while they are not. */
+  /** When following began, in milliseconds since the epoch; infinite while nothing is followed. */
   get sinceMs(): number {
     return this.#sinceMs;
   }

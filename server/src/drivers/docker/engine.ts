@@ -1,14 +1,14 @@
-// The connection to a Docker engine, through dockerode.
+// Connects to a Docker engine, through dockerode.
 import { existsSync, readFileSync } from "node:fs";
 import Docker from "dockerode";
 
 /** One engine of this machine. */
 export type Engine = {
-  /** For requests with one answer; each ends within `callWaitMs` without a byte. */
+  /** For requests with one answer; a request without a byte for `callWaitMs` fails. */
   readonly calls: Docker;
-  /** For asking whether it answers: it does at once, unless it hangs. */
+  /** For the question whether the engine answers: it does at once, unless it hangs. */
   readonly pings: Docker;
-  /** For answers that go on: events and logs. */
+  /** For answers without an end: events and logs. */
   readonly streams: Docker;
   readonly facts: EngineFacts;
 };
@@ -19,26 +19,26 @@ export type EngineFacts = {
   readonly cores: number;
   readonly memoryBytes: number;
   /**
-   * Open files that a process in a container may have: the engine can allow no more than it may
-   * have itself.
+   * The maximum number of open files of a process in a container: the engine can allow no more than
+   * it may have itself.
    */
   readonly filesMax: number;
-  /** Where it keeps images, containers and running builds. */
+  /** The folder with the engine's images, containers and running builds. */
   readonly dataRoot: string;
-  /** OCI runtimes that it had when it was connected. */
+  /** The OCI runtimes that the engine had when it was connected. */
   readonly runtimes: readonly string[];
   /**
-   * False: in a virtual machine, or started by another user, so that containers are reached only
-   * through published ports.
+   * False when the engine is in a virtual machine, or is one without root's rights, so that
+   * containers are reached only through published ports.
    */
   readonly hasReachableContainers: boolean;
 };
 
 const callWaitMs = 60_000;
 const pingWaitMs = 5_000;
-const filesMost = 65_536;
+const filesLimit = 65_536;
 
-/** Rejects when no engine answers at the socket. */
+/** Connects to the engine at the socket; rejects when none answers. */
 export async function connectEngine(socketPath: string, waitMs = callWaitMs): Promise<Engine> {
   const calls = new Docker({ socketPath, timeout: waitMs });
   const info = (await calls.info()) as EngineInfo;
@@ -55,27 +55,27 @@ export async function connectEngine(socketPath: string, waitMs = callWaitMs): Pr
       cores: info.NCPU,
       memoryBytes: info.MemTotal,
       dataRoot: info.DockerRootDir,
-      filesMax: Math.min(filesMost, ownFilesMax()),
+      filesMax: Math.min(filesLimit, ownFilesMax()),
       runtimes: runtimesIn(info),
       hasReachableContainers: !isRootless && !isDesktop,
     },
   };
 }
 
-/** See `Engine`. */
+/** Returns a client for `Engine.pings`. */
 export function pingsAt(socketPath: string): Docker {
   return new Docker({ socketPath, timeout: pingWaitMs });
 }
 
 /**
- * The OCI runtimes that the engine has now, for example `runc`. Its operator may add and remove
- * some while it runs.
+ * Returns the OCI runtimes that the engine has now, for example `runc`. Its operator may add and
+ * remove some while it runs.
  */
 export async function runtimesOf({ calls }: Pick<Engine, "calls">): Promise<readonly string[]> {
   return runtimesIn((await calls.info()) as EngineInfo);
 }
 
-/** The registry of image names that name none. */
+/** Returns the registry of image names that name no registry. */
 export async function usualRegistry({ calls }: Pick<Engine, "calls">): Promise<string> {
   return ((await calls.info()) as EngineInfo).IndexServerAddress;
 }
@@ -84,10 +84,10 @@ function runtimesIn({ Runtimes }: EngineInfo): readonly string[] {
   return Object.keys(Runtimes ?? {});
 }
 
-/** The limit of this process, which the engine on the same machine is assumed to have too. */
+/** Returns the limit of this process: the engine on the same machine probably has the same one. */
 function ownFilesMax(): number {
   const limits = existsSync("/proc/self/limits") ? readFileSync("/proc/self/limits", "utf8") : "";
-  return Number(/^Max open files\s+\S+\s+(\d+)/m.exec(limits)?.[1] ?? filesMost);
+  return Number(/^Max open files\s+\S+\s+(\d+)/m.exec(limits)?.[1] ?? filesLimit);
 }
 
 /** The parts of the engine's answer that are used; dockerode has no type for it. */
@@ -111,7 +111,7 @@ export function engineStatus(error: unknown): number | null {
 /** Error codes of a connection that broke, or of a request that took too long. */
 const brokenCodes = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
 
-/** True when there was no answer at all, as while the engine is down. */
+/** Whether the engine did not answer at all, for example because it is down. */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error) || engineStatus(error) !== null) return false;
   const { code = "", syscall } = error as NodeJS.ErrnoException;
@@ -119,8 +119,8 @@ export function isUnreachable(error: unknown): boolean {
 }
 
 /**
- * Ignores the engine's refusals with one of these statuses, such as 404 when something is already
- * gone.
+ * Returns the answer, or undefined when the engine refuses with one of these statuses, such as 404
+ * when something is already gone.
  */
 export async function unlessStatus<Answer>(
   statuses: readonly number[],

@@ -1,6 +1,5 @@
 // Makes one image, in one try: prepares the folder, checks which images the build may use, runs the
-// client, checks the image, and pushes it where there is a registry. A try that fails leaves no
-// image.
+// client, checks the image, and pushes it if there is a registry. A failed try leaves no image.
 import type { BuildPlan } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { projectIdOf, type ProjectId } from "#lib/ids.ts";
@@ -31,7 +30,7 @@ export type ImageBuildParts = {
   readonly toolEnvironment: Readonly<Record<string, string>>;
   /** The user id that owns a project's storage, and that its apps run as. */
   readonly userOf: (projectId: ProjectId) => number;
-  /** Registries beside the usual ones that images may come from. */
+  /** Registries that images may come from, in addition to the usual ones. */
   readonly moreRegistries: readonly string[];
   /** Where images are pushed, with the operator's credentials; null: they stay in the engine. */
   readonly registry: ImageRegistry | null;
@@ -41,7 +40,7 @@ export type ImageBuildParts = {
   readonly log: Log;
 };
 
-/** Rejects with `BuildFailed`, or with the reason of the try's signal. */
+/** Builds an image. Rejects with `BuildFailed`, or with the reason of the try's signal. */
 export async function buildImage(
   parts: ImageBuildParts,
   current: BuildTry,
@@ -101,7 +100,7 @@ export async function buildImage(
   }
 }
 
-/** Whose image it is, and which results of earlier builds it may use. */
+/** Returns the options for the owner of the image and for the cached results that it may use. */
 function ownerParameters(
   { installationId, names }: Pick<ImageBuildParts, "installationId" | "names">,
   plan: BuildPlan,
@@ -111,8 +110,8 @@ function ownerParameters(
     `--label=${labels.app}=${plan.appId}`,
     `--label=${labels.build}=${plan.buildId}`,
     ...(plan.startsClean ? ["--no-cache"] : []),
-    // Cache mounts are kept apart by their namespace, and results of steps by a host name, which
-    // is part of what is run.
+    // The namespace separates the cache mounts of projects. The host name separates the results of
+    // steps, since it is part of each step's definition.
     `--build-arg=BUILDKIT_CACHE_MOUNT_NS=${names("cache", projectIdOf(plan.appId))}`,
     `--add-host=${stepMark(names, plan)}:127.0.0.1`,
   ];

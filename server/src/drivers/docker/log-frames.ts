@@ -1,24 +1,24 @@
-// Takes apart the engine's stream of a container's output. Pure. Format:
-// https://docs.docker.com/reference/api/engine/ (attach, "Stream format"); in a log, each message
-// with its time in front.
+// Splits the engine's stream of a container's output into messages. Pure. The format is described
+// at https://docs.docker.com/reference/api/engine/ (attach, "Stream format"). In a log, each
+// message begins with its time.
 
 /** One write of the container, at most a line or 16 KiB of one. */
 export type LogMessage = {
   readonly stream: "stdout" | "stderr";
   /**
-   * As the engine writes it: UTC with nine decimals, so that the order of times is that of the
-   * texts. Empty without times.
+   * The time as the engine writes it: UTC with nine decimals, so that the texts sort in the order
+   * of time. Empty in a stream without times.
    */
   readonly time: string;
   readonly bytes: Buffer;
 };
 
 const headBytes = 8;
-/** The types of frames. One more is the engine's own error, without a time: it ends the answer. */
+/** The types of frames. Another type is the engine's own error, without a time: the answer ends. */
 const streamOf: Readonly<Record<number, LogMessage["stream"]>> = { 1: "stdout", 2: "stderr" };
 const space = 0x20;
 
-/** Keeps what is left of a frame until its rest arrives. */
+/** Splits chunks into messages, and keeps an incomplete frame until its rest arrives. */
 export class LogFrames {
   readonly #hasTimes: boolean;
   #rest: Buffer = Buffer.alloc(0);
@@ -27,7 +27,7 @@ export class LogFrames {
     this.#hasTimes = hasTimes;
   }
 
-  /** The messages that are complete with this chunk. */
+  /** Returns the messages that end in this chunk. */
   take(chunk: Buffer): LogMessage[] {
     const messages: LogMessage[] = [];
     let bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);

@@ -1,5 +1,5 @@
-// One request for the log of a container. Its answer is read as far as it has come, and the engine
-// waits while it is not.
+// Makes one request for the log of a container, whose answer is read while it arrives. The engine
+// waits while nobody reads.
 import { promisify } from "node:util";
 import { PassThrough, pipeline, type Readable } from "node:stream";
 import { unlessStatus, type Engine } from "./engine.ts";
@@ -7,25 +7,25 @@ import { LogFrames, type LogMessage } from "./log-frames.ts";
 
 /** Times are in the engine's form: seconds since the epoch, with decimals. */
 export type LogQuery = {
-  /** It goes on with what the container prints, until its end. */
+  /** Whether the answer goes on with new output until the container's end. */
   readonly follow: boolean;
   readonly since?: string;
-  /** It ends before the first message after this time. */
+  /** The answer ends before the first message after this time. */
   readonly until?: string;
-  /** Only that many of the newest messages, and those that follow. */
+  /** How many of the newest messages the answer begins with. */
   readonly tail?: number;
 };
 
 export type LogRequestOptions = {
   readonly engine: Engine;
   readonly containerId: string;
-  /** More has come, or it has ended. */
+  /** Called when more of the answer has arrived, or when it has ended. */
   readonly onChange: () => void;
-  /** Closes it. */
+  /** Closes the request. */
   readonly signal: AbortSignal;
 };
 
-/** What one batch of lines is taken from. */
+/** The bytes that one batch of lines is made from at most. */
 const bufferedBytesMax = 256 * 1024;
 
 /** A request that was sent. */
@@ -46,7 +46,7 @@ export class LogRequest {
       this.#error ??= error instanceof Error ? error : new Error(String(error));
       this.#buffer.destroy();
     };
-    // 404 and 409: it was removed.
+    // 404 and 409: the container was removed.
     unlessStatus([404, 409], answerTo({ ...options, signal: this.#closed.signal }, query)).then(
       (answer) => {
         if (answer === undefined) this.#buffer.end();
@@ -57,19 +57,21 @@ export class LogRequest {
     );
   }
 
-  /** There is nothing more to take. */
+  /** Whether the answer has ended and was taken in full. */
   get isEnded(): boolean {
     return this.#buffer.readableEnded || this.#buffer.destroyed;
   }
 
-  /** Something has come that was not taken. */
+  /** Whether messages have arrived that were not taken. */
   get hasMore(): boolean {
     return this.#buffer.readableLength > 0;
   }
 
-  /** What has come since the last call. Throws when the answer broke off. */
+  /**
+   * Returns the messages that have arrived since the last call. Throws when the answer broke off.
+   */
   take(): readonly LogMessage[] {
-    // The engine sends messages one by one; without a length, one of its chunks would be read.
+    // With a length, many messages are read at once: the engine sends each in a chunk of its own.
     const length = Math.min(this.#buffer.readableLength, bufferedBytesMax);
     const chunk = (length > 0 ? this.#buffer.read(length) : this.#buffer.read()) as Buffer | null;
     if (chunk !== null) return this.#frames.take(chunk);
@@ -83,7 +85,7 @@ export class LogRequest {
   }
 }
 
-/** Told that something has changed, any number of times, until somebody looks. */
+/** Remembers that something has changed, however often, until somebody waits for a change. */
 export class ChangeSignal {
   #arrived = Promise.withResolvers<void>();
 
@@ -91,7 +93,7 @@ export class ChangeSignal {
     this.#arrived.resolve();
   }
 
-  /** Resolves with the first change since it last did. */
+  /** Resolves when something has changed since the last time that it resolved. */
   async next(): Promise<void> {
     await this.#arrived.promise;
     this.#arrived = Promise.withResolvers();
@@ -99,8 +101,8 @@ export class ChangeSignal {
 }
 
 /**
- * Not dockerode's own call, which keeps an answer in memory until it is whole unless it follows. An
- * answer that does not follow is bounded in time, as those of other calls are.
+ * Sends the request. Does not use dockerode's own call, which would keep an answer without `follow`
+ * in memory until it is complete. Such an answer has the time limit of other calls.
  */
 function answerTo(
   source: { readonly engine: Engine; readonly containerId: string; readonly signal: AbortSignal },

@@ -1,4 +1,4 @@
-// Where the newest output of a container begins, when much of its log waits to be read.
+// Finds where the newest output of a container begins, when much of its log waits to be read.
 import type { Clock } from "#lib/clock.ts";
 import type { LogReach } from "./log-cursor.ts";
 import type { LogMessage } from "./log-frames.ts";
@@ -6,21 +6,22 @@ import { ChangeSignal, LogRequest, type LogRequestOptions } from "./log-request.
 
 type Time = Pick<LogMessage, "stream" | "time">;
 
-/** So many of the newest messages come first. */
+/** How many of the newest messages are delivered first. */
 const newestMax = 500;
 /**
- * So many before them tell how far both streams are: messages stray from their order by far less.
+ * How many messages before the newest ones are read, to find the position of both streams: messages
+ * stray from their order by far less.
  */
 const beforeMax = 2_000;
-/** The newest messages, and those that are printed until they are asked for. */
+/** How many messages to request: the newest ones, and those printed until the request arrives. */
 export const newestTail = 20_000;
 const answerWaitMs = 10_000;
-/** Length of a time in the engine's form, up to and with the milliseconds. */
+/** The length of a time in the engine's form, up to and including the milliseconds. */
 const millisecondsLength = "2026-01-01T00:00:00.000".length;
 
 /**
- * The times of the newest messages and of some before them; fewer when the engine does not answer
- * in time.
+ * Returns the times of the newest messages and of some before them; fewer when the engine does not
+ * answer in time.
  */
 export async function newestTimes(
   options: Omit<LogRequestOptions, "onChange"> & { readonly clock: Clock },
@@ -47,15 +48,15 @@ export async function newestTimes(
 }
 
 /**
- * The position from which to continue: before the newest messages. It is between two milliseconds,
- * since lines of the same millisecond keep the order in which they are stored. Null: only little is
- * unread, or one line is longer than all of it.
+ * Returns the position before the newest messages, from which to continue. It is between two
+ * milliseconds, since lines of the same millisecond keep the order in which they are stored. Null
+ * when little is unread, or when a single line is longer than the newest output.
  */
 export function reachOfNewest(times: readonly Time[], { reached }: LogReach): LogReach | null {
   const [last] = times.slice(0, -newestMax).toSorted((a, b) => (a.time > b.time ? -1 : 1));
   if (last === undefined || last.time <= reached[last.stream]) return null;
   const position = `${last.time.slice(0, millisecondsLength)}999999Z`;
-  // Its line has ended when the stream goes on.
+  // The stream's next message shows that its line at the position has ended.
   if (!times.some(({ stream, time }) => stream === last.stream && time > position)) return null;
   const later = (time: string): string => (time > position ? time : position);
   return { position, reached: { stdout: later(reached.stdout), stderr: later(reached.stderr) } };

@@ -1,10 +1,10 @@
-// Where the kernel puts what is written to an overlay. Pure.
+// Finds the folder in which the kernel stores the changes to an overlay. Pure.
 
 /**
- * The folder with the changes to what is mounted there, in a text as of /proc/…/mountinfo; null: it
- * is no overlay.
+ * Returns the folder with the changes to the overlay at this mount point; null when there is no
+ * overlay. `mounts` is the text of a file /proc/…/mountinfo.
  */
 export function upperFolder(mounts: string, mountPoint: string): string | null {
-  const line = mounts.split("\n").find((one) => one.split(" ")[4] === mountPoint);
+  const line = mounts.split("\n").find((mount) => mount.split(" ")[4] === mountPoint);
   return /[ ,]upperdir=([^, ]+)/.exec(line ?? "")?.[1] ?? null;
 }

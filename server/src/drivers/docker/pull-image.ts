@@ -1,4 +1,4 @@
-// Gets an image of a build back from the operator's registry, when somebody has removed it from the
+// Pulls the image of a build from the operator's registry, when somebody has removed it from the
 // engine.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { StartRefused } from "#drivers/driver.ts";
@@ -10,7 +10,7 @@ import type { DockerArtifact } from "./artifact.ts";
 import { engineStatus, isUnreachable, usualRegistry, type Engine } from "./engine.ts";
 import { authOf, registryAuths } from "./registry-auth.ts";
 
-/** Where images are pushed, with the operator's credentials. */
+/** The registry that images are pushed to, with the operator's credentials. */
 export type ImageRegistry = { readonly name: string; readonly auth: Secret | null };
 
 type ImageStart = {
@@ -23,8 +23,8 @@ type ImageStart = {
 };
 
 /**
- * Like `create`, which makes a container, but first pulls the image when the engine has lost it and
- * the registry has it.
+ * Calls `create`, which makes a container. When the engine has lost the image, pulls it from the
+ * registry and calls `create` again.
  */
 export async function withImage(create: () => Promise<string>, start: ImageStart): Promise<string> {
   const { reference } = start.artifact;
@@ -39,8 +39,8 @@ export async function withImage(create: () => Promise<string>, start: ImageStart
 }
 
 /**
- * True when the engine has the image, or has it again from the registry; also while it does not
- * answer: starts wait for it.
+ * Whether the engine has the image, if necessary after a pull from the registry. Also true while
+ * the engine does not answer, since starts wait for it then.
  */
 export async function hasImage(start: ImageStart): Promise<boolean> {
   const { engine, artifact, log } = start;

@@ -1,5 +1,5 @@
-// Pushes the image of a build to the operator's registry, from where engines get it back when they
-// have lost it.
+// Pushes the image of a build to the operator's registry, so that an engine that has lost the image
+// can pull it again.
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -13,7 +13,7 @@ export type PushParts = {
   readonly client: BuildClient;
   readonly engine: Pick<Engine, "calls">;
   readonly registry: ImageRegistry;
-  /** What the image is called there. */
+  /** The tag of the image in the registry. */
   readonly tag: string;
 };
 
@@ -25,7 +25,7 @@ export async function pushImage(
 ): Promise<string> {
   const { log, signal } = context;
   const name = `${registry.name}:${tag}`;
-  // Apart from the app's credentials for the registry of its base image.
+  // A home of its own, without the app's credentials for the registry of its base image.
   const home = join(dir, "push");
   const auths =
     registry.auth === null

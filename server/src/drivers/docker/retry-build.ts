@@ -1,4 +1,4 @@
-// Builds an image again when the engine, or the connection to it, broke off meanwhile, and waits
+// Builds an image again when the engine, or the connection to it, failed during the build. Waits
 // for an engine that does not answer.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildContext } from "#drivers/builder.ts";
@@ -7,7 +7,7 @@ import { retry, untilStop } from "#lib/retry.ts";
 import { isUnreachable, type Engine } from "./engine.ts";
 import { engineIsDown } from "./engine-outage.ts";
 
-/** Neither the app nor its image is at fault: another try rarely meets it. */
+/** A failure that neither the app nor its image caused: it rarely happens in another try. */
 export class ConnectionBroke extends BuildFailed {}
 
 /** How often one image is built while the connection breaks. */
@@ -16,11 +16,11 @@ const pauses = { firstMs: 1000, factor: 2, msMax: 10_000, jitter: 0.1 };
 /** How long a try waits for the engine. */
 const engineWaitMs = 600_000;
 
-/** What docker's client and its plugin say, and gRPC. */
+/** Messages of docker's client, of its plugin and of gRPC. */
 const broken =
   /Cannot connect to the Docker daemon|error during connect|(?:^|: )unexpected EOF$|rpc error: .*(?:unexpected EOF|transport is closing|error reading from server|data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/m;
 
-/** True when a message says that the connection to the engine or its builder broke. */
+/** Whether a message says that the connection to the engine or its builder broke. */
 export function saysBroken(message: string): boolean {
   return broken.test(message);
 }
@@ -31,8 +31,8 @@ type RetryBuild = Pick<BuildContext, "log" | "signal" | "onAgain"> & {
 };
 
 /**
- * Rejects with the reason of the last try, with `BuildFailed` when the engine stays away, or with
- * the reason of `signal`.
+ * Calls `build` until it succeeds or fails for a reason of its own. Rejects with the reason of the
+ * last try, with `BuildFailed` when the engine stays away, or with the reason of `signal`.
  */
 export async function retryBuild<Result>(
   options: RetryBuild,
@@ -58,7 +58,7 @@ export async function retryBuild<Result>(
 
 function isBroken(error: unknown): boolean {
   if (error instanceof ConnectionBroke || isUnreachable(error)) return true;
-  // Its text may repeat what the app's own step has printed.
+  // The message itself proves nothing, since it may repeat the output of the app's own step.
   if (error instanceof BuildFailed) return isBroken(error.cause);
   return error instanceof Error && saysBroken(error.message);
 }

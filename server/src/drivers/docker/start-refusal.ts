@@ -1,10 +1,10 @@
-// Why the engine did not start a container, in a sentence for the app's owner.
+// Explains in a sentence for the app's owner why the engine did not start a container.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { engineStatus, isUnreachable } from "./engine.ts";
 import { engineIsDown } from "./engine-outage.ts";
 
-/** `error`: of creating or starting the container. */
+/** Explains the error of creating or starting a container. */
 export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   if (error instanceof StartRefused) return error;
   const text = error instanceof Error ? error.message : String(error);
@@ -13,9 +13,9 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   if (isUnreachable(error))
     return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
   if (engineStatus(error) === null) {
-    const prepared =
+    const message =
       "The container could not be prepared. The platform's log has the reason for the operator.";
-    return new StartRefused(prepared, { ...options, kind: "no_capacity" });
+    return new StartRefused(message, { ...options, kind: "no_capacity" });
   }
   if (/no such image/i.test(text))
     return new StartRefused(`The image of the build is no longer on this machine: ${buildAgain}.`, {
@@ -27,7 +27,7 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
       "The Docker engine cannot give GPUs to containers: the operator has to install NVIDIA's container toolkit and restart the engine.",
       options,
     );
-  // An engine that is starting lacks other files.
+  // The `exec: ` matters: an engine that is just starting lacks other files.
   if (/exec: .*(?:executable file not found|no such file or directory)/.test(text))
     return new StartRefused(
       `The start command was not found: ${program}. Correct the entrypoint, or add the package that has the command to the dependencies.`,
@@ -43,7 +43,7 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
       "The image has no start command: set entrypoint, or CMD in the Dockerfile.",
       options,
     );
-  // While it starts or ends, for example.
+  // Happens while the engine starts or stops, for example.
   if ((engineStatus(error) ?? 0) >= 500 && !text.includes("OCI runtime"))
     return new StartRefused(
       "The Docker engine has a problem of its own, which the operator has to look at (slipway doctor and the platform's log say what it is).",

@@ -1,9 +1,9 @@
-// Measures what containers use, by the engine's statistics.
+// Measures the use of containers with the engine's statistics.
 import type { ContainerStats } from "dockerode";
 import type { ReplicaUsage } from "#drivers/driver.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
 
-/** Usage of each container that runs. */
+/** Returns the usage of each container that runs. */
 export async function measureContainers<Key>(
   engine: Engine,
   containers: ReadonlyMap<Key, string>,
@@ -16,7 +16,7 @@ export async function measureContainers<Key>(
         [404, 409],
         engine.calls.getContainer(containerId).stats(options),
       );
-      // A container that has just exited has none.
+      // A container that has just exited has no statistics.
       if (stats?.memory_stats.usage !== undefined) usage.set(key, usageIn(stats));
     }),
   );
@@ -32,8 +32,8 @@ function usageIn({ cpu_stats, memory_stats, ...more }: ContainerStats): ReplicaU
     cpuSeconds: cpu_stats.cpu_usage.total_usage / 1e9,
     memoryBytes: Math.max(0, usage - reclaimable),
     network: {
-      receivedBytes: networks.reduce((sum, one) => sum + one.rx_bytes, 0),
-      sentBytes: networks.reduce((sum, one) => sum + one.tx_bytes, 0),
+      receivedBytes: networks.reduce((sum, network) => sum + network.rx_bytes, 0),
+      sentBytes: networks.reduce((sum, network) => sum + network.tx_bytes, 0),
     },
   };
 }

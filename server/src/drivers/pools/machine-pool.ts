@@ -7,7 +7,7 @@ export type Machine = {
   readonly memoryBytes: number;
   readonly overcommit: number;
   readonly gpus: readonly Gpu[];
-  /** Add all accelerators that are not there. */
+  /** True to add every compute type that the machine does not have. */
   readonly isSimulating: boolean;
 };
 
@@ -16,7 +16,7 @@ export type Machine = {
  * system.
  */
 const appsShare = 0.9;
-/** As many as a replica can ask for. */
+/** The number of simulated GPUs of one type: as many as a replica can ask for. */
 const simulatedGpus = 16;
 
 /** The machine as one pool, of every provider and region. */
@@ -67,7 +67,7 @@ function has(gpus: readonly Gpu[], type: string): boolean {
   return gpus.some(({ compute }) => compute === type);
 }
 
-/** To thousandths. */
+/** Rounds down to thousandths. */
 function roundedDown(amount: number): number {
   return Math.floor(amount * 1000) / 1000;
 }

@@ -11,7 +11,7 @@ export type ListedGpus = {
   readonly memoryGb: number;
 };
 
-/** A pool as the file has it: which cards its GPUs are is found out on the machine. */
+/** A pool as the file lists it. The machine decides later which cards are its GPUs. */
 export type ListedPool = Omit<Pool, "gpus"> & { readonly gpus: readonly ListedGpus[] };
 
 const poolsMax = 100;
@@ -32,7 +32,10 @@ const poolFields = [
 ];
 const gpuFields = ["compute", "count", "memory_gb"];
 
-/** The pools in `text`; `providers`: the platform's. Throws `OperatorFileRefused`. */
+/**
+ * Reads the pools. `providers`: the allowed values of the field provider. Throws
+ * `OperatorFileRefused`.
+ */
 export function readPoolFile(text: string, providers: readonly string[]): ListedPool[] {
   const root = file.parseFile(text);
   file.refuseUnknown(root, ["pools"], (key) => key);
@@ -48,9 +51,10 @@ export function readPoolFile(text: string, providers: readonly string[]): Listed
 function readPool(path: string, table: file.Table, providers: readonly string[]): ListedPool {
   refusePrices(path, table);
   file.refuseUnknown(table, poolFields, (key) => `${path}.${key}`);
+  /** The path and the value of a field. */
   const at = (field: string) => [`${path}.${field}`, table[field]] as const;
-  const gpus = listOf(`${path}.gpus`, table["gpus"] ?? [], gpuTypes.length).map((one, index) =>
-    readGpus(`${path}.gpus[${index}]`, one),
+  const gpus = listOf(`${path}.gpus`, table["gpus"] ?? [], gpuTypes.length).map((entry, index) =>
+    readGpus(`${path}.gpus[${index}]`, entry),
   );
   const types = gpus.map(({ compute }) => compute);
   file.refuseTwice(
@@ -93,7 +97,7 @@ function readGpus(path: string, table: file.Table): ListedGpus {
   };
 }
 
-/** Apps do not choose a pool, so it must not decide what they pay. */
+/** Apps do not choose their pool, so a pool must not decide what they pay. */
 function refusePrices(path: string, table: file.Table): void {
   const key = ["price", "prices"].find((name) => Object.hasOwn(table, name));
   if (key === undefined) return;
@@ -117,5 +121,5 @@ function listOf(path: string, value: unknown, lengthMax: number): file.Table[] {
   if (!Array.isArray(value)) throw file.operatorFileRefused(path, value, `a list of [[${path}]]`);
   if (value.length > lengthMax)
     throw file.operatorFileRefused(path, `${value.length} entries`, `at most ${lengthMax}`);
-  return value.map((one, index) => file.tableOf(`${path}[${index}]`, one));
+  return value.map((entry, index) => file.tableOf(`${path}[${index}]`, entry));
 }

@@ -1,5 +1,4 @@
-// What replicas can get from machines: pools, what a replica asks of one, and what one has of it.
-// Data only.
+// The data of pools: what a pool has, what a replica asks for, and what it has. No code.
 
 /** The GPUs or other accelerators of one type in a pool. */
 export type PoolGpus = {
@@ -23,13 +22,13 @@ export type Pool = {
    * there.
    */
   readonly tier: "protected" | "interruptible";
-  /** Replicas without a GPU may run there. */
+  /** True when replicas without a GPU may run there. */
   readonly takesCpu: boolean;
   readonly cores: number;
   readonly memoryGb: number;
-  /** By this factor replicas may together have more cores and memory than there are. */
+  /** The factor by which claims may exceed the pool's cores and memory. */
   readonly overcommit: number;
-  /** Each type once. */
+  /** Each compute type at most once. */
   readonly gpus: readonly PoolGpus[];
 };
 
@@ -45,7 +44,10 @@ export type PoolRequest = {
   readonly region: string | null;
 };
 
-/** What a replica has of a pool. `gpuCount`: of its GPUs, those that would be free after it. */
+/**
+ * What a replica has of a pool. `gpuCount` counts only the GPUs that become free when the replica
+ * ends.
+ */
 export type PoolClaim = Omit<PoolRequest, "provider" | "region"> & { readonly pool: string };
 
 /**

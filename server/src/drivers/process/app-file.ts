@@ -1,5 +1,5 @@
-// Reads the beginning of a file of an app whose replica has exited, as the app named it. Follows no
-// link out of the app's folders and waits for no pipe.
+// Reads the beginning of a file of an app whose replica has exited, by the path that the app named.
+// Follows no link out of the app's folders and waits for no pipe.
 import { constants } from "node:fs";
 import { open, realpath } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -7,8 +7,8 @@ import { codeAlias } from "./sandbox-view.ts";
 import { isBelow } from "./system-mounts.ts";
 
 /**
- * `folders`: those with the app's files, the one that hides the others first. Null when none has it
- * as a plain file.
+ * Reads at most `bytesMax` bytes. `folders`: the folders with the app's files; each hides the files
+ * of the next ones. Null when no folder has a plain file at the path.
  */
 export async function beginOfAppFile(
   folders: readonly string[],

@@ -6,8 +6,8 @@ import { assert } from "#lib/assert.ts";
 export type ProcessArtifact = {
   readonly kind: "process";
   /**
-   * The app's files, and the working directory of its replicas. Contains `app`, a link to itself
-   * unless the app has one.
+   * The app's files, and the working directory of its replicas. Contains `app`: a link to the
+   * folder itself, unless the app has a file of that name.
    */
   readonly appDir: string;
   /** The interpreter of `venvDir`, never a shim. */
@@ -16,7 +16,7 @@ export type ProcessArtifact = {
   readonly venvDir: string;
   /** For example `3.11`. */
   readonly pythonVersion: string;
-  /** uvicorn can be told below which path clients see the app. */
+  /** True when the app's uvicorn can be told the path below which clients see the app. */
   readonly takesRootPath: boolean;
 };
 

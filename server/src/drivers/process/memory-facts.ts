@@ -1,4 +1,4 @@
-// Whose memory ran out when a replica was killed.
+// Finds out whose memory ran out when a replica was killed.
 import type { ExitFacts } from "#drivers/exit-reason.ts";
 import { memoryKilled } from "./cgroup.ts";
 import { memoryKills } from "./process-table.ts";

@@ -29,7 +29,10 @@ export const linkPrefix = "slp";
 /** The machine's ends of all cables, for the firewall. */
 export const cables = { prefix: linkPrefix, range: `${range}.0.0/16` };
 
-/** Counts up: runs that begin at once, whose routes are not there yet, get different addresses. */
+/**
+ * Counts up, so that runs that begin at the same time, before their routes exist, get different
+ * addresses.
+ */
 let lastHost = randomInt(2 ** 16);
 
 /**
@@ -63,7 +66,7 @@ function routedHosts(routes: string): Set<string | undefined> {
   return new Set(routes.split("\n").map((line) => line.split("\t")[1]));
 }
 
-/** As the kernel writes it, the last byte first. */
+/** The address as the kernel writes it: hexadecimal, with the last byte first. */
 function routeName(address: string): string {
   const bytes = address.split(".").map((byte) => Number(byte).toString(16).padStart(2, "0"));
   return bytes.toReversed().join("").toUpperCase();

@@ -16,7 +16,7 @@ export type PythonChoice =
   | { readonly ok: true; readonly python: Python; readonly warning: string | null }
   | { readonly ok: false; readonly reason: string };
 
-/** Supported versions of apps; the runtime inside apps needs at least the first. */
+/** The lowest supported version of Python 3, which the runtime inside apps needs. */
 const minorMin = 8;
 
 /**
@@ -63,16 +63,17 @@ export function choosePython(wish: {
 }
 
 /**
- * Order within one version: with pip first if it is needed, then the newest, then the first found.
+ * The best interpreter of a version: one with pip if it is needed, then the newest, then the first
+ * found.
  */
 function best(
   installed: readonly Python[],
   version: string,
   needsPip: boolean,
 ): Python | undefined {
-  const same = installed.filter((python) => python.version === version);
+  const candidates = installed.filter((python) => python.version === version);
   const weight = (python: Python): number => (needsPip && python.hasPip ? 1000 : 0) + python.patch;
-  return same.reduce<Python | undefined>(
+  return candidates.reduce<Python | undefined>(
     (chosen, python) => (chosen === undefined || weight(python) > weight(chosen) ? python : chosen),
     undefined,
   );

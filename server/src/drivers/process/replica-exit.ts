@@ -5,7 +5,7 @@ import { beginOfAppFile } from "./app-file.ts";
 import { memoryFacts } from "./memory-facts.ts";
 import { readExitTime, readState, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 
-/** What the folder does not show. */
+/** The facts of an exit that the replica's folder does not show. */
 export type KnownOfExit = Pick<
   ExitFacts,
   "startError" | "lastErrorLine" | "asked" | "endReason"
@@ -38,8 +38,8 @@ export async function summaryOfExit(
 }
 
 /**
- * When it exited, in milliseconds since the epoch; null when nobody saw it and its shell did not
- * report it, for example because the machine stopped.
+ * When the replica exited, in milliseconds since the epoch; null when nobody saw the exit and its
+ * shell did not report it, for example because the machine stopped.
  */
 export function exitTime(
   paths: ReplicaPaths,

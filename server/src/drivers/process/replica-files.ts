@@ -1,6 +1,6 @@
-// The folder of one replica: the files that the platform writes before it starts one, and those of
-// the replica's shell and runtime. Any later process of the platform finds all state there. Never
-// contains secrets.
+// The folder of one replica: the files that the platform writes before the start, and the files of
+// the replica's shell and runtime. Any later process of the platform finds all state there. The
+// folder never contains secrets.
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -34,8 +34,8 @@ export function replicaPaths(dir: string) {
     /** The platform's record of the replica; written before anything is spawned. */
     record: at("record.json"),
     /**
-     * The shell's line of /proc/self/stat: created by the shell first of all, or by whoever gives
-     * up the start.
+     * The shell's line of /proc/self/stat. The shell creates the file before anything else, or the
+     * platform does when it gives up the start.
      */
     pid: at("pid"),
     /** Output of the shell: errors of the sandbox, `running`, `exit <code>`. */
@@ -83,7 +83,10 @@ export type ReplicaRecord = Pick<
   readonly hint: string | null;
   /** The program of the start command, for messages. */
   readonly program: string;
-  /** The files of its build; it may have changed them. Absent in records of older versions. */
+  /**
+   * The folder with the files of its build, which the replica may have changed. Absent in records
+   * of older versions.
+   */
   readonly appDir?: string;
   readonly isSandboxed: boolean;
   /** Process ids are meaningless after a reboot. */
@@ -96,7 +99,7 @@ export type ReplicaRecord = Pick<
    * in records of older versions.
    */
   readonly startedBootMs?: number;
-  /** What it has of a pool. Absent in records of older versions. */
+  /** The replica's claim in a pool. Absent in records of older versions. */
   readonly claim?: CardClaim;
 };
 
@@ -110,7 +113,7 @@ export type ProcessIdentity = {
   readonly startTicks: string | null;
 };
 
-/** How it exited, as reported. */
+/** How the replica exited, as it was reported. */
 export type EndedRecord = {
   readonly exitCode: number | null;
   readonly signal: string | null;
@@ -124,8 +127,9 @@ export type StateFile = {
 };
 
 /**
- * `port`: it listens there, or on its socket when that is 0. `error`: it will never be ready. Both
- * absent: nothing reported yet. `isLast`: no further report follows.
+ * `port`: the runtime listens there, or on its socket when the port is 0. `error`: why the runtime
+ * will never be ready. Both absent: it has reported nothing yet. `isLast`: no further report
+ * follows.
  */
 export type RuntimeReport = {
   readonly port?: number;
@@ -168,13 +172,13 @@ function isSocket(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true;
 }
 
-/** Null when the folder has no complete record: then nothing was spawned either. */
+/** Reads the record; null when the folder has no complete one, and so nothing was spawned. */
 export function readRecord(paths: ReplicaPaths): ReplicaRecord | null {
   const value = readJson(paths.record);
   return value?.["version"] === 1 ? (value as ReplicaRecord) : null;
 }
 
-/** Null until its exit was reported. */
+/** Reads how the replica exited; null until that was reported. */
 export function readEnded(paths: ReplicaPaths): EndedRecord | null {
   return readJson(paths.ended) as EndedRecord | null;
 }
@@ -207,10 +211,10 @@ export function readReport(paths: ReplicaPaths): RuntimeReport {
   const lines = text.split("\n").slice(0, -1);
   if (lines.length === 0 && Buffer.byteLength(text) >= textBytesMax)
     return { error: "the runtime's report is too long", isLast: true };
-  const read: RuntimeReport = { isLast: false };
+  const nothingYet: RuntimeReport = { isLast: false };
   return lines
     .slice(0, reportLinesMax)
-    .reduce((report, line) => ({ ...report, ...reportOf(line) }), read);
+    .reduce((report, line) => ({ ...report, ...reportOf(line) }), nothingYet);
 }
 
 function reportOf(line: string): RuntimeReport {
@@ -238,7 +242,7 @@ function reportOf(line: string): RuntimeReport {
 const reportLinesMax = 2;
 const errorCharactersMax = 1000;
 
-/** Null until the shell has started. */
+/** Reads the shell's identity; null until the shell has started. */
 export function readPid(paths: ReplicaPaths): ProcessIdentity | null {
   const text = readText(paths.pid);
   if (!text.endsWith("\n")) return null;
@@ -275,7 +279,7 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
     closeSync(openSync(paths.pid, "wx", 0o600));
     return true;
   } catch (error) {
-    // Either the shell created it, or an earlier call, which left it empty.
+    // The shell has created the file, or an earlier call, which left it empty.
     if (errorCode(error) === "EEXIST") return readText(paths.pid) === "";
     throw error;
   }
@@ -294,7 +298,7 @@ export async function removeReplica(paths: ReplicaPaths): Promise<void> {
 
 /**
  * Restores the platform's read permission and calls `open` again: where apps run as the platform's
- * own user, they can remove that from the files they write to.
+ * own user, they can remove that permission from the files that they write to.
  */
 export function withRightToRead<T>(path: string, open: () => T): T {
   try {
@@ -310,7 +314,7 @@ export function withRightToRead<T>(path: string, open: () => T): T {
 const textBytesMax = 65_536;
 const textBuffer = Buffer.allocUnsafe(textBytesMax);
 
-/** At most the first 64 KiB. */
+/** Reads at most the first 64 KiB; empty when there is no file. */
 function readText(path: string): string {
   let file: number;
   try {

@@ -24,16 +24,16 @@ function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Ad
 }
 
 /**
- * Where it accepts calls, now or later. `saidPort`: the port that the runtime reported. Only
- * replicas of older versions depend on that; for them the result is null until then.
+ * Where the replica accepts calls, now or later. `reportedPort`: the port that the runtime
+ * reported. Only replicas of older versions need it; for them the result is null until the report.
  */
 export function addressOf(
   paths: ReplicaPaths,
   record: ReplicaRecord,
-  saidPort: number | undefined,
+  reportedPort: number | undefined,
 ): Address | null {
   if (typeof record.socket === "string") return { path: record.socket };
-  const port = record.port ?? saidPort;
+  const port = record.port ?? reportedPort;
   return port === undefined || port === 0 ? null : addressAt(paths, record, port);
 }
 

@@ -7,9 +7,9 @@ export type ReplicaLooksOptions = {
   /** The replica's folder. */
   readonly dir: string;
   readonly clock: Clock;
-  /** Looks once. */
+  /** Looks at the replica once. */
   readonly turn: () => Promise<void>;
-  /** A turn failed; another one follows. */
+  /** Called when a turn has failed; another one follows. */
   readonly onFault: (error: unknown) => void;
 };
 
@@ -18,7 +18,7 @@ export type ReplicaLooksOptions = {
  * a killed shell makes none.
  */
 export const lookEveryMs = 1000;
-/** For changes that are expected any moment. */
+/** The wait before a look for a change that is expected any moment. */
 const lookSoonMs = 5;
 /** The minimum time between two turns because of changes: an app may write byte by byte. */
 const changeMs = 10;
@@ -62,13 +62,13 @@ export class ReplicaLooks {
       .finally(() => (this.#running = null));
   }
 
-  /** Looks after this time instead of any that was given before. */
+  /** Looks after this time. An earlier wait that has not ended is cancelled. */
   lookSoon(waitMs = lookSoonMs): void {
     this.#cancelSoon?.();
     this.#cancelSoon = this.#options.clock.after(waitMs, () => this.look());
   }
 
-  /** No other turn begins. */
+  /** Stops looking: no other turn begins. */
   stop(): void {
     this.#state = "stopped";
     this.#watcher?.close();

@@ -1,6 +1,6 @@
-// One running or exited replica on this machine: its life from the start to the end, as a turn
-// finds it in the replica's folder and among the machine's processes. It emits events, and delivers
-// the output meanwhile. It does not matter whether this process of the platform started it.
+// One running or exited replica on this machine. Each turn finds out the replica's state from its
+// folder and the machine's processes, emits events, and delivers output. It does not matter whether
+// this process of the platform started the replica.
 import type { ChildProcess } from "node:child_process";
 import type { OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
 import { writeIfFits } from "#drivers/json-file.ts";
@@ -22,11 +22,11 @@ export type ReplicaProcessOptions = {
   readonly record: files.ReplicaRecord;
   readonly sink: ReplicaSink;
   readonly clock: Clock;
-  /** Set only for this process's own children. */
+  /** The child process, when this process of the platform has started the replica. */
   readonly child: ChildProcess | null;
-  /** Called once, when it is gone. */
+  /** Called once, when the replica is gone. */
   readonly onEnded: () => void;
-  /** A check failed (a full disk, for example); another one follows. */
+  /** Called when a check has failed (because of a full disk, for example); another one follows. */
   readonly onFault: (error: unknown) => void;
 };
 
@@ -42,13 +42,13 @@ export class ReplicaProcess {
   readonly #gone = Promise.withResolvers<void>();
   readonly #memoryKillsBefore = memoryKills();
   #log: ReplicaLog | null = null;
-  /** The delivery of its output after its end. */
-  #rest: Promise<boolean> | null = null;
+  /** The delivery of the remaining output after the replica's end. */
+  #lastDelivery: Promise<boolean> | null = null;
   /** Why it could not be started. */
   #failure: string | null = null;
   #ended: files.EndedRecord | null;
-  #asked: "not" | "stopped" | "killed" = "not";
-  /** Why the platform killed it when no caller asked for that. */
+  #endRequest: "not" | "stopped" | "killed" = "not";
+  /** Why the platform killed the replica without a request of a caller. */
   #endReason: string | null = null;
   #cancelKill: (() => void) | undefined;
   #killAtMs = Number.POSITIVE_INFINITY;
@@ -111,7 +111,7 @@ export class ReplicaProcess {
   #openLog(): Promise<ReplicaLog> {
     const { paths, record, sink, clock, onFault } = this.#options;
     const { replicaId, runtime } = record;
-    const lines: ReplicaSink["lines"] = (given) => sink.lines(given);
+    const lines: ReplicaSink["lines"] = (delivered) => sink.lines(delivered);
     return ReplicaLog.open({
       replicaId,
       paths,
@@ -127,12 +127,12 @@ export class ReplicaProcess {
     this.#looks.look();
   }
 
-  /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
+  /** Asks the replica to stop, and kills it `graceMs` later; resolves when it is gone. */
   async stop(graceMs: number): Promise<void> {
     if (this.#ended !== null) return;
     const { clock } = this.#options;
     const killAtMs = clock.monotonicMs() + graceMs;
-    if (this.#asked === "not") this.#asked = "stopped";
+    if (this.#endRequest === "not") this.#endRequest = "stopped";
     if (killAtMs < this.#killAtMs) {
       this.#killAtMs = killAtMs;
       this.#cancelKill?.();
@@ -142,15 +142,15 @@ export class ReplicaProcess {
     await this.#gone.promise;
   }
 
-  /** Kills it. */
+  /** Kills the replica on request. */
   kill(): void {
     if (this.#ended !== null) return;
-    this.#asked = this.#asked === "not" ? "stopped" : "killed";
+    this.#endRequest = this.#endRequest === "not" ? "stopped" : "killed";
     this.#shell.kill();
     this.#looks.look();
   }
 
-  /** Kills it for this reason. */
+  /** Kills the replica for this reason, without a request. */
   endFor(reason: string): void {
     if (this.#ended !== null) return;
     this.#endReason ??= reason;
@@ -163,14 +163,17 @@ export class ReplicaProcess {
     return Promise.resolve(whyUnreached(this.#options.paths, this.#options.record));
   }
 
-  /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
+  /**
+   * Resolves when all output of an exited replica is delivered; false: the driver was closed
+   * before.
+   */
   async deliver(): Promise<boolean> {
     this.#log ??= await this.#openLog();
-    this.#rest ??= this.#log.end();
-    return await this.#rest;
+    this.#lastDelivery ??= this.#log.end();
+    return await this.#lastDelivery;
   }
 
-  /** Removes its files, once it has exited. */
+  /** Removes the files of the exited replica. */
   async remove(): Promise<void> {
     const { paths, record } = this.#options;
     removeGroup(record.cgroup ?? []);
@@ -185,7 +188,7 @@ export class ReplicaProcess {
     await waitUpTo(
       this.#options.clock,
       closeWaitMs,
-      Promise.all([this.#looks.settled(), this.#log?.stop(), this.#rest]),
+      Promise.all([this.#looks.settled(), this.#log?.stop(), this.#lastDelivery]),
     );
     await this.#log?.close();
     this.#established.reject(new Error("the driver was closed"));
@@ -198,7 +201,7 @@ export class ReplicaProcess {
     const isGone = this.#shell.isGone();
     this.#readStart((event) => this.#options.sink.event(event));
     if (isGone && !this.#start.isRunning) this.#fail();
-    const isStopping = this.#asked === "stopped";
+    const isStopping = this.#endRequest === "stopped";
     if (isStopping && !isGone) this.#askToEnd();
     if (isGone && this.#shell.areLeftoversGone(isStopping)) await this.#end(log);
   }
@@ -219,25 +222,27 @@ export class ReplicaProcess {
     else this.#shell.kill();
   }
 
-  /** It exited before the app started. */
+  /** Fails the start, since the replica exited before the app started. */
   #fail(): void {
     const { complaints } = files.readState(this.#options.paths);
     this.#failure =
-      this.#asked === "not" ? complaints || "its first process ended" : "it was stopped meanwhile";
+      this.#endRequest === "not"
+        ? complaints || "its first process ended"
+        : "it was stopped meanwhile";
     this.#established.reject(new Error(this.#failure));
   }
 
   async #end(log: ReplicaLog): Promise<void> {
     const { paths, record, sink, clock, child, onEnded, onFault } = this.#options;
     this.#cancelKill?.();
-    // Its own files may use the disk space that the rest needs.
+    // The replica's files may use the disk space that its remaining output needs.
     if (this.#endReason !== null)
       for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
     const lastErrorLine = await log.lastErrorLine();
     const summary = await summaryOfExit(paths, record, {
       startError: this.#start.error,
       lastErrorLine,
-      asked: this.#asked,
+      asked: this.#endRequest,
       endReason: this.#endReason,
       memoryKillsBefore: this.#memoryKillsBefore,
     });
@@ -246,9 +251,9 @@ export class ReplicaProcess {
         ? summary
         : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
     this.#looks.stop();
-    // Without it a later process of the platform works out again how it exited.
+    // Without this file, a later process of the platform works out again how the replica exited.
     writeIfFits(paths.ended, this.#ended);
-    // Who called `start` learns a failure from `established`.
+    // The caller of `start` learns of a failure from `established`.
     if (this.#failure === null || child === null) {
       const at = exitTime(paths, { wasSeen: this.#shell.wasSeen, now: clock.now() });
       sink.event({ kind: "exited", replicaId: record.replicaId, at, ...this.#ended });
@@ -256,7 +261,7 @@ export class ReplicaProcess {
     removeGroup(record.cgroup ?? []);
     onEnded();
     this.#gone.resolve();
-    this.#rest = log.end();
-    this.#rest.catch(onFault);
+    this.#lastDelivery = log.end();
+    this.#lastDelivery.catch(onFault);
   }
 }

@@ -11,7 +11,7 @@ export class ReplicaStart {
   #isRunning = false;
   #address: Address | null = null;
   #error: string | null = null;
-  /** No further report of the runtime follows. */
+  /** True when no further report of the runtime follows. */
   #isReported = false;
 
   constructor(paths: ReplicaPaths, record: ReplicaRecord) {
@@ -19,12 +19,12 @@ export class ReplicaStart {
     this.#record = record;
   }
 
-  /** The app's process has started; it may have ended since. */
+  /** True when the app's process has started; it may have ended since. */
   get isRunning(): boolean {
     return this.#isRunning;
   }
 
-  /** Where it accepts calls, now or later; null until that is known. */
+  /** Where the replica accepts calls, now or later; null until that is known. */
   get address(): Address | null {
     return this.#address;
   }

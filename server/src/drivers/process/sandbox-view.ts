@@ -14,7 +14,7 @@ export const viewPath = "/view";
 /** The alternative path of the app's code, which its commands and settings expect. */
 export const codeAlias = "/cortex";
 
-/** What all programs see that the same platform starts. All paths are absolute and exist. */
+/** The folders that all programs of one platform see. All paths are absolute and exist. */
 export type SandboxBase = {
   /**
    * An empty folder. The view is assembled there; outside of the run's namespace it stays empty.
@@ -27,7 +27,8 @@ export type SandboxBase = {
 };
 
 /**
- * What one program may see besides. All paths are absolute and exist; a folder keeps its own path.
+ * The folders that one program sees in addition. All paths are absolute and exist; a folder keeps
+ * its own path.
  */
 export type SandboxView = SandboxBase & {
   readonly readOnly: readonly string[];
@@ -64,7 +65,10 @@ export type SandboxContext = {
   readonly isUserOwned: boolean;
 };
 
-/** For shared memory of programs (multiprocessing, PyTorch's loaders). */
+/**
+ * The mount options of /dev/shm, the shared memory of programs (multiprocessing, PyTorch's
+ * loaders).
+ */
 function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
   return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
 }
@@ -86,8 +90,8 @@ export function rootOf({ stagingDir }: SandboxBase): string {
 }
 
 /**
- * The first mount table, in the format of fstab(5): what is the same for each program. Order
- * matters.
+ * The first mount table, in the format of fstab(5): the mounts that are the same for each program.
+ * Their order matters.
  */
 export function baseTable(base: SandboxBase, context: SandboxContext): string {
   const { hidden } = base;
@@ -99,8 +103,8 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
   return [
-    // It also has the variables of a replica (see `writeEntry`): up to 2 MB, which quotation marks
-    // make longer.
+    // The root also has the file of `writeEntry` with the variables of a replica: up to 2 MB, and
+    // more with quotation marks.
     line("tmpfs", outer, "tmpfs", "mode=755,size=8m,nosuid,nodev,X-mount.mkdir"),
     ...system(outer),
     proc(outer),
@@ -109,7 +113,7 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...context.etcFolders.map((path) => readOnly(path, base.stagingDir, context)),
     readOnly("/sys", root, context),
     bind("/dev", `${root}/dev`).text,
-    // All projects would share the machine's own.
+    // All projects would share the machine's own message queues.
     ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
       ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
       : []),
@@ -119,11 +123,11 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
   ].join("");
 }
 
-/** The second table: what is this program's own. */
+/** The second table: the mounts of this program alone. */
 export function viewTable(view: SandboxView, context: SandboxContext): string {
   const root = rootOf(view) + viewPath;
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isBelow(path, folder));
-  const shown = [
+  const ownMounts = [
     ...view.readOnly
       .filter((path) => isHidden(path) || !isSystem(path, context))
       .map((path) => ({ at: root + path, text: readOnly(path, root, context) })),
@@ -131,15 +135,16 @@ export function viewTable(view: SandboxView, context: SandboxContext): string {
     ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at)),
     ...(view.overlays ?? []).map((overlay) => overlayLine(root, overlay, context)),
   ];
-  // Mount a folder before what is inside it: the later mount would otherwise hide the earlier one.
-  shown.sort((a, b) => a.at.length - b.at.length);
+  // A folder is mounted before the folders inside it, which a later mount would hide.
+  ownMounts.sort((a, b) => a.at.length - b.at.length);
   return [
     line(etcOf(view), `${root}/etc`, "none", "rbind,ro,X-mount.mkdir"),
-    // Under another name, because `mount` omits what is mounted there already.
+    // The source has another name than in the first table, because `mount` omits a source that is
+    // mounted there already.
     line("shm", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions(view)),
     bind(view.temporaryDir, `${root}/tmp`).text,
     bind(view.temporaryDir, `${root}/var/tmp`).text,
-    ...shown.map(({ text }) => text),
+    ...ownMounts.map(({ text }) => text),
     ...(view.aliases ?? []).map(({ of, at }) => bind(root + of, root + at).text),
   ].join("");
 }
@@ -163,15 +168,16 @@ export function canOverlay(path: string): boolean {
 type Mount = { readonly at: string; readonly text: string };
 
 /**
- * Includes the mounts below it: a user namespace may not look under mounts that it did not make.
+ * Mounts a folder with the mounts below it: a user namespace may not look under mounts that it did
+ * not make.
  */
 function bind(from: string, at: string): Mount {
   return { at, text: line(from, at, "none", "rbind,X-mount.mkdir") };
 }
 
 /**
- * Mounts the folder below `root` at its own path, and each mount below it read-only; skips those
- * that are gone by now.
+ * Mounts a folder read-only, at its own path below `root`, and also each mount below the folder
+ * that still exists.
  */
 function readOnly(path: string, root: string, { mounts }: SandboxContext): string {
   const below = mountsBelow(path, mounts).map(({ at, flags }) =>
@@ -200,7 +206,10 @@ function line(source: string, target: string, type: string, options: string): st
   return `${escaped(source)} ${escaped(target)} ${type} ${escaped(options)} 0 0\n`;
 }
 
-/** Blanks separate the fields of the table; blanks and backslashes in them become octal. */
+/**
+ * Escapes a field of the table: blanks separate the fields, so blanks and backslashes in a field
+ * become octal.
+ */
 function escaped(field: string): string {
   return field.replaceAll(
     /[\\ \t\n#]/g,

@@ -1,4 +1,4 @@
-// The files of the embedded PostgreSQL: created once, in a folder with another name that is renamed
+// Creates the files of the embedded PostgreSQL once, in a folder with another name that is renamed
 // when complete, so that an interrupted start leaves nothing that looks finished.
 import { randomBytes } from "node:crypto";
 import {
@@ -63,7 +63,8 @@ export async function prepareCluster(
 }
 
 /**
- * The killed platform's initdb may still be running in there, which can make a removal incomplete.
+ * Removes the folders of interrupted starts. The initdb of a killed platform may still be running
+ * in one, which can make a removal incomplete.
  */
 async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
   const deadline = clock.monotonicMs() + removeWaitMs;
@@ -82,8 +83,9 @@ async function removeUnfinished(folder: string, clock: Clock): Promise<void> {
 }
 
 /**
- * The builtin locale C.UTF-8 sorts by code point without locale files, so every machine sorts
- * alike. The password goes through its own file, because initdb may run as another user.
+ * Runs initdb. The builtin locale C.UTF-8 sorts by code point without locale files, so every
+ * machine sorts alike. The password goes through its own file, because initdb may run as another
+ * user.
  */
 async function initialise(
   target: string,
@@ -133,9 +135,9 @@ async function initialise(
 }
 
 function checkVersion(dataFolder: string, major: number): void {
-  let found: string;
+  let version: string;
   try {
-    found = readFileSync(join(dataFolder, "PG_VERSION"), "utf8").trim();
+    version = readFileSync(join(dataFolder, "PG_VERSION"), "utf8").trim();
   } catch (error) {
     throw new CannotStart(
       `${dataFolder} contains no PostgreSQL database; move it away to start with an empty one.`,
@@ -144,9 +146,9 @@ function checkVersion(dataFolder: string, major: number): void {
       },
     );
   }
-  if (found === String(major)) return;
+  if (version === String(major)) return;
   throw new CannotStart(
-    `${dataFolder} was created by PostgreSQL ${found}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that created it.`,
+    `${dataFolder} was created by PostgreSQL ${version}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that created it.`,
   );
 }
 
@@ -172,7 +174,7 @@ function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
   chownSync(path, owner.uid, owner.gid);
 }
 
-/** Creates the private folder that holds everything. */
+/** Creates the private folder of the embedded server. */
 export async function makeClusterFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
