@@ -86,5 +86,7 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
 
 /** The database takes no NUL and no half of a character in a text; no setting does either. */
 function isStorable(value: unknown): boolean {
-  return !/\\u(?:0000|d[89a-f])/.test(JSON.stringify(value));
+  if (typeof value === "string") return value.isWellFormed() && !value.includes("\0");
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every((pair) => pair.every((one) => isStorable(one)));
 }

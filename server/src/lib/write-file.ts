@@ -1,5 +1,5 @@
 // Writes a file so that a crash leaves either the complete old file or the complete new one.
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 /** Replaces the file at `path`, readable by its owner only. The data is on disk on return. */
@@ -9,7 +9,8 @@ export function writeFileSafely(path: string, text: string): void {
   rmSync(temporary, { force: true });
   const file = openSync(temporary, "wx", 0o600);
   try {
-    writeSync(file, text);
+    // All of it: one write may end early on a disk that is nearly full.
+    writeFileSync(file, text);
     fsyncSync(file);
   } finally {
     closeSync(file);

@@ -1,12 +1,12 @@
 // Reads the beginning of one file of a container, which may have exited, through the engine.
 import { posix } from "node:path";
-import type { Readable } from "node:stream";
+import { pipeline, type Readable } from "node:stream";
 import type Docker from "dockerode";
 import { extract } from "tar-stream";
 
 /**
  * Returns the first bytes of the file, at most `bytesMax`; null when it is no plain file. `path` is
- * the one that the container's command sees.
+ * the one that the container's command sees. Rejects when the engine's answer breaks off.
  */
 export async function beginOfFile(
   container: Docker.Container,
@@ -17,9 +17,10 @@ export async function beginOfFile(
   const archive = (await container.getArchive({
     path: posix.resolve("/", Config.WorkingDir, path),
   })) as Readable;
-  const entries = archive.pipe(extract());
-  // Dropping the streams before their end must not count as an error.
-  for (const stream of [archive, entries]) stream.on("error", () => undefined);
+  const entries = extract();
+  // An answer that breaks off ends the loop below with its error; dropping the streams before their
+  // end is none.
+  pipeline(archive, entries, () => undefined);
   try {
     for await (const entry of entries) {
       if (entry.header.type !== "file") return null;

@@ -10,6 +10,7 @@ import { toApt } from "#drivers/error-advice.ts";
 import { commandProblem } from "#drivers/command-problem.ts";
 import { exitSummary, type ExitSummary } from "#drivers/exit-reason.ts";
 import type { Clock } from "#lib/clock.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 import { listeningSockets, listensElsewhere } from "#drivers/listening-ports.ts";
 import { readText } from "#drivers/process/read-text.ts";
 import { askToEnd } from "./ask-to-end.ts";
@@ -59,6 +60,8 @@ const goneStatuses = [404, 409];
  * itself.
  */
 const tellingMs = 500;
+/** How long the reason of a failed start command is looked for. */
+const problemWaitMs = 10_000;
 
 /** One container. */
 export class Container {
@@ -322,7 +325,11 @@ export class Container {
       readBegin: (path: string, bytesMax: number) => beginOfFile(this.#calls, path, bytesMax),
     };
     const summary = exitSummary({
-      commandProblem: await commandProblem(command).catch(() => null),
+      commandProblem: await withDeadline(
+        this.#options.clock,
+        problemWaitMs,
+        commandProblem(command),
+      ).catch(() => null),
       exitCode: state.ExitCode,
       startError: null,
       lastErrorLine,
