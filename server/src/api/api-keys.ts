@@ -1,5 +1,5 @@
-// API keys of a project: tokens that can only call its apps. Clients that fetch such a token before
-// they call an app search this list for the word `cerebrium_jwt`.
+// Route handlers for the API keys of a project: tokens that can only call its apps. Published
+// clients that fetch such a token before they call an app search the list for `cerebrium_jwt`.
 import type { z } from "zod";
 import type { apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
@@ -23,8 +23,9 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       );
       const tokens = mayRead ? await useCases.read(scope, accounts, call.by) : null;
       const shown = accounts.map((account) => show(account, tokens?.get(account.id)));
+      // The keys that are shown with their token come first.
       return shown.toSorted(
-        (one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null),
+        (first, second) => Number(second.apiKey !== null) - Number(first.apiKey !== null),
       );
     },
     async createApiKey(call) {

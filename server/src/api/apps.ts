@@ -1,4 +1,4 @@
-// Apps and their replicas.
+// Route handlers for apps and their replicas, and the apps and replicas as the API shows them.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type * as containers from "@slipway/contract/container-answers.ts";
@@ -107,7 +107,7 @@ function showApp(app: AppWithState): Omit<z.infer<typeof answers.appList>[number
   };
 }
 
-/** The answer of create app. */
+/** The answer to a request that creates an app. */
 export function showCreated(
   projectId: ProjectId,
   created: CreatedApp,
@@ -148,7 +148,7 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     gitBranch: settings.gitBranch,
     gitPath: settings.gitPath,
     internalEndpoint: appEndpoint(urls, projectId, app.name),
-    // Browsers send no token when they open a page.
+    // Browsers send no token when they open a page, so only an app without authentication has one.
     pageUrl:
       settings.runtime === "custom" && settings.disableAuth
         ? pageOfApp(urls, projectId, app.name)

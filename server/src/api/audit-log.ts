@@ -1,4 +1,4 @@
-// The audit log of a project, for its owner.
+// Route handlers for the audit log of a project.
 import type { z } from "zod";
 import type { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
@@ -38,16 +38,17 @@ export function auditLogHandlers({ auditLog }: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** A time in the query. Throws `Fault("invalid")` if it is invalid. */
+/** Reads a time in the query; null: the query has none. Throws `Fault("invalid")`. */
 export function timeOf({ query }: ApiCall, name: "from" | "to"): Instant | null {
-  const given = query[name] ?? null;
-  if (given === null) return null;
-  const instant = readInstant(String(given));
+  const value = query[name] ?? null;
+  if (value === null) return null;
+  const instant = readInstant(String(value));
   if (instant !== null) return instant;
+  // In a query, a "+" that is not escaped is read as a space.
   const isPlusLost =
-    / \d{2}:\d{2}$/.test(String(given)) &&
-    readInstant(String(given).replace(/ (?=\S*$)/, "+")) !== null;
+    / \d{2}:\d{2}$/.test(String(value)) &&
+    readInstant(String(value).replace(/ (?=\S*$)/, "+")) !== null;
   const hint = isPlusLost ? ' In a query "+" is written %2B.' : "";
   const allowed = "a valid time of the form 2026-01-31T12:00:00Z (RFC 3339)";
-  throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${allowed}.${hint}`);
+  throw new Fault("invalid", `${name} is ${shown(value)}, but must be ${allowed}.${hint}`);
 }

@@ -1,17 +1,19 @@
-// The messages of a command in a replica, as Kubernetes has them: the first byte is the channel.
-// Pure.
+// The WebSocket messages of a command in a replica, in the format of Kubernetes: the first byte is
+// the channel. Pure.
 import type { z } from "zod";
 import { execChannels, type execStatus } from "@slipway/contract/exec-routes.ts";
 
-/** What a client says. */
+/** The meaning of a client's message. */
 export type ExecInput =
   | { readonly kind: "stdin"; readonly bytes: Buffer }
   | { readonly kind: "resize"; readonly columns: number; readonly rows: number }
   | { readonly kind: "close" }
-  /** Nothing that has a meaning. */
+  /** The message has no meaning here, and is ignored. */
   | { readonly kind: "unknown" };
 
+/** The maximum number of columns and of rows of a terminal. */
 const sideMax = 2_000;
+/** The JSON of two numbers is much shorter. */
 const resizeBytesMax = 200;
 
 /** Reads a message of a client. */
@@ -23,12 +25,14 @@ export function readFrame(message: Buffer): ExecInput {
   return channel === execChannels.resize ? readSize(bytes) : { kind: "unknown" };
 }
 
-/** A message of the platform. */
+/** A message of the platform to the client. */
 export function frame(channel: "stdout" | "stderr" | "status", bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.of(execChannels[channel]), bytes]);
 }
 
-/** The status of an end. */
+/**
+ * The JSON that tells the client how its command ended. `message` is null when it ended by itself.
+ */
 export function execStatusOf({
   exitCode,
   message,
@@ -54,9 +58,9 @@ function shownEnd(exitCode: number | null, message: string | null): z.infer<type
 function readSize(bytes: Buffer): ExecInput {
   if (bytes.length > resizeBytesMax) return { kind: "unknown" };
   try {
-    const given = JSON.parse(bytes.toString("utf8")) as Readonly<Record<string, unknown>> | null;
-    const columns = given?.["Width"];
-    const rows = given?.["Height"];
+    const size = JSON.parse(bytes.toString("utf8")) as Readonly<Record<string, unknown>> | null;
+    const columns = size?.["Width"];
+    const rows = size?.["Height"];
     return isSide(columns) && isSide(rows)
       ? { kind: "resize", columns, rows }
       : { kind: "unknown" };

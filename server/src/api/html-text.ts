@@ -1,6 +1,6 @@
-// Texts within the HTML that the platform writes itself.
+// Escapes texts for the HTML that the platform writes itself.
 
-/** The text as it stands within an element or a quoted attribute. */
+/** The text, escaped for an element or a quoted attribute. */
 export function escaped(text: string): string {
   const markup = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return markup.replaceAll('"', "&quot;").replaceAll("'", "&#39;");

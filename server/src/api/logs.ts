@@ -1,6 +1,6 @@
-// Logs of builds and apps, in pages and live, as server-sent events: each line has its number as
-// id, so that a client can resume after a lost connection. A build's log ends with an event `end`,
-// which reports how the build ended.
+// Logs of builds and apps, in pages or live. A live log is sent as server-sent events: each line
+// has its number as id, so that a client can resume after a lost connection. A build's log ends
+// with an event `end`, which reports how the build ended.
 import type { z } from "zod";
 import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
 import type * as answers from "@slipway/contract/answers.ts";
@@ -26,7 +26,7 @@ import type { HandlerParts } from "./parts.ts";
  */
 const searches = { max: 4, ownerMax: 2, ownerWaitingMax: 30, what: "logs" };
 
-/** How often a follower whose app prints nothing is checked. */
+/** How often the caller's permission is checked while an app prints nothing. */
 const checkEveryMs = 30_000;
 
 /** Route handlers for logs; a followed log takes over its connection. */
@@ -83,7 +83,9 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
   });
 }
 
-/** The number of the last line that the client saw; null: none given. Throws `Fault("invalid")`. */
+/**
+ * The number of the last line that the client saw; null: it named none. Throws `Fault("invalid")`.
+ */
 function lineNumber(value: unknown): number | null {
   if (value === undefined || value === null || value === "") return null;
   if (typeof value === "string" && /^\d{1,15}$/.test(value)) return Number(value);
@@ -131,7 +133,7 @@ async function followApp(
       "invalid",
       "direction is backward, but must be forward with follow: new lines come last.",
     );
-  // Before the client hears that it is connected: what is printed then is not missed.
+  // Read before the client is connected, so that no line printed after that is missed.
   const after = lineNumber(call.request.headers["last-event-id"]) ?? (await appLogs.lastId());
   return await streamEvents(call, parts, async (send, signal) => {
     const options = { after, filter: linesWanted(call), signal };

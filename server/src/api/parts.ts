@@ -1,5 +1,5 @@
-// What the management API is made of: the use cases behind its routes, and what `platform.ts` gives
-// it beside them.
+// The parts of the management API: the use cases behind its routes, and everything else that
+// `platform.ts` hands to it.
 import type { z } from "zod";
 import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
@@ -44,10 +44,10 @@ import type { IgnoredNames } from "./older-clients.ts";
 import type { Urls } from "./urls.ts";
 
 export type ApiParts = {
-  /** `useCases(…)` of `#apps/use-cases.ts`. */
+  /** The use cases that `useCases(…)` of `#apps/use-cases.ts` returns. */
   readonly useCases: UseCases;
   readonly tokens: ApiAuthenticator;
-  /** Whom a project counts to in fair shares. */
+  /** The key of a project's owner, for limits that all projects of an owner share. */
   readonly ownerKeyOf: OwnerKeyOf;
   readonly tokenUseCases: TokenUseCases;
   readonly keyUseCases: SigningKeyUseCases;
@@ -74,35 +74,35 @@ export type ApiParts = {
   readonly auditForwarding: ForwardingUseCases;
   readonly membership: Omit<OpenedMembership, "mailOwners">;
   readonly people: People;
-  /** Evaluated for each answer, because the port is known only once the platform listens. */
+  /** Called for each answer, because the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
   /** The maximum number of requests per minute of one token or person. */
   readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
-  /** For `/healthz` and `/readyz`. */
+  /** The checks behind `/healthz` and `/readyz`. */
   readonly health: {
-    /** Why it does not serve, because it is starting or stopping; null: it does. */
+    /** Why the platform does not serve requests: it is starting or stopping; null: it serves. */
     notServing(): string | null;
-    /** Why calls and runs cannot be accepted now; null: they can. Answers within seconds. */
+    /** Why calls and runs cannot be accepted now; null: they can. Resolves within seconds. */
     notReady(): Promise<string | null>;
   };
-  /** What replicas can have here now. */
+  /** The hardware that replicas can have here now. */
   readonly hardware: () => z.infer<typeof hardwareAnswer>;
-  /** What operators see of the platform now. */
+  /** The present state of the platform, as operators see it. */
   readonly operatorPlatform: () => Promise<z.infer<typeof platformAnswer>>;
-  /** What `/v2/notifications` tells. */
+  /** The announcements that `/v2/notifications` returns. */
   readonly announcements: readonly {
     readonly message: string;
     readonly link: string;
     readonly linkText: string;
   }[];
-  /** What replicas use now. */
+  /** The cores, memory, network and GPUs that replicas use now. */
   readonly replicaUses: () => Promise<ReplicaUses>;
   /** Runs commands in replicas. */
   readonly execs: Pick<ReplicaExecs, "open">;
   readonly useHistory: Pick<UseHistory, "read">;
-  /** How the releases of a roll-out do now. */
+  /** How both releases of a roll-out perform now: their calls, failures and replicas. */
   readonly conditionsOf: (
     appId: AppId,
     releases: { readonly old: ReleaseId; readonly next: ReleaseId },
@@ -112,20 +112,22 @@ export type ApiParts = {
    * takes calls.
    */
   readonly shareNow: (appId: AppId, releaseId: ReleaseId) => number | null;
-  /** Why the calls of an app wait, or why it has too few replicas; undefined: neither is so. */
+  /**
+   * Why the calls of an app wait, or why it has too few replicas; undefined: neither is the case.
+   */
   readonly waitReason: (appId: AppId) => string | undefined;
-  /** Why the replica of a build of an app waits; undefined: none does. */
+  /** Why the trial replica of an app's build waits to be started; undefined: no build waits. */
   readonly buildWaitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
   readonly clock: Clock;
   /**
-   * Aborted when the platform begins to stop, which ends live logs, as nothing else would.
-   * `close()` ends them too.
+   * Aborted when the platform begins to stop. Ends live logs, which otherwise end only with
+   * `close()`.
    */
   readonly stopping: AbortSignal;
 };
 
-/** What handlers of routes choose from. */
+/** The parts that are available to the handlers of routes. */
 export type HandlerParts = UseCases &
   Required<Omit<ApiParts, "useCases">> & {
     /** Limits the deployments that a project starts. */
@@ -134,6 +136,6 @@ export type HandlerParts = UseCases &
     readonly requestLimit: RateLimit;
     /** Limits how many logs and roll-outs are followed live. */
     readonly followers: Gate;
-    /** What older clients repeat. */
+    /** Logs the repeated values that are ignored in requests of older clients. */
     readonly ignored: IgnoredNames;
   };

@@ -1,4 +1,4 @@
-// Plans: a project's limits and usage, and the operator's list of projects.
+// Route handlers for plans: a project's limits and usage, and the operator's list of projects.
 import type { z } from "zod";
 import type {
   operatorProject,

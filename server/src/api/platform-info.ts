@@ -1,4 +1,4 @@
-// Information about the platform: for everybody, without a token, and for operators.
+// Route handlers for information about the platform: some is public, some is only for operators.
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Handlers } from "./call.ts";

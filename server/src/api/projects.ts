@@ -1,4 +1,4 @@
-// Projects: list, create, rename, delete.
+// Route handlers that list, read, create, rename and delete projects.
 import { callerOf, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 

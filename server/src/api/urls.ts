@@ -12,31 +12,31 @@ export type Urls = {
   readonly appHosts: AppHosts;
 };
 
-/** An app's page. */
+/** The page of an app in the dashboard. */
 export function appPage(urls: Urls, { projectId, appId }: AppKey): string {
   return `${urls.dashboardUrl}/projects/${projectId}/apps/${shownAppId(appId)}`;
 }
 
 type BuildRef = AppKey & { readonly buildId: BuildId };
 
-/** A build's page. */
+/** The page of a build in the dashboard. */
 export function buildPage(urls: Urls, build: BuildRef): string {
   return `${appPage(urls, build)}/builds/${build.buildId}`;
 }
 
-/** A build's log in the API. */
+/** The URL of a build's log in the API. */
 export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildRef): string {
   return `${urls.baseUrl}/v2/projects/${projectId}/apps/${shownAppId(appId)}/builds/${buildId}/logs`;
 }
 
-/** Where an app is called. */
+/** The URL at which an app is called. */
 export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): string {
   return `${urls.apiUrl}/v4/${projectId}/${appName}`;
 }
 
 /**
- * Where a browser opens an app that serves pages: its own host name where that leads here, else its
- * path.
+ * The URL at which a browser opens an app that serves pages. It has a host name for the app where
+ * such names lead to the platform, and otherwise the app's path.
  */
 export function pageOfApp(urls: Urls, projectId: ProjectId, appName: string): string {
   return (
@@ -45,27 +45,27 @@ export function pageOfApp(urls: Urls, projectId: ProjectId, appName: string): st
   );
 }
 
-/** Where a git host sends the push events of an app. */
+/** The URL to which a git host sends the push events of an app. */
 export function gitHookUrl(urls: Urls, address: string): string {
   return `${urls.baseUrl}/v2/git-hooks/${address}`;
 }
 
-/** Takes the files of a deployment. Anyone with this address can send them. */
+/** The URL that receives the files of a deployment. Anyone who knows it can send them. */
 export function uploadUrl(urls: Urls, key: Secret): string {
   return `${urls.baseUrl}/v2/uploads/${key.reveal()}`;
 }
 
-/** Takes one part of a file. Anyone with this address can send it. */
+/** The URL that receives one part of a file. Anyone who knows it can send the part. */
 export function partUrl(urls: Urls, key: Secret, number: number): string {
   return `${urls.baseUrl}/v2/volume-uploads/${key.reveal()}/${number}`;
 }
 
-/** Gives a file. Anyone with this address can read it. */
+/** The URL of a file's download. Anyone who knows it can read the file. */
 export function downloadUrl(urls: Urls, key: Secret): string {
   return `${urls.baseUrl}/v2/volume-downloads/${key.reveal()}`;
 }
 
-/** The page to accept an invitation. Anyone with this address can accept it. */
+/** The page on which an invitation is accepted. Anyone who knows the URL can open it. */
 export function invitationPage(urls: Urls, secret: Secret): string {
   return `${urls.dashboardUrl}/invitations/${secret.reveal()}`;
 }

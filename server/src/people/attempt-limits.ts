@@ -1,6 +1,6 @@
-// How often passwords, codes and links may be tried. The count is in the database, so that neither
-// a restart nor a second platform allows more attempts. The database has only a hash of the person
-// or address that is counted.
+// Limits how often passwords, codes and links may be tried. The counts are in the database, so that
+// neither a restart nor a second platform allows more attempts. The database has only a hash of the
+// person or address whose attempts are counted.
 import { createHash } from "node:crypto";
 import { Fault } from "#lib/fault.ts";
 import type { Db } from "#store/database.ts";
@@ -14,18 +14,19 @@ const minuteMs = 60_000;
 
 /** All limits: high enough for people who mistype, too low for programs that guess. */
 export const limits = {
-  /** Several people may share an address. */
+  /** Sign-ins, counted by network address, which several people may share. */
   signInAddress: { kind: "sign-in address", max: 50, windowMs: 15 * minuteMs },
+  /** Sign-ins, counted by account. */
   signInAccount: { kind: "sign-in account", max: 10, windowMs: 15 * minuteMs },
   /** Requests to reset a password, counted by email address. */
   resetAccount: { kind: "reset account", max: 5, windowMs: 60 * minuteMs },
   /** The same requests, counted by network address. */
   resetAddress: { kind: "reset address", max: 30, windowMs: 60 * minuteMs },
-  /** A limit because each sign-up may add a row that is never deleted. */
+  /** Sign-ups, counted by network address: each may add a row that is never deleted. */
   signUpAddress: { kind: "sign-up address", max: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes with which a signed-in person confirms an action, counted by person. */
   confirm: { kind: "confirm", max: 10, windowMs: 15 * minuteMs },
-  /** Codes for one challenge of a sign-in, which is valid for as long. */
+  /** Codes for one challenge of a sign-in, which is valid for the same time. */
   challenge: { kind: "challenge", max: 5, windowMs: 10 * minuteMs },
   /** Links and visits to a provider, counted by device or network address. */
   secretAddress: { kind: "secret address", max: 300, windowMs: 15 * minuteMs },
@@ -48,8 +49,8 @@ export class AttemptLimits {
   }
 
   /**
-   * Counts one attempt. Null: it is allowed; else the seconds until the next one is. `db` may be a
-   * transaction, which the count is then part of.
+   * Counts one attempt. Returns null when it is allowed, and otherwise the seconds until the next
+   * attempt is allowed. `db` may be a transaction, which the count is then part of.
    */
   async isTaken(
     { kind, max, windowMs }: Limit,
@@ -66,7 +67,7 @@ export class AttemptLimits {
     return used <= max ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
   }
 
-  /** Counts one attempt, and takes it back when `work` succeeds. Throws as `take` does. */
+  /** Counts one attempt, and takes it back when `work` succeeds. Throws as `take` and `work` do. */
   async counted<Result>(limit: Limit, who: string, work: () => Promise<Result>): Promise<Result> {
     await this.take(limit, who);
     const result = await work();

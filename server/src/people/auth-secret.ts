@@ -1,6 +1,6 @@
-// The secret that signs sessions and encrypts second factors: random, made by the first start, kept
-// in the database, sealed with the platform's secret key. So all platforms on one database share
-// it, and a change of the secret key signs nobody out.
+// The secret that signs sessions and encrypts second factors. The first start creates it at random,
+// and stores it in the database, sealed with the platform's secret key. So all platforms on one
+// database share it, and a change of the secret key signs nobody out.
 import { randomBytes } from "node:crypto";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -11,10 +11,10 @@ import { insertSecret, secretSealed } from "./people-store.ts";
 export const authSecretContext = "person_secret";
 const bytes = 32;
 
-/** The secret, made when there is none. */
+/** Loads the secret, and creates it first if the database has none. */
 export async function loadAuthSecret(db: Db, sealer: Sealer): Promise<Secret> {
-  const fresh = sealer.seal(randomBytes(bytes).toString("base64url"), authSecretContext);
-  // Of several platforms that start together, one is first, and all read what it wrote.
-  await insertSecret(db, fresh);
+  const newSecret = sealer.seal(randomBytes(bytes).toString("base64url"), authSecretContext);
+  // When several platforms start together, the first one's secret stays, and all of them read it.
+  await insertSecret(db, newSecret);
   return sealer.open(await secretSealed(db), authSecretContext);
 }

@@ -1,7 +1,7 @@
-// Browsers that a person has signed in with keep a cookie that says so (OWASP's device cookie).
-// Their tries are counted apart from everybody else's, so nobody can lock a person out by wrong
-// passwords, not even from the same address. It gives no access, and a thief of one gets no more
-// tries than others.
+// A browser in which a person has signed in keeps a cookie that says so (OWASP's device cookie).
+// Its sign-in attempts are counted separately, so nobody can lock the person out by wrong
+// passwords, not even from the same address. The cookie gives no access, and whoever steals it gets
+// no more attempts than anybody else.
 import { createHmac, randomBytes } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import type { By } from "#audit/record.ts";
@@ -14,10 +14,10 @@ const signaturePurpose = "slipway-device";
 
 type Device = { readonly personId: string; readonly id: string };
 
-/** Who tries: the value of the cookie that came along, or null, and where it comes from. */
+/** Who makes an attempt: the value of the request's device cookie, or null, and its origin. */
 export type Trier = { readonly device: string | null; readonly by: By };
 
-/** Makes and reads them with the secret of auth-secret.ts. */
+/** Makes and reads device cookies, signed with the secret of auth-secret.ts. */
 export class DeviceCookies {
   readonly #secret: Secret;
 
@@ -26,32 +26,32 @@ export class DeviceCookies {
   }
 
   /**
-   * The value for a person who has just signed in; the one that the browser has is kept if it is
-   * theirs.
+   * The cookie's value for a person who has just signed in. If the browser's present cookie is of
+   * the same person, its value stays.
    */
-  valueFor(personId: string, given: string | null): Secret {
-    const known = this.#read(given);
+  valueFor(personId: string, cookie: string | null): Secret {
+    const known = this.#read(cookie);
     const id = known?.personId === personId ? known.id : randomBytes(idBytes).toString("base64url");
     return new Secret(`${personId}.${id}.${this.#signature({ personId, id })}`);
   }
 
   /**
-   * What tries of a person's account are counted by where it is a device of theirs; null: it is
-   * not.
+   * The key by which attempts with a person's device are counted; null: the device is not one of
+   * the person's.
    */
   ofPerson(device: string | null, personId: string | undefined): string | null {
     const known = this.#read(device);
     return known !== null && known.personId === personId ? keyOf(known) : null;
   }
 
-  /** What tries are counted by that are of no known account: the device, else the address. */
+  /** The key by which attempts with no known account are counted: the device, else the address. */
   keyOf({ device, by }: Trier): string {
     const known = this.#read(device);
     return known === null ? networkOf(by.request?.address ?? "") : keyOf(known);
   }
 
-  #read(given: string | null): Device | null {
-    const [, personId, id, signature] = form.exec(given ?? "") ?? [];
+  #read(cookie: string | null): Device | null {
+    const [, personId, id, signature] = form.exec(cookie ?? "") ?? [];
     if (personId === undefined || id === undefined || signature === undefined) return null;
     const device = { personId, id };
     return isSameText(signature, this.#signature(device)) ? device : null;

@@ -1,12 +1,12 @@
-// Rows of device logins. Times are the platform's, handed in; the states are those of the
-// migration's check.
+// Queries of device logins. Callers hand in the time by the platform's clock. The migration's check
+// constraint lists the states.
 import type { Insertable, Selectable } from "kysely";
 import { countRows, insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type DeviceLoginRow = Selectable<Tables["device_logins"]>;
 
-/** Adds a login that waits. False: its user code is one that is shown elsewhere at the moment. */
+/** Adds a login that waits. Returns false when its user code is already in use. */
 export async function insertDeviceLogin(
   db: Db,
   row: Insertable<Tables["device_logins"]>,
@@ -19,18 +19,18 @@ export async function countOpenLogins(
   db: Db,
   { nowAt, max }: { nowAt: Date; max: number },
 ): Promise<number> {
-  const some = db
+  const counted = db
     .selectFrom("device_logins")
     .select("id")
     .where("expires_at", ">", nowAt)
     .limit(max)
     .as("some");
-  return await countRows(db.selectFrom(some));
+  return await countRows(db.selectFrom(counted));
 }
 
 /**
- * Removes up to `max` logins that ended before this instant; rows that others remove just now are
- * left to them.
+ * Removes up to `max` logins that expired before this instant. Skips rows that another transaction
+ * has locked.
  */
 export async function removeEndedLogins(
   db: Db,
@@ -46,7 +46,7 @@ export async function removeEndedLogins(
   await db.deleteFrom("device_logins").where("id", "in", ended).execute();
 }
 
-/** The login whose code a person reads, or undefined; ended ones are none. */
+/** The login with this user code, or undefined. Expired logins are left out. No locks. */
 export async function loginByUserCode(
   db: Db,
   userCode: string,
@@ -60,7 +60,7 @@ export async function loginByUserCode(
     .executeTakeFirst();
 }
 
-/** The login of a device; ended ones too, as long as their row is there. */
+/** The login of a device, expired or not, or undefined. No locks. */
 export async function loginByDeviceCode(db: Db, hash: Buffer): Promise<DeviceLoginRow | undefined> {
   return await db
     .selectFrom("device_logins")
@@ -70,7 +70,7 @@ export async function loginByDeviceCode(db: Db, hash: Buffer): Promise<DeviceLog
 }
 
 /**
- * Decides a login that waits; undefined when it does not (any more). Locks its row until the
+ * Approves or denies a login that waits; undefined: no such login waits. Locks its row until the
  * transaction ends.
  */
 export async function decideLogin(
@@ -87,7 +87,7 @@ export async function decideLogin(
     .executeTakeFirst();
 }
 
-/** Who decided on a login, or undefined. No locks. */
+/** The person who approved or denied a login, or undefined. No locks. */
 export async function approverOf(db: Db, hash: Buffer): Promise<{ personId: string } | undefined> {
   return await db
     .selectFrom("device_logins")
@@ -98,15 +98,16 @@ export async function approverOf(db: Db, hash: Buffer): Promise<{ personId: stri
 }
 
 /**
- * Takes an approved login away and returns who approved it; undefined when there is none, or the
- * session it was approved in has ended. Of several that ask at once one gets it.
+ * Deletes an approved login and returns the person who approved it; undefined: there is none, or
+ * the session in which it was approved has ended. Of several concurrent calls, only one gets the
+ * person.
  */
 export async function takeApprovedLogin(
   tx: Tx,
   hash: Buffer,
   nowAt: Date,
 ): Promise<{ personId: string } | undefined> {
-  const taken = await tx
+  const deleted = await tx
     .deleteFrom("device_logins")
     .using("person_sessions")
     .where("device_logins.device_code_hash", "=", hash)
@@ -116,5 +117,5 @@ export async function takeApprovedLogin(
     .where("person_sessions.expires_at", ">", nowAt)
     .returning("person_sessions.person_id")
     .executeTakeFirst();
-  return taken === undefined ? undefined : { personId: taken.person_id };
+  return deleted === undefined ? undefined : { personId: deleted.person_id };
 }

@@ -1,4 +1,4 @@
-// Rows of invitations: adds, finds, lists and removes them. Called by the use cases of invitations.
+// Queries that add, find, list and remove invitations. Called by the use cases of invitations.
 import type { Insertable, Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { countRows, putRows, type Db, type Tx } from "#store/database.ts";
@@ -6,9 +6,10 @@ import type { Tables } from "#store/tables.ts";
 
 export type InvitationRow = Selectable<Tables["invitations"]>;
 
-/** An invitation, what it is to, and whether whoever is invited has an account. */
+/** An invitation with the name of its project and the account of the invited person. */
 export type OpenInvitationRow = InvitationRow & {
   readonly project_name: string;
+  /** Null: the invited person has no account. */
   readonly person_id: string | null;
 };
 
@@ -36,7 +37,7 @@ export function invitationByEmail(
   return invitationsOf(db, projectId).where("email", "=", email).executeTakeFirst();
 }
 
-/** The invitation, or undefined. No locks. */
+/** The invitation with this id to a project, or undefined. No locks. */
 export function invitationById(
   db: Db,
   projectId: ProjectId,
@@ -58,7 +59,7 @@ function invitationsOf(db: Db, projectId: ProjectId) {
   return db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
 }
 
-/** How many invitations of a locked project there are once those that have expired are removed. */
+/** Removes the expired invitations of a locked project, and returns how many others there are. */
 export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): Promise<number> {
   await tx
     .deleteFrom("invitations")
@@ -68,14 +69,14 @@ export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): 
   return await countRows(tx.selectFrom("invitations").where("project_id", "=", projectId));
 }
 
-/** Adds an invitation in place of the one of the same address to the same project. */
+/** Adds an invitation, which replaces an earlier one of the same address to the same project. */
 export async function putInvitation(tx: Tx, row: Insertable<Tables["invitations"]>): Promise<void> {
   await putRows(tx, "invitations", ["project_id", "email"], row);
 }
 
 /**
- * Removes the invitation; false when it is gone already. Of several concurrent calls, only one
- * returns true.
+ * Removes the invitation. Returns false when it was already gone: of several concurrent calls, only
+ * one returns true.
  */
 export async function deleteInvitation(
   tx: Tx,

@@ -1,5 +1,5 @@
-// Sends mail through the server that SLIPWAY_SMTP_URL names. Texts hold links that are worth a
-// password: neither they nor the server's password reach the log.
+// Sends mail through the server that SLIPWAY_SMTP_URL names. Mail may contain links that are worth
+// as much as a password: neither texts nor the server's password reach the log.
 import { createTransport, type Transporter } from "nodemailer";
 import { oneLine } from "#lib/one-line.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
@@ -9,21 +9,21 @@ import type { Foundation } from "#store/foundation.ts";
 export type Mail = { readonly to: string; readonly subject: string; readonly text: string };
 
 export type MailerOptions = Pick<Foundation, "clock" | "log"> & {
-  /** smtp:// or smtps://, with user and password where the server wants them. */
+  /** An `smtp://` or `smtps://` URL, with a user and a password if the server requires them. */
   readonly url: Secret;
   readonly from: string;
 };
 
-/** For connecting, for the greeting, and between two signs of life. */
+/** How long the server may take to connect, to greet, and to send or receive the next bytes. */
 const waitMs = 10_000;
 const backoff = { firstMs: 500, factor: 4, msMax: 30_000, jitter: 0.2 };
-const sending: RetryPolicy = { ...backoff, triesMax: 4, hasTryAtStop: true };
-/** Mail that was posted and not sent yet; more is dropped, and the log says so. */
+const sendPolicy: RetryPolicy = { ...backoff, triesMax: 4, hasTryAtStop: true };
+/** The maximum number of mails that wait to be sent. More are dropped, and the log says so. */
 const postedMax = 1_000;
-/** In characters; mail servers fold or refuse longer lines. */
+/** The maximum number of characters of a subject: mail servers fold or refuse longer lines. */
 const subjectLengthMax = 200;
 
-/** Sends mail. `close()` waits for what was posted, which it tries once more at most. */
+/** Sends mail. `close()` waits for the posted mails, each of which is tried at most once more. */
 export class Mailer {
   readonly #options: MailerOptions;
   readonly #transport: Transporter;
@@ -43,10 +43,10 @@ export class Mailer {
     });
   }
 
-  /** Resolves when the server has taken it; rejects when it has not, without a second try. */
+  /** Sends a mail with one try. Resolves when the server has accepted it, and rejects otherwise. */
   async send({ to, subject, text }: Mail): Promise<void> {
     const { from } = this.#options;
-    // An address as an object is taken as it is: in a text, a comma would make two of it.
+    // An address in an object is used as it is. In a text, a comma would separate two addresses.
     await this.#transport.sendMail({
       from,
       to: { name: "", address: to },
@@ -56,8 +56,8 @@ export class Mailer {
   }
 
   /**
-   * Sends in the background, again when it fails; at last the log says so. Returns at once,
-   * whatever becomes of it.
+   * Sends a mail in the background, and tries again when that fails. The log says when the last try
+   * has failed. Returns at once.
    */
   post(mail: Mail): void {
     const { clock, log } = this.#options;
@@ -74,13 +74,13 @@ export class Mailer {
         { reason: reasonOf(error), attempt },
         "mail could not be sent",
       );
-    const posted = retry({ ...sending, clock, signal, onFailure }, () => this.send(mail)).finally(
-      () => this.#posted.delete(posted),
-    );
+    const posted = retry({ ...sendPolicy, clock, signal, onFailure }, () =>
+      this.send(mail),
+    ).finally(() => this.#posted.delete(posted));
     this.#posted.add(posted);
   }
 
-  /** Ends it. */
+  /** Waits for the posted mails, then closes the connection to the server. */
   async close(): Promise<void> {
     this.#stopping.abort(new Error("the platform is stopping"));
     await Promise.all(this.#posted);
@@ -88,7 +88,7 @@ export class Mailer {
   }
 }
 
-/** What the server said may name the address, which is a person's: its code is enough. */
+/** The code of an error. Its text is not logged, since it may contain a person's address. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;

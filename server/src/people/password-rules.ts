@@ -1,13 +1,15 @@
-// What a new password must be. Length is what counts; what is known to everybody is none.
+// The rules for new passwords. Length matters most; a password that everybody knows is refused.
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 
 const lengthMin = 10;
 const lengthMax = 1_000;
-/** Fewer different characters are a key held down. */
+/** The minimum number of different characters, so that a key held down is no password. */
 const differentMin = 4;
 
-/** Throws `Fault("invalid")`, which names the field and never the password. */
+/**
+ * Checks a new password. Throws `Fault("invalid")`, which names the field and never the password.
+ */
 export function checkNewPassword(field: string, password: Secret, email: string): void {
   const text = password.reveal();
   if (text.length < lengthMin || text.length > lengthMax) {

@@ -1,4 +1,4 @@
-// What the parts of this area share; people.ts builds it once.
+// The parts that all use cases of this area share. people.ts builds them once.
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { Gate } from "#lib/gate.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -13,14 +13,15 @@ export type PeopleParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly tokens: SessionTokens;
   readonly limits: AttemptLimits;
   readonly deviceCookies: DeviceCookies;
+  /** Limits how many passwords are hashed at once. */
   readonly hashes: Gate;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
-  /** The secret that sessions are signed with; see auth-secret.ts. */
+  /** The secret that signs sessions; see auth-secret.ts. */
   readonly secret: Secret;
   /**
-   * Where the platform is reached, without a slash at the end; asked for when it is needed, since
-   * it is known late.
+   * The platform's public URL, without a slash at the end. Called only when the URL is needed,
+   * since it is not known at the start.
    */
   readonly baseUrl: () => string;
 };

@@ -1,21 +1,23 @@
-// How people may sign in here, as the operator has set it up; `config-people.ts` reads it from the
+// The operator's settings for how people sign in. `config-people.ts` reads them from the
 // environment.
 import type { Secret } from "#lib/secret.ts";
 
-/** A provider that people sign in with. */
+/** A provider with which people sign in. */
 export type ProviderSettings = {
-  /** Issuer, or where GitHub is; without a slash at the end. */
+  /** The URL of the issuer, or of GitHub, without a slash at the end. */
   readonly url: string;
   readonly clientId: string;
   readonly clientSecret: Secret;
-  /** What its button says. */
+  /** The name on its button. */
   readonly name: string;
 };
 
-/** How people sign in. Null: not set up. */
+/** How people sign in. */
 export type PeopleSettings = {
-  /** Who becomes a person here. */
+  /** Whether only invited people can create an account, or everybody. */
   readonly signUp: "invited" | "open";
+  /** Null: no OpenID Connect provider is set up. */
   readonly oidc: ProviderSettings | null;
+  /** Null: sign-in with GitHub is not set up. */
   readonly github: ProviderSettings | null;
 };

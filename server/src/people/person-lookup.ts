@@ -1,11 +1,11 @@
-// What an access token of a person gives: while its session lasts, the roles that the person has
-// now.
+// Finds the caller behind a person's access token. While the token's session lasts, the caller has
+// the roles that the person has now.
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { Db } from "#store/database.ts";
 import { membershipsOf, personById, sessionById } from "./people-store.ts";
 
-/** Looks at the session's row, the person's and their memberships. */
+/** Reads the session, the person and the person's memberships. */
 export function personLookup(db: Db): Lookup<PersonClaims> {
   return async ({ personId, sessionId, expiresAtMs }) => {
     const session = await sessionById(db, sessionId);

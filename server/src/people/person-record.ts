@@ -1,21 +1,26 @@
-// What people do with their own sign-in goes into the audit log of every project that they belong
-// to: its owners want to know, whichever project the person had in mind. Of those who belong to
-// none it is kept without a project.
+// Records what people do with their sign-in in the audit log of every project of which they are
+// members, since the owners of all these projects want to know. Actions of people without a project
+// are recorded without one.
 import { anonymousActor, record, type Actor, type AuditEntry, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { membershipsOf } from "./people-store.ts";
 
-/** Who it is about. `id` null: an address of mail that nobody has. */
-export type About = { readonly id: string | null; readonly email: string; readonly name: string };
+/** The person that an entry is about. */
+export type About = {
+  /** Null: nobody has this email address. */
+  readonly id: string | null;
+  readonly email: string;
+  readonly name: string;
+};
 
 export type PersonEvent = Pick<AuditEntry, "action" | "by" | "outcome" | "changes" | "reason"> & {
   readonly about: About;
 };
 
-/** Nobody belongs to more for anything but a test. */
+/** The maximum number of projects that get an entry. Only in tests is a person in more projects. */
 const projectsMax = 200;
 
-/** Writes an entry for each project. */
+/** Writes an entry for each project of the person, or one without a project. */
 export async function recordOfPerson(tx: Db, event: PersonEvent): Promise<void> {
   const { about, ...entry } = event;
   const memberships = about.id === null ? [] : await membershipsOf(tx, about.id);
@@ -30,13 +35,13 @@ export async function recordOfPerson(tx: Db, event: PersonEvent): Promise<void> 
   }
 }
 
-/** The person acting through the request. */
+/** The request with the person as its actor. */
 export function byPerson(about: About, by: By): By {
   const actor: Actor = { type: "person", id: about.id, name: about.name };
   return { ...by, actor };
 }
 
-/** Somebody who is not known to be the person, through the request. */
+/** The request with an anonymous actor, who is not known to be the person. */
 export function byAnybody(by: By): By {
   return { ...by, actor: anonymousActor };
 }

@@ -1,5 +1,5 @@
-// What a browser or a command line holds of a session: its token with a signature. The database has
-// the token alone, so whoever reads the database can sign in as nobody.
+// The form in which a browser or a command line holds a session: its token with a signature. The
+// database has only the token, so reading the database is not enough to use a session.
 import { createHmac } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import { Secret } from "#lib/secret.ts";
@@ -7,7 +7,7 @@ import { Secret } from "#lib/secret.ts";
 const form = /^([A-Za-z0-9_-]{16,64})\.([A-Za-z0-9_-]{43})$/;
 const signaturePurpose = "slipway-session";
 
-/** Signs and reads them with the secret of auth-secret.ts. */
+/** Signs and reads session tokens with the secret of auth-secret.ts. */
 export class SessionTokens {
   readonly #secret: Secret;
 
@@ -15,20 +15,20 @@ export class SessionTokens {
     this.#secret = secret;
   }
 
-  /** The refresh token, which is also the value of the cookie. */
+  /** The refresh token for a session's token. It is also the value of the session cookie. */
   sign(token: string): Secret {
     return new Secret(`${token}.${this.#signature(token)}`);
   }
 
-  /** The session's token; null when it was not signed here. */
+  /** The session's token in a refresh token; null: the platform has not signed it. */
   read(text: string): string | null {
     const [, token, signature] = form.exec(text) ?? [];
     if (token === undefined || signature === undefined) return null;
-    // As text: the last letter has bits that say nothing, and a token is to have one form only.
+    // Compared as text: the last letter has unused bits, and a token must have only one valid form.
     return isSameText(signature, this.#signature(token)) ? token : null;
   }
 
-  /** What better-auth sets as the session's cookie in its answer: the session's token, or null. */
+  /** The session's token in the cookie that better-auth sets in its answer; null: it sets none. */
   setBy(headers: Headers): string | null {
     for (const line of headers.getSetCookie()) {
       const [, value] = /^[\w.-]*session_token=([^;]+)/.exec(line) ?? [];

@@ -1,4 +1,4 @@
-// What the ways of signing in share; people.ts builds it once.
+// The parts that all ways of signing in share. people.ts builds them once.
 import type { Challenges } from "./challenges.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";

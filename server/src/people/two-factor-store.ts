@@ -1,4 +1,4 @@
-// Rows of second factors. A person has one at most.
+// Queries of second factors. A person has at most one.
 import { randomUUID } from "node:crypto";
 import type { Selectable, Updateable } from "kysely";
 import type { Tx } from "#store/database.ts";
@@ -7,9 +7,9 @@ import type { Tables } from "#store/tables.ts";
 export type TwoFactorRow = Selectable<Tables["person_two_factors"]>;
 
 /**
- * A person's second factor, or undefined. `last_code_at`: when the app began to show the last code
- * that was taken; in rows of earlier versions when it was taken. Locks the row, so that codes of
- * one person are taken one after the other.
+ * A person's second factor, or undefined. `last_code_at` is the time at which the app began to show
+ * the last accepted code; in rows of earlier versions, the time at which the code was accepted.
+ * Locks the row, so that the codes of one person are checked one after the other.
  */
 export function lockTwoFactor(tx: Tx, personId: string): Promise<TwoFactorRow | undefined> {
   const rows = tx.selectFrom("person_two_factors").selectAll().where("person_id", "=", personId);
@@ -17,15 +17,15 @@ export function lockTwoFactor(tx: Tx, personId: string): Promise<TwoFactorRow | 
 }
 
 /**
- * Puts one that is not confirmed in place of another such; false when the person has a confirmed
- * one.
+ * Adds a second factor that is not confirmed yet, in place of an earlier one that was not
+ * confirmed. Returns false when the person has a confirmed second factor.
  */
 export async function putTwoFactor(
   tx: Tx,
   row: Pick<TwoFactorRow, "person_id" | "secret" | "backup_codes">,
 ): Promise<boolean> {
   const { secret, backup_codes } = row;
-  const put = await tx
+  const stored = await tx
     .insertInto("person_two_factors")
     .values({ ...row, id: randomUUID() })
     .onConflict((conflict) =>
@@ -36,16 +36,19 @@ export async function putTwoFactor(
     )
     .returning("id")
     .executeTakeFirst();
-  return put !== undefined;
+  return stored !== undefined;
 }
 
-/** Takes one away that is not confirmed: whoever began it need not know the password any more. */
+/**
+ * Deletes a second factor that is not confirmed. Called when a password is changed or removed,
+ * since somebody who knew only the old password may have begun it.
+ */
 export async function deleteUnconfirmed(tx: Tx, personId: string): Promise<void> {
   const rows = tx.deleteFrom("person_two_factors").where("person_id", "=", personId);
   await rows.where("verified", "=", false).execute();
 }
 
-/** Changes what is kept of it. */
+/** Changes a person's second factor. */
 export async function updateTwoFactor(
   tx: Tx,
   personId: string,
@@ -58,7 +61,7 @@ export async function updateTwoFactor(
     .execute();
 }
 
-/** Confirms a person's second factor, or takes it away with its backup codes. */
+/** Confirms a person's second factor, or deletes it with its backup codes. */
 export async function switchTwoFactor(tx: Tx, personId: string, isOn: boolean): Promise<void> {
   if (isOn) await updateTwoFactor(tx, personId, { verified: true });
   else await tx.deleteFrom("person_two_factors").where("person_id", "=", personId).execute();

@@ -1,9 +1,9 @@
-// Rows of steps that a person has yet to take: setting a password by a link, and the second step of
-// a sign-in. The person proves their right with a secret, of which only a hash is stored.
+// Queries of steps that a person has yet to complete: setting a password by a link, and the second
+// step of a sign-in. The person proves their right with a secret, of which only a hash is stored.
 import { createHash, randomUUID } from "node:crypto";
 import type { Db, Tx } from "#store/database.ts";
 
-/** Adds a step. `value` says whose it is, such as the person's id. */
+/** Adds a step. `value` identifies its person, such as by the id. */
 export async function insertVerification(
   tx: Tx,
   step: { readonly secret: string; readonly value: string; readonly expiresAt: Date },
@@ -15,7 +15,9 @@ export async function insertVerification(
     .execute();
 }
 
-/** The value of the step with this secret; undefined: none, or it has expired. No locks. */
+/**
+ * The value of the step with this secret; undefined: there is none, or it has expired. No locks.
+ */
 export async function verificationOf(
   db: Db,
   secret: string,

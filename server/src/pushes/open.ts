@@ -1,5 +1,5 @@
-// Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits; and
-// what asks git hosts about repositories before there is an app.
+// Opens the parts that deploy pushes: hook addresses, polling, verdicts, and the statuses of
+// commits; and the part that lists repositories of git hosts for people who create an app.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { GitHosts } from "#apps/repository.ts";
 import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
@@ -31,13 +31,13 @@ type Parts = Foundation & {
   readonly pages: PushPages;
 };
 
+/** The parts that the API uses. */
 export type OpenedPushes = {
-  /** For the API. */
   readonly gitHooks: GitHooks;
   readonly repositories: Repositories;
 };
 
-/** Deliveries get their verdicts once the platform starts; everything ends with it. */
+/** Opens the parts. Their loops begin when the platform starts, and end when it stops. */
 export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const { gitHosts: hosts, gitSizeBytes: bytesMax, gitPollSeconds, paths } = settings;
   const { lifecycle, clock, guard, findCredential } = parts;
@@ -67,7 +67,7 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
       loop.start();
       lifecycle.onClose("pushes", () => loop.stop());
     }
-    // Ends requests under way first.
+    // Registered last, so closed first: it ends the requests for which the loops would wait.
     lifecycle.onClose("calls of pushes", () => client.close());
   });
   return {

@@ -1,5 +1,5 @@
-// Queries on the apps that are pushed to, on hook addresses, on deliveries of push events, on the
-// newest commits of branches, and on the statuses of commits.
+// Queries of the apps to which people push, of hook addresses, of deliveries of push events, of the
+// newest commits of branches, and of the statuses of commits.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { GitVerdict } from "@slipway/contract/words.ts";
@@ -16,35 +16,43 @@ export type HookRow = Selectable<Tables["git_hooks"]>;
 export type GitDeliveryRow = Selectable<Tables["git_deliveries"]>;
 export type HeadRow = Selectable<Tables["git_heads"]>;
 /**
- * The columns of an app that decide about pushes, and what was seen and built of its branch so far.
+ * The columns of an app that decide about pushes, and the commits of its branch that were seen and
+ * built so far.
  */
 export type PushedAppRow = Pick<
   Selectable<Tables["apps"]>,
   "id" | "project_id" | "name" | "request" | "stopped_at" | "auto_deploy_paused_reason"
 > & {
-  /** The branch of the latest build; it counts when nobody has set one. */
+  /** The branch of the latest build, which is used when the settings name none. */
   readonly usual_branch: string | null;
-  /** When a signed delivery arrived last. */
-  readonly received_at: Date | null;
-  readonly branch: string | null;
-  readonly seen_sha: string | null;
-  readonly same_sha: string | null;
   /**
-   * The commit of the latest build that was not cancelled; `is_reading`: a build is about to find
-   * its commit.
+   * When a push to the app's branch last arrived at its hook; null: the branch has to be polled.
    */
+  readonly received_at: Date | null;
+  /** The branch of `seen_sha` and `same_sha`. */
+  readonly branch: string | null;
+  /** The newest commit of the branch that was judged. */
+  readonly seen_sha: string | null;
+  /** The newest commit of the branch with the same folder as the latest build. */
+  readonly same_sha: string | null;
+  /** The commit of the latest build that was not cancelled. */
   readonly built_sha: string | null;
+  /** Whether a build is about to find its commit. */
   readonly is_reading: boolean;
-  /** What the latest build took its files from besides `gitPath`; null: nobody knows. */
+  /**
+   * The paths besides `gitPath` from which the latest build took files; null: they are not known.
+   */
   readonly shared_paths: readonly string[] | null;
+  /** Whether a delivery of the app waits for its verdict. */
   readonly has_waiting: boolean;
+  /** Whether the app's project has credentials for git hosts. */
   readonly has_credentials: boolean;
 };
 
-/** Older deliveries of an app are removed as new ones come. */
+/** The maximum number of stored deliveries of an app. A new one removes the oldest. */
 const deliveriesMax = 200;
 
-/** An app that is not being removed; with `isLocked`, its row is locked. */
+/** An app with a repository that is not being deleted, or undefined. `isLocked`: locks its row. */
 export async function readPushedApp(
   db: Db,
   appId: AppId,
@@ -57,7 +65,7 @@ export async function readPushedApp(
   return row;
 }
 
-/** All apps that are not stopped. No locks. */
+/** All apps with a repository that are neither stopped nor being deleted, by id. No locks. */
 export async function readPushedApps(db: Db): Promise<PushedAppRow[]> {
   return await selectApps(db, sql`apps.stopped_at is null order by apps.id`);
 }
@@ -82,7 +90,7 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
      where apps.deleting_at is null and apps.request ->> 'gitRepo' is not null and ${where}`;
 }
 
-/** The repositories of a project's apps, those of the newest apps first. No locks. */
+/** The repositories of a project's apps, the ones of the newest apps first. No locks. */
 export async function readUsedRepositories(
   db: Db,
   projectId: ProjectId,
@@ -95,24 +103,24 @@ export async function readUsedRepositories(
   return rows.map(({ repository }) => repository);
 }
 
-/** What the settings of an app are read from. */
+/** The columns from which the settings of an app are read. */
 export type PushSettingsRow = Pick<
   PushedAppRow,
   "request" | "usual_branch" | "stopped_at" | "auto_deploy_paused_reason" | "shared_paths"
 >;
 
 /**
- * The settings of a row, which were validated when they were stored; all of them come from
- * requests to the API.
+ * The settings of an app. They all come from requests to the API, and were validated when they were
+ * stored.
  */
 export function pushedApp(row: PushSettingsRow): PushedApp {
   const body = row.request as Readonly<Record<string, unknown>>;
   const { gitRepo, gitBranch, gitPath } = requestedSource(body);
-  const isBranchGiven = (body["gitBranch"] ?? null) !== null;
+  const isBranchSet = (body["gitBranch"] ?? null) !== null;
   const folder = checkFolder(gitPath);
   return {
     gitRepo: must(gitRepo, "only apps with a repository are selected"),
-    gitBranch: isBranchGiven ? gitBranch : (row.usual_branch ?? gitBranch),
+    gitBranch: isBranchSet ? gitBranch : (row.usual_branch ?? gitBranch),
     gitPath: folder.ok ? folder.value : gitPath,
     sharedPaths: row.shared_paths,
     gitAutoDeploy: (body["gitAutoDeploy"] ?? appFields.gitAutoDeploy.default) === true,
@@ -121,7 +129,7 @@ export function pushedApp(row: PushSettingsRow): PushedApp {
   };
 }
 
-/** The hook of an app, or with an address. No locks. */
+/** The hook of an app, or the hook with an address, or undefined. No locks. */
 export async function readHook(
   db: Db,
   by: "app_id" | "address",
@@ -130,7 +138,7 @@ export async function readHook(
   return await db.selectFrom("git_hooks").selectAll().where(by, "=", value).executeTakeFirst();
 }
 
-/** Adds the hook of an app; if it has one, that keeps its address and gets the secret. */
+/** Adds the hook of an app. If the app has one, that hook keeps its address and gets the secret. */
 export async function putHook(
   tx: Tx,
   hook: { readonly appId: AppId; readonly address: string; readonly secretSealed: string },
@@ -149,8 +157,8 @@ export async function putHook(
 }
 
 /**
- * Notes that pushes to the branch arrive at the hook, or that those of another repository do, so
- * that it has to be polled.
+ * Records that a push to the app's branch arrived at the hook (`isOwn`), or that one to another
+ * repository did, after which the app's branch has to be polled.
  */
 export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promise<void> {
   await tx
@@ -162,7 +170,7 @@ export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promis
 
 export type NewGitDelivery = Omit<Insertable<Tables["git_deliveries"]>, "decided_at">;
 
-/** Adds a delivery, unless its app has one with its key; returns the row that is there then. */
+/** Adds a delivery, unless its app has one with the same key. Returns the added or existing row. */
 export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<GitDeliveryRow> {
   const { app_id: appId, delivery_key: key = null, verdict } = delivery;
   const row = await tx
@@ -195,8 +203,8 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
 }
 
 /**
- * Deliveries of an app, newest first, at most `limit`; `before`: only those with a lower number. No
- * locks.
+ * At most `limit` deliveries of an app, newest first; with `before`, only ones with a lower number.
+ * No locks.
  */
 export async function listDeliveries(
   db: Db,
@@ -207,7 +215,7 @@ export async function listDeliveries(
   return await query.orderBy("number", "desc").limit(page.limit).execute();
 }
 
-/** One delivery of an app. No locks. */
+/** A delivery of an app, or undefined. No locks. */
 export async function readDelivery(
   db: Db,
   appId: AppId,
@@ -222,8 +230,8 @@ export async function readDelivery(
 }
 
 /**
- * Deliveries that wait for a verdict, oldest first; those of stopped apps wait for the start. No
- * locks.
+ * Deliveries that wait for a verdict, oldest first. Deliveries of stopped apps are left out, since
+ * they wait until the app is started. No locks.
  */
 export async function waitingDeliveries(db: Db, limit: number): Promise<GitDeliveryRow[]> {
   return await db
@@ -242,7 +250,7 @@ export async function waitingDeliveries(db: Db, limit: number): Promise<GitDeliv
 export async function decideDeliveries(
   tx: Tx,
   ids: readonly GitDeliveryId[],
-  decided: {
+  decision: {
     readonly verdict: GitVerdict;
     readonly reason: string;
     readonly buildId?: BuildId | undefined;
@@ -252,29 +260,29 @@ export async function decideDeliveries(
   await tx
     .updateTable("git_deliveries")
     .set({
-      verdict: decided.verdict,
-      reason: decided.reason,
+      verdict: decision.verdict,
+      reason: decision.reason,
       decided_at: sql<Date>`clock_timestamp()`,
-      ...(decided.buildId === undefined
+      ...(decision.buildId === undefined
         ? {}
-        : { build_id: decided.buildId, report_at: sql<Date>`clock_timestamp()` }),
+        : { build_id: decision.buildId, report_at: sql<Date>`clock_timestamp()` }),
     })
     .where("id", "in", ids)
     .where("verdict", "=", "waiting")
     .execute();
 }
 
-/** Notes the newest commit of the branch of an app as seen. */
+/** Records that the newest commit of an app's branch was seen. */
 export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
   await putRows(tx, "git_heads", ["app_id"], head);
 }
 
-/** A build of a push, and what its host knows. */
+/** A build of a push, with the state that was last reported to its host. */
 export type UnreportedBuild = Awaited<ReturnType<typeof unreportedBuilds>>[number];
 
 /**
- * Builds whose state is to be told now, the longest due first. No locks: only one platform works on
- * a database.
+ * At most `limit` builds whose state is due to be reported, the longest due first. No locks: only
+ * one platform works on a database.
  */
 export async function unreportedBuilds(db: Db, limit: number) {
   const isDue = sql<boolean>`
@@ -299,7 +307,7 @@ export async function unreportedBuilds(db: Db, limit: number) {
       "build.id as buildId",
     ])
     .select(["build.number", "build.status", "build.reason"])
-    // A build of a push has them.
+    // A build of a push always has a commit and a repository.
     .select([
       sql<string>`build.commit_sha`.as("commit"),
       sql<string>`build.request ->> 'gitRepo'`.as("gitRepo"),
@@ -310,7 +318,10 @@ export async function unreportedBuilds(db: Db, limit: number) {
     .execute();
 }
 
-/** Notes what the host was told, or why not; after the last one there is nothing more to tell. */
+/**
+ * Records the state that was reported to the host, or why reporting it failed. `isLast`: there is
+ * no further report.
+ */
 export async function noteReport(
   db: Db,
   id: GitDeliveryId,
