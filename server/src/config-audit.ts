@@ -15,12 +15,12 @@ export function readAuditForward(reader: SettingReader): AuditForwardConfig | nu
     return reader.refuse(
       "SLIPWAY_AUDIT_FORWARD_SECRET is set, but SLIPWAY_AUDIT_FORWARD_URL is not.",
     );
-  const read = URL.parse(url);
+  const parsed = URL.parse(url);
   if (
-    read === null ||
-    !/^https?:$/.test(read.protocol) ||
-    read.username !== "" ||
-    read.hash !== ""
+    parsed === null ||
+    !/^https?:$/.test(parsed.protocol) ||
+    parsed.username !== "" ||
+    parsed.hash !== ""
   ) {
     const allowed = "an http or https URL without user and fragment";
     return reader.refuse(`SLIPWAY_AUDIT_FORWARD_URL must be ${allowed} (its value is not shown).`);

@@ -1,8 +1,8 @@
-// Describes the settings, from their table: for `--help`; tools/settings.ts makes docs/settings.md
-// with the same words.
+// Describes the settings of the table for `--help`; tools/settings.ts writes docs/settings.md with
+// the same texts.
 import { settingTable, type Setting } from "./config-table.ts";
 
-/** Terminal width in columns that `--help` is laid out for. */
+/** The maximum line length of `--help`, in columns. */
 const helpWidth = 100;
 const indent = "      ";
 

@@ -11,7 +11,7 @@ export type PeopleConfig = PeopleSettings & {
 
 type Reader = SettingReader & { readonly url: SettingReader["text"] };
 
-/** Reads the settings. Refuses a group of settings that is only partly given. */
+/** Reads the settings. Refuses a group of settings of which only some are set. */
 export function readPeople(reader: Reader): PeopleConfig {
   const signUp = reader.text("SLIPWAY_SIGN_UP");
   if (signUp !== "invited" && signUp !== "open") {
@@ -61,7 +61,7 @@ function readGithub(reader: Reader): ProviderSettings | null {
   return { url, clientId, clientSecret: new Secret(clientSecret), name: "GitHub" };
 }
 
-/** The values of settings that only work together; empty when none is given. */
+/** The values of settings that only work together; empty when none is set. */
 function allOrNone({ text, refuse }: Reader, names: readonly PlatformSettingName[]): string[] {
   const values = names.map((name) => text(name)).filter((value) => value !== null);
   if (values.length === 0 || values.length === names.length) return values;

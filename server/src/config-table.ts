@@ -16,12 +16,12 @@ export type SettingKind =
 /** One row of the table. */
 export type Setting = {
   readonly kind: SettingKind;
-  /** As written in the environment; null: unset. */
+  /** The default as written in the environment; null: unset. */
   readonly default: string | null;
   readonly min?: number;
   readonly max?: number;
   readonly choices?: readonly string[];
-  /** One sentence for the documentation. */
+  /** The description for `--help` and the documentation. */
   readonly about: string;
 };
 

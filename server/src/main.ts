@@ -1,6 +1,6 @@
-// Entry point of the platform's process: reads the settings, builds the platform, reports when it
-// serves, and stops it on a signal. Written so that a Node too old for the rest still gets a useful
-// message.
+// Entry point of the platform's process: checks the version of Node, then runs the platform until a
+// signal stops it. It imports the rest only after the check, so that a Node that is too old for it
+// still shows a useful message.
 const majorMin = 24;
 
 const major = Number(process.versions.node.split(".")[0]);

@@ -32,9 +32,9 @@ type Parts = Foundation &
     readonly routes: Routes;
     readonly driver: Driver;
     readonly builds: Pick<BuildReceiver, "requestCancel">;
-    /** Why nothing new can be stored when the disk is full; null: there is space. */
+    /** Returns why nothing new can be stored, when the disk is full; null when there is space. */
     readonly storeRefusal: () => string | null;
-    /** Why the app's calls are refused now; null: they are not. */
+    /** Returns why the app's calls are refused now; null when they are not. */
     readonly refusalOf: (route: AppRoute) => Fault | null;
     readonly onStep: (step: RunStep) => void;
     readonly ownerKeyOf: OwnerKeyOf;
@@ -44,8 +44,8 @@ type Parts = Foundation &
 const runsCloseMs = 10_000;
 
 /**
- * Opens them. When this resolves, replicas are known and managed; runs are processed once they are
- * started.
+ * Opens proxy, scheduler and runs. When this resolves, replicas are known and managed; runs are
+ * processed only after `runs.start()`.
  */
 export async function openCalls(
   settings: ProxySettings &
@@ -136,7 +136,7 @@ export async function openCalls(
   };
 }
 
-/** How the releases of an app do now, and which part of its calls one of them gets. */
+/** Functions for the condition of an app's releases, and for a release's share of the calls. */
 function releaseConditions(parts: { proxy: Proxy; scheduler: Scheduler; view: ReplicaView }) {
   const { proxy, scheduler, view } = parts;
   const conditionOf = (appId: AppId, releaseId: ReleaseId): ReleaseCondition => {

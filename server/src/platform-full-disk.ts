@@ -1,5 +1,5 @@
-// A start on a full or read-only disk: what the platform does about it, and its message when that
-// does not suffice.
+// A start on a full or read-only disk: releases the reserve, and has the message for the operator
+// when that does not suffice.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isBelow, readMounts } from "#drivers/process/system-mounts.ts";
@@ -8,12 +8,12 @@ import { diskSpace, measure, type DiskUsage } from "#drivers/disk/disk-usage.ts"
 import { sizeText } from "#lib/disk-full.ts";
 import { dataPaths } from "./config.ts";
 
-/** The database needs far less to start: a few files of 16 MB. */
+/** The reserve is released below this. The database needs far less to start: a few 16 MB files. */
 const neededBytes = 100_000_000;
 
 /**
- * Releases the disk space that an earlier process reserved, if the start may need it; it is
- * reserved again later. A platform already running in the folder does the same.
+ * Releases the disk space that an earlier process reserved, if the start may need it. It is
+ * reserved again later, also by a platform that is already running in the folder.
  */
 export async function releaseReserve(dataDir: string): Promise<void> {
   if (!existsSync(dataDir)) return;
@@ -29,9 +29,9 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   const { buildsDir, replicasDir, storageDir, sourcesDir, uploadsDir, postgresDir } =
     dataPaths(dataDir);
   const { freeBytes, totalBytes, freeFiles } = await diskSpace(dataDir);
-  const said = error instanceof Error ? error.message : String(error);
+  const reason = error instanceof Error ? error.message : String(error);
   const disk = `The disk of the data folder ${dataDir} (mounted on ${mountOf(dataDir)})`;
-  if (said.includes("Read-only file system") || said.includes("EROFS")) {
+  if (reason.includes("Read-only file system") || reason.includes("EROFS")) {
     return `${disk} is read-only, so the platform cannot start: mount it writable (its system log says why it is not).`;
   }
   const cache = join(buildsDir, "cache");
@@ -57,7 +57,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
     return `  ${size.padStart(10)}  ${folder}`;
   });
   return [
-    `${disk} is full: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${said.slice(0, 300)}).`,
+    `${disk} is full: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${reason.slice(0, 300)}).`,
     ...(list.length === 0 ? [] : ["It holds:", ...list]),
     `Safe to delete while the platform does not run: ${safe.join(", ")} (they are recreated).`,
     `Then check ${storageDir} (storage of apps, one folder per project), or use a larger disk.`,

@@ -11,8 +11,8 @@ import type { Foundation } from "#store/foundation.ts";
 
 export type HealthOptions = Pick<Foundation, "db" | "clock"> & {
   /**
-   * Why nothing new can be stored; null: there is disk space, or the database is on another
-   * machine.
+   * Returns why nothing new can be stored; null when there is disk space, or when the database is
+   * on another machine.
    */
   readonly storeRefusal: () => string | null;
 };
@@ -25,7 +25,7 @@ const freshMs = 1000;
  */
 const answerWaitMs = 3000;
 
-/** One per platform; needs no closing. */
+/** Answers the probes. A platform has one of these; it needs no closing. */
 export class Health {
   readonly #options: HealthOptions;
   #isServing = false;
@@ -53,8 +53,8 @@ export class Health {
    * Why calls and runs cannot be accepted; null: they can. Never rejects; answers within seconds.
    */
   async notReady(): Promise<string | null> {
-    const known = this.notServing() ?? this.#options.storeRefusal();
-    if (known !== null) return known;
+    const reason = this.notServing() ?? this.#options.storeRefusal();
+    if (reason !== null) return reason;
     return (await this.#writes.get()) === true
       ? null
       : "The database does not accept writes at the moment, so no async runs can be accepted.";

@@ -1,6 +1,6 @@
-// Opens what is behind the management API, except what handles calls and builds: who calls, plans,
-// apps, logs, the driver, volumes, webhooks, pushes, money and the audit log. A part of
-// `platform.ts`; tests of the API open the same, on a driver of their own.
+// Opens the areas behind the management API, except those that handle calls and builds: accounts,
+// plans, apps, logs, the driver, volumes, webhooks, pushes, billing and the audit log. A part of
+// `platform.ts`; tests of the API open the same areas, with a driver of their own.
 import type { FastifyInstance } from "fastify";
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
 import { ownerKeys } from "#accounts/owner-keys.ts";
@@ -31,23 +31,23 @@ import type { ChosenDriver } from "./platform-driver.ts";
 /** Called after each durable step of a run, a delivery or metering. */
 export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 
-/** The settings, and where things are in the data folder. */
+/** The settings, and the paths inside the data folder. */
 export type Settings = Config & { readonly paths: ReturnType<typeof dataPaths> };
 
 type Parts = Foundation & {
-  /** Asked only once the platform listens. */
+  /** Called only once the platform listens. */
   readonly urls: () => Urls;
-  /** Called once, after the apps are there. */
+  /** Called once, after the apps are opened. */
   readonly openDriver: () => Promise<ChosenDriver>;
-  /** Called when something that was built may be used no more. */
+  /** Called when an artifact may be no longer used. */
   readonly onUnused: () => void;
   readonly onStep: OnStep;
 };
 
-/** All that was opened. */
+/** The opened areas. */
 export type OpenedManagement = Awaited<ReturnType<typeof openManagement>>;
 
-/** How builds are received. */
+/** The functions that receive builds. */
 const receivers = {
   receiveBuild,
   receiveUpload,
@@ -57,7 +57,7 @@ const receivers = {
   endPushes,
 };
 
-/** Opens all of it; what works by itself begins with `lifecycle.start()`. */
+/** Opens the areas; their loops begin with `lifecycle.start()`. */
 export async function openManagement(settings: Settings, parts: Parts) {
   const { urls, openDriver, onUnused, onStep, ...foundation } = parts;
   const ownerKeyOf = ownerKeys(foundation);
@@ -70,7 +70,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     receiver,
     personChanged: identity.personChanged,
     onRemoved: onUnused,
-    whyNever: (wanted, advised) => whyNeverHere(opened.driver, wanted, advised),
+    whyNever: (wish, advised) => whyNeverHere(opened.driver, wish, advised),
     isThere: (artifact) => isThereHere(opened.builder, artifact),
   });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
@@ -108,7 +108,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     webhooks,
     guard,
     ownerKeyOf,
-    /** What the API has of them. */
+    /** The parts that the API uses. */
     api: {
       ...identity,
       ...logs,
@@ -130,7 +130,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
   };
 }
 
-/** Opens what says who calls: signing keys, people, tokens and memberships. */
+/** Opens the parts that identify callers: signing keys, people, tokens and memberships. */
 async function openIdentity(settings: Settings, { urls, ...foundation }: Parts) {
   const keys = await openSigningKeys(foundation);
   const people = await openPeople(settings, {

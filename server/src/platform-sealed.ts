@@ -1,5 +1,5 @@
-// The columns with sealed texts. A new one is added here: the platform refuses to start without the
-// keys that sealed them, and re-encrypts them after a rotation of the secret key.
+// The columns with sealed texts; every new one must be added here. The platform refuses to start
+// without the keys that sealed them, and re-encrypts them after a rotation of the secret key.
 import { signingKeyContext, withdrawnKeyContext } from "#accounts/keys.ts";
 import { requestAnswerContext } from "#accounts/request-keys.ts";
 import { dockerAuthContext } from "#apps/app.ts";
@@ -13,7 +13,7 @@ import { sealedColumn, type SealedColumn } from "#store/sealed-store.ts";
 import { deliverySecretContext } from "#webhooks/delivery.ts";
 import { projectSecretContext } from "#webhooks/project-secrets.ts";
 
-/** All of them. */
+/** All columns with sealed texts. */
 export const sealedColumns: readonly SealedColumn[] = [
   sealedColumn("signing_keys", "private_key_sealed", ["id"], ({ id }) => signingKeyContext(id)),
   sealedColumn("signing_keys", "withdrawn_public_sealed", ["id"], ({ id }) =>

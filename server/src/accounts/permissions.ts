@@ -9,7 +9,7 @@ export function permissionsOf(role: Role): ReadonlySet<Permission> {
   return rolePermissions[role];
 }
 
-/** The parts of a caller that decide; see caller.ts. */
+/** The fields of a caller that decide what the caller may do; see caller.ts. */
 type Bearer =
   | { readonly kind: "operator" }
   | { readonly kind: "inference"; readonly projectId: string | null }
@@ -22,8 +22,8 @@ type Bearer =
   | { readonly kind: "person"; readonly roles: ReadonlyMap<string, Role> };
 
 /**
- * True when the caller may do this in the project (null: in none). Operators may do everything
- * everywhere.
+ * True when the permission is the caller's in the project. `projectId` null: outside all projects.
+ * Operators may do everything everywhere.
  */
 export function allows(caller: Bearer, permission: Permission, projectId: string | null): boolean {
   if (caller.kind === "operator") return true;

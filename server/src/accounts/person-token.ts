@@ -5,7 +5,7 @@ import type { PersonCaller } from "./caller.ts";
 import type { SigningKey } from "./keys.ts";
 import { signClaims } from "./sign.ts";
 
-/** Lifetime in seconds; the session continues and issues new ones. */
+/** The lifetime of an access token in seconds; its session continues and issues new ones. */
 export const personTokenSeconds = 4 * 3600;
 
 /** Signs an access token. It is only valid while the session is. */

@@ -1,5 +1,5 @@
-// Rows of projects and of everything that ends with them. A deleted project's row stays; of the
-// reading functions, only `isProject` sees it.
+// Rows of projects and of everything that ends with them. A deleted project's row stays; only
+// `hasProjects` and `isProject` still see it.
 import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
@@ -15,16 +15,14 @@ export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefin
 
 /** True when there is or was any project. */
 export async function hasProjects(db: Db): Promise<boolean> {
-  const found = await db.selectFrom("projects").select("id").limit(1).executeTakeFirst();
-  return found !== undefined;
+  const row = await db.selectFrom("projects").select("id").limit(1).executeTakeFirst();
+  return row !== undefined;
 }
 
 /** True for the id of a project, deleted or not. */
 export async function isProject(db: Db, id: ProjectId): Promise<boolean> {
-  return (
-    (await db.selectFrom("projects").select("id").where("id", "=", id).executeTakeFirst()) !==
-    undefined
-  );
+  const rows = db.selectFrom("projects").select("id").where("id", "=", id);
+  return (await rows.executeTakeFirst()) !== undefined;
 }
 
 /** All projects, oldest first, at most `limit`. */
@@ -33,7 +31,7 @@ export function projectRows(db: Db, limit: number): Promise<ProjectRow[]> {
   return rows.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
-/** The existing ones of these projects, oldest first. */
+/** The projects with these ids, except deleted ones; oldest first. */
 export function projectsByIds(db: Db, ids: readonly ProjectId[]): Promise<ProjectRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
   const rows = db
@@ -71,7 +69,7 @@ export async function insertProject(tx: Db, row: Insertable<Tables["projects"]>)
   await tx.insertInto("projects").values(row).execute();
 }
 
-/** Makes a person a member; fails when they already are. */
+/** Makes a person a member of a project; fails when they already are one. */
 export async function insertMember(tx: Db, row: Insertable<Tables["members"]>): Promise<void> {
   await tx.insertInto("members").values(row).execute();
 }
@@ -91,7 +89,7 @@ export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void
     .execute();
 }
 
-/** In how many projects the person is an owner. */
+/** The number of projects of which the person is an owner. */
 export async function countOwned(tx: Db, personId: string): Promise<number> {
   const rows = tx
     .selectFrom("members")
@@ -100,7 +98,7 @@ export async function countOwned(tx: Db, personId: string): Promise<number> {
   return await countRows(rows);
 }
 
-/** Ends all memberships of the project; returns the ids of their people. */
+/** Ends all memberships of the project; returns the ids of the people who were members. */
 export async function removeMembers(tx: Tx, id: ProjectId): Promise<string[]> {
   const rows = await tx
     .deleteFrom("members")
@@ -115,17 +113,21 @@ export async function removeInvitations(tx: Tx, id: ProjectId): Promise<void> {
   await tx.deleteFrom("invitations").where("project_id", "=", id).execute();
 }
 
-/** Revokes all tokens of the project; returns those that were not yet revoked. */
+/** Revokes all tokens of the project that are not yet revoked; returns their ids. */
 export async function revokeProjectTokens(tx: Tx, id: ProjectId, at: Date): Promise<TokenId[]> {
-  const rows = tx.updateTable("tokens").set({ revoked_at: at }).where("project_id", "=", id);
-  return (await rows.where("revoked_at", "is", null).returning("id").execute()).map(
-    (row) => row.id,
-  );
+  const rows = await tx
+    .updateTable("tokens")
+    .set({ revoked_at: at })
+    .where("project_id", "=", id)
+    .where("revoked_at", "is", null)
+    .returning("id")
+    .execute();
+  return rows.map((row) => row.id);
 }
 
 /**
- * Erases secrets that only the project's apps could use and nobody may read any more, and addresses
- * that give files of its storage or take some.
+ * Erases the secrets that only the project's apps could use, and the addresses for uploads to and
+ * downloads from its storage.
  */
 export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
   for (const table of [
@@ -143,7 +145,7 @@ function liveProject(db: Db, id: ProjectId): SelectQueryBuilder<Tables, "project
   return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
 }
 
-/** Projects have fewer; this only bounds the mails of one event. */
+/** Bounds the mails about one event; projects usually have far fewer owners. */
 const ownersMax = 50;
 
 /** Addresses of the project's owners, at most 50, in order. No locks. */

@@ -17,8 +17,8 @@ export async function findProject(db: Db, id: ProjectId): Promise<store.ProjectR
 }
 
 /**
- * Creates a project. Its owner must exist, and own fewer than `ownedMax`; null: no members yet.
- * Throws `Fault` for an empty or too long name.
+ * Creates a project. `ownerId` must exist; null: the project has no members yet. Throws `Fault` for
+ * an empty or too long name, and when the owner already owns `ownedMax` projects.
  */
 export async function createProject(
   tx: Db,

@@ -3,7 +3,7 @@
 import { SignJWT, type JWTPayload } from "jose";
 import { signatureAlgorithm, type SigningKey } from "./keys.ts";
 
-/** A compact JWT of exactly these claims: the caller provides `iat` and `exp`. */
+/** Returns a compact JWT of exactly these claims: the caller provides `iat` and `exp`. */
 export function signClaims(claims: JWTPayload, key: SigningKey): Promise<string> {
   return new SignJWT(claims)
     .setProtectedHeader({ alg: signatureAlgorithm, typ: "JWT", kid: key.id })

@@ -6,12 +6,12 @@ import type { Caller, TokenCaller } from "./caller.ts";
 import type { TokenClaims } from "./token-claims.ts";
 import { tokenById, type TokenRow } from "./token-store.ts";
 
-/** A caller, and the latest time until which it is valid. */
+/** A caller, and the latest time until which the token is valid. */
 export type Found = { readonly caller: Caller; readonly expiresAtMs: number };
 
 /**
- * Null: not (or no longer) valid, whatever the signature says. `expiresAtMs` is no later than that
- * of the claims.
+ * Finds the caller that the claims name; null when the token is not or no longer valid, whatever
+ * its signature says. `expiresAtMs` is no later than in the claims.
  */
 export type Lookup<C> = (claims: C) => Promise<Found | null>;
 
@@ -36,7 +36,7 @@ function callerOf(row: TokenRow): TokenCaller {
     accountId: row.account_id,
     projectId: row.project_id,
     role: row.role,
-    // We wrote them; a name from a later version grants nothing here.
+    // The platform itself wrote the names; one from a later version grants nothing here.
     permissions: row.permissions === null ? null : new Set(row.permissions as Permission[]),
     name: row.name,
   };

@@ -20,7 +20,7 @@ export type AccountRows = {
 };
 
 /**
- * How many tokens of an account are shown: at most two are valid, the others document the last
+ * The maximum of tokens shown per account: at most two are valid, the others document the last
  * rotations.
  */
 const tokensShown = 5;
@@ -35,19 +35,19 @@ export async function insertToken(tx: Db, row: Insertable<Tables["tokens"]>): Pr
   await tx.insertInto("tokens").values(row).execute();
 }
 
-/** Accounts of an owner, at most `limit`: those with a valid token first, then newest first. */
+/** Accounts of an owner, at most `limit`: accounts with a valid token first, then newest first. */
 export async function listAccounts(
   db: Db,
   query: TokenOwner & { readonly accountId?: TokenId; readonly limit: number; readonly now: Date },
 ): Promise<AccountRows[]> {
   const { kind, projectId, accountId, limit, now } = query;
-  const ofAccount = accountId === undefined ? sql`true` : sql`account_id = ${accountId}`;
+  const isInAccount = accountId === undefined ? sql`true` : sql`account_id = ${accountId}`;
   const { rows } = await sql<TokenRow & { first_at: Date }>`
     select latest.*, account.first_at
       from (select account_id, min(created_at) as first_at,
                    bool_or(revoked_at is null and (expires_at is null or expires_at > ${now})) as is_active
               from tokens
-             where ${ofProject(projectId)} and kind = ${kind} and ${ofAccount}
+             where ${isInProject(projectId)} and kind = ${kind} and ${isInAccount}
              group by account_id
              order by is_active desc, first_at desc, account_id
              limit ${limit}) as account
@@ -63,7 +63,7 @@ export async function listAccounts(
   return [...accounts.values()];
 }
 
-/** How many accounts of an owner have a valid token, not counting `except`. */
+/** The number of accounts of an owner that have a valid token, without the account `except`. */
 export async function countActiveAccounts(
   db: Db,
   query: TokenOwner & { readonly now: Date; readonly except?: TokenId },
@@ -73,18 +73,18 @@ export async function countActiveAccounts(
     .selectFrom("tokens")
     .select(({ fn }) => fn.count<number>("account_id").distinct().as("count"))
     .where("kind", "=", kind)
-    .where(ofProject(projectId))
+    .where(isInProject(projectId))
     .where("revoked_at", "is", null)
     .where(({ eb }) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
-    .$if(except !== undefined, (query_) => query_.where("account_id", "<>", except as TokenId))
+    .$if(except !== undefined, (rows) => rows.where("account_id", "<>", except as TokenId))
     .executeTakeFirstOrThrow();
   return row.count;
 }
 
 /**
- * All tokens of an account of the owner, newest first; empty when there is no such account. The row
- * of the first one is locked before the others are read, so that a concurrent second change sees
- * the first one.
+ * All tokens of an account of the owner, newest first; empty when there is no such account. Locks
+ * the row of the account's first token before it reads the others, so that a concurrent change
+ * waits and then sees the result of this one.
  */
 export async function lockTokenAccount(
   tx: Db,
@@ -111,8 +111,8 @@ export async function lockTokenAccount(
 }
 
 /**
- * Serializes changes of tokens of one kind until the transaction ends; needed where a count must
- * stay true.
+ * Serializes changes of tokens of one kind until the transaction ends, so that a count of them
+ * stays true.
  */
 export async function lockKind(tx: Db, kind: TokenKind): Promise<void> {
   await sql`select pg_advisory_xact_lock(${tokenKindLock}, hashtext(${kind}))`.execute(tx);
@@ -137,7 +137,7 @@ export async function shortenTokens(tx: Db, ids: readonly TokenId[], at: Date): 
     .execute();
 }
 
-/** Revokes those of the tokens that are not revoked yet. */
+/** Revokes the tokens that are not revoked yet. */
 export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): Promise<void> {
   if (ids.length === 0) return;
   await tx
@@ -149,10 +149,10 @@ export async function revokeTokens(tx: Db, ids: readonly TokenId[], at: Date): P
 }
 
 /**
- * Matches the project, or no project. Not `is not distinct from`, which uses no index: there may be
- * very many other tokens.
+ * Matches the project or, with null, no project. `is not distinct from` would use no index, and
+ * there may be very many other tokens.
  */
-function ofProject(projectId: ProjectId | null): RawBuilder<boolean> {
+function isInProject(projectId: ProjectId | null): RawBuilder<boolean> {
   return projectId === null
     ? sql<boolean>`project_id is null`
     : sql<boolean>`project_id = ${projectId}`;

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { TokenId } from "#lib/ids.ts";
 import { countRows, type Db } from "#store/database.ts";
 
-/** Writes the last use of many tokens in one statement; keeps a later use from another platform. */
+/** Writes the last use of many tokens, except where another platform has written a later one. */
 export async function markUsed(
   db: Db,
   uses: readonly { readonly id: TokenId; readonly address: string; readonly at: Date }[],
@@ -25,7 +25,7 @@ export async function markUsed(
   `.execute(db);
 }
 
-/** The known ones among the addresses, for the account. */
+/** Selects the addresses that are already known for the account. No order, no locks. */
 export async function readAddresses(
   db: Db,
   accountId: TokenId,

@@ -16,8 +16,8 @@ export type ActorType =
   | "anonymous";
 
 /**
- * The acting party. `id` is a person's or a token's id; null for the platform itself and for
- * callers without a valid token.
+ * The party that acts. `id` is the id of a person or a token account; null for the platform itself
+ * and for callers without a valid token.
  */
 export type Actor = {
   readonly type: ActorType;
@@ -33,7 +33,7 @@ type RequestFacts = {
   readonly userAgent: string | null;
 };
 
-/** The actor and the request: a parameter of every use case that records. */
+/** The actor and the request: a parameter of every use case that records an action. */
 export type By = { readonly actor: Actor; readonly request?: RequestFacts };
 
 /** The platform acting on its own: starting, building, scaling. */
@@ -67,26 +67,27 @@ const userAgentLengthMax = 500;
  */
 export async function record(tx: Db, entry: AuditEntry): Promise<void> {
   const { actor, request } = entry.by;
-  const name = (text: string | null | undefined): string | null => cutOrNull(text, nameLengthMax);
+  const cutName = (text: string | null | undefined) => cutOrNull(text, nameLengthMax);
   await insertEntry(tx, {
     project_id: entry.projectId,
     action: entry.action,
     outcome: entry.outcome ?? "success",
     actor_type: actor.type,
-    actor_id: name(actor.id),
-    actor_name: name(actor.name),
-    resource_type: name(entry.resource?.type),
-    resource_id: name(shown(entry.resource?.id)),
-    resource_name: name(shown(entry.resource?.name)),
-    request_id: name(request?.id),
-    address: name(request?.address),
+    actor_id: cutName(actor.id),
+    actor_name: cutName(actor.name),
+    resource_type: cutName(entry.resource?.type),
+    resource_id: cutName(shownText(entry.resource?.id)),
+    resource_name: cutName(shownText(entry.resource?.name)),
+    request_id: cutName(request?.id),
+    address: cutName(request?.address),
     user_agent: cutOrNull(request?.userAgent, userAgentLengthMax),
     changes: entry.changes === undefined ? null : toJson(maskChanges(entry.changes)),
     reason: entry.reason === undefined ? null : cutText(entry.reason),
   });
 }
 
-function shown(text: string | undefined): string | undefined {
+/** Shows app ids in the form that users know. */
+function shownText(text: string | undefined): string | undefined {
   return text === undefined ? undefined : shownAppId(text);
 }
 

@@ -2,14 +2,14 @@
 import { negative, type Money } from "#lib/money.ts";
 
 /**
- * promotions: what the platform has given away; coupon_credit: the credit it owes; receivable: what
- * a project owes it; revenue: what it has sold.
+ * `promotions`: discounts that the platform has given; `coupon_credit`: credit that it still owes;
+ * `receivable`: the debts of projects; `revenue`: the sales of the platform.
  */
 export type Account = "promotions" | "coupon_credit" | "receivable" | "revenue";
 
 /**
- * Debits are positive, credits negative. `applicationId` and `couponCode` are set only for
- * movements by coupons, else null.
+ * An entry: a debit has a positive amount, a credit a negative one. `applicationId` and
+ * `couponCode` are set only for movements by coupons, else null.
  */
 export type LedgerEntry = {
   readonly account: Account;

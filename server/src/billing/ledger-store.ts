@@ -39,7 +39,7 @@ export async function insertEntries(
 /** A transaction with its entries, whose sum is zero. */
 export type LedgerTransaction = TransactionOf<bigint>;
 
-/** In JSON, amounts are texts: it has no large numbers. */
+/** `Micros` is text in the database's JSON, whose numbers JavaScript would round. */
 type TransactionOf<Micros> = Pick<
   Selectable<Tables["ledger_transactions"]>,
   "id" | "number" | "kind" | "period" | "currency"
@@ -52,7 +52,9 @@ type TransactionOf<Micros> = Pick<
   }[];
 };
 
-/** Newest first; only those before the given number, unless null. No locks. */
+/**
+ * Reads transactions, newest first. `before`: only lower numbers; null: all. No locks.
+ */
 export async function readLedger(
   db: Db,
   page: { readonly projectId: ProjectId; readonly before: number | null; readonly limit: number },

@@ -25,7 +25,7 @@ export function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);
 }
 
-/** The first day of the month and of the next one, like 2026-01-31. */
+/** The first day of the month and of the next one, like 2026-01-01 and 2026-02-01. */
 export function daysOf(period: Period): { readonly from: string; readonly to: string } {
   const { fromMs, toMs } = boundsOf(period);
   return { from: dayOf(fromMs), to: dayOf(toMs) };

@@ -31,7 +31,7 @@ export async function writePosted(
   await putRows(tx, "usage_posted", ["project_id", "period"], ...rows);
 }
 
-/** Records that a month gets a statement, even without usage. */
+/** Adds a month without usage, so that it gets a statement too. */
 export async function addPeriod(tx: Tx, projectId: ProjectId, period: Period): Promise<void> {
   await insertNew(tx, "usage_posted", { project_id: projectId, period, amount_micros: "0" });
 }
@@ -76,7 +76,7 @@ export async function readClosedPeriods(tx: Tx, projectId: ProjectId): Promise<S
   return new Set(rows.map(({ period }) => period));
 }
 
-/** Counts a posting: none is due any more. */
+/** Counts a posting, after which none is due. */
 export async function countPosting(tx: Tx, projectId: ProjectId): Promise<void> {
   await tx
     .updateTable("billing_accounts")

@@ -36,7 +36,7 @@ export async function signText(signer: ChainSigner, text: string): Promise<Chain
 /** Public keys by their ids. */
 export type PublicKeys = ReadonlyMap<string, KeyObject>;
 
-/** The fault of a signature over a text, or null. */
+/** Checks a signature over a text; null when it is valid. */
 export async function signatureFault(
   jws: string,
   text: string,
@@ -44,15 +44,15 @@ export async function signatureFault(
 ): Promise<"malformed" | "unknown key" | "wrong" | null> {
   const keyId = keyIdOf(jws);
   const signature = jws.split(".").at(-1) ?? "";
-  // Each signature has exactly one text: other encodings of the same bytes are refused.
+  // A signature is accepted in exactly one form: other encodings of the same bytes are refused.
   const isOurs =
-    keyId !== null && jws === `${encode(JSON.stringify(headerOf(keyId)))}..${signature}`;
-  if (!isOurs || signature !== encode(Buffer.from(signature, "base64url"))) return "malformed";
+    keyId !== null && jws === `${toBase64Url(JSON.stringify(headerOf(keyId)))}..${signature}`;
+  if (!isOurs || signature !== toBase64Url(Buffer.from(signature, "base64url"))) return "malformed";
   const key = keys.get(keyId);
   if (key === undefined) return "unknown key";
   try {
     const [header = ""] = jws.split(".");
-    await flattenedVerify({ protected: header, payload: encode(text), signature }, key, {
+    await flattenedVerify({ protected: header, payload: toBase64Url(text), signature }, key, {
       algorithms: [algorithm],
     });
     return null;
@@ -76,11 +76,11 @@ export function keyIdOf(jws: string): string | null {
 
 const algorithm = "RS256";
 
-/** The type keeps it apart from everything else that these keys sign. */
+/** The header of a signature. `typ` distinguishes it from everything else that these keys sign. */
 function headerOf(keyId: string): CompactJWSHeaderParameters {
   return { alg: algorithm, kid: keyId, typ: "slipway-audit" };
 }
 
-function encode(bytes: string | Buffer): string {
+function toBase64Url(bytes: string | Buffer): string {
   return Buffer.from(bytes).toString("base64url");
 }

@@ -6,8 +6,8 @@ import * as format from "#audit/export/export-format.ts";
 import { lastOf, type Chain } from "#audit/export/export-store.ts";
 
 /**
- * The end of a chain without a checkpoint. `previous`: the number of the chain's last checkpoint,
- * or 0.
+ * The end of a chain that no checkpoint covers yet. `previous` is the number of the chain's last
+ * checkpoint, or 0.
  */
 export type OpenEnd = format.ChainPosition & { readonly chain: Chain; readonly previous: number };
 
@@ -15,8 +15,8 @@ export type OpenEndQuery = {
   /** Only this chain. */
   readonly chain?: Chain;
   /**
-   * Only ends whose last checkpoint is at least this old, lies impossibly far in the future, or is
-   * this many entries back.
+   * Only ends without an earlier checkpoint, or whose last checkpoint was made at `before` or
+   * earlier, was made after `beyond` (by a wrong clock), or is at least `entriesMin` entries back.
    */
   readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesMin: number };
   readonly limit: number;
@@ -27,7 +27,7 @@ export async function listOpenEnds(
   db: Db,
   { chain, due, limit }: OpenEndQuery,
 ): Promise<OpenEnd[]> {
-  const ofChain = chain === undefined ? sql`true` : sql`known.chain = ${chain}`;
+  const isInChain = chain === undefined ? sql`true` : sql`known.chain = ${chain}`;
   const isDue =
     due === undefined
       ? sql`true`
@@ -39,7 +39,7 @@ export async function listOpenEnds(
                           where chain = known.chain order by number desc limit 1) as last
       left join lateral (select number, at from audit_checkpoints
                           where chain = known.chain order by number desc limit 1) as checked on true
-     where ${ofChain} and last.number > coalesce(checked.number, 0) and ${isDue}
+     where ${isInChain} and last.number > coalesce(checked.number, 0) and ${isDue}
      order by known.chain limit ${limit}`;
 }
 
@@ -61,7 +61,7 @@ export async function insertCheckpoint(
   });
 }
 
-/** Checkpoints with numbers after `after` up to `through`, at most `limit`. */
+/** Which checkpoints to read: numbers after `after` up to `through`, at most `limit`. */
 export type CheckpointRange = {
   readonly chain: Chain;
   readonly after: number;
@@ -88,7 +88,7 @@ export async function listCheckpoints(
   );
 }
 
-/** The stub of a chain in place of its removed entries; undefined: none were removed. No locks. */
+/** The stub of a chain, undefined when none of its entries were removed. No locks. */
 export async function readStub(db: Db, chain: Chain): Promise<format.StubLine | undefined> {
   const row = await db
     .selectFrom("audit_stubs")
@@ -108,14 +108,14 @@ export async function readStub(db: Db, chain: Chain): Promise<format.StubLine | 
 }
 
 /**
- * The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No
- * locks.
+ * The last signed position of a chain, from a checkpoint or a stub; undefined when there is none.
+ * No locks.
  */
 export async function readSigned(db: Db, chain: Chain): Promise<format.ChainPosition | undefined> {
   return (await lastOf("audit_checkpoints", chain).execute(db)).rows[0];
 }
 
-/** Every chain with links, and the time of its first link; by chain. No locks. */
+/** Every chain with links, and the time of its first entry; by chain. No locks. */
 export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date }[]> {
   return await readRows<{ chain: Chain; at: Date }>(db)`
     select known.chain, first.at
@@ -126,8 +126,8 @@ export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date 
 }
 
 /**
- * Among the first `limit` links of a chain, the last one up to which all entries are older than
- * `before`. No locks.
+ * Finds the last link to remove, among the first `limit` links of a chain: all entries up to it are
+ * older than `before`. No locks.
  */
 export async function findCut(
   db: Db,
@@ -151,7 +151,7 @@ export type Removal = {
   readonly chain: Chain;
   /** The last link to remove. */
   readonly through: number;
-  /** Everything removed is older. */
+  /** All removed entries are older than this. */
   readonly before: Date;
   readonly at: Date;
   readonly keyId: string;
@@ -159,8 +159,8 @@ export type Removal = {
 };
 
 /**
- * Removes the beginning of a chain and leaves the stub; returns the number of removed entries: 0 if
- * they were already gone.
+ * Removes the first entries of a chain and stores the signed stub; returns the number of removed
+ * entries: 0 if they were already gone.
  */
 export async function removeEntries(db: Db, removal: Removal): Promise<number> {
   const { chain, through, before, at, keyId, jws } = removal;

@@ -3,10 +3,10 @@ import { csvText } from "#lib/csv.ts";
 import type { AuditRow } from "#audit/audit-store.ts";
 import { timeOfMicros } from "#audit/instant.ts";
 
-/** An entry, and its number in its chain. */
+/** An entry with its number in its chain. */
 export type CsvEntry = AuditRow & { readonly number: number };
 
-/** Each column with its source; null is an empty value, empty text is `""`. */
+/** Each column with a function for its value; null is written as nothing, empty text as `""`. */
 const columns: readonly (readonly [string, (row: CsvEntry) => string | number | null])[] = [
   ["number", (row) => row.number],
   ["id", (row) => row.id],
@@ -29,7 +29,7 @@ const columns: readonly (readonly [string, (row: CsvEntry) => string | number | 
 /** The header line. */
 export const csvHead = `${columns.map(([name]) => name).join(",")}\r\n`;
 
-/** One line. */
+/** The line of an entry. */
 export function csvLine(row: CsvEntry): string {
   return `${columns.map(([, valueOf]) => csvValue(valueOf(row))).join(",")}\r\n`;
 }

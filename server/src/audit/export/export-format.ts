@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { canonicalText, type JsonObject } from "#audit/chain/canonical.ts";
 import type { ShownEntry } from "#audit/shown-entry.ts";
 
-/** The version that is written; no other version can be read. */
+/** The version of the format that is written, and the only one that can be read. */
 export const exportVersion = 1;
 
 /**
@@ -28,10 +28,10 @@ export type ExportFilter = {
 };
 
 /**
- * The first line. The file holds the entries after `after` up to `through`, all of them if `filter`
- * is null: only then can it be verified, and `through` is the position of a checkpoint, the last
- * line. `after` is the beginning of the chain or the stub's position. `project` is null for entries
- * without a project.
+ * The first line of an export, which has the entries after `after` up to `through`. If `filter` is
+ * null, it has all of them and can be verified, and `through` is the position of a checkpoint, the
+ * last line. `after` is the beginning of the chain or the stub's position. `project` is null for
+ * entries without a project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";
@@ -42,14 +42,14 @@ export type ExportHeader = {
   readonly filter: ExportFilter | null;
   readonly after: ChainPosition;
   readonly through: ChainPosition;
-  /** Signs `signedText` of this line. */
+  /** The signature over `signedText` of this line. */
   readonly jws: string;
 };
 
 /** The second line, if retention has removed the entries up to `number`, whose hash was `hash`. */
 export type StubLine = ChainPosition & {
   readonly kind: "stub";
-  /** All removed entries are older. */
+  /** All removed entries are older than this. */
   readonly before: string;
   readonly at: string;
   readonly jws: string;
@@ -59,8 +59,8 @@ export type StubLine = ChainPosition & {
 export type EntryLine = ChainPosition & { readonly kind: "entry"; readonly entry: ShownEntry };
 
 /**
- * Signed by the platform when the chain had reached `number`. `previous`: the number of the
- * checkpoint before it, or 0.
+ * A line that the platform signed when the chain had reached `number`. `previous` is the number of
+ * the checkpoint before it, or 0.
  */
 export type CheckpointLine = ChainPosition & {
   readonly kind: "checkpoint";

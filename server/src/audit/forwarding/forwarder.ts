@@ -1,6 +1,7 @@
 // Forwards entries of the audit log to receivers, in the order of each chain and at least once.
 // Every platform on the database polls every few seconds for unclaimed forwardings with something
-// to send. Entries send no notification: it would make concurrent changes wait for each other.
+// to send. New entries send no notification: that would make concurrent changes wait for each
+// other.
 import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
@@ -27,7 +28,7 @@ export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log
   readonly notifications: Pick<Notifications, "listen">;
   /** The instance of the data folder, which only one process holds at a time. */
   readonly instanceId: string;
-  /** For URLs from project owners. */
+  /** The client for URLs from project owners. */
   readonly client: Receiver["client"];
   /** The operator's receiver of all chains. */
   readonly platform: Receiver | null;
@@ -42,9 +43,9 @@ export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log
  * neither waits for the other. Each may hold a connection to its receiver and, now and then, one to
  * the database.
  */
-const atOnceMax = { project: 24, platform: 8 } as const;
-const intervalMsUsual = 2_000;
-const timeoutMsUsual = 20_000;
+const concurrentMax = { project: 24, platform: 8 } as const;
+const intervalMsDefault = 2_000;
+const timeoutMsDefault = 20_000;
 /** Longer than an attempt and the writes around it. */
 const leaseMs = 60_000;
 
@@ -60,7 +61,7 @@ export class Forwarder {
   readonly #sending = { project: new Set<Promise<void>>(), platform: new Set<Promise<void>>() };
 
   constructor(options: ForwarderOptions) {
-    const { db, clock, log, instanceId, notifications, intervalMs = intervalMsUsual } = options;
+    const { db, clock, log, instanceId, notifications, intervalMs = intervalMsDefault } = options;
     this.#options = options;
     const holder = `audit-${instanceId}`;
     this.#leases = new Leases({ db, clock, log, leaseMs, table: "audit_forwardings", holder });
@@ -97,13 +98,13 @@ export class Forwarder {
   }
 
   async #claim(scope: Scope): Promise<void> {
-    const limit = atOnceMax[scope] - this.#sending[scope].size;
+    const limit = concurrentMax[scope] - this.#sending[scope].size;
     if (limit <= 0 || this.#stopping.signal.aborted) return;
     const where = sql`
       scope = ${scope} and paused_at is null and due_at <= clock_timestamp()
       and exists (select from audit_links as link
                    where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`;
-    // The longest waiting first.
+    // Forwardings that have waited longest come first.
     const leases = await this.#leases.claim({
       where,
       order: sql`coalesce(delivered_at, created_at), id`,
@@ -114,7 +115,7 @@ export class Forwarder {
 
   #begin(lease: ForwardingLease, scope: Scope): void {
     const underWay = this.#sending[scope];
-    const { db, clock, log, timeoutMs = timeoutMsUsual } = this.#options;
+    const { db, clock, log, timeoutMs = timeoutMsDefault } = this.#options;
     const receiverOf = (row: ForwardingRow): Receiver | null => this.#receiverOf(row);
     const parts: SenderParts = {
       db,

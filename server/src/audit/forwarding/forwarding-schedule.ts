@@ -22,10 +22,10 @@ export type JudgedBatch = {
   readonly random: number;
 };
 
-/** Short at first; bounded, so that a recovered receiver does not wait long. */
+/** The waits are short at first, and bounded, so that a recovered receiver does not wait long. */
 const waits: Backoff = { firstMs: 1_000, factor: 2, msMax: 900_000, jitter: 0.2 };
 const retryAfterMsMax = 3_600_000;
-/** Longer than a weekend with a holiday. */
+/** After failing for this long, a forwarding is paused: longer than a weekend with a holiday. */
 const failingMsMax = 4 * 86_400_000;
 const pausedHint = "Set the forwarding again to resume.";
 
@@ -68,7 +68,7 @@ function reasonOf(answer: OutwardAnswer): string | null {
   return `The receiver answered ${status}.`;
 }
 
-/** Reasons are fragments of sentences and may contain a resolver's text. */
+/** Makes a sentence of a reason, which may be a fragment and contain a resolver's text. */
 function sentence(reason: string): string {
   const clean = reason.replaceAll("\0", "").slice(0, 400).toWellFormed();
   return /[.!?]$/.test(clean) ? clean : `The receiver cannot be reached: ${clean}.`;

@@ -1,5 +1,5 @@
-// Rows of forwardings: where entries go, and how far each receiver has got. A sender holds the
-// row's lease, and each of its writes names the lease.
+// Rows of forwardings: where entries are sent, and up to which number each receiver has them. A
+// sender holds the row's lease, and each of its writes names the lease.
 import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { changeOne, readRow, readRows, type Db, type Tx } from "#store/database.ts";
@@ -13,7 +13,7 @@ export type ForwardingRow = Readonly<
   Omit<Selectable<Tables["audit_forwardings"]>, "lease_holder" | "lease_epoch" | "lease_until">
 >;
 
-/** True for the row only while its lease is held; see `store/lease.ts`. */
+/** A condition that selects the row only while its lease is held; see `store/lease.ts`. */
 export type Held = RawBuilder<boolean>;
 
 const columns = sql`
@@ -21,7 +21,8 @@ const columns = sql`
   paused_at, reason, delivered_at`;
 
 /**
- * The forwarding of a project; undefined: none. `lock`: locks the row until the transaction ends.
+ * The forwarding of a project, undefined when it has none. With `lock`, locks the row until the
+ * transaction ends.
  */
 export async function readProjectForwarding(
   db: Db,
@@ -42,7 +43,7 @@ export async function readForwardings(
     select ${columns} from audit_forwardings where id = any(${[...ids]}::uuid[])`;
 }
 
-/** Adds a project's forwarding. It sends nothing before `position`. */
+/** Adds a project's forwarding. It sends the entries after `position`. */
 export async function insertProjectForwarding(
   tx: Tx,
   row: Pick<ForwardingRow, "id" | "chain" | "url" | "secret_sealed" | "position">,
@@ -69,7 +70,7 @@ export async function changeProjectForwarding(
      where id = ${id}`.execute(tx);
 }
 
-/** False when the project had none. */
+/** Removes a project's forwarding; false when it had none. */
 export async function deleteProjectForwarding(tx: Tx, projectId: ProjectId): Promise<boolean> {
   return await changeOne(tx)`
     delete from audit_forwardings where scope = 'project' and chain = ${projectId}`;
@@ -82,7 +83,7 @@ export async function beginBatch(db: Db, held: Held, through: number): Promise<b
   )`update audit_forwardings set sending_through = ${through} where ${held}`;
 }
 
-/** The receiver has all entries up to the number; false when the lease is lost. */
+/** Records that the receiver has all entries up to the number; false when the lease is lost. */
 export async function endBatch(db: Db, held: Held, through: number): Promise<boolean> {
   return await changeOne(db)`
     update audit_forwardings
@@ -117,8 +118,7 @@ export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean
 }
 
 /**
- * Retention has removed the entries to send next: continues after them. False when the lease is
- * lost.
+ * Skips the entries to send next, which retention has removed. False when the lease is lost.
  */
 export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
   return await changeOne(db)`
@@ -129,7 +129,7 @@ export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
 
 /**
  * Adds a forwarding to the operator's receiver for each chain without one. Chains that are older
- * than the receiver start at their present end, later ones at their first entry. Waits for no
+ * than the receiver start at their present end, later chains at their first entry. Waits for no
  * locks.
  */
 export async function followChains(db: Db): Promise<void> {
@@ -145,7 +145,7 @@ export async function followChains(db: Db): Promise<void> {
         on conflict do nothing`.execute(db);
 }
 
-/** The operator no longer has a receiver: a later one starts afresh. */
+/** Removes the forwardings to the operator's receiver, so that a later receiver starts afresh. */
 export async function forgetChains(db: Db): Promise<void> {
   await db.deleteFrom("audit_forwardings").where("scope", "=", "platform").execute();
 }

@@ -21,9 +21,10 @@ export type ForwardingWish = { readonly url: string; readonly secret?: Secret | 
 /** The state of a forwarding; `url` without the query, which may contain a key of the receiver. */
 type AuditForwarding = Sent<z.infer<typeof auditForwarding>>;
 
-/** `secret`: only if it was created by this call; it is not shown again. */
+/** A new or changed forwarding, and its secret if this call created it. */
 export type SetForwarding = {
   readonly forwarding: AuditForwarding;
+  /** Null: not created by this call, and not shown again. */
   readonly secret: Secret | null;
 };
 
@@ -33,7 +34,7 @@ export function forwardingSecretContext(id: store.ForwardingId): string {
 }
 
 type UseCaseParts = Pick<Foundation, "db" | "sealer"> & {
-  /** Why a URL may not be called, as a sentence, or null. */
+  /** Returns why a URL may not be called, as a sentence; null when it may be called. */
   readonly checkUrl: (url: string) => string | null;
 };
 
@@ -46,8 +47,8 @@ export class ForwardingUseCases {
   }
 
   /**
-   * Starts with the entry of this change itself; a replaced receiver's successor continues at its
-   * position.
+   * Sets the receiver of a project's entries. A first receiver gets the entry of this change and
+   * all later ones; another receiver continues where its predecessor stopped.
    */
   async set(projectId: ProjectId, wish: ForwardingWish, by: By): Promise<SetForwarding> {
     const problem = this.#parts.checkUrl(wish.url);
@@ -67,12 +68,12 @@ export class ForwardingUseCases {
     });
   }
 
-  /** The current state. */
+  /** The current state of the forwarding. */
   async get(projectId: ProjectId): Promise<AuditForwarding> {
     return await show(this.#parts.db, projectId);
   }
 
-  /** Sends nothing more; a message under way may still arrive. */
+  /** Ends the forwarding; a message under way may still arrive. */
   async delete(projectId: ProjectId, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await store.deleteProjectForwarding(tx, projectId))) throw noForwarding();

@@ -13,16 +13,16 @@ export type BudgetTerms = {
 /** The state of a budget in a month. */
 export type BudgetState = {
   readonly period: string;
-  /** The highest percentage already warned of; 0: none. */
+  /** The highest percentage for which a warning was sent; 0: none. */
   readonly warnedPercent: number;
   readonly isStopped: boolean;
 };
 
 export type BudgetStep = {
   readonly state: BudgetState;
-  /** The percentage to warn of now; null: none. */
+  /** The percentage for which a warning is due now; null: none. */
   readonly warning: number | null;
-  /** Whether this stops it, or resumes what it had stopped. */
+  /** Whether the budget begins to stop calls, or ends its stop; null: neither. */
   readonly turn: "stop" | "resume" | null;
 };
 

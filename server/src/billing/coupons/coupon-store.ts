@@ -7,10 +7,10 @@ import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { Coupon, Discount, Frequency } from "./coupon.ts";
 
-/** The default of the table. */
-const currencyAtFirst = "USD";
+/** The column's default. */
+const currencyDefault = "USD";
 
-/** With its cursor for lists. */
+/** A coupon with its number, the cursor of lists. */
 export type CouponRow = Coupon & { readonly number: number };
 
 /**
@@ -24,7 +24,7 @@ export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currenc
     .select("currency")
     .where("project_id", "=", projectId);
   const { currency } = await account.executeTakeFirstOrThrow();
-  return known(currency);
+  return currencyOf(currency);
 }
 
 /** The currency of the project's billing account, or the currency it will get. No locks. */
@@ -33,7 +33,7 @@ export async function readAccountCurrency(db: Db | Tx, projectId: ProjectId): Pr
     .selectFrom("billing_accounts")
     .select("currency")
     .where("project_id", "=", projectId);
-  return known((await account.executeTakeFirst())?.currency ?? currencyAtFirst);
+  return currencyOf((await account.executeTakeFirst())?.currency ?? currencyDefault);
 }
 
 /** The active coupon with this code, or null. Locks its row until the transaction ends. */
@@ -48,7 +48,7 @@ export async function lockCoupon(tx: Tx, code: string): Promise<CouponRow | null
   return row === undefined ? null : couponOf(row);
 }
 
-/** Whether the project has ever applied it. `couponId` null: runs the same query for no coupon. */
+/** Whether the project has ever applied the coupon. `couponId` null: the query finds no coupon. */
 export async function isApplied(
   tx: Tx,
   projectId: ProjectId,
@@ -64,7 +64,7 @@ export async function isApplied(
   return row !== undefined;
 }
 
-/** Inserts an application and counts it as a use of the coupon, whose row is locked. */
+/** Inserts an application and counts it as a use of the coupon, whose row must be locked. */
 export async function insertApplication(
   tx: Tx,
   row: Insertable<Tables["coupon_applications"]>,
@@ -104,8 +104,8 @@ export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null>
 }
 
 /**
- * Coupons made by operators, newest first, including ended ones; only those before the given
- * number, unless null. No locks.
+ * Coupons made by operators, newest first, including ended ones. `before`: only lower numbers;
+ * null: all. No locks.
  */
 export async function listCoupons(
   db: Db,
@@ -154,7 +154,7 @@ type DiscountColumns = Pick<Selectable<Tables["coupons"]>, "amount_micros" | "cu
 export function discountOf({ amount_micros: micros, currency, rate }: DiscountColumns): Discount {
   if (rate !== null) return { kind: "percentage", rate: rate as Rate };
   const amount = {
-    currency: known(must(currency, "a currency")),
+    currency: currencyOf(must(currency, "a currency")),
     micros: BigInt(must(micros, "an amount")),
   };
   return { kind: "fixed_amount", amount };
@@ -168,6 +168,6 @@ export function frequencyOf(
   return kind === "recurring" ? { kind, periods: must(periods, "a number of periods") } : { kind };
 }
 
-function known(code: string): Currency {
+function currencyOf(code: string): Currency {
   return must(readCurrency(code), `the currency ${code} is known`);
 }

@@ -1,33 +1,33 @@
-// Defines coupons, which requests for one are consistent, and who may apply it: pure. Called by
-// `coupon-use-cases.ts`.
+// Defines coupons, checks requests for new ones, and decides which project may apply a coupon:
+// pure. Called by `coupon-use-cases.ts`.
 import type { z } from "zod";
 import type { operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { Fault } from "#lib/fault.ts";
 import { ofCents, rateOf, readCurrency, type Currency, type Money, type Rate } from "#lib/money.ts";
 import type { ProjectPlan } from "#billing/plans/plan.ts";
 
-/** What a coupon takes off: an amount, or a percentage of the charges. */
+/** The discount of a coupon: an amount, or a percentage of the charges. */
 export type Discount =
   | { readonly kind: "fixed_amount"; readonly amount: Money }
   | { readonly kind: "percentage"; readonly rate: Rate };
 
-/** How often: once, in a number of months with usage, or every month. */
+/** How often a coupon discounts: once, in a number of months with usage, or every month. */
 export type Frequency =
   | { readonly kind: "once" }
   | { readonly kind: "recurring"; readonly periods: number }
   | { readonly kind: "forever" };
 
-/** What an operator specifies. */
+/** The terms of a coupon, which an operator specifies. */
 export type CouponTerms = {
   readonly code: string;
   readonly name: string;
   readonly discount: Discount;
   readonly frequency: Frequency;
-  /** From this instant on it can neither be applied nor discount usage. */
+  /** From this instant on, the coupon can neither be applied nor discount usage; null: never. */
   readonly expiresAt: Date | null;
   /** Whether one project may apply it more than once. */
   readonly isReusable: boolean;
-  /** How often all projects together may use it; null: without a limit. */
+  /** How often all projects together may apply the coupon; null: without a limit. */
   readonly usesMax: number | null;
   /** The plans whose projects can apply it; null: all plans. */
   readonly plans: readonly string[] | null;
@@ -88,23 +88,23 @@ function amountOf(wish: CouponWish): Discount {
 }
 
 function percentageOf(wish: CouponWish): Discount {
-  const { percentage_rate: given } = wish;
+  const { percentage_rate: percentage } = wish;
   const when = "when coupon_type is percentage";
   refuseIf(wish.amount_cents !== null, `amount_cents must be left out ${when}.`);
   refuseIf(
     wish.amount_currency !== null,
     `amount_currency must be left out ${when}: a percentage has none.`,
   );
-  if (given === null) {
+  if (percentage === null) {
     throw new Fault(
       "invalid",
       `percentage_rate is missing; it must be a number above 0 and up to 100 ${when}.`,
     );
   }
-  const rate = rateOf(given);
+  const rate = rateOf(percentage);
   if (rate === null) {
     const allowed = "a number above 0 and up to 100 with at most five decimals";
-    throw new Fault("invalid", `percentage_rate is ${given}, but must be ${allowed}.`);
+    throw new Fault("invalid", `percentage_rate is ${percentage}, but must be ${allowed}.`);
   }
   return { kind: "percentage", rate };
 }
@@ -127,7 +127,7 @@ function refuseIf(isWrong: boolean, message: string): void {
   if (isWrong) throw new Fault("invalid", message);
 }
 
-/** What decides whether a code can be applied. */
+/** The facts that decide whether a code can be applied. */
 export type Application = {
   /** Null: no active coupon has this code. */
   readonly coupon: Coupon | null;
@@ -140,8 +140,8 @@ export type Application = {
 };
 
 /**
- * Why a code cannot be applied, or the coupon that can. Unknown codes and ended ones give the same
- * answer.
+ * Returns the coupon if its code can be applied, otherwise a fault that says why not. Unknown codes
+ * and codes of ended coupons give the same answer.
  */
 export function usable({ coupon, isApplied, currency, plan, nowMs }: Application): Coupon | Fault {
   if (coupon === null)
@@ -180,8 +180,7 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
 }
 
 /**
- * Whether its whole amount is granted when it is applied, and then drawn down until nothing is
- * left.
+ * Whether the coupon's whole amount is granted when it is applied, and then drawn down to zero.
  */
 export function isCredit({
   discount,

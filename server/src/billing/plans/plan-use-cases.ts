@@ -42,19 +42,19 @@ export class PlanUseCases {
     return { plan, usage: await store.planUsageOf(this.#parts.db, projectId) };
   }
 
-  /** Projects by id, after the given one. `search`: see `listPlanned`. */
+  /** Lists projects with their plans, as `listPlanned` does. */
   async list(
     page: Omit<store.PlannedPage, "limit"> & { readonly size: number },
   ): Promise<Page<ProjectWithPlan>> {
     const rows = await store.listPlanned(this.#parts.db, { ...page, limit: page.size + 1 });
     const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
     return {
-      items: items.map((project) => ({ project, plan: this.#named(project.plan) })),
+      items: items.map((project) => ({ project, plan: this.#planNamed(project.plan) })),
       nextToken,
     };
   }
 
-  /** Assigns a plan to the project. The scheduler drains what exceeds a lower limit. */
+  /** Assigns a plan to the project. The scheduler drains replicas that exceed a lower limit. */
   async change(projectId: ProjectId, name: string, by: By): Promise<ProjectWithPlan> {
     if (!this.#parts.plans.byName.has(name)) {
       throw new Fault(
@@ -64,8 +64,8 @@ export class PlanUseCases {
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
-      const before = this.#named(project.plan);
-      const plan = this.#named(name);
+      const before = this.#planNamed(project.plan);
+      const plan = this.#planNamed(name);
       await store.updatePlan(tx, projectId, name);
       await setPlanCredit(tx, { projectId, plan, nowMs: this.#parts.clock.now() });
       const resource = { type: "project", id: projectId, name: project.name };
@@ -77,15 +77,15 @@ export class PlanUseCases {
   }
 
   /**
-   * Runs in the transaction that inserts an app. A concurrent second one waits here, and then
-   * counts the first.
+   * Refuses a new app that exceeds the plan. Runs in the transaction that has inserted the app. A
+   * concurrent second one waits here, and then counts the first.
    */
   async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
     const plan = await this.planOf(tx, projectId);
     if (plan.appsMax === null) return;
     const project = await lockProject(tx, projectId);
     // The plan may have changed while waiting for the lock.
-    const { name, appsMax } = this.#named(project.plan);
+    const { name, appsMax } = this.#planNamed(project.plan);
     if (appsMax === null || (await store.countApps(tx, projectId)) <= appsMax) return;
     const many = appsMax === 1 ? "1 app" : `${appsMax} apps`;
     const advice = "use one of them, or ask the operator of the platform for another plan";
@@ -97,16 +97,15 @@ export class PlanUseCases {
 
   /** The project's plan in the database. */
   async planOf(db: Db, projectId: ProjectId): Promise<ProjectPlan> {
-    return this.#named(await store.planNameOf(db, projectId));
+    return this.#planNamed(await store.planNameOf(db, projectId));
   }
 
   /**
-   * A plan that is unknown here was assigned by a platform that knows it: startup reports it, and
-   * no limit is guessed.
+   * The plan with this name, or the default plan. An unknown name was assigned by a platform that
+   * knows it: startup reports it.
    */
-  #named(name: string | null): ProjectPlan {
-    return (
-      (name === null ? undefined : this.#parts.plans.byName.get(name)) ?? this.#parts.plans.standard
-    );
+  #planNamed(name: string | null): ProjectPlan {
+    const plan = name === null ? undefined : this.#parts.plans.byName.get(name);
+    return plan ?? this.#parts.plans.standard;
   }
 }

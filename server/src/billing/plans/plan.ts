@@ -4,7 +4,7 @@
 /** Which coupons a plan's projects can apply: any, only those that name the plan, or none. */
 export const couponRules = ["all", "named", "none"] as const;
 
-/** A plan. Null: no limit; for the days: as configured in the platform's settings. */
+/** A plan. Null: no limit, but for days the value of the platform's settings. */
 export type ProjectPlan = {
   readonly name: string;
   readonly appsMax: number | null;
@@ -14,7 +14,7 @@ export type ProjectPlan = {
   readonly gpusMax: number | null;
   readonly auditRetentionDays: number | null;
   readonly logRetentionDays: number | null;
-  /** How many days records of plain calls are kept. */
+  /** For how many days records of plain calls are kept. */
   readonly callRetentionDays: number | null;
   /** Successful plain calls of an app that are recorded per minute; null: as in the settings. */
   readonly callRecordsPerMinute: number | null;
@@ -23,7 +23,7 @@ export type ProjectPlan = {
   readonly coupons: (typeof couponRules)[number];
 };
 
-/** What applies to projects whose plan does not say it. */
+/** The values for projects whose plan does not set them. */
 export type PlanDefaults = {
   readonly auditDays: number;
   readonly logDays: number;
@@ -31,13 +31,13 @@ export type PlanDefaults = {
   readonly callRecordsPerMinute: number;
 };
 
-/** All plans. `standard` applies to projects without an assigned one. */
+/** All plans. `standard` applies to projects without an assigned plan. */
 export type Plans = {
   readonly standard: ProjectPlan;
   readonly byName: ReadonlyMap<string, ProjectPlan>;
 };
 
-/** Has no limits; a plan of this name always exists. */
+/** The plan without limits; a plan of this name always exists. */
 export const selfHosted: ProjectPlan = {
   name: "self-hosted",
   appsMax: null,

@@ -1,6 +1,6 @@
-// The durable steps of metering, for tests that kill the platform after each.
+// The durable steps of metering, for tests that kill the platform after each of them.
 
-/** In order. All but the last are within a transaction. */
+/** The steps in order. All but the last are within a transaction. */
 export const meterSteps = [
   "slices written",
   "progress written",

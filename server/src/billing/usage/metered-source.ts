@@ -1,29 +1,29 @@
-// What metering measures: a replica while its process runs, a build while it makes an environment,
-// and the storage of a project while it holds the same. Pure.
+// The sources that metering measures: a replica while its process runs, a build while it makes an
+// environment, and the storage of a project while its size stays the same. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { PricedResources } from "./prices.ts";
 import type { Slice } from "./slices.ts";
 
 /**
- * run: a replica; build: a build that makes an environment; storage: the volume of a project while
- * its size stays.
+ * `run`: a replica; `build`: a build that makes an environment; `storage`: the volume of a project
+ * while its size stays the same.
  */
 export type SourceKind = "run" | "build" | "storage";
 
-/** What is not yet metered to its end. */
+/** A source that is not yet metered to its end. */
 export type MeteredSource = {
   /** The id of the row that is metered. */
   readonly id: string;
   readonly kind: SourceKind;
   readonly projectId: ProjectId;
-  /** Empty: of the project itself. */
+  /** Empty: the source belongs to the project itself. */
   readonly appId: AppId;
-  /** What is priced; the GB of a volume are what it holds. */
+  /** The resources that have a price; for a volume, the GB that it holds. */
   readonly resources: PricedResources;
   readonly startMs: number;
-  /** Until when it certainly was so. */
+  /** The latest time at which the source is known to have run or existed. */
   readonly endMs: number;
-  /** It has ended: there is nothing after `endMs`. */
+  /** True when the source ended at `endMs`; false when it may continue. */
   readonly isEnded: boolean;
   /** The last slice that begins at or before `endMs`, and all later ones. */
   readonly known: readonly Slice[];
@@ -32,13 +32,14 @@ export type MeteredSource = {
 /** The result of one metering step for a source. */
 export type Metered = {
   readonly source: MeteredSource;
-  /** These replace the known slices. */
+  /** The slices that replace the known ones. */
   readonly slices: readonly Slice[];
+  /** The source is metered up to this time. */
   readonly untilMs: number;
   readonly isDone: boolean;
 };
 
-/** provider/region, as far as given. */
+/** The pool as text: `provider/region`, without the parts that are null. */
 export function poolOf({ provider, region }: Pick<PricedResources, "provider" | "region">): string {
   return `${provider ?? ""}${region === null ? "" : `/${region}`}`;
 }

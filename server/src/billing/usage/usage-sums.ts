@@ -6,7 +6,7 @@ import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
 import { stretchOf } from "./stretches.ts";
 
-/** A change of one row of sums by day. Cores and memory in thousandths. */
+/** A change of one row of sums by day. */
 export type DayChange = {
   readonly source: MeteredSource;
   readonly day: string;
@@ -18,13 +18,13 @@ export type DayChange = {
 /** The changes of sums; omits unchanged days. */
 export type SumChanges = {
   readonly days: readonly DayChange[];
-  /** Start of the stretch → micro-units. */
+  /** The changes of stretches in micro-units, by the start of the stretch. */
   readonly stretches: ReadonlyMap<number, bigint>;
 };
 
 /**
- * The changes when each source's known slices are replaced, and builds are counted; `borders` in
- * time order.
+ * Computes the changes when each source's known slices are replaced, and builds are counted;
+ * `borders` in time order.
  */
 export function changesOf(
   metered: readonly Metered[],
@@ -68,8 +68,8 @@ export function changesOf(
 }
 
 /**
- * Replicas of one app may differ in size between releases; each size is summed up before it is
- * multiplied.
+ * The size of a source. Replicas of one app may differ in size between releases, so times are
+ * summed up by size before they are multiplied by it.
  */
 function shapeOf({ resources }: MeteredSource): string {
   return `${resources.gpuCount} ${resources.coreThousandths} ${resources.gbThousandths}`;
