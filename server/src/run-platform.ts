@@ -121,14 +121,14 @@ const sameSignalMs = 5_000;
  */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      process.once(signal, () => {
-        const firstAtMs = systemClock.monotonicMs();
-        process.on(signal, () => {
-          if (systemClock.monotonicMs() - firstAtMs > sameSignalMs) process.exit(1);
-        });
-        resolve(signal);
-      });
-    }
+    let firstAtMs: number | null = null;
+    // It stays: between two listeners, the next signal would end the process as if there were none.
+    const onSignal = (signal: NodeJS.Signals): void => {
+      const nowMs = systemClock.monotonicMs();
+      firstAtMs ??= nowMs;
+      resolve(signal);
+      if (nowMs - firstAtMs > sameSignalMs) process.exit(1);
+    };
+    for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, onSignal);
   });
 }
