@@ -4,32 +4,14 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
+import { installPackage } from "./support/installed-package.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 import { until } from "./support/until.ts";
 
 const packProgram = join(import.meta.dirname, "../../tools/pack-cli.ts");
-
-/** The program in a folder where only the package is installed. */
-function install(t: TestContext): { readonly folder: string; readonly program: readonly string[] } {
-  const folder = temporaryFolder(t, "installed");
-  const run = (file: string, words: readonly string[]): string => {
-    const env = { PATH: process.env["PATH"], HOME: folder };
-    const { status, stdout, stderr } = spawnSync(file, words, {
-      cwd: folder,
-      env,
-      encoding: "utf8",
-      timeout: 120_000,
-    });
-    assert.equal(status, 0, stderr);
-    return stdout.trim();
-  };
-  const archive = run(process.execPath, [packProgram, temporaryFolder(t, "packed")]);
-  run("npm", ["install", "--offline", "--no-audit", "--no-fund", archive]);
-  return { folder, program: [process.execPath, join(folder, "node_modules/.bin/slipway")] };
-}
 
 /** `slipway dev` runs the app of the folder, until it is interrupted. */
 async function assertDevelops(slipway: ReturnType<typeof commandsAt>): Promise<void> {
@@ -50,7 +32,9 @@ async function assertDevelops(slipway: ReturnType<typeof commandsAt>): Promise<v
 }
 
 test("the packed command line deploys and shows an app, without the platform and its packages", async (t) => {
-  const { folder, program } = install(t);
+  const folder = temporaryFolder(t, "installed");
+  installPackage(folder, "pack-cli.ts");
+  const program = [process.execPath, join(folder, "node_modules/.bin/slipway")];
   assert.deepEqual(readdirSync(join(folder, "node_modules")).toSorted(), [
     ".bin",
     ".package-lock.json",
@@ -128,7 +112,9 @@ test("the executable needs no Node.js, and runs an app with the files that it co
 });
 
 test("the package verifies an exported audit log, and has the terms of what it contains", async (t) => {
-  const { folder, program } = install(t);
+  const folder = temporaryFolder(t, "installed");
+  installPackage(folder, "pack-cli.ts");
+  const program = [process.execPath, join(folder, "node_modules/.bin/slipway")];
   const licenses = readFileSync(
     join(folder, "node_modules/@slipway/cli/THIRD-PARTY-LICENSES.txt"),
     "utf8",

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
+import { installPackage } from "./support/installed-package.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -28,28 +29,7 @@ let oldestNode: { readonly program: string } | { readonly missing: string } = { 
 
 before(() => {
   installed = makeFolder("installed");
-  const packed = makeFolder("packed");
-  const steps = [
-    [process.execPath, join(root, "tools/pack.ts"), packed],
-    ["npm", "install", "--offline", "--omit=optional", "--no-audit", "--no-fund"],
-  ];
-  let archive = "";
-  for (const [file = "", ...words] of steps) {
-    const env = { PATH: process.env["PATH"], HOME: packed };
-    const { status, stdout, stderr } = spawnSync(
-      file,
-      archive === "" ? words : [...words, archive],
-      {
-        cwd: installed,
-        env,
-        encoding: "utf8",
-        timeout: 240_000,
-      },
-    );
-    assert.equal(status, 0, stderr);
-    archive = stdout.trim();
-  }
-  removeFolder(packed);
+  installPackage(installed, "pack.ts", ["--omit=optional"]);
   addPostgres();
   chmodSync(installed, 0o755);
   oldestNode = installOldestNode();

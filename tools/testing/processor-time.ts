@@ -3,26 +3,14 @@
 // reads them at the end. Only on Linux; elsewhere nothing is known.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { processStat } from "#process-stat.ts";
 
 /** The variable with the folder that files write to. */
 export const processorTimesVariable = "SLIPWAY_TEST_PROCESSOR_TIMES";
 
-/** Ticks per second in /proc; 100 on all common systems. */
-const ticksPerSecond = 100;
-
 /** Seconds that this process has used, and those of its processes that have ended. */
 export function processorSeconds(): number {
-  try {
-    // The name in parentheses may contain spaces. The fields 14 to 17 are the user and the system
-    // time of the process, and those of the processes that it waited for.
-    const fields = readFileSync("/proc/self/stat", "latin1")
-      .replace(/^.*\) /s, "")
-      .split(" ");
-    const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
-    return ticks / ticksPerSecond;
-  } catch {
-    return 0;
-  }
+  return processStat(process.pid)?.seconds ?? 0;
 }
 
 /** Writes what this process has used to the folder, under the name of its test file. */

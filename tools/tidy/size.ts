@@ -65,9 +65,7 @@ export function shapeFindings(sources: readonly Source[]): Finding[] {
     ...opening(source),
     ...(isTest(source.path) ? [] : undocumentedExports(source)),
     ...(isTest(source.path) || source.path.startsWith("tools/") ? [] : leaningComments(source)),
-    ...pairedValues(source),
-    ...emptyLoops(source),
-    ...listedParameters(source),
+    ...squeezedCode(source),
     ...wideComments(source),
   ]);
 }
@@ -92,46 +90,57 @@ function leaningComments({ path, text }: Source): Finding[] {
   }));
 }
 
+type Pattern = {
+  readonly rule: string;
+  readonly isIn: (node: Node) => boolean;
+  readonly what: string;
+};
+
+/** Code that is squeezed, by the kinds of its nodes. */
+const squeezed: readonly Pattern[] = [
+  {
+    rule: "pairs",
+    isIn: (node) => valuesPairedIn(node)?.every((value) => !isSpreadElement(value)) === true,
+    what: "gives several variables their values in one statement; write one statement for each",
+  },
+  {
+    rule: "loops",
+    isIn: isEmptyLoop,
+    what: "a loop without a body; move its work from the condition into it",
+  },
+  {
+    rule: "parameters",
+    isIn: isListOfParameters,
+    what: "takes its parameters from one list; declare each by its name",
+  },
+];
+
+function squeezedCode({ path, tree }: Source): Finding[] {
+  const findings: Finding[] = [];
+  walk(tree, (node) => {
+    for (const { rule, isIn, what } of squeezed)
+      if (isIn(node)) findings.push({ path, line: lineOf(tree, node), rule, what });
+  });
+  return findings;
+}
+
+/** All of its work is in the condition. */
+function isEmptyLoop(node: Node): boolean {
+  if (!loopKinds.some((is) => is(node))) return false;
+  const { statement } = node as Node & { readonly statement: Node };
+  return isEmptyStatement(statement) || (isBlock(statement) && statement.statements.length === 0);
+}
+
+/** Taken apart from one list, so that none has a type of its own. */
+function isListOfParameters(node: Node): boolean {
+  return (
+    isParameterDeclaration(node) &&
+    node.dotDotDotToken !== undefined &&
+    isArrayBindingPattern(node.name)
+  );
+}
+
 /** Values that are put into an array only to give several variables theirs in one statement. */
-function pairedValues({ path, tree }: Source): Finding[] {
-  const findings: Finding[] = [];
-  walk(tree, (node) => {
-    const values = valuesPairedIn(node);
-    if (values === null || values.some((value) => isSpreadElement(value))) return;
-    const what =
-      "gives several variables their values in one statement; write one statement for each";
-    findings.push({ path, line: lineOf(tree, node), rule: "pairs", what });
-  });
-  return findings;
-}
-
-/** Loops that do all of their work in the condition. */
-function emptyLoops({ path, tree }: Source): Finding[] {
-  const findings: Finding[] = [];
-  walk(tree, (node) => {
-    if (!loopKinds.some((is) => is(node))) return;
-    const { statement } = node as Node & { readonly statement: Node };
-    const isEmpty =
-      isEmptyStatement(statement) || (isBlock(statement) && statement.statements.length === 0);
-    if (!isEmpty) return;
-    const what = "a loop without a body; move its work from the condition into it";
-    findings.push({ path, line: lineOf(tree, node), rule: "loops", what });
-  });
-  return findings;
-}
-
-/** Parameters that are taken from a list, so that none has a type of its own. */
-function listedParameters({ path, tree }: Source): Finding[] {
-  const findings: Finding[] = [];
-  walk(tree, (node) => {
-    if (!isParameterDeclaration(node) || node.dotDotDotToken === undefined) return;
-    if (!isArrayBindingPattern(node.name)) return;
-    const what = "takes its parameters from one list; declare each by its name";
-    findings.push({ path, line: lineOf(tree, node), rule: "parameters", what });
-  });
-  return findings;
-}
-
 function valuesPairedIn(node: Node): readonly Node[] | null {
   if (isVariableDeclaration(node)) {
     const { name, initializer } = node;
