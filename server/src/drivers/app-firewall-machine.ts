@@ -1,5 +1,4 @@
-// Puts the firewall rules for networks of apps in force on this machine, with `nft`. The platform
-// is root.
+// Puts the firewall rules for networks of apps in force on this machine. This needs root and `nft`.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
@@ -15,7 +14,10 @@ import {
 import { StartRefused } from "./driver.ts";
 import { commandFailure, toolsEnvironment } from "./short-command.ts";
 
-/** Applies the machine's rules, replacing those that an earlier process of the platform left. */
+/**
+ * Applies the machine's rules, and replaces the rules of an earlier process of the platform.
+ * Returns null, or why they could not be applied.
+ */
 export async function applyFirewall(firewall: Firewall): Promise<string | null> {
   return inTurn(firewall, () => firewallRules(firewall));
 }
@@ -34,20 +36,20 @@ export async function limitEgress(
   const failure = await inTurn(firewall, () => limitRules(firewall, link));
   if (failure === null) return;
   firewall.egress.delete(link);
-  throw notSet(failure);
+  throw rulesNotSet(failure);
 }
 
 const turns = new WeakMap<Firewall, Promise<string | null>>();
 
-/** One after the other: rules that were made before others were added must not replace them. */
+/** Sets rules one change at a time, so that rules computed earlier never replace newer ones. */
 async function inTurn(firewall: Firewall, rules: () => string): Promise<string | null> {
-  const before = turns.get(firewall) ?? Promise.resolve(null);
-  const turn = before.then(() => runMachineTool(["nft", "-f", "-"], { input: rules() }));
+  const previous = turns.get(firewall) ?? Promise.resolve(null);
+  const turn = previous.then(() => runMachineTool(["nft", "-f", "-"], { input: rules() }));
   turns.set(firewall, turn);
   return turn;
 }
 
-function notSet(failure: string): StartRefused {
+function rulesNotSet(failure: string): StartRefused {
   return new StartRefused("The rules for what the app may reach could not be set on its machine.", {
     cause: failure,
   });
@@ -60,14 +62,14 @@ function notSet(failure: string): StartRefused {
 export async function keepFirewall(firewall: Firewall): Promise<boolean> {
   const table = firewallTableOf(firewall);
   const { buildBridge } = firewall;
-  // A platform with other settings has left a table without the chain.
+  // A platform with other settings may have left the table, but without this chain.
   const rules =
     buildBridge === null
       ? ["table", "inet", table]
       : ["chain", "inet", table, chainOfLink(buildBridge)];
   if ((await runMachineTool(["nft", "list", ...rules])) === null) return true;
   const failure = await applyFirewall(firewall);
-  if (failure !== null) throw notSet(failure);
+  if (failure !== null) throw rulesNotSet(failure);
   return false;
 }
 
@@ -77,7 +79,8 @@ export async function removeFirewall(firewall: Firewall): Promise<void> {
 }
 
 /**
- * Apps cannot reach a resolver on the loopback address; systemd's file lists the upstream servers.
+ * Returns the machine's IPv4 name servers that apps can reach. When the machine's only resolver is
+ * on a loopback address, systemd's file lists the servers behind it.
  */
 export async function machineNameServers(): Promise<string[]> {
   for (const path of ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"]) {
@@ -89,7 +92,10 @@ export async function machineNameServers(): Promise<string[]> {
   return [];
 }
 
-/** Null on success, else the first line of output. `lines` receives the output. */
+/**
+ * Runs a program of the machine. Returns null on success, else the first line of its output, or how
+ * it ended. Its output is appended to `lines`.
+ */
 export async function runMachineTool(
   command: readonly [string, ...string[]],
   { input, lines = [] }: { readonly input?: string; readonly lines?: string[] } = {},
@@ -99,7 +105,7 @@ export async function runMachineTool(
   return commandFailure({ command: shell, cwd: "/", environment: toolsEnvironment }, lines);
 }
 
-/** True when the program is where the machine's own tools are. */
+/** Whether the program is in one of the folders of the machine's own tools. */
 export function isInstalled(tool: string): boolean {
   return toolsEnvironment.PATH.split(":").some((folder) => existsSync(join(folder, tool)));
 }
@@ -107,7 +113,7 @@ export function isInstalled(tool: string): boolean {
 /** Where the platform can be called. */
 export type Reachable = { readonly host: string; readonly publicUrl: string | null };
 
-/** Lets apps call the platform, which listens on this port. Null: there are no rules. */
+/** Lets apps call the platform, which listens on `port`. Does nothing without a firewall. */
 export async function letAppsCall(
   firewall: Firewall | null,
   { config, port, log }: { readonly config: Reachable; readonly port: number; readonly log: Log },

@@ -21,29 +21,29 @@ export type Firewall = {
   /** Name servers for apps. */
   readonly nameServers: readonly string[];
   /**
-   * What interfaces of apps with the setting egressCidrs may reach, of what the rules leave open:
-   * ranges (CIDR).
+   * For each interface of an app with the setting egressCidrs, the ranges (CIDR) that the app may
+   * reach, as far as the other rules let it.
    */
   readonly egress: Map<string, readonly string[]>;
   /**
-   * A bridge that is not ours and whose containers reach what apps may reach, but not the platform;
-   * null: there is none.
+   * The engine's bridge for image builds. Its containers may reach what apps may reach, but not the
+   * platform. Null: builds have no rules.
    */
   readonly buildBridge: string | null;
-  /** Where the platform listens, which apps may call; null until it listens. */
+  /** The address of the platform, which apps may call; null until it listens. */
   platform: { readonly host: string; readonly ports: readonly number[] } | null;
 };
 
 /**
- * The machine's address for apps, on each of their networks. Link-local, so it conflicts with
- * nothing.
+ * The address by which apps reach the machine, on each of their networks. It is link-local, so that
+ * it conflicts with no other address.
  */
 export const hostAddress = "169.254.1.1";
-/** The machine's host name in apps, for calls to other apps through the platform. */
+/** The name by which apps reach the machine, for calls to other apps through the platform. */
 export const hostName = "slipway.internal";
 /**
- * Concurrent connections of one app: the whole machine shares one kernel table (262,144 entries
- * unless memory is short).
+ * The maximum number of concurrent connections of one app: the whole machine shares one kernel
+ * table (262,144 entries unless memory is short).
  */
 export const connectionsMax = 4_096;
 
@@ -67,7 +67,7 @@ export const metadataRanges = [
   "192.0.0.192/32",
 ];
 
-/** The names of interfaces have no space for more characters. */
+/** The length of `Firewall.installation`: names of interfaces have no space for more characters. */
 export const installationLength = 4;
 
 /** A short name for the installation with this data folder. */
@@ -86,12 +86,12 @@ export function firewallRules(firewall: Firewall): string {
   const { allowed, nameServers, platform, links } = firewall;
   const ours = `"${links.prefix}${firewall.installation}*"`;
   const all = `"${links.prefix}*"`;
-  const fewConnections = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
-  const ports = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
-  const allowedLine =
+  const connectionLimit = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
+  const platformPorts = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
+  const acceptAllowed =
     allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
-  const limits = "  iifname vmap @egress";
-  const names = nameServers.map((server) => `  iifname ${ours} ${toNames(server)}`);
+  const egressLimits = "  iifname vmap @egress";
+  const acceptNames = nameServers.map((server) => `  iifname ${ours} ${acceptNameServer(server)}`);
   return `${[
     `add table inet ${table}`,
     `delete table inet ${table}`,
@@ -108,20 +108,20 @@ export function firewallRules(firewall: Firewall): string {
     "  type nat hook prerouting priority dstnat;",
     ...(platform === null || !isIPv4(platform.host)
       ? []
-      : ports.map(
+      : platformPorts.map(
           (port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`,
         )),
     " }",
     " chain to_the_machine {",
     "  type filter hook input priority filter;",
     `  iifname ${ours} ct state established,related accept`,
-    fewConnections,
+    connectionLimit,
     // An app can send to the machine's loopback addresses through its interface (SO_BINDTODEVICE).
     `  iifname ${ours} ip daddr 127.0.0.0/8 ct status & dnat == 0 drop`,
-    ...ports.map((port) => `  iifname ${ours} ${port} accept`),
-    limits,
-    ...names,
-    ...allowedLine,
+    ...platformPorts.map((port) => `  iifname ${ours} ${port} accept`),
+    egressLimits,
+    ...acceptNames,
+    ...acceptAllowed,
     `  iifname ${ours} drop`,
     " }",
     " chain through_the_machine {",
@@ -129,16 +129,16 @@ export function firewallRules(firewall: Firewall): string {
     `  oifname ${ours} ct state established,related accept`,
     `  oifname ${ours} drop`,
     `  iifname ${ours} oifname ${all} drop`,
-    fewConnections,
-    limits,
-    ...names,
+    connectionLimit,
+    egressLimits,
+    ...acceptNames,
     `  iifname ${ours} ip daddr { ${metadataRanges.join(", ")} } drop`,
-    ...allowedLine,
+    ...acceptAllowed,
     `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
     `  iifname ${ours} meta nfproto ipv6 drop`,
     " }",
-    // An interface disappears with its replicas: what the platform still sends there must not take
-    // another route.
+    // An interface disappears with its replicas: packets that the platform still sends there must
+    // not take another route.
     " chain from_the_machine {",
     "  type filter hook output priority filter;",
     `  ip daddr ${links.range} oifname != ${all} meta l4proto tcp reject with tcp reset`,
@@ -156,12 +156,12 @@ export function firewallRules(firewall: Firewall): string {
   ].join("\n")}\n`;
 }
 
-/** Adds the rules of one interface in `egress` to those that are in force. */
+/** Returns the commands that put the rules of one interface in `egress` in force. */
 export function limitRules(firewall: Firewall, link: string): string {
   return rulesOf(firewall, link, egressRules(firewall, firewall.egress.get(link) ?? []));
 }
 
-/** For what comes from the interface. */
+/** Returns the commands that set the rules for packets from the interface. */
 function rulesOf(firewall: Firewall, link: string, rules: readonly string[]): string {
   const table = `inet ${firewallTableOf(firewall)}`;
   const chain = chainOfLink(link);
@@ -178,32 +178,35 @@ export function chainOfLink(link: string): string {
   return `out_${link}`;
 }
 
-/** Rules that drop what leaves these ranges: of what is sent to others than the platform. */
+/**
+ * Returns the rules that drop packets to addresses outside these ranges. Packets to the platform
+ * are accepted before.
+ */
 export function egressRules(
   { nameServers }: Pick<Firewall, "nameServers">,
   cidrs: readonly string[],
 ): string[] {
   if (cidrs.length === 0) return ["drop"];
-  return [...nameServers.map(toNames), `ip daddr != { ${cidrs.join(", ")} } drop`];
+  return [...nameServers.map(acceptNameServer), `ip daddr != { ${cidrs.join(", ")} } drop`];
 }
 
 /**
- * Returns the rules for what steps of image builds send; the other rules do not know their
- * interface.
+ * Returns the rules for packets from steps of image builds, whose interface the other rules do not
+ * match.
  */
 function buildRules({ nameServers, allowed }: Firewall): string[] {
   return [
     "ct state established,related accept",
-    ...nameServers.map(toNames),
+    ...nameServers.map(acceptNameServer),
     `ip daddr { ${metadataRanges.join(", ")} } drop`,
     ...(allowed.length === 0 ? [] : [`ip daddr { ${allowed.join(", ")} } accept`]),
     `ip daddr { ${privateRanges.join(", ")} } drop`,
-    // Public addresses of the machine.
+    // The machine's own public addresses.
     "fib daddr type local drop",
     "meta nfproto ipv6 drop",
   ];
 }
 
-function toNames(server: string): string {
+function acceptNameServer(server: string): string {
   return `ip daddr ${server} meta l4proto { tcp, udp } th dport 53 accept`;
 }

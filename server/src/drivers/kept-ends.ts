@@ -1,6 +1,6 @@
-// Ends and last lines of replicas that end while no platform runs, as with `npm run stop`: kept in
-// a file until the next platform stores them, so that nothing has to be left of the replicas
-// themselves.
+// Keeps the ends and last lines of replicas that end while no platform runs, as with `npm run
+// stop`, in a file until the next platform stores them. So nothing of the replicas themselves has
+// to stay.
 import { appendFileSync, createReadStream, existsSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createInterface } from "node:readline";
@@ -10,33 +10,35 @@ import type { ReplicaEvent, ReplicaLine, ReplicaSink } from "./driver.ts";
 import { storeLines } from "./stored-lines.ts";
 
 /** A line of the file. */
-type Kept = { readonly event: ReplicaEvent } | { readonly lines: readonly ReplicaLine[] };
+type Entry = { readonly event: ReplicaEvent } | { readonly lines: readonly ReplicaLine[] };
 
-/** What the kept lines of all replicas may hold together; lines beyond it are dropped. */
+/** The maximum size of the file; further lines are dropped. */
 const bytesMax = 64_000_000;
 const dropped =
   "[slipway] Further lines were dropped: the platform was stopped, and keeps a bounded number of them until its start.";
 
-/** Appends to the file. */
+/** Returns a sink that appends to the file. */
 export function keepingSink(file: string): ReplicaSink {
-  const isFull = new Set<ReplicaId>();
-  const keep = (kept: Kept): void => appendFileSync(file, `${onOneLine(kept)}\n`, { mode: 0o600 });
+  /** The replicas whose further lines are dropped. */
+  const cutOff = new Set<ReplicaId>();
+  const append = (entry: Entry): void =>
+    appendFileSync(file, `${onOneLine(entry)}\n`, { mode: 0o600 });
   return {
-    event: (event) => event.kind === "exited" && keep({ event }),
+    event: (event) => event.kind === "exited" && append({ event }),
     lines(lines) {
-      const hasRoom = !existsSync(file) || statSync(file).size < bytesMax;
-      if (hasRoom) keep({ lines });
+      const isFull = existsSync(file) && statSync(file).size >= bytesMax;
+      if (!isFull) append({ lines });
       const [first] = lines;
-      if (!hasRoom && first !== undefined && !isFull.has(first.replicaId)) {
-        isFull.add(first.replicaId);
-        keep({ lines: [{ ...first, runId: null, text: dropped }] });
+      if (isFull && first !== undefined && !cutOff.has(first.replicaId)) {
+        cutOff.add(first.replicaId);
+        append({ lines: [{ ...first, runId: null, text: dropped }] });
       }
       return Promise.resolve();
     },
   };
 }
 
-/** Delivers what the file keeps to the sink, and removes the file. */
+/** Delivers the content of the file to the sink, and removes the file. */
 export async function deliverKept(
   file: string,
   sink: ReplicaSink,
@@ -50,28 +52,28 @@ export async function deliverKept(
     signal: never,
   };
   for await (const text of createInterface({ input: createReadStream(file) })) {
-    const kept = parse(text);
-    if (kept !== null && "lines" in kept) await storeLines(kept.lines, options);
-    else if (kept !== null) events.push(kept.event);
+    const entry = parse(text);
+    if (entry !== null && "lines" in entry) await storeLines(entry.lines, options);
+    else if (entry !== null) events.push(entry.event);
   }
-  // Only until then it is known whose the lines are.
+  // Events come last: once an exit is reported, lines of its replica belong to no known app.
   for (const event of events) sink.event(event);
   await rm(file, { force: true });
 }
 
 const never = new AbortController().signal;
 
-/** Readers of lines take two more characters for the end of one, and apps print what they like. */
-function onOneLine(kept: Kept): string {
-  return JSON.stringify(kept).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+/** Escapes two more characters that readers take for the end of a line: apps may print them. */
+function onOneLine(entry: Entry): string {
+  return JSON.stringify(entry).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }
 
-/** Null: it was not written to its end, or in one piece. */
-function parse(text: string): Kept | null {
+/** Returns null for a line that was not written completely. */
+function parse(text: string): Entry | null {
   try {
-    const kept = JSON.parse(text) as Partial<Record<"event" | "lines", object>> | null;
-    const isWhole = Array.isArray(kept?.lines) || typeof kept?.event === "object";
-    return isWhole ? (kept as Kept) : null;
+    const entry = JSON.parse(text) as Partial<Record<"event" | "lines", object>> | null;
+    const isComplete = Array.isArray(entry?.lines) || typeof entry?.event === "object";
+    return isComplete ? (entry as Entry) : null;
   } catch {
     return null;
   }

@@ -1,29 +1,30 @@
-// Splits an app's output into lines and finds the run of each line. Of a line only what follows its
-// last carriage return counts, as on a terminal. Pure.
+// Splits an app's output into lines and finds the run of each line. As on a terminal, the text of a
+// line begins after its last carriage return. Pure.
 import type { RunId } from "#lib/ids.ts";
 
 /** Lines are truncated to this length; the rest of the line is dropped. */
 export const lineBytesMax = 64 * 1024;
-/** Lines per batch; storing that many may take a second. */
+/** The maximum number of lines in a batch, which may take a second to store. */
 export const linesMax = 5_000;
 
-/** `runId`: the run that printed it, if known. */
+/** A line of output. `runId`: the run that printed it, if known. */
 export type OutputLine = { readonly runId: RunId | null; readonly text: string };
 
-/** `end`: where it ends, counted from the start of the cut bytes. */
+/** A line that was cut from a buffer. `end`: the position of its end in that buffer. */
 export type CutLine = OutputLine & { readonly end: number };
 
 export type Cut = {
   readonly lines: readonly CutLine[];
-  /** Bytes that need not be read again; an unfinished line follows them. */
+  /** How many bytes need not be read again; an unfinished line follows them. */
   readonly bytes: number;
-  /** The last line was truncated: everything up to the next newline is its rest. */
+  /** True when the last line was truncated, so that its rest up to the next newline is skipped. */
   readonly isCutting: boolean;
 };
 
 const newline = 0x0a;
 
 /**
+ * Cuts a buffer into lines. `isCutting`: the buffer begins with the rest of a truncated line.
  * `isEnd`: no more output follows, so an unfinished line counts as a line. `hasFrames`: the runtime
  * marks lines of runs.
  */
@@ -34,23 +35,23 @@ export function cutLines(
   const lines: CutLine[] = [];
   let { isCutting } = state;
   let start = 0;
-  const take = (end: number): void => {
+  const addLine = (end: number): void => {
     if (!isCutting) lines.push({ ...lineOf(buffer.subarray(start, end), state.hasFrames), end });
   };
   for (let end = buffer.indexOf(newline); end >= 0; end = buffer.indexOf(newline, start)) {
-    take(end);
+    addLine(end);
     isCutting = false;
     start = end + 1;
     if (lines.length === linesMax) return { lines, bytes: start, isCutting };
   }
   let rest = buffer.length - start;
   if (rest >= lineBytesMax && !isCutting && !(state.hasFrames && buffer[start] === frameMark)) {
-    // Earlier states of a line that is written again and again.
+    // Drops the earlier states of a line that overwrites itself.
     start += rest - visibleOf(buffer.subarray(start)).length;
     rest = buffer.length - start;
   }
   if (rest > 0 && (isCutting || state.isEnd || rest >= lineBytesMax)) {
-    take(buffer.length);
+    addLine(buffer.length);
     isCutting = !state.isEnd;
     start = buffer.length;
   }
@@ -58,8 +59,8 @@ export function cutLines(
 }
 
 /**
- * The unfinished line in the bytes after the last cut, as it stands: a progress bar, or a question.
- * Null when a reader would see nothing.
+ * Returns the unfinished line in the bytes after the last cut, for example a progress bar or a
+ * question; null when a reader would see nothing.
  */
 export function unfinishedLine(rest: Buffer, hasFrames: boolean): OutputLine | null {
   const line = lineOf(rest, hasFrames);
@@ -68,14 +69,14 @@ export function unfinishedLine(rest: Buffer, hasFrames: boolean): OutputLine | n
   return isLong ? { ...line, text: `… ${line.text.slice(-unfinishedLengthMax)}` } : line;
 }
 
-/** How soon an unfinished line is delivered; it is to be seen within a second. */
+/** How soon an unfinished line is delivered, so that people see it within a second. */
 export const unfinishedAfterMs = 800;
-/** It is delivered again whenever it has grown. */
+/** The length is limited because an unfinished line is delivered again whenever it has grown. */
 const unfinishedLengthMax = 2_000;
 
 /**
- * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside
- * of runs that began with RS.
+ * The runtime writes a line of a run as RS, run id, US, line. An empty id escapes a line outside of
+ * runs that begins with RS.
  */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
 const frameMark = 0x1e;
@@ -94,7 +95,7 @@ function lineOf(bytes: Buffer, hasFrames: boolean): OutputLine {
   return { runId: frame?.[1] ? (frame[1] as RunId) : null, text };
 }
 
-/** What follows the last carriage return that is not at the end. */
+/** Returns the bytes after the last carriage return, not counting those at the end. */
 function visibleOf(bytes: Buffer): Buffer {
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === carriageReturn) end--;

@@ -1,5 +1,5 @@
-// What the drivers of this machine do alike with a replica, be it a process or a container: one
-// start of it at a time, its claim, and its state by id.
+// Contains the code that the drivers of this machine share, whether a replica is a process or a
+// container: one start of a replica at a time, its claim, and its state by id.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { DiskWatch } from "./disk/disk-watch.ts";
 import { StartRefused, type Capabilities, type OwnedReplica } from "./driver.ts";
@@ -17,20 +17,20 @@ import type { DriverParts } from "./opened-driver.ts";
 /** A replica that the driver runs, or that has exited and is not forgotten. */
 export interface HeldReplica {
   readonly isEnded: boolean;
-  /** The replica's known state, without a check. */
+  /** Returns the replica's last known state, without a check. */
   owned(): OwnedReplica;
-  /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
+  /** Asks the replica to stop and kills it `graceMs` later; resolves when it is gone. */
   stop(graceMs: number): Promise<void>;
-  /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
+  /** Resolves when all output of an exited replica is delivered; with false, if closed before. */
   deliver(): Promise<boolean>;
-  /** Removes what is left of an exited replica. */
+  /** Removes the files and records of an exited replica. */
   remove(): Promise<void>;
   /** See `Driver`. */
   whyUnreached(): Promise<string | null>;
 }
 
 export type ReplicaDriverOptions = Pick<DriverParts, "log" | "installationId"> & {
-  /** One folder per project, shared by its apps. */
+  /** The parent of the storage folders: each project has one, which its apps share. */
   readonly storageDir: string;
   /** As in `Sandbox`. */
   readonly isUserOwned?: boolean;
@@ -56,8 +56,8 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
   }
 
   /**
-   * Adds the replica to `replicas`, or rejects as `Driver.start` does. Unless it runs then, its
-   * claim is given back.
+   * Adds the replica to `replicas`, or rejects as `Driver.start` does. The caller releases the
+   * claim unless the replica runs afterwards.
    */
   protected abstract startReplica(
     spec: ReplicaSpec,
@@ -79,11 +79,11 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const { replicaId } = spec;
     if (this.replicas.has(replicaId) && !this.starts.has(replicaId)) return;
-    await this.starts.run(spec, signal, async (either) => {
+    await this.starts.run(spec, signal, async (startSignal) => {
       try {
-        await this.startReplica(spec, this.#claimFor(spec), either);
+        await this.startReplica(spec, this.#claimFor(spec), startSignal);
       } catch (error) {
-        throw either.aborted
+        throw startSignal.aborted
           ? new StartRefused("The start was cancelled.", { cause: error })
           : error;
       } finally {

@@ -1,6 +1,6 @@
-// The archive in which builders get an app's files: the platform packs the folder that it has
-// fetched, and builders on this machine unpack it into their own. Both ends run the program tar,
-// with options that GNU's and macOS's share, and leave no tar behind.
+// Packs and unpacks the archive in which builders get an app's files: the platform packs the folder
+// that it has fetched, and builders on this machine unpack it into a folder of their own. Both run
+// the program tar with options that GNU's and macOS's share, and leave no tar process behind.
 import { spawn } from "node:child_process";
 import { addAbortListener, once } from "node:events";
 import { mkdir } from "node:fs/promises";
@@ -10,7 +10,7 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { oneLine } from "#lib/one-line.ts";
 import { BuildFailed, type BuildSource } from "./builder.ts";
 
-/** The files in this folder, which nobody may change while they are packed. */
+/** Returns the files in this folder as a source. Nobody may change them while they are packed. */
 export function folderSource(folder: string): BuildSource {
   return { archive: (signal) => Readable.from(packed(folder, signal), { objectMode: false }) };
 }
@@ -31,15 +31,17 @@ export async function unpackSource(
   signal: AbortSignal,
 ): Promise<void> {
   await mkdir(folder);
-  // Without -P, tar refuses names that lead out of the folder, also through a link in the archive.
+  // Without -P, tar refuses names that lead out of the folder, even through a link in the archive.
   await using tar = await startTar(["-x", "--no-same-owner", "-m", "-p"], folder, signal);
   const archive = source.archive(signal);
   try {
     let written = Promise.resolve(true);
     for await (const chunk of archive) {
-      // Where tar has succeeded before the archive ends, its end may still be an error.
+      // If tar has succeeded before the end of the archive, the archive may still end with an
+      // error.
       if (!(await written)) await requireSuccess(tar, signal);
-      // The next chunk is read meanwhile: large files take a quarter less time.
+      // Not awaited, so that the next chunk is read meanwhile: large files take a quarter less
+      // time.
       written = isWritten(tar.input, chunk as Buffer);
     }
   } finally {
@@ -49,7 +51,7 @@ export async function unpackSource(
   await requireSuccess(tar, signal);
 }
 
-/** False: the program has ended, which says why. */
+/** Resolves with false when the program has ended; its end says why. */
 async function isWritten(input: Writable, chunk: Buffer): Promise<boolean> {
   return await new Promise((resolve) => input.write(chunk, (error) => resolve(!error)));
 }
@@ -68,34 +70,33 @@ async function requireSuccess(tar: Tar, signal: AbortSignal): Promise<void> {
 type Tar = AsyncDisposable & {
   readonly input: Writable;
   readonly output: Readable;
-  /** Rejects with what a tar that failed said, or with the reason of the signal. */
+  /** Resolves when tar has succeeded; rejects with its message, or with the signal's reason. */
   readonly end: Promise<void>;
 };
 
 /** Blocks of 512 bytes that are read and written at once: large files take a third less time. */
 const blocks = "128";
-/** Enough for the first of its messages. */
+/** Enough for the first message of tar. */
 const messageLengthMax = 300;
 
-/** Runs until its end, its disposal, or the abort of `signal`, but no longer. */
+/** Starts tar, which runs until its end, its disposal, or the abort of `signal`. */
 async function startTar(
   options: readonly string[],
   folder: string,
   signal: AbortSignal,
 ): Promise<Tar> {
   signal.throwIfAborted();
-  // The operator's own options, the language of messages, and macOS's additional files would change
-  // what it does.
+  // Turns off the operator's own options, the operator's language, and macOS's additional files.
   const environment = ["-u", "TAR_OPTIONS", "LC_ALL=C", "COPYFILE_DISABLE=1"];
   const child = spawn("env", [...environment, "tar", "-f", "-", "-b", blocks, ...options], {
     cwd: folder,
-    // Signals of the terminal are for the platform, which ends it.
+    // A signal of the terminal reaches only the platform, which then ends tar.
     detached: true,
   });
   await once(child, "spawn");
   const kill = (): void => void child.kill("SIGKILL");
   const abortListener = addAbortListener(signal, kill);
-  // A pipe that broke says less than its end.
+  // The end of tar says more than the error of a broken pipe.
   child.stdin.on("error", () => undefined);
   let message = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -105,10 +106,10 @@ async function startTar(
     abortListener[Symbol.dispose]();
     signal.throwIfAborted();
     if (code === 0) return;
-    const how = code === null ? `ended by ${killedBy}` : `exit code ${code}`;
-    throw new Error(oneLine(message.trim()) || `tar: ${how}`);
+    const exit = code === null ? `ended by ${killedBy}` : `exit code ${code}`;
+    throw new Error(oneLine(message.trim()) || `tar: ${exit}`);
   });
-  // Whoever stops early does not wait for it.
+  // A caller that stops early does not await the end.
   end.catch(() => undefined);
   return {
     input: child.stdin,

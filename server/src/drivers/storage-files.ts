@@ -1,7 +1,7 @@
-// The files in the storage of projects, for others than its apps. Apps write there at the same time
-// and are not trusted: each folder of a path is opened from the one above it without following a
-// link, and used through its descriptor, so that nothing that an app puts in its way leads out of
-// the storage. Only regular files are read.
+// Gives the platform access to the files in the storage of projects. Apps write there at the same
+// time and are not trusted: each folder of a path is opened from its parent without following a
+// link, and used through its descriptor, so that an app cannot lead the platform out of the
+// storage. Only regular files are read.
 import { constants, type Stats } from "node:fs";
 import {
   lstat,
@@ -25,23 +25,23 @@ import { makeOwnedFolder, storagesIn } from "./storage.ts";
 
 export type StorageFilesOptions = {
   /**
-   * One folder per project, and one for each app with storage of its own. Names that begin with a
-   * dot are not storages but folders of this class.
+   * The folder with the storage of each project, and of each app with storage of its own. Names
+   * that begin with a dot are not storages of projects.
    */
   readonly storageDir: string;
-  /** Who owns the files of a project; null: the platform's own user. */
+  /** The user that owns the files of a project; null: the platform's own user. */
   readonly userOf: (projectId: ProjectId) => number | null;
   /** As in `Sandbox`. */
   readonly isUserOwned: boolean;
 };
 
 /**
- * A file or folder within the storage of a project, by the names on the way to it; none: the
- * storage itself.
+ * A file or folder within the storage of a project. `names` lists the folders that lead to
+ * it, and its own; empty: the storage itself.
  */
 export type StoragePath = { readonly projectId: ProjectId; readonly names: readonly string[] };
 
-/** What a folder holds. Everything but files and folders, such as a link, has the size 0. */
+/** An entry of a folder. Its size is 0 unless it is a file. */
 export type StoredEntry = {
   readonly name: string;
   readonly isFolder: boolean;
@@ -51,21 +51,21 @@ export type StoredEntry = {
 
 type Folder = {
   readonly handle: FileHandle;
-  /** A path to the folder through its handle, for what is in it. */
+  /** A path to the folder through its handle, for the paths of its entries. */
   readonly path: string;
 };
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT } = constants;
-/** So many names are read of a folder at most, which takes seconds. */
+/** The maximum number of names that are read from a folder, which takes seconds. */
 const namesMax = 1_000_000;
 const statsAtOnce = 32;
 
-/** What volumes need of the storage of projects. */
+/** The interface of `StorageFiles`. */
 export type Files = Pick<StorageFiles, keyof StorageFiles>;
 
 /**
- * The files of all projects. Refusals are `Fault("not_found" | "conflict" | "not_usable" |
- * "invalid")`.
+ * Reads and changes the files of all projects. Refusals are `Fault("not_found" | "conflict" |
+ * "not_usable" | "invalid")`.
  */
 export class StorageFiles {
   readonly #options: StorageFilesOptions;
@@ -79,8 +79,8 @@ export class StorageFiles {
   }
 
   /**
-   * The first `max` entries of a folder whose names come after `after`, by name. Names that are not
-   * UTF-8 are left out.
+   * Returns the first `max` entries of a folder whose names come after `after`, ordered by name.
+   * Leaves out names that are not UTF-8.
    */
   async list(
     path: StoragePath,
@@ -102,10 +102,10 @@ export class StorageFiles {
     const { folder: above, name } = lastOf(path);
     return await within(this.#root(path.projectId), above, async (folder) => {
       try {
-        const at = inFolder(folder, name);
-        requireFile(await lstat(at), path);
-        // An app may have put something else there since: opening it must not wait.
-        const handle = await open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        const filePath = inFolder(folder, name);
+        requireFile(await lstat(filePath), path);
+        // An app may have put a pipe there meanwhile, for example: opening it must not wait.
+        const handle = await open(filePath, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         try {
           const stats = await handle.stat();
           requireFile(stats, path);
@@ -120,13 +120,13 @@ export class StorageFiles {
     });
   }
 
-  /** Opens a file in the making for writing, which no app sees; the caller closes it. */
+  /** Opens an unfinished file for writing, which no app sees; the caller closes it. */
   async openIncoming(id: string): Promise<FileHandle> {
     await mkdir(this.#incomingDir, { recursive: true, mode: 0o700 });
     return await open(join(this.#incomingDir, id), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
   }
 
-  /** Gives a file in the making its size and its owner; on disk on return. */
+  /** Gives an unfinished file its size and its owner. The file is safe on disk on return. */
   async finishIncoming(id: string, projectId: ProjectId, sizeBytes: number): Promise<void> {
     const file = await this.openIncoming(id);
     try {
@@ -140,7 +140,7 @@ export class StorageFiles {
     }
   }
 
-  /** False when there is no such file in the making (any more). */
+  /** Whether this unfinished file exists. */
   async hasIncoming(id: string): Promise<boolean> {
     return (await lstat(join(this.#incomingDir, id)).catch(() => null)) !== null;
   }
@@ -168,7 +168,7 @@ export class StorageFiles {
     );
   }
 
-  /** Removes a file, or whatever else is not a folder; of a link, the link. */
+  /** Removes a file, a link or anything else that is not a folder. */
   async remove(path: StoragePath): Promise<void> {
     const { folder: above, name } = lastOf(path);
     await within(this.#root(path.projectId), above, async (folder) => {
@@ -186,17 +186,17 @@ export class StorageFiles {
   }
 
   /**
-   * Removes a folder with all that is in it, in one step for its apps. `collect` frees the space,
-   * which is the project's until then.
+   * Removes a folder with its content, in one step as apps see it. `collect` frees the space, which
+   * counts as the project's until then.
    */
   async removeFolder(path: StoragePath): Promise<void> {
     const { folder: above, name } = lastOf(path);
     const removed = await this.#removed.newPath(path.projectId);
     await within(this.#root(path.projectId), above, async (folder) => {
       try {
-        const at = inFolder(folder, name);
-        if (!(await lstat(at)).isDirectory()) throw noFolder(path);
-        await rename(at, removed);
+        const removedFrom = inFolder(folder, name);
+        if (!(await lstat(removedFrom)).isDirectory()) throw noFolder(path);
+        await rename(removedFrom, removed);
       } catch (error) {
         throw refusalOf(error, path);
       }
@@ -204,35 +204,35 @@ export class StorageFiles {
   }
 
   /**
-   * Bytes on disk, with those of removed folders that are still there; null when they cannot be
-   * counted in time. Takes up to 20 s for each folder.
+   * Returns the bytes on disk, including removed folders that are not deleted yet; null when they
+   * cannot be counted in time. Takes up to 20 s for each folder.
    */
   async usedBytes(projectId: ProjectId, signal: AbortSignal): Promise<number | null> {
     const folders = storageFolders(this.#options.storageDir, projectId);
-    const found = await measure(folders, { isUserOwned: this.#options.isUserOwned, signal });
+    const usages = await measure(folders, { isUserOwned: this.#options.isUserOwned, signal });
     let bytes = 0;
-    for (const usage of found.values()) {
+    for (const usage of usages.values()) {
       if (usage === null) return null;
       bytes += usage.bytes;
     }
     return bytes;
   }
 
-  /** The projects that have a storage, in any order. */
+  /** Returns the projects that have a storage, in any order. */
   async projects(): Promise<ProjectId[]> {
     const { projects, apps } = await storagesIn(this.#options.storageDir);
     return [...new Set([...projects, ...apps.map(projectOfApp)])] as ProjectId[];
   }
 
   /**
-   * Deletes what was removed, as far as that goes in some seconds, and the files in the making that
-   * `readKept` does not name. Returns what is left of removed folders.
+   * Deletes removed folders, for some seconds at most, and the unfinished files that `readKept`
+   * does not name. Returns the state of the removed folders that remain.
    */
   async collect(
     readKept: (ids: readonly string[]) => Promise<readonly string[]>,
     signal: AbortSignal,
   ): Promise<RemovalState> {
-    // Before the rows: what begins in between has a row.
+    // Read before the rows, so that a file that begins in between has a row.
     const ids = await readdir(this.#incomingDir).catch(() => []);
     const kept = new Set(ids.length === 0 ? [] : await readKept(ids));
     for (const id of ids) if (!kept.has(id)) await rm(join(this.#incomingDir, id), { force: true });
@@ -244,12 +244,12 @@ export class StorageFiles {
   }
 }
 
-/** The part of an app's id that is its project's. */
+/** Returns the project's id in the id of an app. */
 function projectOfApp(appId: string): string {
   return /^.*?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? appId;
 }
 
-/** The folder that a path ends in, and the last name. */
+/** Splits a path into its folder and its last name. */
 function lastOf({ projectId, names }: StoragePath): {
   readonly folder: StoragePath;
   readonly name: string;
@@ -259,7 +259,7 @@ function lastOf({ projectId, names }: StoragePath): {
   return { folder: { projectId, names: names.slice(0, -1) }, name };
 }
 
-/** Works in the folder at `path`. `creates`: with missing folders created for that user. */
+/** Calls `work` with the folder at `path`. `creates`: missing folders are created for that user. */
 async function within<Result>(
   root: string,
   path: StoragePath,
@@ -289,19 +289,19 @@ async function enter(
   name: string,
   creates?: { readonly user: number | null },
 ): Promise<Folder> {
-  const at = inFolder(above, name);
-  if (creates === undefined) return await openFolder(at);
-  const isNew = await mkdir(at, 0o755).then(
+  const path = inFolder(above, name);
+  if (creates === undefined) return await openFolder(path);
+  const isNew = await mkdir(path, 0o755).then(
     () => true,
     (error: unknown) => {
       if (errorCode(error) === "EEXIST") return false;
       throw error;
     },
   );
-  const folder = await openFolder(at);
+  const folder = await openFolder(path);
   try {
     if (isNew) await above.handle.sync();
-    // Also of one that was there: the platform may have been killed between the two steps.
+    // Also for an existing folder: the platform may have been killed between the two steps.
     const { uid } = await folder.handle.stat();
     if (creates.user !== null && uid === process.getuid?.())
       await folder.handle.chown(creates.user, creates.user);
@@ -312,10 +312,11 @@ async function enter(
   }
 }
 
-async function openFolder(at: string): Promise<Folder> {
-  const handle = await open(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
-  // Elsewhere apps are not separated from the platform anyway.
-  return { handle, path: process.platform === "linux" ? `/proc/self/fd/${handle.fd}` : at };
+async function openFolder(path: string): Promise<Folder> {
+  const handle = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
+  // On other systems, apps are not isolated from the platform anyway.
+  const isLinux = process.platform === "linux";
+  return { handle, path: isLinux ? `/proc/self/fd/${handle.fd}` : path };
 }
 
 function inFolder({ path }: Folder, name: string): string {
@@ -344,7 +345,7 @@ async function namesOf(
       );
     if (name <= after) continue;
     names.push(name);
-    // Only what may be shown is kept.
+    // Drops names that cannot be among the first `max`.
     if (names.length >= 2 * max) names = names.toSorted(byName).slice(0, max);
   }
   return names.toSorted(byName).slice(0, max);
@@ -354,7 +355,7 @@ function byName(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
-/** Null when it is gone. */
+/** Returns the entry with this name; null when it is gone. */
 async function entryOf(folder: Folder, name: string): Promise<StoredEntry | null> {
   const stats = await lstat(inFolder(folder, name)).catch(() => null);
   if (stats === null) return null;
@@ -362,7 +363,7 @@ async function entryOf(folder: Folder, name: string): Promise<StoredEntry | null
     name,
     isFolder: stats.isDirectory(),
     sizeBytes: stats.isFile() ? stats.size : 0,
-    // Apps set it; some file systems keep times that no date can have.
+    // Apps set this time, and some file systems store times that no `Date` can have.
     modifiedAt: Number.isNaN(stats.mtime.getTime()) ? new Date(0) : stats.mtime,
   };
 }
@@ -372,7 +373,7 @@ function requireFile(stats: Stats, path: StoragePath): void {
   throw new Fault("not_usable", `${shown(path)} is ${kindOf(stats)}: only files can be read.`);
 }
 
-/** What is there instead of a file. */
+/** Describes an entry that is not a file. */
 function kindOf(stats: Stats): string {
   if (stats.isDirectory()) return "a folder";
   return stats.isSymbolicLink() ? "a link, which is not followed" : "not a file";

@@ -1,6 +1,7 @@
 // Writes items in batches: items added during a write are queued and then written together. A
-// single item does not wait unless the batcher lingers. The queue is bounded, order is kept (with
-// keys, that of each key, and the keys take turns), and every item gets its own result or error.
+// single item does not wait unless the batcher lingers. The queue is bounded. Items are written in
+// order; with keys, in the order of each key, and the keys take turns. Every item gets a result or
+// an error.
 import { getOrInsert } from "./get-or-insert.ts";
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
@@ -11,19 +12,22 @@ import { DeadlineExceeded, withDeadline } from "./with-deadline.ts";
 export type BatcherOptions<Item, Result> = {
   /** Writes all items or none; resolves with one result per item, in order, or with nothing. */
   readonly write: (items: readonly Item[]) => Promise<readonly Result[] | void>;
-  /** Upper bounds on the items of one write and of the queue. */
+  /** The maximum number of items in one write. */
   readonly batchMax: number;
+  /** The maximum number of items in the queue. */
   readonly queueMax: number;
   /**
-   * Whose an item is: those that wait take turns, and `addWhenRoom` always takes the first of each.
+   * Returns the key of an item. Keys with waiting items take turns. `addWhenRoom` does not wait for
+   * a key without waiting items.
    */
   readonly keyOf?: (item: Item) => string;
-  /** The most items of one turn; without it, a whole batch. */
+  /** The maximum number of items in one turn of a key; without it, a whole batch. */
   readonly turnMax?: number;
   /** The weight of one item, for example in bytes; without it, items weigh nothing. */
   readonly weigh?: (item: Item) => number;
-  /** Upper bounds on the total weight of one write and of the queue. */
+  /** The maximum total weight of one write. */
   readonly batchWeightMax?: number;
+  /** The maximum total weight of the queue. */
   readonly queueWeightMax?: number;
   /**
    * How long the first item of a batch waits for more, unless the batch is full; without it, not at
@@ -41,7 +45,7 @@ export type BatcherOptions<Item, Result> = {
   readonly clock: Clock;
 };
 
-/** The queue is full. */
+/** The error of an item for which the queue has no space. */
 export class BatcherFull extends Error {
   override readonly name = "BatcherFull";
 }
@@ -55,10 +59,10 @@ type Entry<Item, Result> = {
 
 const retryBackoff: Backoff = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2 };
 
-/** One kind of write. Stop it with `flush()`, or with `stop()`, which does not wait for retries. */
+/** Does one kind of write. End it with `flush()`, or with `stop()`, which stops retries. */
 export class Batcher<Item, Result = void> {
   readonly #options: BatcherOptions<Item, Result>;
-  /** What waits of each key; the one whose turn is next comes first. */
+  /** The waiting entries of each key; the key whose turn is next comes first. */
   readonly #queues = new Map<string, Entry<Item, Result>[]>();
   #count = 0;
   #weight = 0;
@@ -74,7 +78,7 @@ export class Batcher<Item, Result = void> {
 
   /** True while the queue is full. */
   get isFull(): boolean {
-    return !this.#hasRoom(0);
+    return !this.#hasSpace(0);
   }
 
   /**
@@ -82,7 +86,7 @@ export class Batcher<Item, Result = void> {
    */
   add(item: Item): Promise<Result> {
     const weight = this.#options.weigh?.(item) ?? 0;
-    if (!this.#hasRoom(weight))
+    if (!this.#hasSpace(weight))
       return Promise.reject(new BatcherFull("too much is waiting to be written"));
     return this.#push([item], weight);
   }
@@ -96,7 +100,7 @@ export class Batcher<Item, Result = void> {
     await this.#pushAll(items);
   }
 
-  /** Like `addAll`, but waits for space. The items are of one key. */
+  /** Like `addAll`, but waits for space. All items must have the same key. */
   async addWhenRoom(items: readonly Item[]): Promise<void> {
     const [first] = items;
     if (first === undefined) return;
@@ -123,7 +127,7 @@ export class Batcher<Item, Result = void> {
     while (this.#running !== undefined) await this.flush();
   }
 
-  #hasRoom(weight: number): boolean {
+  #hasSpace(weight: number): boolean {
     const { queueMax, queueWeightMax = Number.POSITIVE_INFINITY } = this.#options;
     return (
       this.#count < queueMax && (this.#weight === 0 || this.#weight + weight <= queueWeightMax)
@@ -138,13 +142,9 @@ export class Batcher<Item, Result = void> {
     const { batchMax, turnMax = batchMax, weigh } = this.#options;
     const added: Promise<Result>[] = [];
     for (let at = 0; at < items.length; at += turnMax) {
-      const some = items.slice(at, at + turnMax);
-      added.push(
-        this.#push(
-          some,
-          weigh === undefined ? 0 : some.reduce((sum, item) => sum + weigh(item), 0),
-        ),
-      );
+      const part = items.slice(at, at + turnMax);
+      const weight = weigh === undefined ? 0 : part.reduce((sum, item) => sum + weigh(item), 0);
+      added.push(this.#push(part, weight));
     }
     await Promise.all(added);
   }
@@ -188,7 +188,7 @@ export class Batcher<Item, Result = void> {
     cancel();
   }
 
-  /** The next entry, and as many after it as fit into the batch: the keys take turns. */
+  /** Removes the next entry, and as many after it as fit into the batch: the keys take turns. */
   #takeBatch(): Entry<Item, Result>[] {
     const { batchMax, batchWeightMax = Number.POSITIVE_INFINITY } = this.#options;
     const taken: Entry<Item, Result>[] = [];
@@ -201,7 +201,7 @@ export class Batcher<Item, Result = void> {
       this.#takeNext();
       taken.push(next);
     }
-    return this.#taken(taken);
+    return this.#afterRemoval(taken);
   }
 
   #next(): Entry<Item, Result> | undefined {
@@ -209,11 +209,11 @@ export class Batcher<Item, Result = void> {
     return undefined;
   }
 
-  /** The key of what is taken has its next turn after all others. */
+  /** Removes the first entry. Its key has its next turn after all other keys. */
   #takeNext(): void {
     for (const [key, queue] of this.#queues) {
       queue.shift();
-      // With a single key there is nothing to turn.
+      // A single key needs no turns.
       if (queue.length > 0 && this.#queues.size === 1) return;
       this.#queues.delete(key);
       if (queue.length > 0) this.#queues.set(key, queue);
@@ -224,10 +224,11 @@ export class Batcher<Item, Result = void> {
   #takeAll(): Entry<Item, Result>[] {
     const taken = [...this.#queues.values()].flat();
     this.#queues.clear();
-    return this.#taken(taken);
+    return this.#afterRemoval(taken);
   }
 
-  #taken(taken: Entry<Item, Result>[]): Entry<Item, Result>[] {
+  /** Updates the counts of the queue for entries that were removed from it. */
+  #afterRemoval(taken: Entry<Item, Result>[]): Entry<Item, Result>[] {
     for (const { items, weight } of taken) {
       this.#count -= items.length;
       this.#weight -= weight;
@@ -250,7 +251,7 @@ export class Batcher<Item, Result = void> {
         return resolveAll(entries, results);
       } catch (error) {
         onFailure?.(error, items);
-        const mayPass = !isOfData(error) && !signal.aborted && clock.monotonicMs() < giveUpAtMs;
+        const mayPass = !isDataError(error) && !signal.aborted && clock.monotonicMs() < giveUpAtMs;
         if (!mayPass) return await this.#giveUp(entries, error);
       }
       // An abort ends the pause early, as intended.
@@ -262,7 +263,7 @@ export class Batcher<Item, Result = void> {
 
   async #giveUp(entries: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
     // An item that the database rejects must not fail the other items of its batch.
-    if (entries.length > 1 && isOfData(error))
+    if (entries.length > 1 && isDataError(error))
       for (const entry of entries) await this.#write([entry]);
     else for (const entry of [...entries, ...this.#takeHopeless(error)]) entry.reject(error);
   }
@@ -272,9 +273,11 @@ export class Batcher<Item, Result = void> {
    * unreachable.
    */
   #takeHopeless(error: unknown): Entry<Item, Result>[] {
-    const isAway =
-      this.#stopping.signal.aborted && this.#options.retryForMs !== undefined && !isOfData(error);
-    return error instanceof DeadlineExceeded || isAway ? this.#takeAll() : [];
+    const isUnreachable =
+      this.#stopping.signal.aborted &&
+      this.#options.retryForMs !== undefined &&
+      !isDataError(error);
+    return error instanceof DeadlineExceeded || isUnreachable ? this.#takeAll() : [];
   }
 }
 
@@ -291,8 +294,10 @@ function resolveAll<Item, Result>(
   }
 }
 
-/** Errors in the data (SQLSTATE classes 22, 23 and 54), as opposed to an unreachable database. */
-function isOfData(error: unknown): boolean {
+/**
+ * Whether the data is at fault (SQLSTATE classes 22, 23 and 54), and not an unreachable database.
+ */
+function isDataError(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return /^(?:22|23|54)/.test(code);
 }

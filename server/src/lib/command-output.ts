@@ -1,10 +1,10 @@
-// Reads the output of a program as lines, at a pace that leaves the process time for other work: a
-// line costs more to take than to print. A program that prints faster blocks on its full pipe.
+// Reads the output of a program as lines, at a pace that leaves the platform time for other work: a
+// line costs more to read than to print. A program that prints faster blocks on its full pipe.
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { Clock } from "./clock.ts";
 
-/** Which of the two outputs. */
+/** One of the two outputs of a program. */
 export type OutputName = "stdout" | "stderr";
 
 /**
@@ -19,7 +19,7 @@ const turnMs = 20;
 const linesPerTurn = 200;
 const bytesPerTurn = 524_288;
 
-/** Starts reading at once. Lines come in the order in which their ends were read. */
+/** Starts reading at once. Passes on lines in the order in which their ends were read. */
 export class CommandOutput {
   readonly #sources: readonly Readable[];
   readonly #splitters: readonly LineSplitter[];
@@ -52,7 +52,7 @@ export class CommandOutput {
     }
   }
 
-  /** Hands out no more lines: the program was killed. */
+  /** Passes on no more lines; called when the program was killed. */
   stop(): void {
     this.#isStopped = true;
     this.#waiting = [];
@@ -61,8 +61,8 @@ export class CommandOutput {
   }
 
   /**
-   * Resolves when all lines were handed out, unfinished ones too. Call it when no more output can
-   * arrive.
+   * Resolves when all lines, including unfinished ones, have been passed on. Call it when no more
+   * output can arrive.
    */
   finish(): Promise<void> {
     for (const splitter of this.#splitters) splitter.end();
@@ -81,13 +81,11 @@ export class CommandOutput {
   }
 
   #work(): void {
-    for (
-      ;
-      this.#next < this.#waiting.length && this.#lines < linesPerTurn && !this.#isStopped;
-      this.#lines++
-    ) {
+    const mayGoOn = (): boolean => this.#lines < linesPerTurn && !this.#isStopped;
+    while (this.#next < this.#waiting.length && mayGoOn()) {
       const [name, text] = this.#waiting[this.#next++] ?? ["stdout", ""];
       this.#onLine(name, text);
+      this.#lines++;
     }
     const isEmpty = this.#isStopped || this.#next === this.#waiting.length;
     if (isEmpty) {
@@ -125,12 +123,12 @@ export class CommandOutput {
 type LineSplitter = { push(chunk: Buffer): void; end(): void };
 
 /** Cuts a byte stream into lines; drops the part of a line beyond the limit. */
-function lineSplitter(ends: RegExp, take: (text: string) => void): LineSplitter {
+function lineSplitter(ends: RegExp, onLine: (text: string) => void): LineSplitter {
   const decoder = new StringDecoder("utf8");
   let rest = "";
   let isCut = false;
   const line = (text: string): void => {
-    if (!isCut) take(text.slice(0, lineCharactersMax));
+    if (!isCut) onLine(text.slice(0, lineCharactersMax));
     isCut = false;
   };
   return {

@@ -1,19 +1,19 @@
 // Counts durations in buckets, as plain numbers that are cheap to increment, for metrics.
 
-/** From a millisecond to a quarter of an hour, in seconds. */
-const boundsUsually = [
+/** Bounds from a millisecond to a quarter of an hour, in seconds. */
+const defaultBounds = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900,
 ] as const;
 
-/** Counts durations. */
+/** Counts durations in buckets. */
 export class Histogram {
-  /** Upper bounds; a last bucket counts everything longer. */
+  /** The upper bounds of the buckets; one more bucket counts all longer durations. */
   readonly boundsSeconds: readonly number[];
   readonly buckets: Float64Array;
   sumMs = 0;
   readonly #boundsMs: readonly number[];
 
-  constructor(boundsSeconds: readonly number[] = boundsUsually) {
+  constructor(boundsSeconds: readonly number[] = defaultBounds) {
     this.boundsSeconds = boundsSeconds;
     this.#boundsMs = boundsSeconds.map((seconds) => seconds * 1000);
     this.buckets = new Float64Array(boundsSeconds.length + 1);
@@ -29,21 +29,21 @@ export class Histogram {
 }
 
 /**
- * Below which duration this share of what several histograms counted is, in milliseconds, estimated
- * within its bucket; null: they counted nothing.
+ * Returns a quantile of all durations that these histograms counted, in milliseconds: `share` of
+ * them are shorter. Estimated within its bucket. Null when nothing was counted.
  */
 export function quantileMs(
   histograms: readonly (readonly number[])[],
   share: number,
 ): number | null {
-  const buckets = [...boundsUsually, Infinity].map((_, at) =>
-    histograms.reduce((sum, one) => sum + (one[at] ?? 0), 0),
+  const buckets = [...defaultBounds, Infinity].map((_, index) =>
+    histograms.reduce((sum, histogram) => sum + (histogram[index] ?? 0), 0),
   );
   let rest = buckets.reduce((sum, count) => sum + count, 0) * share;
   for (const [index, count] of buckets.entries()) {
-    const from = boundsUsually[index - 1] ?? 0;
-    // The last bucket has no end.
-    const width = (boundsUsually[index] ?? from) - from;
+    const from = defaultBounds[index - 1] ?? 0;
+    // The last bucket has no upper bound.
+    const width = (defaultBounds[index] ?? from) - from;
     if (rest <= count && count > 0) return (from + (width * rest) / count) * 1000;
     rest -= count;
   }

@@ -1,12 +1,12 @@
-// Shared by the readers of the operator's files (plans, prices, pools; TOML): how the files are
-// read and parsed, and the texts that refuse them. The readers know which fields are valid.
+// Reads and parses the operator's TOML files (plans, prices, pools), and composes the texts that
+// refuse them. The callers know which fields are valid.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { CannotStart } from "./cannot-start.ts";
 import { closestName } from "./closest-name.ts";
 
-/** The file is invalid; the message is for the operator. */
+/** The error of an invalid file; its message is for the operator. */
 export class OperatorFileRefused extends Error {
   override readonly name = "OperatorFileRefused";
 }
@@ -19,8 +19,8 @@ const depthMax = 10;
 const shownLengthMax = 60;
 
 /**
- * The result of `read` on the file's text. Throws `CannotStart` when the file cannot be read or
- * `read` refuses it.
+ * Returns the result of `read` for the file's text. Throws `CannotStart` when the file cannot be
+ * read, or when `read` refuses it.
  */
 export function readOperatorFile<Content>(
   setting: string,
@@ -30,16 +30,16 @@ export function readOperatorFile<Content>(
   try {
     return read(readFileSync(resolve(file), "utf8"));
   } catch (error) {
-    const isOurs =
+    const isExpected =
       error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
-    if (!isOurs) throw error;
+    if (!isExpected) throw error;
     const isMissing = "code" in error && error.code === "ENOENT";
     const reason = isMissing ? `there is no file ${resolve(file)}.` : error.message;
     throw new CannotStart(`${setting} (${file}) cannot be used: ${reason}`, { cause: error });
   }
 }
 
-/** The whole file as a table. Throws `OperatorFileRefused`. */
+/** Parses the whole file as a table. Throws `OperatorFileRefused`. */
 export function parseFile(text: string): Table {
   try {
     return parse(text, { maxDepth: depthMax });
@@ -49,7 +49,7 @@ export function parseFile(text: string): Table {
   }
 }
 
-/** Where text is not valid TOML, and why. Throws any other error. */
+/** Says where a text is not valid TOML, and why. Throws any error that is not of the parser. */
 export function tomlProblem(error: unknown): { readonly at: string; readonly reason: string } {
   if (!(error instanceof TomlError)) throw error;
   const [first = ""] = error.message.split("\n");
@@ -57,7 +57,10 @@ export function tomlProblem(error: unknown): { readonly at: string; readonly rea
   return { at: `line ${error.line}, column ${error.column}`, reason };
 }
 
-/** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */
+/**
+ * Returns the value as a table. `where`: its location, for the message. Throws
+ * `OperatorFileRefused`.
+ */
 export function tableOf(where: string, value: unknown): Table {
   const isTable =
     typeof value === "object" &&
@@ -86,26 +89,26 @@ export function refuseUnknown(
   }
 }
 
-/** The value as one of these. Throws `OperatorFileRefused`. */
+/** Returns the value as one of these choices. Throws `OperatorFileRefused`. */
 export function readChoice<Choice>(
   where: string,
-  given: unknown,
+  value: unknown,
   choices: readonly Choice[],
 ): Choice {
-  const chosen = choices.find((choice) => choice === given);
-  if (chosen === undefined) throw operatorFileRefused(where, given, `one of ${choices.join(", ")}`);
+  const chosen = choices.find((choice) => choice === value);
+  if (chosen === undefined) throw operatorFileRefused(where, value, `one of ${choices.join(", ")}`);
   return chosen;
 }
 
 type Range = { readonly min: number; readonly max: number; readonly isWhole?: true };
 
-/** The value as a number within the range. Throws `OperatorFileRefused`. */
-export function readNumber(where: string, given: unknown, { min, max, isWhole }: Range): number {
-  const isInRange = typeof given === "number" && given >= min && given <= max;
-  if (isInRange && (isWhole !== true || Number.isInteger(given))) return given;
+/** Returns the value as a number within the range. Throws `OperatorFileRefused`. */
+export function readNumber(where: string, value: unknown, { min, max, isWhole }: Range): number {
+  const isInRange = typeof value === "number" && value >= min && value <= max;
+  if (isInRange && (isWhole !== true || Number.isInteger(value))) return value;
   throw operatorFileRefused(
     where,
-    given,
+    value,
     `a ${isWhole === true ? "whole number" : "number"} from ${min} to ${max}`,
   );
 }
@@ -120,13 +123,13 @@ export function refuseTwice(
   if (index !== -1) throw operatorFileRefused(whereOf(index), keys[index], allowed);
 }
 
-/** The refusal of a value: its location, the value, and what is allowed. */
+/** Returns the refusal of a value, with its location and the allowed values. */
 export function operatorFileRefused(
   where: string,
-  given: unknown,
+  value: unknown,
   allowed: string,
 ): OperatorFileRefused {
-  return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);
+  return new OperatorFileRefused(`${where} is ${shown(value)}, but must be ${allowed}.`);
 }
 
 function shown(value: unknown): string {

@@ -1,7 +1,6 @@
-// Opens and keeps the connections of outward calls. Every address is checked here, in the connector
-// that dials: all addresses that DNS returned are checked and then dialled, and a literal address
-// is checked before dialling. Proxies from the environment are ignored, because a proxy would do
-// its own lookup.
+// Opens and keeps the connections of outward calls. Every address is checked here, just before a
+// connection to it: all addresses that DNS returned, and also an address in the URL itself. Proxies
+// from the environment are ignored, because a proxy would do its own lookup.
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
@@ -19,19 +18,19 @@ export type AgentsOptions = {
 };
 
 /**
- * Shorter than the keep-alive of common servers (Node's 5 s is announced and then honoured), and
- * short enough to follow DNS changes.
+ * Shorter than the keep-alive of common servers, and short enough to follow DNS changes. A server
+ * with a shorter keep-alive, as Node with 5 s, announces it, and the agent obeys that.
  */
 const idleMs = 15_000;
 const idlePerReceiverMax = 64;
-/** In total; beyond it, the connection that has been idle longest is closed. */
+/** The maximum in total; beyond it, the connection that has been idle longest is closed. */
 const idleMax = 512;
 /** How long to wait for one address of a name before trying the next one too. */
 const nextAddressMs = 250;
 /** A name may have more addresses; all are checked, but only this many are dialled. */
 const dialledMax = 8;
 
-/** The agents of one client. */
+/** The agents of one client: one for HTTP, one for HTTPS. */
 export class OutwardAgents {
   readonly #plain: HttpAgent;
   readonly #secure: HttpAgent;
@@ -61,7 +60,7 @@ export class OutwardAgents {
   }
 
   /**
-   * Closes the idle connections to a receiver: it closed one of them, and may have closed the rest.
+   * Closes the idle connections to a receiver that has closed one of them, and perhaps the others.
    */
   dropIdle(
     protocol: string,
@@ -106,36 +105,37 @@ function guarded(agent: HttpAgent, options: AgentsOptions, idle: IdleConnections
   return agent;
 }
 
-/** How a socket connects: it tries several addresses in turn, all from the checked list. */
+/** Returns the options with which a socket tries several addresses in turn, all of them checked. */
 function dialling({ guard, lookup }: AgentsOptions, port: number) {
-  const checked: LookupFunction = (name, { all }, found) => {
+  const checkedLookup: LookupFunction = (name, { all }, answer) => {
     checkedAddresses(guard, lookup, { name, port }).then(
       (list) => {
         const [first] = list;
-        if (all === true) found(null, list);
-        else found(null, first?.address ?? "", first?.family ?? 0);
+        if (all === true) answer(null, list);
+        else answer(null, first?.address ?? "", first?.family ?? 0);
       },
-      (error: unknown) => found(error as Error, []),
+      (error: unknown) => answer(error as Error, []),
     );
   };
   return {
-    lookup: checked,
+    lookup: checkedLookup,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: nextAddressMs,
     noDelay: true,
   };
 }
 
-type Found = { readonly address: string; readonly family: number };
+type CheckedAddress = { readonly address: string; readonly family: number };
 
 /**
- * One forbidden address rejects the whole answer: a name with both kinds is an attack or a mistake.
+ * Looks up a name. One forbidden address rejects the whole answer: a name with allowed and
+ * forbidden addresses is an attack or a mistake.
  */
 async function checkedAddresses(
   guard: AgentsOptions["guard"],
   lookup: NameLookup,
   { name, port }: { readonly name: string; readonly port: number },
-): Promise<Found[]> {
+): Promise<CheckedAddress[]> {
   const addresses = await lookup(name);
   if (addresses.length === 0) throw new OutwardRefused("its name has no address");
   if (!addresses.every((address) => guard.isAllowed(address, port))) {

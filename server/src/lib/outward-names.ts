@@ -1,26 +1,26 @@
 // Looks up names for outward calls. It asks DNS directly: the system's resolver blocks one of the
-// four threads of the process for as long as a name server stays silent, and the author of a URL
-// chooses that name server. The system is asked for what DNS does not know: names of /etc/hosts, of
-// containers and of search domains.
+// process's four threads while a name server stays silent, and the author of a URL chooses that
+// name server. The system is asked only for names that DNS does not know: those of /etc/hosts,
+// containers and search domains.
 import { lookup as systemLookup, Resolver } from "node:dns/promises";
 import { Gate } from "./gate.ts";
 import { codeOf, OutwardRefused } from "./outward-reasons.ts";
 
-/** The addresses of a name, at least one; rejects when there is none. */
+/** Returns the addresses of a name, at least one; rejects when there is none. */
 export type NameLookup = (name: string) => Promise<readonly string[]>;
 
-/** Timeout of one query to one server; the second try waits longer. */
+/** The timeout of one query to one server; the second try waits longer. */
 const dnsWaitMs = 2_000;
 const dnsTries = 2;
 /**
- * How many of Node's four threads may look up names; the others are left for files and
+ * How many of Node's four threads may look up names; the others stay free for files and
  * cryptography.
  */
 const systemLookupsMax = 2;
 const systemWaitingMax = 1_000;
 /**
- * Codes that mean no such name, or no DNS at all. After a DNS timeout the system would wait in vain
- * too.
+ * Codes that mean that DNS does not know the name, or that there is no DNS. A timeout is none of
+ * them, since the system would wait in vain too.
  */
 const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED", "EREFUSED"]);
 
@@ -31,7 +31,7 @@ export type NameLookupOptions = {
   readonly system?: NameLookup;
 };
 
-/** The default name lookup. */
+/** Returns the default name lookup. */
 export function makeNameLookup(options: NameLookupOptions = {}): NameLookup {
   const { system = askSystem } = options;
   const refusal = (): Error => new OutwardRefused("too many names are being looked up");
@@ -43,18 +43,20 @@ export function makeNameLookup(options: NameLookupOptions = {}): NameLookup {
 }
 
 async function askSystem(name: string): Promise<readonly string[]> {
-  const found = await systemLookup(name, { all: true });
-  return found.map(({ address }) => address);
+  const answers = await systemLookup(name, { all: true });
+  return answers.map(({ address }) => address);
 }
 
-/** Null: DNS does not know the name, but the system may. */
+/** Asks DNS for the addresses of a name; null when only the system may know it. */
 async function askDns(name: string, options: NameLookupOptions): Promise<readonly string[] | null> {
   // A new resolver each time, so that it uses the machine's current name servers.
   const resolver = new Resolver({ timeout: options.waitMs ?? dnsWaitMs, tries: dnsTries });
   if (options.servers !== undefined) resolver.setServers(options.servers);
   const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
-  const found = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
-  if (found.length > 0) return found;
+  const addresses = answers
+    .filter((answer) => answer.status === "fulfilled")
+    .flatMap((answer) => answer.value);
+  if (addresses.length > 0) return addresses;
   const codes = answers.map((answer) =>
     answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA",
   );

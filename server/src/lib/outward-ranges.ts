@@ -1,6 +1,6 @@
 // Decides which addresses may be called from inside the platform's network: only public unicast
-// ones. Pure; the guard for outward calls adds the operator's exceptions and the platform's own
-// listeners.
+// addresses. Pure. The guard for outward calls adds the operator's exceptions and the platform's
+// own listeners.
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
@@ -10,7 +10,7 @@ export type IpAddress = ipaddr.IPv4 | ipaddr.IPv6;
 /** A range in CIDR form. */
 export type Range = { readonly base: IpAddress; readonly prefixBits: number };
 
-/** The name of a range in a sentence: "… is a loopback address". */
+/** The kinds of addresses as a sentence names them: "… is a loopback address". */
 const kindNames: Readonly<Record<string, string>> = {
   unspecified: "an unspecified",
   broadcast: "a broadcast",
@@ -32,9 +32,7 @@ const kindNames: Readonly<Record<string, string>> = {
   benchmarking: "a benchmarking",
 };
 
-/**
- * A public address, but the host of an Azure virtual machine answers on it: metadata, DNS, agent.
- */
+/** A public address on which the host of an Azure virtual machine answers: metadata, DNS, agent. */
 const azureHost = "168.63.129.16";
 
 /**
@@ -49,7 +47,7 @@ export function readAddress(text: string): IpAddress | null {
     : address;
 }
 
-/** Null for a public unicast address, otherwise its kind, as in "a loopback". */
+/** Returns null for a public unicast address, otherwise its kind, as in "a loopback". */
 export function specialKind(address: IpAddress): string | null {
   const range = address.range();
   if (range !== "unicast") return kindNames[range] ?? "a reserved";
@@ -57,12 +55,11 @@ export function specialKind(address: IpAddress): string | null {
   return specialKindOfUnicast(address);
 }
 
-/** Addresses that the package takes for ordinary IPv6 although they are not public. */
+/** Recognizes addresses that `ipaddr.js` takes for ordinary IPv6 although they are not public. */
 function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   const [first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0] = parts;
   if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
-  // Only this eighth of the IPv6 space is assigned as public; new assignments elsewhere need a
-  // review first.
+  // Only 2000::/3 is assigned as public; new assignments elsewhere need a review first.
   if (first >> 13 !== 1) return "a reserved";
   // ISATAP: the last 32 bits are an IPv4 address, in any network.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
@@ -70,17 +67,17 @@ function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
 }
 
 /**
- * Parses `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names the given text and
- * what is allowed.
+ * Parses `10.0.0.0/8`, `fd00::/8` or one address. Throws an Error that names the text and the
+ * allowed forms.
  */
 export function readRange(text: string): Range {
   const [addressText = "", prefixText, ...more] = text.split("/");
-  const written =
+  const address =
     isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
-  const bits = written instanceof ipaddr.IPv4 ? 32 : 128;
+  const bits = address instanceof ipaddr.IPv4 ? 32 : 128;
   const prefix = prefixText ?? String(bits);
   if (
-    written === null ||
+    address === null ||
     more.length > 0 ||
     !/^(0|[1-9]\d{0,2})$/.test(prefix) ||
     Number(prefix) > bits
@@ -89,7 +86,7 @@ export function readRange(text: string): Range {
       `"${text}" is not an address range; write it like 10.0.0.0/8, 192.168.1.20/32 or fd00::/8.`,
     );
   }
-  const range = inOneForm({ base: written, prefixBits: Number(prefix) });
+  const range = normalized({ base: address, prefixBits: Number(prefix) });
   const network = networkOf(range);
   if (network !== range.base.toString()) {
     throw new Error(
@@ -100,15 +97,15 @@ export function readRange(text: string): Range {
   return range;
 }
 
-/** Whether the range holds the address. */
+/** Whether the range contains the address. */
 export function isInRange(address: IpAddress, { base, prefixBits }: Range): boolean {
   if (address instanceof ipaddr.IPv4)
     return base instanceof ipaddr.IPv4 && address.match(base, prefixBits);
   return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
 }
 
-/** A range of `::ffff:…` addresses becomes the IPv4 range that it stands for. */
-function inOneForm(range: Range): Range {
+/** Replaces a range of `::ffff:…` addresses by the IPv4 range that it stands for. */
+function normalized(range: Range): Range {
   const { base, prefixBits } = range;
   if (base instanceof ipaddr.IPv4 || prefixBits < 96 || !base.isIPv4MappedAddress()) return range;
   return { base: base.toIPv4Address(), prefixBits: prefixBits - 96 };

@@ -1,14 +1,15 @@
-// Tokens that continue a list after the end of a page. A token is bound to its list and query, and
-// is refused elsewhere or when altered, so that nobody gets a page with gaps unnoticed. It grants
-// no rights and holds no secret: a forged one can only name a valid cursor.
+// Makes and reads the tokens that continue a list after the end of a page. A token is bound to its
+// list and query: it is refused elsewhere or when altered, so that nobody gets a page with gaps
+// unnoticed. It grants no rights and contains no secret: a forged token can only name a valid
+// cursor.
 import { createHash } from "node:crypto";
 import { Fault } from "./fault.ts";
 
-/** Everything that the caller asked of the list except the page size. */
+/** All parameters of a request for a list except the page size. */
 type Query = readonly (string | number | boolean | null | undefined)[];
 
 export type PageTokensOptions<Cursor> = {
-  /** Null: for lines of apps, whose tokens have never named their list. */
+  /** The name of the list; null for lines of apps, whose tokens have never named their list. */
   readonly list: string | null;
   /** The sort key of the list: numbers from 0 (ids, times) and UUIDs. */
   readonly cursor: { readonly [Key in keyof Cursor]: "number" | "uuid" };
@@ -19,7 +20,7 @@ export type PageTokensOptions<Cursor> = {
 /** A page of a list; `nextToken` is null at the end. */
 export type Page<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
 
-/** The page of the first `size` of these rows, which were read with one more as the limit. */
+/** Returns the page of the first `size` of these rows. One row more than `size` must be read. */
 export function pageOf<Row>(
   rows: readonly Row[],
   size: number,
@@ -30,7 +31,7 @@ export function pageOf<Row>(
   return { items, nextToken: last === undefined ? null : tokenAfter(last) };
 }
 
-/** The latest time of a Date, in milliseconds; ids and times in microseconds stay below it. */
+/** The latest time of a `Date`, in milliseconds; ids and times in microseconds stay below it. */
 const numberMax = 8_640_000_000_000_000;
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 const checkLength = 12;
@@ -46,15 +47,15 @@ export class PageTokens<Cursor extends object> {
     this.#options = options;
   }
 
-  /** A token that continues after the cursor. */
+  /** Returns a token that continues after the cursor. */
   make(query: Query, cursor: Cursor): string {
     const parts = this.#keys.map((key) => cursor[key] as string | number);
     return this.#write(query, parts);
   }
 
   /**
-   * The cursor in a token; null without one. Throws `Fault("invalid")` for a foreign token or one
-   * of another query.
+   * Returns the cursor in a token; null without a token. Throws `Fault("invalid")` for a token of
+   * another list or another query.
    */
   read(query: Query, token: string | null): Cursor | null {
     if (token === null) return null;
@@ -63,7 +64,7 @@ export class PageTokens<Cursor extends object> {
     const isCursor = parts.every((part) =>
       typeof part === "string" ? uuidForm.test(part) : part <= numberMax,
     );
-    // It must match when written again: each cursor has exactly one token.
+    // Each cursor has exactly one token, so writing the cursor again must give the same token.
     if (isCursor && token === this.#write(query, parts)) {
       return Object.fromEntries(this.#keys.map((key, index) => [key, parts[index]])) as Cursor;
     }
@@ -82,9 +83,10 @@ export class PageTokens<Cursor extends object> {
 
   #write(query: Query, parts: readonly (string | number)[]): string {
     const { list } = this.#options;
-    const bound = [...(list === null ? [] : [list]), ...parts, ...query.map((one) => one ?? null)];
+    const values = query.map((value) => value ?? null);
+    const content = [...(list === null ? [] : [list]), ...parts, ...values];
     const check = createHash("sha256")
-      .update(JSON.stringify(bound))
+      .update(JSON.stringify(content))
       .digest("base64url")
       .slice(0, checkLength);
     const texts = parts.map((part) =>
@@ -94,7 +96,7 @@ export class PageTokens<Cursor extends object> {
   }
 }
 
-/** The tokens of a list of ours that is sorted by number alone. */
+/** Returns the tokens of a list that is sorted by number alone. */
 export function numberTokens(list: string): PageTokens<{ readonly number: number }> {
   return new PageTokens<{ readonly number: number }>({
     list,

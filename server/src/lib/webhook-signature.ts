@@ -1,4 +1,4 @@
-// Signs everything that is posted to a receiver: Standard Webhooks
+// Signs everything that is posted to a receiver, as in Standard Webhooks
 // (https://www.standardwebhooks.com). Pure except for creating secrets.
 import { createHmac, randomBytes } from "node:crypto";
 import { Secret } from "./secret.ts";
@@ -6,17 +6,17 @@ import { Secret } from "./secret.ts";
 /** The prefix of a secret as receivers see it; the key follows in base64. */
 export const secretPrefix = "whsec_";
 
-/** Standard Webhooks requires 24 to 64. */
-const keyBytes = { made: 32, min: 24, max: 64 } as const;
+/** The length of keys in bytes: Standard Webhooks requires 24 to 64. */
+const keyBytes = { new: 32, min: 24, max: 64 } as const;
 
-/** A new random secret. */
+/** Returns a new random secret. */
 export function makeWebhookSecret(): Secret {
-  return new Secret(`${secretPrefix}${randomBytes(keyBytes.made).toString("base64")}`);
+  return new Secret(`${secretPrefix}${randomBytes(keyBytes.new).toString("base64")}`);
 }
 
 /**
- * The key in a secret; null without the prefix, without valid base64, or with fewer than 24 or more
- * than 64 bytes.
+ * Returns the key in a secret; null without the prefix, without valid base64, or with fewer than 24
+ * or more than 64 bytes.
  */
 export function readWebhookSecret(secret: string): Buffer | null {
   if (!secret.startsWith(secretPrefix)) return null;
@@ -26,7 +26,9 @@ export function readWebhookSecret(secret: string): Buffer | null {
   return isBase64 && key.length >= keyBytes.min && key.length <= keyBytes.max ? key : null;
 }
 
-/** `v1,<base64>` for each key, separated by spaces. */
+/**
+ * Returns `v1,<base64>` for each key, separated by spaces. `seconds` is the time since the epoch.
+ */
 export function standardSignature(
   keys: readonly Buffer[],
   message: { readonly id: string; readonly body: Buffer },

@@ -1,17 +1,17 @@
-// Asks what runs in a container to end: its command first, and then whatever that leaves, such as a
-// server behind a shell. The engine's init would end with the command and take the rest with it, so
-// it is halted meanwhile.
+// Asks the processes of a container to end: first the command, then the processes that it leaves,
+// such as a server started by a shell. The engine's init would end with the command and take the
+// other processes with it, so it is halted meanwhile.
 import type Docker from "dockerode";
 import { unlessStatus, type Engine } from "./engine.ts";
 import { runInside } from "./run-inside.ts";
 
 const goneStatuses = [404, 409];
-/** The init and the command itself. */
+/** The number of processes while a container runs only the init and its command. */
 const processesAlone = 2;
 
 /**
- * Resolves when the signal was sent to all that were to have it; the container ends then, or is
- * killed meanwhile.
+ * Resolves when all processes have been sent the signal, or when somebody else has killed the
+ * container meanwhile.
  */
 export async function askToEnd(engine: Engine, containerId: string, signal: string): Promise<void> {
   const container = engine.calls.getContainer(containerId);
@@ -21,7 +21,7 @@ export async function askToEnd(engine: Engine, containerId: string, signal: stri
   if (signal === "SIGKILL" || (await countProcesses(container)) <= processesAlone)
     return await kill(signal);
   await kill("SIGSTOP");
-  // An image without a shell has nothing that hides behind one.
+  // Fails in an image without a shell, where no process can hide behind one.
   const command = ["sh", "-c", script, "sh", signal.replace(/^SIG/, "")];
   const exitCode = await runInside(engine, containerId, command).then(
     (end) => end.exitCode,
@@ -31,17 +31,17 @@ export async function askToEnd(engine: Engine, containerId: string, signal: stri
   if (exitCode !== 0) await kill(signal);
 }
 
-/** As far as the engine can tell: gVisor does not tell all. */
+/** Counts the processes that the engine can see; with gVisor it does not see all. */
 async function countProcesses(container: Docker.Container): Promise<number> {
-  const found = (await container.top().catch(() => null)) as {
+  const list = (await container.top().catch(() => null)) as {
     readonly Processes: unknown[] | null;
   } | null;
-  return found?.Processes?.length ?? 0;
+  return list?.Processes?.length ?? 0;
 }
 
 /**
- * What has ended stays as a zombie while the init is halted. The shell itself is no child of the
- * init.
+ * Sends the signal to the command and, when that has ended, to all other processes. A process that
+ * has ended stays as a zombie while the init is halted. This shell itself is no child of the init.
  */
 const script = `
 lives() { read -r line <"/proc/$1/stat" || return 1; case \${line##*) } in Z*|X*) return 1;; esac; }

@@ -1,5 +1,5 @@
-// The docker command line as builds use it: each of its runs has a home folder, where the client
-// finds its configuration with credentials, and nothing of the operator's own.
+// Runs the docker command line for builds. Each run has a home folder with the configuration and
+// the credentials that it needs, so that the client reads no file of the operator's own home.
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -19,23 +19,23 @@ export type ClientRun = {
 /** The folder in a home that has the client's configuration. */
 export const clientFolder = "client";
 
-/** Runs the docker command line. It is looked for each time: an operator may replace it. */
+/** Runs the docker command line. Each run searches for it anew: an operator may replace it. */
 export class BuildClient {
   readonly #home: string;
   readonly #environment: Environment;
 
-  /** `home`: the one without credentials. `environment`: PATH, and where the engine is. */
+  /** `home`: the home without credentials. `environment`: PATH, and the engine's address. */
   constructor(home: string, environment: Environment) {
     this.#home = home;
     this.#environment = environment;
   }
 
-  /** Throws `BuildFailed` where no client can build. */
+  /** Returns the client that builds; throws `BuildFailed` when there is none. */
   async find(): Promise<FoundClient> {
-    const found = await findClient(this.environmentIn(this.#home));
-    if (found.ok) return found;
+    const client = await findClient(this.environmentIn(this.#home));
+    if (client.ok) return client;
     throw new BuildFailed(
-      `No image can be built here: ${found.reason}. The operator has to install the docker command line with its plugin buildx, or one older than version 23; then ${buildAgain}.`,
+      `No image can be built here: ${client.reason}. The operator has to install the docker command line with its plugin buildx, or one older than version 23; then ${buildAgain}.`,
     );
   }
 
@@ -51,12 +51,12 @@ export class BuildClient {
     });
   }
 
-  /** All variables of a run with this home. */
+  /** Returns all variables of a run with this home. */
   environmentIn(home: string): Record<string, string> {
     return { ...this.#environment, HOME: home, DOCKER_CONFIG: join(home, clientFolder) };
   }
 
-  /** Gives runs with this home these credentials. */
+  /** Stores the credentials for runs with this home. */
   async configure(home: string, auths: RegistryAuths): Promise<void> {
     const folder = join(home, clientFolder);
     await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -10,19 +10,19 @@ import { engineIsDown } from "./engine-outage.ts";
 const shownMax = 200;
 
 type BuildSetting = {
+  /** Whether the app has credentials for registries. */
   readonly hasAuth: boolean;
+  /** The base image as the app's settings name it; null with the app's own Dockerfile. */
   readonly baseImage: string | null;
+  /** The memory that a step may use; null: no limit. */
   readonly memoryBytes: number | null;
+  /** The number of lines that the builder has put before the app's own Dockerfile. */
   readonly headLines: number;
+  /** Whether the app's own Dockerfile has here-documents but no `# syntax=` line. */
   readonly hasHereDocument: boolean;
 };
 
-/**
- * `hasAuth`: the app has credentials for registries. `baseImage`: as its settings name it; null
- * with its own Dockerfile. `memoryBytes`: what a step may use; null: anything. `headLines`: those
- * that the builder has put before the app's own Dockerfile. `hasHereDocument`: that one has some,
- * and names no reader of Dockerfiles.
- */
+/** Returns a sentence for the app's owner. */
 export function explainBuildFailure(failure: BuildFailure, setting: BuildSetting): string {
   const explained = explain(failure, setting);
   if (failure.exitCode !== killedCode || setting.memoryBytes === null) return explained;
@@ -50,31 +50,31 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
   if (step?.kind === "packages") return explainInstallFailure(output, end, toApt);
   if (step?.kind === "apt") return explainApt(output, end);
   if (step?.kind === "conda")
-    return `The packages below dependencies.conda could not be installed: conda ${end}.${said(output)} Check their names and versions.`;
+    return `The packages below dependencies.conda could not be installed: conda ${end}.${quotedLine(output)} Check their names and versions.`;
   if (step?.command !== undefined) {
     const { list, number, line } = step.command;
-    return `Command ${number} of ${list} ${end}: ${shown(line)}.${said(output)} See its output above; fix the command and ${buildAgain}.`;
+    return `Command ${number} of ${list} ${end}: ${shown(line)}.${quotedLine(output)} See its output above; fix the command and ${buildAgain}.`;
   }
-  const [, parsing] = /dockerfile parse error:?(?: on)? (.*)/i.exec(reason) ?? [];
-  if (parsing !== undefined) {
-    const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) =>
+  const [, parseError] = /dockerfile parse error:?(?: on)? (.*)/i.exec(reason) ?? [];
+  if (parseError !== undefined) {
+    const problem = parseError.replace(/(?<=^(?:on )?line )\d+/, (line) =>
       String(Number(line) - headLines),
     );
-    const isLikely = setting.hasHereDocument && /unknown instruction/i.test(parsing);
-    return `The Dockerfile cannot be read: ${shown(own)}. ${isLikely ? hereDocument : "Fix it"} and ${buildAgain}.`;
+    const needsSyntax = setting.hasHereDocument && /unknown instruction/i.test(parseError);
+    return `The Dockerfile cannot be read: ${shown(problem)}. ${needsSyntax ? hereDocument : "Fix it"} and ${buildAgain}.`;
   }
-  const [, right] = /\b(network\.host|security\.insecure) is not allowed/.exec(reason) ?? [];
-  if (right !== undefined) {
-    const flag = right === "network.host" ? "--network=host" : "--security=insecure";
+  const [, entitlement] = /\b(network\.host|security\.insecure) is not allowed/.exec(reason) ?? [];
+  if (entitlement !== undefined) {
+    const flag = entitlement === "network.host" ? "--network=host" : "--security=insecure";
     return `A step of the Dockerfile asks for ${flag}, which no build gets here: leave it out, and ${buildAgain}.`;
   }
   if (step === null && title?.startsWith("Step ") === true) {
-    return `${shown(title)}: this ${end}.${said(output)} Fix the Dockerfile and ${buildAgain}.`;
+    return `${shown(title)}: this ${end}.${quotedLine(output)} Fix the Dockerfile and ${buildAgain}.`;
   }
-  return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${said(output)} See the output above, and ${buildAgain}.`;
+  return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${quotedLine(output)} See the output above, and ${buildAgain}.`;
 }
 
-/** The engine could not run a step at all. `reason` is its own. */
+/** Says that the engine could not run a step at all. `reason` is the engine's. */
 function explainEngine(
   reason: string,
   failure: Pick<BuildFailure, "step" | "title" | "output">,
@@ -84,11 +84,11 @@ function explainEngine(
   if (program !== undefined) {
     return `The base image has no ${program}, which the steps of a build need: choose another one (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
   }
-  const what = failure.step?.title ?? failure.title ?? "a step";
-  return `The Docker engine could not run a step of the build (${shown(what)}): ${shownEnd(reason)}.${said(failure.output)} This is not the app's fault: the operator has to check the engine (slipway doctor builds an image and starts a container); then ${buildAgain}.`;
+  const title = failure.step?.title ?? failure.title ?? "a step";
+  return `The Docker engine could not run a step of the build (${shown(title)}): ${shownEnd(reason)}.${quotedLine(failure.output)} This is not the app's fault: the operator has to check the engine (slipway doctor builds an image and starts a container); then ${buildAgain}.`;
 }
 
-/** `reason`: what the engine says about the image. */
+/** Says why an image cannot be pulled. `reason` is the engine's. */
 export function explainPull(image: string, reason: string, hasAuth: boolean): string {
   const name = image.replace(/@sha256:.*/, "");
   if (
@@ -96,8 +96,10 @@ export function explainPull(image: string, reason: string, hasAuth: boolean): st
       reason,
     )
   ) {
-    const set = `${hasAuth ? "the app's dockerAuth is not accepted" : "it may need credentials, and the app has no dockerAuth"}`;
-    return `The base image ${name} cannot be pulled: ${set}. Check the image's name, set dockerAuth (${changeField}) to credentials that may pull it, and ${buildAgain}.`;
+    const problem = hasAuth
+      ? "the app's dockerAuth is not accepted"
+      : "it may need credentials, and the app has no dockerAuth";
+    return `The base image ${name} cannot be pulled: ${problem}. Check the image's name, set dockerAuth (${changeField}) to credentials that may pull it, and ${buildAgain}.`;
   }
   if (/not found|manifest unknown|does not exist/i.test(reason)) {
     return `There is no base image ${name}: check its name and tag (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
@@ -119,19 +121,19 @@ function explainApt(output: string, end: string): string {
   if (/Could not resolve|Failed to fetch|Unable to connect|Connection timed out/.test(output)) {
     return `The package lists of the base image cannot be downloaded. When its servers can be reached from the build machine, ${buildAgain}.`;
   }
-  return `The packages ${where} could not be installed: apt-get ${end}.${said(output)} See its output above, check them, and ${buildAgain}.`;
+  return `The packages ${where} could not be installed: apt-get ${end}.${quotedLine(output)} See its output above, check them, and ${buildAgain}.`;
 }
 
 function endOf(exitCode: number): string {
   return exitText({ kind: "exited", exitCode }, 0);
 }
 
-function said(output: string): string {
+function quotedLine(output: string): string {
   const line = failingLine(output);
   return line === "" ? "" : ` It says: ${shown(line)}.`;
 }
 
-/** The cause stands last. */
+/** Shortens the beginning: the cause stands at the end. */
 function shownEnd(text: string): string {
   return text.length > shownMax ? `…${text.slice(-shownMax).replace(/^\S*\s/, "")}` : text;
 }

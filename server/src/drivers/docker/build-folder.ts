@@ -22,15 +22,15 @@ import { buildSecrets } from "./image-scripts.ts";
 export type PreparedBuild = {
   /** Options and the context, for the client's build command. */
   readonly parameters: readonly string[];
-  /** By stage; empty for the app's own Dockerfile. */
+  /** The steps of the platform's Dockerfile by stage; empty for the app's own Dockerfile. */
   readonly steps: ReadonlyMap<string, ImageStep>;
-  /** The app's own Dockerfile. */
+  /** The text of the app's own Dockerfile; null: it has none. */
   readonly dockerfile: string | null;
-  /** For the build log. */
+  /** Lines for the build log. */
   readonly notes: readonly string[];
 };
 
-type Given = {
+type BuildInput = {
   readonly plan: BuildPlan;
   readonly secrets: BuildSecrets;
   readonly dir: string;
@@ -47,38 +47,40 @@ const ignoreFile = ".dockerignore";
 const fileBytesMax = 400_000;
 
 /** Writes what the build needs. Rejects with `BuildFailed` for a Dockerfile that cannot be used. */
-export async function prepareBuild(given: Given): Promise<PreparedBuild> {
-  const { plan, dir, source, signal } = given;
-  // BuildKit's reader of Dockerfiles gets the whole folder of the file.
+export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
+  const { plan, dir, source, signal } = input;
+  // The file has a folder of its own: BuildKit's reader of Dockerfiles gets the whole folder.
   await mkdir(join(dir, "dockerfile"));
   const file = join(dir, "dockerfile", "Dockerfile");
-  const secrets = [...(await writeVariables(given)), ...(await writeSecrets(given))];
+  const secrets = [...(await writeVariables(input)), ...(await writeSecrets(input))];
   const context = join(dir, "context");
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
     await unpackSource(source, context, signal);
     const dockerfile = checkDockerfile(await readInside(context, dockerfilePath), dockerfilePath);
     await writeLists(plan, context);
-    const own = `${dockerfilePath}${ignoreFile}`;
-    const list = [own, ignoreFile].find((name) => existsSync(join(context, name)));
+    const dockerfileIgnore = `${dockerfilePath}${ignoreFile}`;
+    const ignoreList = [dockerfileIgnore, ignoreFile].find((name) =>
+      existsSync(join(context, name)),
+    );
     await writeFile(file, dockerfile);
-    // As it was read, whatever its encoding.
-    if (list !== undefined)
-      await writeFile(`${file}${ignoreFile}`, await readInside(context, list));
+    // Written in UTF-8, whatever the encoding of the app's file.
+    if (ignoreList !== undefined)
+      await writeFile(`${file}${ignoreFile}`, await readInside(context, ignoreList));
     const variables = Object.entries(plan.environment).map(
       ([name, value]) => `--build-arg=${name}=${value}`,
     );
-    // With their values from the client's environment: they are in no layer.
-    const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
+    // The client takes the values from its environment; no layer of the image contains them.
+    const proxies = Object.keys(input.toolEnvironment).filter((name) => isProxy(name));
     variables.push(...proxies.map((name) => `--build-arg=${name}`));
     const parameters = [...secrets, ...variables, `--file=${file}`, context];
     const notes = [dockerfileNote(plan, dockerfile), ...unknownSecrets(dockerfile, plan)];
     return { parameters, steps: new Map(), dockerfile, notes };
   }
-  await fillContext(given, context);
-  const { text, steps } = writeDockerfile(plan, { user: given.user, needsCode: needsCode(plan) });
+  await fillContext(input, context);
+  const { text, steps } = writeDockerfile(plan, { user: input.user, needsCode: needsCode(plan) });
   await writeFile(file, text);
-  // All files of the app belong to it; its own list is for its own Dockerfile.
+  // The image gets all files of the app: the app's own list counts only for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
   return {
     parameters: [...secrets, `--file=${file}`, context],
@@ -98,13 +100,13 @@ function packageLists(plan: BuildPlan) {
 }
 
 /**
- * Packages that only the settings list, in the files that clients make of them for an upload: a
- * Dockerfile may copy those.
+ * Writes the packages of the settings to files with the names that clients use in an upload: a
+ * Dockerfile may copy these files.
  */
 async function writeLists(plan: BuildPlan, context: string): Promise<void> {
   for (const { file, lines } of packageLists(plan)) {
     if (lines.length === 0) continue;
-    // What is there counts, also a link that leads nowhere.
+    // A file of the app with this name stays as it is, and so does a link that leads nowhere.
     await writeFile(join(context, file), `${lines.join("\n")}\n`, { flag: "wx" }).catch(
       (error: unknown) => {
         if (errorCode(error) !== "EEXIST") throw error;
@@ -113,9 +115,9 @@ async function writeLists(plan: BuildPlan, context: string): Promise<void> {
   }
 }
 
-/** Unpacks the app's files, and writes what the build needs beside them. */
+/** Unpacks the app's files, and writes the other files that the build needs beside them. */
 async function fillContext(
-  { plan, source, runtimeDir, signal }: Given,
+  { plan, source, runtimeDir, signal }: BuildInput,
   context: string,
 ): Promise<void> {
   const code = join(context, contextPaths.code);
@@ -130,7 +132,7 @@ async function fillContext(
   await runToEnd("cp", ["-RP", ...parts, runtime], { signal });
 }
 
-/** These are read into the memory of the platform or of the engine. */
+/** Refuses a file that is too large for the memory of the platform or of the engine. */
 async function checkSize(file: string, name: string): Promise<void> {
   const { size } = await stat(file);
   if (size <= fileBytesMax) return;
@@ -139,7 +141,7 @@ async function checkSize(file: string, name: string): Promise<void> {
   );
 }
 
-/** A link in a repository must not lead to a file of the machine. */
+/** Reads a file of the context. Refuses a link that leads out of it, to a file of the machine. */
 async function readInside(context: string, path: string): Promise<string> {
   const root = await realpath(context);
   const file = await realpath(join(root, path)).catch(() => null);
@@ -152,8 +154,8 @@ async function readInside(context: string, path: string): Promise<string> {
   return decodeText(await readFile(file), path);
 }
 
-/** One file for each secret of the app, and the options that hand them over. */
-async function writeSecrets({ secrets, dir }: Given): Promise<string[]> {
+/** Writes one file for each secret of the app; returns the options that pass them to the build. */
+async function writeSecrets({ secrets, dir }: BuildInput): Promise<string[]> {
   const folder = join(dir, "secrets");
   await mkdir(folder, { mode: 0o700 });
   for (const [name, value] of secrets)
@@ -162,24 +164,29 @@ async function writeSecrets({ secrets, dir }: Given): Promise<string[]> {
 }
 
 /**
- * Says which settings have no effect beside the app's own Dockerfile. Lists of packages have one
- * where it names their file.
+ * Says which settings have no effect beside the app's own Dockerfile. A list of packages has an
+ * effect when the Dockerfile names its file.
  */
 function dockerfileNote(plan: BuildPlan, dockerfile: string): string {
-  const unread = packageLists(plan).filter(
+  const unusedLists = packageLists(plan).filter(
     ({ file, lines }) => lines.length > 0 && !dockerfile.includes(file),
   );
   const commands = {
     pre_build_commands: plan.preBuildCommands,
     shell_commands: plan.shellCommands,
   };
-  const unrun = Object.entries(commands).filter(([, lines]) => lines.length > 0);
-  const ignored = [...unread.map(({ setting }) => setting), ...unrun.map(([name]) => name)];
+  const unusedCommands = Object.entries(commands).filter(([, lines]) => lines.length > 0);
+  const ignored = [
+    ...unusedLists.map(({ setting }) => setting),
+    ...unusedCommands.map(([name]) => name),
+  ];
   const note = ignored.length === 0 ? "" : ` Not used with a Dockerfile: ${ignored.join(", ")}.`;
   return `The image is built from ${plan.dockerfilePath}.${note}`;
 }
 
-/** Mounts of secrets in an app's own Dockerfile that will be empty. */
+/**
+ * Returns a warning for each secret that the Dockerfile mounts and that the build does not have.
+ */
 function unknownSecrets(dockerfile: string, { secretNames }: BuildPlan): string[] {
   const mounts = dockerfile.matchAll(/--mount=([^\s]*type=secret[^\s]*)/g);
   const ids = mounts.map(
@@ -192,8 +199,8 @@ function unknownSecrets(dockerfile: string, { secretNames }: BuildPlan): string[
   );
 }
 
-/** The options that hand over the variables of the build. */
-async function writeVariables({ plan, dir, toolEnvironment }: Given): Promise<string[]> {
+/** Writes the variables of the build to a file; returns the options that pass it to the build. */
+async function writeVariables({ plan, dir, toolEnvironment }: BuildInput): Promise<string[]> {
   const certificates = await certificatesOf(toolEnvironment);
   const path = `/run/secrets/${buildSecrets.certificates}`;
   const trusted =
@@ -208,11 +215,10 @@ async function writeVariables({ plan, dir, toolEnvironment }: Given): Promise<st
     .map(([name, value]) => `export ${name}=${shellQuoted(value)}\n`);
   const file = join(dir, "variables");
   await writeFile(file, lines.join(""), { mode: 0o600 });
-  const secret = (id: string, source: string): string => `--secret=id=${id},src=${source}`;
-  return [
-    secret(buildSecrets.variables, file),
-    ...(certificates === null ? [] : [secret(buildSecrets.certificates, certificates)]),
-  ];
+  const options = [`--secret=id=${buildSecrets.variables},src=${file}`];
+  if (certificates !== null)
+    options.push(`--secret=id=${buildSecrets.certificates},src=${certificates}`);
+  return options;
 }
 
 const certificateVariables = [
@@ -223,19 +229,19 @@ const certificateVariables = [
   "GIT_SSL_CAINFO",
 ];
 
-/** The file of trusted certificates that the operator has named; null: those of the image count. */
+/** Returns the operator's file of trusted certificates; null: the image's own are used. */
 async function certificatesOf(
   environment: Readonly<Record<string, string>>,
 ): Promise<string | null> {
-  const named = certificateVariables
+  const path = certificateVariables
     .map((name) => environment[name])
     .find((value) => value !== undefined);
-  if (named === undefined) return null;
-  const found = await stat(named).catch(() => null);
-  return found?.isFile() === true && found.size <= secretBytesMax ? named : null;
+  if (path === undefined) return null;
+  const file = await stat(path).catch(() => null);
+  return file?.isFile() === true && file.size <= secretBytesMax ? path : null;
 }
 
-/** Proxies and package indexes, as far as they mean the same in a container. */
+/** Returns the variables for proxies and package indexes that mean the same in a container. */
 function forSteps(environment: Readonly<Record<string, string>>): Record<string, string> {
   const isForSteps = ([name, value]: readonly [string, string]): boolean =>
     (/^(?:PIP|UV)_/.test(name) || isProxy(name)) && !/^\/|file:\//.test(value);

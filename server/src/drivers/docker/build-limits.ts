@@ -1,5 +1,5 @@
 // Limits what the steps of image builds use. The engine's builder takes no limits, so they are set
-// on the cgroup of each step as soon as it runs, and the folder that it writes to is noted. Needs
+// on the cgroup of each step as soon as it runs. Also notes the folders that steps write to. Needs
 // root, and an engine on this machine.
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -18,9 +18,9 @@ export type StepLimits = {
 };
 
 /**
- * A host name in all steps of one project's builds, or of one app's where they get secrets: apps
- * may have other values for the same names, and the builder compares only the names. No step can
- * have the mark of another project or app.
+ * Returns a host name that marks all steps of a project's builds. Builds with secrets have a mark
+ * of their app instead: the builder compares only the names of secrets, and two apps may have
+ * different values for the same name. No step can have the mark of another project or app.
  */
 export function stepMark(
   names: KeyedNames,
@@ -36,9 +36,9 @@ export class BuildSteps {
   readonly #limits: CgroupLimits;
   readonly #mark: string;
   readonly #limited = new Set<string>();
-  /** The cgroups in which the engine makes those of steps; empty until one is found. */
+  /** The cgroup in which the engine makes the cgroups of steps; empty until the first is found. */
   #parents: Cgroup = [];
-  /** The folders that hold what steps have written, but for their cache mounts. */
+  /** The folders of the files that steps have written, except their cache mounts. */
   readonly written = new Set<string>();
 
   constructor({ engineRoot, limits }: StepLimits, mark: string) {
@@ -48,7 +48,7 @@ export class BuildSteps {
     this.#mark = mark;
   }
 
-  /** Limits those that have begun. A step can use more until it has been seen. */
+  /** Limits the steps that have begun; until this is called, a new step can use more. */
   look(): void {
     const isNew = (id: string): boolean =>
       !this.#limited.has(id) && isMarked(this.#folder, id, this.#mark);
@@ -56,7 +56,7 @@ export class BuildSteps {
     if (steps.length === 0) return;
     const mounts = readText("/proc/self/mountinfo");
     for (const id of steps) {
-      // It may begin in the engine's own folder for them.
+      // The path may be relative to the engine's folder of overlays.
       const folder = upperFolder(mounts, join(this.#folder, id, "rootfs"));
       if (folder !== null) this.written.add(resolve(this.#engineRoot, "overlay2", folder));
       const group = this.#groupOf(id);
@@ -65,35 +65,39 @@ export class BuildSteps {
   }
 
   /**
-   * Empty while it does not run yet. Only for the first one are the processes of the machine looked
-   * through.
+   * Returns the step's cgroup; empty while the step does not run yet. The processes of the machine
+   * are searched only for the first step: the other steps have their cgroups beside it.
    */
   #groupOf(id: string): Cgroup {
-    const group = this.#parents.map((one) => ({ ...one, folder: join(one.folder, id) }));
+    const group = this.#parents.map((parent) => ({ ...parent, folder: join(parent.folder, id) }));
     if (group.length > 0) return group.every(({ folder }) => existsSync(folder)) ? group : [];
     const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-    const pid = pids.toReversed().find((one) => readText(`/proc/${one}/cgroup`).includes(id));
-    const found = pid === undefined ? [] : groupOfProcess(pid, id);
-    this.#parents = found.map((one) => ({ ...one, folder: dirname(one.folder) }));
-    return found;
+    const runsStep = (pid: string): boolean => readText(`/proc/${pid}/cgroup`).includes(id);
+    const stepPid = pids.toReversed().find(runsStep);
+    const firstGroup = stepPid === undefined ? [] : groupOfProcess(stepPid, id);
+    this.#parents = firstGroup.map((part) => ({ ...part, folder: dirname(part.folder) }));
+    return firstGroup;
   }
 }
 
-/** BuildKit has a folder for each step that runs, beside files that steps share. */
+/** Returns the ids of the steps that run: BuildKit has a folder for each, beside shared files. */
 function runningSteps(folder: string): string[] {
   if (!existsSync(folder)) return [];
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** What the step itself chooses is in this file too, but quotes in it are escaped. */
+/**
+ * Whether the hosts file of the step contains the mark. The step's configuration also contains text
+ * that the step chooses, but quotes in that text are escaped, so it cannot look like `start`.
+ */
 function isMarked(folder: string, id: string, mark: string): boolean {
   const start = `"source":"${folder}/hosts`;
   const [, rest = ""] = readText(join(folder, id, "config.json")).split(start, 2);
   return readText(`${folder}/hosts${rest.split('"', 1)[0]}`).includes(mark);
 }
 
-/** False while the step uses more than the limit at the moment. */
+/** Returns false when the step uses more than the limit at the moment, so that none is set. */
 function limitStep(group: Cgroup, limits: CgroupLimits): boolean {
   try {
     limitGroup(group, limits);
@@ -101,7 +105,7 @@ function limitStep(group: Cgroup, limits: CgroupLimits): boolean {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EBUSY") return false;
-    // It has ended.
+    // The step has ended.
     if (code === "ENOENT" || code === "ENODEV") return true;
     throw error;
   }

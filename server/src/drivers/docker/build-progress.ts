@@ -17,7 +17,7 @@ type Vertex = {
   /** The base image whose name and content are looked up. */
   readonly image: string | null;
   output: string;
-  /** A command that may turn out to have a result of an earlier build. */
+  /** Cancels the delayed call of `onRun` when the step's result is reused; null: no call waits. */
   cancelRun: (() => void) | null;
 };
 
@@ -26,19 +26,19 @@ export type BuildFailure = {
   /** The step that failed, when one did. */
   readonly step: ImageStep | null;
   readonly title: string | null;
-  /** The image that could not be had. */
+  /** The image that could not be found or pulled. */
   readonly image: string | null;
   readonly exitCode: number | null;
   /** The end of the step's output. */
   readonly output: string;
-  /** What the builder says about it. */
+  /** The builder's own message. */
   readonly reason: string;
   /**
-   * Why the engine could not run the step, or could not end it as usual; null: the step ran, or was
-   * none.
+   * Why the engine could not run the step, or could not end it as usual; null: it could, or no step
+   * failed.
    */
   readonly engineReason: string | null;
-  /** What a script of the builder has said for the app's owner. */
+  /** A sentence that a script of the builder printed for the app's owner; null: it printed none. */
   readonly problem: string | null;
 };
 
@@ -49,13 +49,13 @@ export type ProgressOptions = {
   readonly images?: readonly string[];
   readonly log: BuildLog;
   /**
-   * Hides values of secrets in all that is shown. What is judged is the line as the builder printed
-   * it: a secret could hide an address.
+   * Hides values of secrets in all text that is shown. `onFetch`, `onImage` and `onDigest` are
+   * decided by the line before that: a value could hide an address.
    */
   readonly mask?: (text: string) => string;
   /**
-   * Filled with what scripts find out; of an earlier try of the same build, whose steps are not run
-   * again.
+   * Facts from scripts in an earlier try of the same build, whose steps do not run again. New facts
+   * are added.
    */
   readonly facts?: Map<string, string>;
   /** Called once, when packages or commands run, whether or not they print anything. */
@@ -71,12 +71,12 @@ export type ProgressOptions = {
 
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
-/** What a step prints comes behind the seconds since its start. */
+/** A line of a step's output: the seconds since its start, then the text. */
 const outputForm = /^(\d+\.\d+)(?: (.*))?$/s;
 const verticesMax = 10_000;
-/** The builder says at once that it has the result of a command. */
+/** When the builder has the result of a command, it says so at once: well within this time. */
 const cachedWaitMs = 500;
-/** What scripts of the builder find out. */
+/** The facts that scripts of the builder may report. */
 const factNames = new Set(["pythonVersion", "takesRootPath"]);
 const factCharactersMax = 20;
 
@@ -84,16 +84,17 @@ const factCharactersMax = 20;
 export class BuildProgress {
   readonly #options: ProgressOptions;
   readonly #vertices = new Map<string, Vertex>();
-  /** Titles in the log: of steps, and of those whose result of an earlier build is used. */
+  /** The titles of steps in the log. */
   readonly #shown = new Set<string>();
+  /** The titles of steps that the log says are reused from an earlier build. */
   readonly #cached = new Set<string>();
   #onRun: ProgressOptions["onRun"];
-  /** What scripts found out. */
+  /** The facts that scripts have reported. */
   readonly facts: Map<string, string>;
   #failed: Vertex | null = null;
   #reason = "";
-  /** What the client of a newer engine says last, without a word of its own in front. */
-  #lastWord = "";
+  /** The last line that is not empty: newer clients give their reason there, without a prefix. */
+  #lastLine = "";
   #exitCode: string | null = null;
   #engineReason: string | null = null;
   #problem: string | null = null;
@@ -104,20 +105,20 @@ export class BuildProgress {
     this.facts = options.facts ?? new Map<string, string>();
   }
 
-  /** Takes the next line. */
+  /** Reads the next line of the output. */
   line(text: string): void {
     const [, id, rest = ""] = /^#(\d+) (.*)$/s.exec(text) ?? [];
-    if (id === undefined) return this.#end(this.#mask(text));
+    if (id === undefined) return this.#readReason(this.#mask(text));
     // A line that only looks like the beginning of a step must not hide the step itself.
-    if (!outputForm.test(rest)) this.#judge(rest);
+    if (!outputForm.test(rest)) this.#report(rest);
     const vertex = this.#vertices.get(id);
     if (vertex === undefined) this.#open(id, rest);
     else this.#read(vertex, rest);
   }
 
   /** After a failure the builder repeats the step's output between rulers, and then says why. */
-  #end(text: string): void {
-    // Commands may have several lines.
+  #readReason(text: string): void {
+    // A command may have several lines, so that the exit code is not on the first.
     this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
     this.#engineReason = causeOf(text) ?? this.#engineReason;
     if (
@@ -126,14 +127,14 @@ export class BuildProgress {
       )
     )
       this.#reason = text;
-    if (text.trim() !== "") this.#lastWord = text;
+    if (text.trim() !== "") this.#lastLine = text;
   }
 
-  /** Reports what a step asks of the engine: to fetch an address, or to look up an image. */
-  #judge(name: string): void {
+  /** Reports a step that asks the engine to fetch an address or to look up an image. */
+  #report(name: string): void {
     const { onFetch, onImage, onDigest } = this.#options;
     if (fetchesAddress(name)) onFetch?.(name);
-    const image = lookedUp(name);
+    const image = lookedUpImage(name);
     const source = image ?? /^FROM (\S+)/.exec(name)?.[1];
     if (source !== undefined && /[./:]/.test(source)) onImage?.(source);
     if (image?.includes("@") === true) onDigest?.(image);
@@ -144,14 +145,14 @@ export class BuildProgress {
   }
 
   /**
-   * True: the connection between the client and the engine's builder broke, as when the engine is
-   * killed, or because of an error in their transport, which another try rarely meets.
+   * Whether the connection between the client and the engine's builder broke: because the engine
+   * was killed, or by an error in their transport that rarely happens twice.
    */
   get isConnectionBroken(): boolean {
     return this.#exitCode === null && saysBroken(this.#reason);
   }
 
-  /** What is known of the failure after the output's end. */
+  /** Returns what is known of the failure; for after the end of the output. */
   failure(): BuildFailure {
     const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
     return {
@@ -160,32 +161,34 @@ export class BuildProgress {
       image,
       output,
       problem: this.#problem,
-      reason: this.#reason === "" ? this.#lastWord : this.#reason,
+      reason: this.#reason === "" ? this.#lastLine : this.#reason,
       engineReason: this.#exitCode === null ? this.#engineReason : null,
       exitCode: this.#exitCode === null ? null : Number(this.#exitCode),
     };
   }
 
   #open(id: string, name: string): void {
-    const [, own, stageName = "", number = "", text = ""] =
+    const [, prefix, stageName = "", number = "", text = ""] =
       /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
     const step = this.#options.steps.get(stageName) ?? null;
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
-    const based = /^FROM (\S+)/.exec(text)?.[1];
-    // Builds that run at once share what has the same content, and BuildKit shows both in each.
-    const isOthers = based !== undefined && !this.#isOwn(based);
-    const named = isOthers ? undefined : (lookedUp(name) ?? based);
-    const image = named === undefined ? null : this.#mask(named).slice(0, titleCharactersMax);
-    const full = own === undefined ? this.#mask(name) : `Step ${number}: ${this.#mask(text)}`;
+    const baseImage = /^FROM (\S+)/.exec(text)?.[1];
+    // Builds at the same time share steps with equal content, and BuildKit may show the step of one
+    // build in the output of another.
+    const isOthers = baseImage !== undefined && !this.#isOwn(baseImage);
+    const imageName = isOthers ? undefined : (lookedUpImage(name) ?? baseImage);
+    const image =
+      imageName === undefined ? null : this.#mask(imageName).slice(0, titleCharactersMax);
+    const full = prefix === undefined ? this.#mask(name) : `Step ${number}: ${this.#mask(text)}`;
     const shown = full.slice(0, titleCharactersMax);
     const title = step?.title ?? (isOthers ? "Base image" : shown);
     if (this.#vertices.size < verticesMax) {
-      const mayRun = own !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
+      const mayRun = prefix !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
       this.#vertices.set(id, { title, stage, step, image, output: "", cancelRun });
     }
     if (name === "exporting to image") this.#options.log("code", "platform", "Exporting to image");
-    if (own === undefined || isOthers || this.#shown.has(title)) return;
+    if (prefix === undefined || isOthers || this.#shown.has(title)) return;
     this.#shown.add(title);
     this.#options.log(stage, "platform", title);
   }
@@ -197,7 +200,7 @@ export class BuildProgress {
 
   #read(vertex: Vertex, text: string): void {
     const [, time, output = ""] = outputForm.exec(text) ?? [];
-    // A progress bar: what it showed last.
+    // A progress bar overwrites itself: its last state is logged.
     if (time !== undefined)
       return this.#output(vertex, output.replace(/\r+$/, "").split("\r").at(-1) ?? "");
     if (text === "CACHED") vertex.cancelRun?.();
@@ -217,7 +220,7 @@ export class BuildProgress {
     const text = this.#mask(line);
     if (text.startsWith(factMark)) {
       const [name = "", value = ""] = text.slice(factMark.length).split("=");
-      // Commands of the app can print the same.
+      // Commands of an app's own Dockerfile can print the same text.
       if (vertex.step !== null && factNames.has(name))
         this.facts.set(name, value.slice(0, factCharactersMax));
       return;
@@ -244,20 +247,20 @@ export class BuildProgress {
   }
 }
 
-/** The image whose metadata a step looks up; undefined: it looks up none. */
-function lookedUp(name: string): string | undefined {
+/** Returns the image whose metadata a step looks up; undefined when it looks up none. */
+function lookedUpImage(name: string): string | undefined {
   return /^\[internal\] load metadata for (\S+)/.exec(name)?.[1];
 }
 
 /**
- * What follows the text of a step's command: in a line of its own, as commands with several lines
- * are repeated, or behind the quoted command. Null: the line ends no command, or its exit code
- * follows.
+ * Returns the reason that follows the text of a failed command: after `]` on the command's last
+ * line, or after the quoted command. Null when the line ends no command, or when an exit code
+ * follows it.
  */
 function causeOf(line: string): string | null {
-  const [, old, quoted] =
+  const [, afterBracket, afterQuote] =
     /^(?:.*[^\]])?\]: (\S.*)$|^.*" did not complete successfully: (\S.*)$/s.exec(line) ?? [];
-  const cause = old ?? quoted ?? null;
+  const cause = afterBracket ?? afterQuote ?? null;
   return cause === null || /^exit code: \d+$/.test(cause) ? null : cause;
 }
 

@@ -1,6 +1,6 @@
 // Runs a command in a container through the engine: with the container's variables, user, folder
-// and limits. The engine ends no command when its client leaves, so what it started is found by a
-// variable and killed, with the shell of the image.
+// and limits. The engine ends no command when its client leaves, so the shell of the image finds
+// the command's processes by an environment variable and kills them.
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import type { Socket } from "node:net";
@@ -23,26 +23,26 @@ export type ContainerExecScope = {
 };
 
 const goneStatuses = [404, 409];
-/** The shell that kills what a command has left is a stranger's, and may do nothing at all. */
+/** The shell that kills a command's processes comes from the app's image: it may never end. */
 const killWaitMs = 10_000;
 /** An engine under load takes seconds; one that hangs never answers. */
 const startWaitMs = 60_000;
 /**
- * The engine keeps a connection open for what a command leaves in the background, and tells its end
- * only when asked.
+ * How often the engine is asked whether a command has ended: it keeps the connection open for
+ * processes that the command left in the background, and does not report the end itself.
  */
-const lookEveryMs = 500;
+const checkEveryMs = 500;
 /**
- * The looks at a command that has ended after which nothing more is expected of a connection that
- * stays open.
+ * After a command has ended, its connection is closed when this many checks in a row have seen no
+ * output on it.
  */
-const quietLooksMax = 20;
-/** The first size takes effect once the process runs, which the engine does not tell. */
+const quietChecksMax = 20;
+/** The first size takes effect only once the process runs, which the engine does not report. */
 const sizeTriesMax = 20;
 const sizeAgainMs = 50;
 /**
- * What the engine writes instead of output for a program that is not there; its exit code is 126
- * then.
+ * The line that the engine writes instead of output when the program is missing; the exit code is
+ * 126 then.
  */
 const notFound =
   /^OCI runtime exec failed: .*(?:executable file not found|no such file or directory)/;
@@ -67,11 +67,11 @@ export async function execInContainer(
       Tty: hasTerminal,
       Env: [`${execVariable}=${marker}`, ...(hasTerminal ? ["TERM=xterm"] : [])],
     };
-    const exec = await engine.calls.getContainer(containerId).exec(options);
+    const { id } = await engine.calls.getContainer(containerId).exec(options);
     const start = { hijack: true, stdin: true, Tty: hasTerminal, abortSignal: late.signal };
-    const socket = (await engine.streams.getExec(exec.id).start(start)) as unknown as Socket;
+    const socket = (await engine.streams.getExec(id).start(start)) as unknown as Socket;
     return new ContainerExec(scope, {
-      exec: engine.calls.getExec(exec.id),
+      exec: engine.calls.getExec(id),
       socket,
       marker,
       terminal,
@@ -80,7 +80,7 @@ export async function execInContainer(
     if (goneStatuses.includes(engineStatus(error) ?? 0))
       throw new ExecRefused(replicaNotRunning, { cause: error });
     if (!late.signal.aborted) throw error;
-    // It may have been started all the same.
+    // The engine may have started the command all the same.
     await endMarked(scope, marker);
     throw new ExecRefused(startIsLate, { cause: error });
   } finally {
@@ -91,14 +91,14 @@ export async function execInContainer(
 const startIsLate = `The container engine did not start the command within ${startWaitMs / 1000} s; try again.`;
 
 /**
- * Kills what commands have left in a container of which an earlier process of the platform was the
- * client.
+ * Kills the processes of all commands that an earlier process of the platform ran in the
+ * container.
  */
 export async function endExecsLeftIn(scope: ContainerExecScope): Promise<void> {
   await endMarked(scope, `${scope.replicaId}.`);
 }
 
-type Started = {
+type StartedExec = {
   readonly exec: Docker.Exec;
   readonly socket: Socket;
   readonly marker: string;
@@ -111,15 +111,15 @@ class ContainerExec implements RunningExec {
   readonly stdout: Readable;
   readonly stderr = new PassThrough();
   readonly #scope: ContainerExecScope;
-  readonly #started: Started;
+  readonly #started: StartedExec;
   #reason: string | null = null;
   #isOver = false;
   #isNotFound = false;
   #hasNewSize = false;
-  /** Since it has ended: how many looks in a row found nothing new on the connection. */
-  #quietLooks = 0;
+  /** How many checks in a row, after the command's end, have seen no output. */
+  #quietChecks = 0;
 
-  constructor(scope: ContainerExecScope, started: Started) {
+  constructor(scope: ContainerExecScope, started: StartedExec) {
     this.#scope = scope;
     this.#started = started;
     const { socket, terminal } = started;
@@ -128,9 +128,9 @@ class ContainerExec implements RunningExec {
     this.stdin = socket;
     this.stdout = stdout;
     socket.once("data", (chunk: Buffer) => (this.#isNotFound = notFound.test(textOf(chunk))));
-    socket.on("data", () => (this.#quietLooks = 0));
+    socket.on("data", () => (this.#quietChecks = 0));
     this.ended = this.#wait();
-    this.#look();
+    this.#watchEnd();
     if (terminal !== null) {
       this.stderr.end();
       socket.pipe(stdout);
@@ -145,7 +145,7 @@ class ContainerExec implements RunningExec {
   resize({ columns, rows }: TerminalSize): void {
     const { exec, terminal } = this.#started;
     this.#hasNewSize = true;
-    // It may have ended meanwhile.
+    // The engine refuses when the command has ended meanwhile.
     if (terminal !== null && !this.#isOver)
       exec.resize({ w: columns, h: rows }).catch(() => undefined);
   }
@@ -157,36 +157,36 @@ class ContainerExec implements RunningExec {
     });
   }
 
-  /** Ends what keeps the connection open, once the command itself has ended. */
-  #look(): void {
-    this.#scope.clock.after(lookEveryMs, () => {
+  /** Waits for the end of the command itself, and then ends the rest that keeps the connection. */
+  #watchEnd(): void {
+    this.#scope.clock.after(checkEveryMs, () => {
       if (this.#isOver) return;
       this.#started.exec
         .inspect()
         .then(({ Running }) => (Running ? undefined : this.#endConnection()))
         // The engine does not answer; the connection breaks with it.
         .catch(() => undefined)
-        .finally(() => this.#look());
+        .finally(() => this.#watchEnd());
     });
   }
 
   /**
-   * A connection may stay open although nothing is left that could write to it. What nobody reads
-   * yet is waited for.
+   * Kills the processes that the command left. Then closes a connection that stays open without
+   * output, but not while it is paused: its client has not read everything yet.
    */
   async #endConnection(): Promise<void> {
     const { socket, marker } = this.#started;
     await endMarked(this.#scope, marker);
     if (socket.isPaused()) return;
-    this.#quietLooks++;
-    if (this.#quietLooks > quietLooksMax) socket.destroy();
+    this.#quietChecks++;
+    if (this.#quietChecks > quietChecksMax) socket.destroy();
   }
 
   end(reason: string): void {
     if (this.#reason !== null) return;
     this.#reason = reason;
-    // First: an engine whose output nobody takes runs nothing else in the container, so neither
-    // what kills it.
+    // Comes before the kill: while nobody reads the output, the engine runs nothing else in the
+    // container, and so not the shell that kills the command.
     this.#started.socket.destroy();
     this.stdout.destroy();
     this.stderr.destroy();
@@ -205,16 +205,17 @@ class ContainerExec implements RunningExec {
   }
 }
 
-const headBytes = 8;
+const frameHeadBytes = 8;
 
-/** The text of a first chunk, which may be a frame. */
+/** Returns the text of the first chunk, without the head of a frame if it begins with one. */
 function textOf(chunk: Buffer): string {
-  return chunk.subarray((chunk[0] ?? 0) < 3 ? headBytes : 0).toString("latin1");
+  const isFrame = (chunk[0] ?? 0) < 3;
+  return chunk.subarray(isFrame ? frameHeadBytes : 0).toString("latin1");
 }
 
 /**
- * Takes apart both outputs, which share a connection and end with it; what is not read holds the
- * rest up.
+ * Separates the two outputs, which share a connection and end with it. While nobody reads one of
+ * them, the other one waits too.
  */
 class Outputs extends Writable {
   readonly #outputs: Readonly<Record<"stdout" | "stderr", PassThrough>>;
@@ -230,7 +231,7 @@ class Outputs extends Writable {
     _encoding: BufferEncoding,
     done: (error?: Error | null) => void,
   ): void {
-    void this.#take(chunk).finally(() => done());
+    void this.#forward(chunk).finally(() => done());
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
@@ -238,18 +239,18 @@ class Outputs extends Writable {
     done(error);
   }
 
-  async #take(chunk: Buffer): Promise<void> {
+  async #forward(chunk: Buffer): Promise<void> {
     for (const { stream, bytes } of this.#frames.take(chunk)) {
       if (this.destroyed) return;
       const output = this.#outputs[stream];
-      if (!output.destroyed && !output.write(bytes)) await untilTaken(output);
+      if (!output.destroyed && !output.write(bytes)) await untilWritable(output);
     }
   }
 }
 
-/** Resolves when the output takes more, or is dropped. */
-async function untilTaken(output: PassThrough): Promise<void> {
-  // Without it each wait would leave a listener on the event that did not come.
+/** Resolves when the output accepts more, or is closed. */
+async function untilWritable(output: PassThrough): Promise<void> {
+  // Without the signal each wait would leave a listener on the event that did not come.
   const over = new AbortController();
   const { signal } = over;
   try {
@@ -260,8 +261,8 @@ async function untilTaken(output: PassThrough): Promise<void> {
 }
 
 /**
- * Kills all processes whose variable begins so. An image without a shell, or with one that does not
- * do it, keeps what it has.
+ * Kills all processes whose marker begins with this one. If the image has no shell, or one that
+ * does not work, they stay.
  */
 async function endMarked(
   { engine, containerId, clock }: ContainerExecScope,
@@ -274,8 +275,8 @@ async function endMarked(
 }
 
 /**
- * Twice nothing: a process shows no variables during exec. What forks faster than it dies ends with
- * the replica.
+ * Ends when it has found nothing twice in a row, since a process shows no variables during exec.
+ * Processes that fork faster than they are killed end only with the replica.
  */
 const script = `
 none=0

@@ -1,13 +1,13 @@
-// What the platform keeps of a container beside the engine: how far its log was delivered, and
-// whether its exit was reported.
+// Stores what the platform must know of a container and the engine does not: how far its log was
+// delivered, and whether its exit was reported.
 import { rmSync } from "node:fs";
 import type { ExitSummary } from "#drivers/exit-reason.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";
 import { logBegin, type LogReach } from "./log-cursor.ts";
 import type { SkippedMessages } from "./skipped-output.ts";
 
-/** Older versions read no parts, and leave them as they are. */
-type Kept = Partial<LogReach> & {
+/** Older versions of the platform ignore `parts`, but keep the field. */
+type StoredState = Partial<LogReach> & {
   readonly parts?: readonly SkippedMessages[];
   readonly ended?: ExitSummary;
 };
@@ -15,32 +15,33 @@ type Kept = Partial<LogReach> & {
 /** The file of one replica. */
 export class ContainerFile {
   readonly #path: string;
-  #kept: Kept;
+  #state: StoredState;
 
   constructor(path: string) {
     this.#path = path;
-    this.#kept = (readJson(path) ?? {}) as Kept;
+    this.#state = (readJson(path) ?? {}) as StoredState;
   }
 
   /** How far the log was delivered. */
   get reach(): LogReach {
-    const { position = logBegin.position, reached = logBegin.reached } = this.#kept;
+    const { position = logBegin.position, reached = logBegin.reached } = this.#state;
     return { position, reached };
   }
 
-  /** What before that is still to be delivered. */
+  /** The messages before `reach` that are still to be delivered. */
   get parts(): readonly SkippedMessages[] {
-    return this.#kept.parts ?? [];
+    return this.#state.parts ?? [];
   }
 
-  /** Null until its exit is reported. */
+  /** The container's exit; null until it is reported. */
   get ended(): ExitSummary | null {
-    return this.#kept.ended ?? null;
+    return this.#state.ended ?? null;
   }
 
-  keep(more: Kept): void {
-    this.#kept = { ...this.#kept, ...more };
-    writeIfFits(this.#path, this.#kept);
+  /** Stores these fields and keeps the others. */
+  keep(more: StoredState): void {
+    this.#state = { ...this.#state, ...more };
+    writeIfFits(this.#path, this.#state);
   }
 
   remove(): void {

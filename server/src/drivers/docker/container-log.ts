@@ -1,7 +1,7 @@
 // Delivers the output of one container to the sink: follows the engine's log, waits until lines are
-// stored before it reads more, and writes to a file how far it came. When storing is behind for
-// long, the newest output comes first, and what was skipped afterwards. A crash of the platform
-// repeats only the most recent lines.
+// stored before it reads more, and writes its position to a file. When storing falls behind, the
+// newest output comes first, and the skipped output afterwards. After a crash of the platform only
+// the most recent lines are repeated.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ErrorLine } from "#drivers/exit-reason.ts";
 import { inOrderMs, storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
@@ -18,7 +18,7 @@ import { UnfinishedOutput } from "./unfinished-output.ts";
 export type ContainerLogOptions = OutputOptions & {
   readonly containerId: string;
   readonly engine: Engine;
-  /** Keeps how far it was delivered. */
+  /** Stores how far the log was delivered. */
   readonly file: ContainerFile;
 };
 
@@ -29,16 +29,18 @@ const following: RetryPolicy = {
   jitter: 0.2,
   triesMax: untilStop,
 };
-/** Before the log of a container that may still run is read on. */
+/** How long to wait at the end of the log before reading on, while the container may still run. */
 const pauseMs = 1000;
-/** So much is read in order before the newest may come first, and so many times that in vain. */
+/** How much is read in order before a skip to the newest output is tried. */
 const inOrderBytes = 256 * 1024;
+/** A shorter line counts as this many bytes, since it costs more than its length. */
 const lineBytesMin = 128;
-const afterNoSkip = 8;
-/** Until the first of the newest output is looked at. */
+/** After a failed skip, this many times `inOrderBytes` more is read before the next try. */
+const noSkipFactor = 8;
+/** How long to wait for the newest output before its first message is read. */
 const firstWaitMs = 200;
 /** How often the position is written while lines are flowing. */
-const keepEveryMs = 100;
+const writeEveryMs = 100;
 
 /** The log of one container. */
 export class ContainerLog {
@@ -50,14 +52,15 @@ export class ContainerLog {
   readonly #changes = new ChangeSignal();
   /** Where the newest output is read. */
   #cursor: LogCursor;
-  /** It is at the end of the log, so that the engine need not look through all of it. */
+  /** The cursor is near the end of the log, so that the engine need not search all of it. */
   #isAtEnd = false;
   #request: LogRequest | null = null;
   /** The times of the last messages that were seen. */
   readonly #seen: Record<Stream, string> = { stdout: "", stderr: "" };
-  #keptAtMs = Number.NEGATIVE_INFINITY;
-  /** The last lines that are handed to be stored, and how many batches wait with them. */
+  #writtenAtMs = Number.NEGATIVE_INFINITY;
+  /** Settles when all lines that were passed on so far have been stored. */
   #storing: Promise<unknown> = Promise.resolve();
+  /** How many batches of lines wait to be stored. */
   #waiting = 0;
   #flow: Promise<unknown> | null = null;
 
@@ -80,7 +83,7 @@ export class ContainerLog {
     this.#skipped = new SkippedOutput(skipped, options.file.parts);
   }
 
-  /** From now on lines that the container does not end are seen too. */
+  /** Begins to see lines that the container has not ended yet. */
   async attach(): Promise<void> {
     await this.#unfinished.attach();
   }
@@ -94,7 +97,7 @@ export class ContainerLog {
     );
   }
 
-  /** The container has exited: what it has printed is all, and is read without waiting for more. */
+  /** Called when the container has exited: its output is complete, so nothing waits for more. */
   containerGone(): void {
     if (this.#gone.signal.aborted) return;
     this.#gone.abort();
@@ -103,8 +106,8 @@ export class ContainerLog {
   }
 
   /**
-   * The container has exited: delivers the rest, with an unfinished last line. False: closed
-   * before.
+   * Called when the container has exited: delivers the rest, including an unfinished last line.
+   * Returns false when closed before.
    */
   async end(): Promise<boolean> {
     this.containerGone();
@@ -114,7 +117,7 @@ export class ContainerLog {
     return await this.#store(this.#newLines(this.#cursor.end()));
   }
 
-  /** The last lines of standard error. */
+  /** Returns the last lines of standard error. */
   async lastErrorLines(): Promise<readonly ErrorLine[]> {
     const { engine, containerId } = this.#options;
     const bytes = await engine.calls
@@ -128,14 +131,14 @@ export class ContainerLog {
     });
   }
 
-  /** Resolves once the current lines are stored, after which it delivers no more. */
+  /** Stops delivering; resolves once the current lines are stored. */
   async close(): Promise<void> {
     this.#stop.abort(new Error("the log was closed"));
     this.containerGone();
     await this.#flow;
     await this.#storing;
     this.#unfinished.close();
-    this.#keep();
+    this.#writeReach();
   }
 
   async #readAll(): Promise<void> {
@@ -154,27 +157,27 @@ export class ContainerLog {
     }
   }
 
-  /** False: it goes on from elsewhere. */
+  /** Reads to the end of the log. Returns false when reading has to begin again, elsewhere. */
   async #read(isGone: boolean): Promise<boolean> {
     if (!isGone) void this.#unfinished.attach().catch(() => undefined);
     const cursor = this.#cursor;
     cursor.readAgain();
     const { signal } = this.#stop;
-    const asking = { ...this.#options, signal, onChange: () => this.#changes.tell() };
+    const requestOptions = { ...this.#options, signal, onChange: () => this.#changes.tell() };
     const isAtEnd = this.#isAtEnd;
     this.#isAtEnd = false;
     const begin = isAtEnd ? { tail: newestTail } : cursor.since;
-    const request = new LogRequest(asking, { follow: true, ...begin });
+    const request = new LogRequest(requestOptions, { follow: true, ...begin });
     this.#request = request;
-    // The engine does not always end what it was asked for before the container's end.
+    // The engine does not always end a request that was made before the container's end.
     if (!isGone && this.#gone.signal.aborted) request.close();
-    // So that the first of it says where the newest output begins by now.
+    // Lets output arrive, so that the first message shows where the newest output begins.
     if (isAtEnd) await this.#options.clock.sleep(firstWaitMs, signal).catch(() => undefined);
     let isFirst = isAtEnd;
     for (let inOrder = 0; !signal.aborted;) {
       const messages = request.take();
       if (messages.length > 0) {
-        // More was printed meanwhile than was asked for, or the engine had just begun a new file.
+        // The app printed more meanwhile than the request returns, or the engine began a new file.
         if (isFirst && isLater(messages[0], this.#cursor) && !(await this.#skipTo(messages))) {
           request.close();
           return false;
@@ -184,8 +187,8 @@ export class ContainerLog {
         if (!(await this.#deliver(messages))) return false;
         if (inOrder < inOrderBytes || !this.#isOld(messages)) continue;
         if (await this.#skip(request)) return false;
-        // Little waits, or the engine does not answer in time.
-        inOrder = -afterNoSkip * inOrderBytes;
+        // There was little to skip, or the engine did not answer in time.
+        inOrder = -noSkipFactor * inOrderBytes;
       } else if (request.isEnded && !isGone) return true;
       else if (await this.#skipped.read()) continue;
       else if (request.isEnded && this.#skipped.parts.length === 0) return true;
@@ -194,7 +197,9 @@ export class ContainerLog {
     return false;
   }
 
-  /** False when closed meanwhile. */
+  /**
+   * Stores the lines in these messages and moves the cursor. Returns false when closed meanwhile.
+   */
   async #deliver(messages: readonly LogMessage[]): Promise<boolean> {
     for (const { stream, time } of messages) this.#seen[stream] = time;
     const { lines, next } = this.#cursor.take(messages);
@@ -209,7 +214,7 @@ export class ContainerLog {
     return clock.now() - Date.parse(messages.at(-1)?.time ?? "") > inOrderMs;
   }
 
-  /** True: what was not read becomes a skipped part, but for the newest output. */
+  /** Skips to the newest output. Returns true when the output before it is now a skipped part. */
   async #skip(request: LogRequest): Promise<boolean> {
     const newest = await newestTimes({ ...this.#options, signal: this.#stop.signal });
     if (!(await this.#skipTo(newest))) return false;
@@ -218,23 +223,23 @@ export class ContainerLog {
     return true;
   }
 
-  /** True: what is before the newest of these messages, and was not read, is a skipped part. */
+  /** Skips to these messages. Returns true when the unread output before them is a skipped part. */
   async #skipTo(newest: readonly Pick<LogMessage, "stream" | "time">[]): Promise<boolean> {
     const { position, reached } = this.#cursor.reach;
     const reach = reachOfNewest(newest, { position, reached });
     if (reach === null || this.#stop.signal.aborted) return false;
     this.#cursor = new LogCursor(reach, this.#options);
     await this.#skipped.add({ position, reached, to: reach.position });
-    this.#keep();
+    this.#writeReach();
     return true;
   }
 
-  /** Lines wait to be stored, or to be read. */
+  /** Whether lines wait to be stored or to be read. */
   get #isBehind(): boolean {
     return this.#waiting > 0 || this.#request?.hasMore === true || this.#skipped.isBehind;
   }
 
-  /** All that the stream printed up to this time is in the log. */
+  /** Whether everything that the stream printed up to this time is in the engine's log. */
   #isLogged(stream: Stream, time: string): boolean {
     return this.#gone.signal.aborted || this.#seen[stream] > time;
   }
@@ -253,8 +258,8 @@ export class ContainerLog {
   }
 
   /**
-   * One batch after the other. False when closed before the lines were stored: they will be read
-   * again.
+   * Stores one batch after the other. Returns false when closed before the lines were stored: they
+   * will be read again.
    */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     const { signal } = this.#stop;
@@ -266,18 +271,18 @@ export class ContainerLog {
   }
 
   #moved(): void {
-    if (this.#options.clock.monotonicMs() - this.#keptAtMs >= keepEveryMs) this.#keep();
+    if (this.#options.clock.monotonicMs() - this.#writtenAtMs >= writeEveryMs) this.#writeReach();
     this.#unfinished.look();
   }
 
-  #keep(): void {
-    this.#keptAtMs = this.#options.clock.monotonicMs();
+  #writeReach(): void {
+    this.#writtenAtMs = this.#options.clock.monotonicMs();
     const { position, reached } = this.#cursor.reach;
     this.#options.file.keep({ position, reached, parts: this.#skipped.parts });
   }
 }
 
-/** In bytes, of which a short line costs more than it has. */
+/** Returns the bytes of the messages, where a short line counts as `lineBytesMin`. */
 function weightOf(messages: readonly LogMessage[]): number {
   return messages.reduce((sum, { bytes }) => sum + Math.max(bytes.length, lineBytesMin), 0);
 }

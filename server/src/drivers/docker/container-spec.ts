@@ -1,5 +1,5 @@
-// What the engine is asked to create for a replica: limits, mounts, environment and what the app
-// may not do. Pure.
+// Describes the container of a replica for the engine: limits, mounts, environment, and the rights
+// that the app does not have. Pure.
 import type { ContainerCreateOptions } from "dockerode";
 import { appEnvironment, cardsAmong, type AppPaths } from "#drivers/app-environment.ts";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
@@ -29,7 +29,7 @@ export const labels = {
   frames: "slipway.frames",
 } as const;
 
-/** The facts of a replica that its labels keep, for a later process of the platform. */
+/** The facts of a replica in its container's labels, for a later process of the platform. */
 export type ContainerRecord = Pick<
   ReplicaSpec,
   "replicaId" | "appId" | "releaseId" | "projectId" | "memoryGb"
@@ -51,36 +51,37 @@ export type ContainerContext = {
   readonly cores: number;
   /** The OCI runtime; undefined: the engine's default. */
   readonly runtime: string | undefined;
-  /** Null: those of the engine. Empty: none. */
+  /** The name servers of the container; null: the engine's own. Empty: none. */
   readonly nameServers: readonly string[] | null;
-  /** Open files per process. */
+  /** The maximum number of open files of a process. */
   readonly filesMax: number;
   /**
-   * The container's port is published on the loopback address, since the container has no address
-   * that can be reached.
+   * Whether the container's port is published on the loopback address, because the container's own
+   * address cannot be reached.
    */
   readonly isPublished: boolean;
 };
 
 /**
- * The port in the container when neither the settings nor the Dockerfile name one, and of all
- * cortex apps.
+ * The port in the container for all cortex apps, and for other apps when neither the settings nor
+ * the Dockerfile name one.
  */
-const anyPort = 8000;
+const defaultPort = 8000;
+/** The maximum number of processes and threads of a container. */
 const tasksMax = 4096;
 /** Two files of this size per container; the oldest lines go first. */
 const logFileSize = "32m";
 
-/** The port at which the app listens in its container; `exposed`: that of its Dockerfile. */
+/** Returns the port on which the app listens in its container. `exposed` is its Dockerfile's. */
 function portOf(
   { runtime, port }: Pick<ReplicaSpec, "runtime" | "port">,
   exposed: number | null,
 ): number {
-  if (runtime === "cortex") return anyPort;
-  return port === 0 ? (exposed ?? anyPort) : port;
+  if (runtime === "cortex") return defaultPort;
+  return port === 0 ? (exposed ?? defaultPort) : port;
 }
 
-/** Reveals the secrets of the app: pass the result only to the engine. */
+/** Returns the app's secrets in plain text too, so pass the result only to the engine. */
 export function containerSpec(
   spec: ReplicaSpec,
   context: ContainerContext,
@@ -97,8 +98,7 @@ export function containerSpec(
       ([name, value]) => `${name}=${value}`,
     ),
     Labels: labelsOf(spec, context, port),
-    // The engine would run a check of the image as often as the image says. The platform makes its
-    // own.
+    // Turns off the image's own health check, since the platform has one itself.
     Healthcheck: { Test: ["NONE"] },
     ...(hasEntrypoint ? { Entrypoint: [...spec.entrypoint], Cmd: [] } : {}),
     ...(context.isPublished ? { ExposedPorts: { [`${port}/tcp`]: {} } } : {}),
@@ -113,7 +113,7 @@ export function containerSpec(
       ExtraHosts: [`${hostName}:${hostAddress}`],
       Mounts: context.storage.map(({ from, at }) => ({ Type: "bind", Source: from, Target: at })),
       Memory: memoryBytes,
-      // No swap on top.
+      // The sum of memory and swap: no swap.
       MemorySwap: memoryBytes,
       ShmSize: memoryBytes,
       NanoCpus: Math.round(Math.min(spec.cpuCores, context.cores) * 1e9),
@@ -125,7 +125,8 @@ export function containerSpec(
       ...deviceRequests(context.claim),
       CapDrop: ["ALL"],
       SecurityOpt: ["no-new-privileges"],
-      // Unlike with `local`, the last part of a line longer than 16 KiB ends with its newline.
+      // The engine splits lines longer than 16 KiB. Unlike `local`, this format keeps the newline
+      // at the end of the last part.
       LogConfig: { Type: "json-file", Config: { "max-size": logFileSize, "max-file": "2" } },
       RestartPolicy: { Name: "no" },
     },
@@ -133,14 +134,14 @@ export function containerSpec(
 }
 
 /**
- * Without any, the engine would ask the machine's own for the app, past the firewall; at this
- * address nothing answers.
+ * Without a name server, the engine would ask the machine's own for the app, past the firewall. So
+ * an empty list becomes an address at which nothing answers.
  */
 function dnsOf({ nameServers }: ContainerContext): string[] {
   return nameServers?.length === 0 ? ["127.0.0.1"] : [...(nameServers ?? [])];
 }
 
-/** The cards of the replica, through NVIDIA's container toolkit. */
+/** Requests the cards of the replica through NVIDIA's container toolkit. */
 function deviceRequests({ gpus }: CardClaim) {
   const ids = cardsAmong(gpus);
   return ids.length === 0
@@ -148,7 +149,7 @@ function deviceRequests({ gpus }: CardClaim) {
     : { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ids, Capabilities: [["gpu"]] }] };
 }
 
-/** Unique on an engine that several installations share. */
+/** Returns a name that is unique even on an engine that several installations share. */
 export function containerName(installationId: string, replicaId: ReplicaId): string {
   return `slipway-${installationId.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 12)}-${replicaId}`;
 }
@@ -165,15 +166,15 @@ function environmentOf(
     homeDir: "/home/app",
     temporaryDir: "/tmp",
     storageDir: "/persistent-storage",
-    // The image says what is in its PATH.
+    // The image sets PATH.
     venvDir: null,
     python: null,
     takesRootPath,
     gpus,
   };
   const at = { port, socket: null, host: "0.0.0.0", readyFd: null };
-  // NVIDIA's OCI runtime gives a container the cards that this names, whatever else is asked for:
-  // an image or an app could name all.
+  // NVIDIA's OCI runtime gives a container all cards in this variable, whatever the requests say.
+  // It is always set, since an image or an app could name all cards.
   return {
     ...appEnvironment(spec, paths, at),
     NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void",
@@ -199,7 +200,7 @@ function labelsOf(
   };
 }
 
-/** Null for a container without the labels of a replica. */
+/** Returns what the labels say of a replica; null for a container without these labels. */
 export function recordInLabels(
   allLabels: Readonly<Record<string, string>>,
 ): ContainerRecord | null {

@@ -1,6 +1,5 @@
 // Finds a docker command line on this machine that can build with BuildKit, and runs it. The client
-// sees nothing of the operator's own configuration: credentials are only those that a call is
-// given.
+// sees nothing of the operator's own configuration: it has only the credentials that a call passes.
 import { access, constants } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +10,7 @@ export type FoundClient = {
   readonly ok: true;
   /** The path of the client's program. */
   readonly program: string;
-  /** The words of its command that builds: `buildx build` where the plugin is, else `build`. */
+  /** The words of its build command: `buildx build` where the plugin is installed, else `build`. */
   readonly build: readonly string[];
 };
 
@@ -24,24 +23,24 @@ const askWaitMs = 20_000;
 /** Inspecting, removing and tagging images takes moments, pruning a large cache minutes. */
 const commandWaitMs = 300_000;
 
-/** Where plugins are besides the folders of the system. */
+/** The folders of plugins besides those of the system. */
 export const pluginFolders: readonly string[] = [join(homedir(), ".docker/cli-plugins")];
 
-/** The first client of the PATH that can build; clients without BuildKit are passed over. */
+/** Finds the first client in the PATH that can build; skips clients without BuildKit. */
 export async function findClient(
   environment: Readonly<Record<string, string>>,
 ): Promise<FoundClient | NoClient> {
   const folders = new Set(
     (environment["PATH"] ?? "").split(":").filter((folder) => folder.startsWith("/")),
   );
-  const useless: string[] = [];
+  const unusable: string[] = [];
   for (const folder of folders) {
     const program = join(folder, "docker");
-    const isThere = await access(program, constants.X_OK).then(
+    const isExecutable = await access(program, constants.X_OK).then(
       () => true,
       () => false,
     );
-    if (!isThere) continue;
+    if (!isExecutable) continue;
     if ((await ask([program, "buildx", "version"], environment)) !== null) {
       return { ok: true, program, build: ["buildx", "build"] };
     }
@@ -50,16 +49,17 @@ export async function findClient(
     )?.[1];
     if (version !== undefined && Number(version) < pluginVersionMin)
       return { ok: true, program, build: ["build"] };
-    useless.push(program);
+    unusable.push(program);
   }
-  if (useless.length === 0)
+  if (unusable.length === 0)
     return { ok: false, reason: "there is no docker command line in the PATH" };
   return {
     ok: false,
-    reason: `${useless.join(" and ")} cannot build images without its plugin buildx`,
+    reason: `${unusable.join(" and ")} cannot build images without its plugin buildx`,
   };
 }
 
+/** Returns the output of a short command; null when it fails. */
 async function ask(
   command: [string, ...string[]],
   environment: Readonly<Record<string, string>>,
@@ -77,8 +77,8 @@ async function ask(
 const never = new AbortController().signal;
 
 /**
- * Runs a command of the client to its end; rejects with an error that holds the end of its output
- * when it fails.
+ * Runs a command of the client to its end and returns its output. When it fails, rejects with an
+ * error that contains the end of its output.
  */
 export async function runClient(
   program: string,

@@ -1,17 +1,17 @@
-// Refuses what an app's own Dockerfile must not ask for: what BuildKit does itself, outside the
-// steps that have rules and limits. Pure.
+// Refuses instructions that an app's own Dockerfile must not contain: those that BuildKit carries
+// out itself, outside the steps that have rules and limits. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { grownCharacters } from "./dockerfile-growth.ts";
 
 const charactersMax = 100_000;
-const grownMax = 20_000_000;
+const expandedMax = 20_000_000;
 /** Docker's own reader of Dockerfiles; earlier ones do not keep cache mounts of projects apart. */
 const usualSyntax =
   /^(?:docker\.io\/)?docker\/dockerfile(?::(?:latest|labs|1(?:\.(?:[2-9]|\d\d)(?:\.\d+)?)?(?:-labs)?))?$/;
-/** Ends the head: after a usual remark nothing is a directive. */
+/** Ends the head: BuildKit reads no directives after an ordinary comment. */
 const remark = "# The Dockerfile of the app follows.";
-/** An instruction ADD is read no further than that. */
+/** An ADD instruction is joined from no more lines than this. */
 const linesMax = 100;
 /** White space as BuildKit knows it. */
 const blank = "[\\s\\u0085]";
@@ -21,8 +21,8 @@ const flagsForm = new RegExp(`^(?:--[^\\s\\u0085]*${blank}+)*`);
 const unusual = /:\/\/|[$\\`'"]|@[^,]*:|github\.com\//i;
 
 /**
- * The Dockerfile to build: with a head in which nothing is left to how it is read. Throws
- * `BuildFailed` that names what is refused.
+ * Returns the Dockerfile to build, with a head that states its directives, so that nothing depends
+ * on how they are read. Throws `BuildFailed` that names the refused instruction.
  */
 export function checkDockerfile(text: string, path: string): string {
   if (text.length > charactersMax) {
@@ -37,17 +37,17 @@ export function checkDockerfile(text: string, path: string): string {
       `${path} asks for another reader of Dockerfiles (syntax=${syntax.slice(0, 100)}), which would see the credentials of the build. Leave that line out, or name docker/dockerfile, from 1.2 on, and ${buildAgain}.`,
     );
   }
-  const grown = grownCharacters(lines, escape === "`" ? "`" : "\\");
-  if (grown > grownMax) {
+  const expanded = grownCharacters(lines, escape === "`" ? "`" : "\\");
+  if (expanded > expandedMax) {
     throw new BuildFailed(
-      `${path} can grow to ${grown > 1e15 ? "over 1e15" : grown} characters when its variables are put in. At most ${grownMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
+      `${path} can grow to ${expanded > 1e15 ? "over 1e15" : expanded} characters when its variables are put in. At most ${expandedMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
     );
   }
-  const remote = lines
+  const refused = lines
     .keys()
-    .map((index) => instructionsAt(lines, index).find((one) => isUnusualAdd(one)));
-  const found = remote.find((one) => one !== undefined);
-  if (found !== undefined) throw addressFetched(`${path}: ${found.trim()}`);
+    .flatMap((index) => instructionsAt(lines, index))
+    .find((instruction) => isUnusualAdd(instruction));
+  if (refused !== undefined) throw addressFetched(`${path}: ${refused.trim()}`);
   const head = [
     ...(syntax === undefined ? [] : [`# syntax=${syntax}`]),
     ...(escape === "`" ? ["# escape=`"] : []),
@@ -56,14 +56,14 @@ export function checkDockerfile(text: string, path: string): string {
   return [...head, ...lines].join("\n");
 }
 
-/** The number of lines before the app's own in what `checkDockerfile` has returned. */
+/** Returns the number of lines that `checkDockerfile` has put before the app's own. */
 export function headLinesOf(dockerfile: string): number {
   return dockerfile.split("\n", 3).indexOf(remark) + 1;
 }
 
 /**
- * Whether it has here-documents and leaves it to the engine how they are read; older ones take them
- * for instructions.
+ * Whether the Dockerfile has here-documents but names no syntax, so that the engine decides how to
+ * read them: older engines take their lines for instructions.
  */
 export function hasHereDocument(dockerfile: string): boolean {
   return (
@@ -71,7 +71,7 @@ export function hasHereDocument(dockerfile: string): boolean {
   );
 }
 
-/** The failure of a build in which the engine would fetch an address. */
+/** Returns the failure of a build in which the engine would fetch an address. */
 export function addressFetched(step: string): BuildFailed {
   return new BuildFailed(
     `ADD is possible with plain names of files, not with addresses, variables or quotes: the engine would fetch an address with the rights of its machine (${step.slice(0, 200)}). Use COPY, or fetch it in a step with RUN and curl, wget or git, and ${buildAgain}.`,
@@ -79,8 +79,8 @@ export function addressFetched(step: string): BuildFailed {
 }
 
 /**
- * True for a step of a build whose title says that it fetches an address, as of an instruction
- * ONBUILD of the base image.
+ * Whether the title of a build's step shows that the step fetches an address, for example because
+ * of an ONBUILD instruction of the base image.
  */
 export function fetchesAddress(title: string): boolean {
   return (
@@ -89,31 +89,31 @@ export function fetchesAddress(title: string): boolean {
   );
 }
 
-/** What the first lines ask for. */
+/** Returns the directives in the first lines. */
 function directivesOf(lines: readonly string[]): {
   readonly syntax?: string;
   readonly escape?: string;
 } {
-  const found = new Map<string, string>();
+  const directives = new Map<string, string>();
   for (const line of lines) {
     const [, name, value = ""] =
       /^#\s*([a-z][a-z0-9]*)\s*=\s*(\S.*)$/i.exec(line.slice(0, 1000)) ?? [];
     if (name === undefined) break;
-    found.set(name.toLowerCase(), value.trim());
+    directives.set(name.toLowerCase(), value.trim());
   }
-  return Object.fromEntries(found);
+  return Object.fromEntries(directives);
 }
 
 /**
- * What may begin in this line: alone, and joined with the next lines by each sign of continuation.
+ * Returns the instructions that may begin in this line: the line alone, and the line joined with
+ * the next ones, for each of the two continuation characters.
  */
 function instructionsAt(lines: readonly string[], index: number): string[] {
   const first = lines[index] ?? "";
-  // ADD and ONBUILD may be cut themselves.
+  // Only the first letter is compared, since a line may end within the word ADD or ONBUILD.
   if (!/^[\s\u0085]*[ao]/i.test(first)) return [];
-  return [first, ...["\\", "`"].map((sign) => joinedFrom(lines, index, sign))].map((one) =>
-    withoutSigns(one),
-  );
+  const joined = ["\\", "`"].map((sign) => joinedFrom(lines, index, sign));
+  return [first, ...joined].map((instruction) => withoutSigns(instruction));
 }
 
 function joinedFrom(lines: readonly string[], index: number, sign: string): string {
@@ -125,13 +125,13 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
     const trimmed = line.trimEnd();
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
-    // What comes after is not looked at, and must not be an address.
+    // The `$` makes a longer ADD unusual: its other lines are not read, and could be an address.
     if (++count === linesMax) return `${joined} $`;
   }
   return joined;
 }
 
-/** Without signs of continuation at the end. */
+/** Removes continuation characters at the end. */
 function withoutSigns(line: string): string {
   let end = line.length;
   while (end > 0 && /[\s\\`]/.test(line.charAt(end - 1))) end--;
@@ -148,7 +148,7 @@ function isUnusualAdd(line: string): boolean {
   return list === null ? unusual.test(words) : list.some((word) => unusual.test(word));
 }
 
-/** Null for what is no list in JSON. */
+/** Returns a list in JSON; null for any other text. */
 function listOf(text: string): string[] | null {
   try {
     const list: unknown = JSON.parse(text);

@@ -1,6 +1,6 @@
 // Writes the Dockerfile of an app from its build plan. Each step is a stage of its own, so that the
-// output of a build names it, and what changes often comes last, so that a change of the code alone
-// leaves all else in the cache. Pure.
+// output of a build names it. Steps that change often come last, so that a change of the code alone
+// leaves all other steps in the cache. Pure.
 import { namesForPackages } from "#drivers/build-secrets.ts";
 import type { BuildPlan, BuildStage } from "#drivers/builder.ts";
 import * as scripts from "./image-scripts.ts";
@@ -11,7 +11,7 @@ export type ImageStep = {
   readonly stage: BuildStage;
   readonly title: string;
   /**
-   * The app's command that this step runs: the list that it is in, its number there and its text.
+   * The app's command that this step runs: the name of its list, its number there and its text.
    */
   readonly command?: { readonly list: string; readonly number: number; readonly line: string };
 };
@@ -22,7 +22,7 @@ export type WrittenDockerfile = {
   readonly steps: ReadonlyMap<string, ImageStep>;
 };
 
-/** Where the build context has the app's files, the runtime and the list of packages. */
+/** The paths of the app's files, the runtime and the list of packages in the build context. */
 export const contextPaths = {
   code: "code",
   runtime: "runtime",
@@ -33,14 +33,14 @@ const projectFolder = "/run/slipway/project";
 type Options = {
   /** The owner of the app's files. */
   readonly user: number;
-  /** Some of the requirements are files of the app. */
+  /** Whether some of the requirements are files of the app. */
   readonly needsCode: boolean;
 };
 
-/** One stage: its instructions, which begin with the stage before it. */
+/** One stage with its instructions, without the FROM that names the stage before it. */
 type Stage = ImageStep & { readonly name: string; readonly lines: readonly string[] };
 
-/** The Dockerfile for a plan without one of its own. */
+/** Writes the Dockerfile for an app that has none of its own. */
 export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDockerfile {
   const { entrypoint, runtime, shellCommands } = plan;
   const image: Stage[] = [
@@ -55,24 +55,23 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
   ];
   const packages = image.at(-1)?.name ?? "base";
   const isCortex = runtime === "cortex";
-  const copied = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${scripts.imagePaths.code}/`;
+  const copyCode = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${scripts.imagePaths.code}/`;
   const code: Stage[] = [
-    { name: "code", kind: "code", stage: "code", title: "The app's files", lines: [copied] },
+    { name: "code", kind: "code", stage: "code", title: "The app's files", lines: [copyCode] },
     ...commandStages("shell_commands", shellCommands, {
       ...options,
       secretNames: plan.secretNames,
     }),
   ];
-  const compiled = [
-    `COPY ${contextPaths.runtime}/ ${scripts.imagePaths.runtime}/`,
-    run(scripts.runtimeScript),
-  ];
-  const served: Stage = {
+  const runtimeStage: Stage = {
     name: "runtime",
     kind: "runtime",
     stage: "code",
     title: "The runtime",
-    lines: compiled,
+    lines: [
+      `COPY ${contextPaths.runtime}/ ${scripts.imagePaths.runtime}/`,
+      run(scripts.runtimeScript),
+    ],
   };
   const start = isCortex
     ? [`${scripts.imagePaths.environment}/bin/python`, `${scripts.imagePaths.runtime}/start.py`]
@@ -101,19 +100,19 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     run(scripts.accountScript(options.user)),
     `WORKDIR ${scripts.imagePaths.code}`,
     ...chained([...image.slice(1), ...code], "base"),
-    ...(isCortex ? chained([served], packages) : []),
+    ...(isCortex ? chained([runtimeStage], packages) : []),
     ...chained([last], code.at(-1)?.name ?? "code"),
   ];
-  const named = [...image, ...code, ...(isCortex ? [served] : []), last];
+  const stages = [...image, ...code, ...(isCortex ? [runtimeStage] : []), last];
   return {
     text: `${texts.join("\n")}\n`,
-    steps: new Map(named.map((stage) => [stage.name, stage])),
+    steps: new Map(stages.map((stage) => [stage.name, stage])),
   };
 }
 
 function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const { preBuildCommands, aptPackages, condaPackages, requirements, project } = plan;
-  const isOfConda = condaPackages.length > 0;
+  const usesConda = condaPackages.length > 0;
   const dependencies = { stage: "dependencies" } as const;
   const before = commandStages("pre_build_commands", preBuildCommands, {
     ...options,
@@ -133,7 +132,7 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
     title: `conda: ${condaPackages.join(" ")}`,
     lines: [run(scripts.condaScript(plan)), `ENV PATH=${scripts.imagePaths.conda}/bin:$PATH`],
   };
-  const python = pythonStage(plan, isOfConda);
+  const python = pythonStage(plan, usesConda);
   const packages: Stage = {
     name: "packages",
     kind: "packages",
@@ -142,15 +141,15 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
     lines: [packagesLine(plan, options)],
   };
   return [
-    ...(isOfConda ? [] : [python]),
+    ...(usesConda ? [] : [python]),
     ...before,
     ...(aptPackages.length > 0 ? [apt] : []),
-    ...(isOfConda ? [conda, python] : []),
+    ...(usesConda ? [conda, python] : []),
     ...(requirements.length > 0 || project !== null ? [packages] : []),
   ];
 }
 
-function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
+function pythonStage(plan: BuildPlan, usesConda: boolean): Stage {
   const { environment, home } = scripts.imagePaths;
   return {
     name: "python",
@@ -158,7 +157,7 @@ function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
     stage: "prepare",
     title: `Python ${plan.pythonVersion}`,
     lines: [
-      run(scripts.environmentScript(plan, isOfConda), listsMounts),
+      run(scripts.environmentScript(plan, usesConda), listsMounts),
       `ENV VIRTUAL_ENV=${environment} PATH=${environment}/bin:$PATH HOME=${home} USER=app LOGNAME=app LANG=C.UTF-8`,
     ],
   };
@@ -173,11 +172,11 @@ function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const mounts = [
     `type=cache,id=slipway-downloads,target=${scripts.downloadsPath},sharing=locked`,
     `type=bind,source=${contextPaths.requirements},target=${file}`,
-    // Packages among the app's files are compiled in place.
     ...secrets.map(secretMount),
     ...(needsCode ? [] : files).map(
       (name) => `type=bind,source=${contextPaths.code}/${name},target=${projectFolder}/${name}`,
     ),
+    // Writable, since packages among the app's files are compiled in place.
     ...(needsCode
       ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`]
       : []),
@@ -202,8 +201,8 @@ function commandStages(
 }
 
 /**
- * Package lists are in no layer. Each project has its own, and its own downloads: the builder gives
- * it a namespace.
+ * Keeps package lists and downloads out of the layers. Each project has caches of its own, since
+ * the builder gives it a namespace.
  */
 const listsMounts = [
   "type=cache,id=slipway-lists,target=/var/lib/apt/lists,sharing=locked",
@@ -226,8 +225,8 @@ function secretMount(id: string): string {
 }
 
 /**
- * In the form that is neither expanded nor continued on the next line, and has no sign of a
- * here-document.
+ * Writes a RUN instruction in the JSON form, which is neither expanded nor continued on the next
+ * line, and without `<`, which could begin a here-document.
  */
 function run(script: string, mounts: readonly string[] = []): string {
   const words = JSON.stringify(["/bin/sh", "-c", script]).replaceAll("<", String.raw`\u003c`);

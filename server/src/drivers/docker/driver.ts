@@ -1,5 +1,5 @@
-// Runs replicas as containers of a Docker engine on this machine. They outlive the platform: their
-// labels keep what a later process of the platform has to know.
+// Runs replicas as containers of a Docker engine on this machine. They outlive the platform, and
+// their labels contain all that a later process of the platform has to know.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -46,11 +46,11 @@ export type DockerDriverOptions = ReplicaDriverOptions & {
   readonly engine: Engine;
   /** Identifies the installation in names of networks and interfaces; see `installationOf`. */
   readonly installation: string;
-  /** One small file per container. */
+  /** The folder with one small file per container. */
   readonly containersDir: string;
-  /** Null: the machine's rules cannot be set, so apps reach its services. */
+  /** Null: firewall rules cannot be set, so that apps reach the machine's services. */
   readonly firewall: Firewall | null;
-  /** Null: images are only in the engine. */
+  /** The registry that images are pushed to; null: images are only in the engine. */
   readonly registry: ImageRegistry | null;
   /** The OCI runtimes for containerRuntime. */
   readonly runtimes: Omit<ContainerRuntimes, "present">;
@@ -58,8 +58,8 @@ export type DockerDriverOptions = ReplicaDriverOptions & {
 };
 
 /**
- * How often containers that are being stopped are looked at; the others are looked at after events
- * of the engine.
+ * How often containers that are being stopped are checked; the others are checked after events of
+ * the engine.
  */
 const lookEveryMs = 1000;
 /** How often all containers are compared with the engine's list, in case an event was lost. */
@@ -165,7 +165,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       await calls.start();
       signal.throwIfAborted();
     } catch (error) {
-      // Its end is told already.
+      // The end of the container has been reported already.
       if (container?.isEnded === true) return;
       if (container !== null) {
         this.replicas.delete(replicaId);
@@ -197,7 +197,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     if (missing !== null) throw new StartRefused(missing);
   }
 
-  /** Gets the image back from the registry where the engine has lost it. */
+  /** Creates the container. Pulls the image from the registry when the engine has lost it. */
   async #create(spec: ReplicaSpec, claim: CardClaim, signal: AbortSignal): Promise<string> {
     const artifact = dockerArtifact(spec.artifact);
     const parts = {
@@ -229,7 +229,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       watchedSinceMs: () => this.#watch.sinceMs,
       file: new ContainerFile(join(containersDir, replicaId)),
       onFault: (error) => {
-        // The loss of the events tells that the engine is down, once and not for each look.
+        // The loss of the events reports once that the engine is down; each look would repeat it.
         if (!isUnreachable(error))
           log.error({ err: error, replicaId }, "could not look at a container");
       },
@@ -255,16 +255,17 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   }
 
   #lookAt({ action, containerId }: EngineEvent): void {
-    const container = this.replicas.values().find((one) => one.containerId === containerId);
+    const container = this.replicas
+      .values()
+      .find((candidate) => candidate.containerId === containerId);
     if (container === undefined || container.isEnded) return;
     if (action === "kill") container.signalled();
     else void container.look();
   }
 
   async #lookAtStopping(): Promise<void> {
-    await Promise.all(
-      [...this.replicas.values()].filter((one) => one.isStopping).map((one) => one.look()),
-    );
+    const stopping = [...this.replicas.values()].filter(({ isStopping }) => isStopping);
+    await Promise.all(stopping.map((container) => container.look()));
   }
 
   async #keepFirewall(): Promise<void> {

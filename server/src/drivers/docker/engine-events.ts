@@ -1,4 +1,4 @@
-// Follows what the engine tells of the containers of one installation.
+// Follows the engine's events about the containers of one installation.
 import { addAbortListener } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
@@ -9,29 +9,33 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 /** What happened to a container. */
 export type EngineEvent = { readonly action: string; readonly containerId: string };
 
-type Following = Pick<DriverParts, "clock" | "installationId"> & {
-  /** Ends it. */
+type FollowOptions = Pick<DriverParts, "clock" | "installationId"> & {
+  /** Ends the following of events. */
   readonly signal: AbortSignal;
   readonly onEvent: (event: EngineEvent) => void;
-  /** Tells since when events are followed, since the epoch; infinite when they no longer are. */
+  /**
+   * Called with the time in milliseconds since the epoch when following has begun, and with
+   * infinity when it has ended.
+   */
   readonly onFollowed: (sinceMs: number) => void;
   /** Called once events are followed. */
   readonly onBegin: () => Promise<void>;
 };
 
+/** How far back the events begin. */
 const beforeSeconds = 10;
 
-/** Resolves when the signal is aborted; rejects when the engine ends its events. */
+/** Follows events until the signal is aborted; rejects when the engine ends its events. */
 export async function followEvents(
   { streams }: Pick<Engine, "streams">,
-  following: Following,
+  options: FollowOptions,
 ): Promise<void> {
-  const { installationId, clock, signal, onEvent, onFollowed, onBegin } = following;
+  const { installationId, clock, signal, onEvent, onFollowed, onBegin } = options;
   const filters = {
     event: ["die", "destroy", "kill"],
     label: [`${labels.instance}=${installationId}`],
   };
-  // With what the engine has just done to those that are about to end.
+  // Includes recent events, such as a signal to a container that is about to end.
   const since = Math.floor(clock.now() / 1000) - beforeSeconds;
   const events = (await streams.getEvents({ filters, since })) as unknown as Readable;
   onFollowed(clock.now());
@@ -54,7 +58,7 @@ export async function followEvents(
   if (!signal.aborted) throw new Error("the engine ended its events");
 }
 
-/** Labels of the app's image stand in it too. */
+/** Reads only these fields: the others contain labels that the app's image chooses. */
 function eventOf(line: string): EngineEvent {
   const { Action: action, Actor } = JSON.parse(line) as {
     readonly Action: string;

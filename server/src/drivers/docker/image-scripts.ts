@@ -1,13 +1,13 @@
-// The shell scripts of the steps of a Dockerfile, which run as root in the image. A script says why
-// it cannot do its work in a line that begins with `problemMark`, and what it found out in lines
-// with `factMark`. Pure.
+// Writes the shell scripts of the steps of a Dockerfile, which run as root in the image. A script
+// that cannot do its work says why in a line that begins with `problemMark`. It reports facts in
+// lines that begin with `factMark`. Pure.
 import type { BuildPlan } from "#drivers/builder.ts";
 import { noUv, projectCommand } from "#drivers/project-command.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 
 /** Precedes a sentence for the app's owner that ends the build. */
 export const problemMark = "slipway-problem: ";
-/** Precedes a sentence for the app's owner that does not. */
+/** Precedes a sentence for the app's owner that does not end the build. */
 export const warningMark = "slipway-warning: ";
 /** Precedes a fact of the image: `name=value`. */
 export const factMark = "slipway-fact: ";
@@ -22,21 +22,19 @@ export const imagePaths = {
   conda: "/opt/conda-packages",
 } as const;
 
-/**
- * Where steps find the variables of the build and the machine's certificates; both are in no layer.
- */
+/** The secrets with the variables of the build and the machine's certificates; in no layer. */
 export const buildSecrets = {
   variables: "slipway-variables",
   certificates: "slipway-certificates",
 } as const;
 
-/** Where steps keep downloads of the project; it is in no layer. */
+/** The folder in which steps keep the project's downloads; in no layer. */
 export const downloadsPath = "/var/cache/slipway";
 
 const python = `${imagePaths.environment}/bin/python`;
 const problem = (text: string): string => `{ echo "${problemMark}${text}"; exit 1; }`;
 
-/** What every script begins with. */
+/** The beginning of every script. */
 const prelude = `set -e
 umask 022
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -44,7 +42,7 @@ export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_U
 apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 `;
 
-/** Lines that set secrets as variables, to the byte; each is mounted as a file of its name. */
+/** Returns lines that set secrets as variables, byte for byte, from the files with their names. */
 function secretLines(names: readonly string[]): string {
   const file = (name: string): string => `/run/secrets/${name}`;
   const lines = names.map(
@@ -54,14 +52,14 @@ function secretLines(names: readonly string[]): string {
 }
 
 /**
- * Gives what a step has made for the app to its user. A later step would store changed files a
- * second time.
+ * Returns a line that gives the files of a step to the app's user. In a later step it would store
+ * these files in the image a second time.
  */
-function givenTo(user: number): string {
+function changeOwner(user: number): string {
   return `find ${imagePaths.code} ${imagePaths.home} ! -user ${user} -exec chown -h ${user}:${user} {} +\n`;
 }
 
-/** The account of the app's user, and its folders. */
+/** Returns the script that adds the account of the app's user and its folders. */
 export function accountScript(user: number): string {
   const { code, home, storage } = imagePaths;
   return `${prelude}for file in passwd group; do touch /etc/$file; sed -i '/^app:/d' /etc/$file; done
@@ -72,7 +70,7 @@ chown ${user}:${user} ${code} ${home} ${storage}
 `;
 }
 
-/** An environment with the app's Python. `isOfConda`: conda has installed that Python. */
+/** Returns the script that makes an environment with the app's Python: conda's, if `isOfConda`. */
 export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
   const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
   const isListed = plan.requirements.length > 0 || plan.project !== null;
@@ -114,7 +112,7 @@ ${needsPip ? `"$python" -c 'import ensurepip' 2>/dev/null || { version=$("$pytho
 `;
 }
 
-/** The nearest newer version of the image, else of its distribution. */
+/** Finds the nearest newer version in the image, else in its distribution. */
 const replacement = `    for minor in 8 9 10 11 12 13 14 15; do
       [ $minor -gt \${asked#3.} ] && find_python 3.$minor && origin=image && break
     done
@@ -122,7 +120,7 @@ const replacement = `    for minor in 8 9 10 11 12 13 14 15; do
     [ -z "$python" ] || echo "${warningMark}Python $asked, the default, is not in the base image: $("$python" --version) is used. Set pythonVersion to choose."
 `;
 
-/** Debian's packages. */
+/** Returns the script that installs Debian's packages. */
 export function aptScript({ aptPackages, baseImage }: BuildPlan): string {
   const names = aptPackages.map((name) => shellQuoted(name.replace("==", "=")));
   return `${prelude}command -v apt-get >/dev/null || ${problem(`The base image ${baseImage} has no apt-get, so what is below dependencies.apt cannot be installed. Remove it, or choose a base image that is a Debian or Ubuntu (baseImage).`)}
@@ -131,7 +129,7 @@ apt_get install -y --no-install-recommends -- ${names.join(" ")}
 `;
 }
 
-/** Packages of conda, and Python from it, in a folder of their own. */
+/** Returns the script that installs conda's packages and its Python in a folder of their own. */
 export function condaScript({ condaPackages, pythonVersion }: BuildPlan): string {
   const names = [`python=${pythonVersion}`, ...condaPackages].map((name) => shellQuoted(name));
   return `${prelude}for conda in micromamba mamba conda none; do command -v $conda >/dev/null && break; done
@@ -141,8 +139,9 @@ $conda create -y -q -p ${imagePaths.conda} -c conda-forge -- ${names.join(" ")}
 }
 
 /**
- * The app's Python packages. `file`: the list of them, `folder`: where the files of its project
- * are. With secrets nothing is kept of what indexes answer: the request may be kept beside it.
+ * Returns the script that installs the app's Python packages. `file` lists them; `folder` contains
+ * the files of the app's Python project. With secrets no answer of a package index is cached, since
+ * a cache may also store the request with its secret.
  */
 export function packagesScript(
   { useUv, project, requirements }: BuildPlan,
@@ -161,41 +160,41 @@ export function packagesScript(
   const options = "--no-progress --compile-bytecode --link-mode copy";
   const uvCache = `${cache("UV_CACHE_DIR", "uv")}UV_PROJECT_ENVIRONMENT=${imagePaths.environment}`;
   const words = project === null ? [] : projectCommand(project, { uv: "uv", python }).slice(1);
-  const ofProject = `cd ${folder}\n${uvCache} "$uv" ${words.map((word) => shellQuoted(word)).join(" ")}\n`;
-  const ofList = `${uvCache} "$uv" pip install ${options} --python ${python} -r ${file}\n`;
-  const without = project === null ? withPip(`${pip} -r ${file}`) : problem(noUv);
+  const installProject = `cd ${folder}\n${uvCache} "$uv" ${words.map((word) => shellQuoted(word)).join(" ")}\n`;
+  const installList = `${uvCache} "$uv" pip install ${options} --python ${python} -r ${file}\n`;
+  const withoutUv = project === null ? withPip(`${pip} -r ${file}`) : problem(noUv);
   return `${start}uv=$(command -v uv) || { uv=${downloadsPath}/tools/bin/uv; [ -x $uv ] || ${pip} -q --target ${downloadsPath}/tools --only-binary :all: uv || true; }
-[ -x "$uv" ] || ${without}
+[ -x "$uv" ] || ${withoutUv}
 echo UV_PIP_INSTALL_STARTED
-${project === null ? "" : ofProject}${requirements.length === 0 ? "" : ofList}`;
+${project === null ? "" : installProject}${requirements.length === 0 ? "" : installList}`;
 }
 
 function withPip(command: string): string {
   return `{ echo "${warningMark}uv cannot be installed here; pip installs the packages instead."; exec env ${command}; }`;
 }
 
-/** One command of the app, with a shell, in the app's folder. */
+/** Returns the script that runs one command of the app, with a shell, in the app's folder. */
 export function commandScript(line: string, user: number, secrets: readonly string[]): string {
   return `${prelude}${secretLines(secrets)}export PYTHONUNBUFFERED=1
 /bin/sh -c ${shellQuoted(line)}
-${givenTo(user)}`;
+${changeOwner(user)}`;
 }
 
 /** Compiles the runtime for the app's Python. */
 export const runtimeScript = `${prelude}${python} -I -m compileall -q ${imagePaths.runtime}\n`;
 
 /**
- * Compiles the app's files, which speeds up the first start, and finds out the facts. It names the
- * build, so that it always runs.
+ * Returns the script that compiles the app's files, which speeds up the first start, and reports
+ * the facts. It contains the build's id, so that its result never comes from an earlier build.
  */
 export function finishScript({ buildId, runtime }: BuildPlan, user: number): string {
   return `# Build ${buildId}
 ${prelude}${python} -I -m compileall -q ${imagePaths.code} >/dev/null || true
-${givenTo(user)}${python} -I -c 'import sys; print("${factMark}pythonVersion=%d.%d" % sys.version_info[:2])'
+${changeOwner(user)}${python} -I -c 'import sys; print("${factMark}pythonVersion=%d.%d" % sys.version_info[:2])'
 ${runtime === "custom" ? rootPathFact : ""}`;
 }
 
-/** As `process/root-path.ts` finds it out. */
+/** Decides in the same way as `process/root-path.ts`. */
 const rootPathFact = `${python} -I - <<'END'
 import importlib.metadata as found, os, re
 def is_from(name, minimum):

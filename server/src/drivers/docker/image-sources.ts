@@ -1,12 +1,12 @@
-// Decides from which registries builds may pull. The engine follows what a registry answers (where
-// to get a token, where a layer is) to any address of its machine, so whoever can name a registry
-// of their own would have it fetch those. Pure.
+// Decides from which registries builds may pull. A registry's answers say where a token and a layer
+// are, and the engine follows them to any address that its machine can reach. So an app that could
+// name its own registry could have the engine fetch any address. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 
 /**
- * Public registries at which people have accounts, but say neither where tokens are nor where
- * layers are. A star stands for one part of a name.
+ * Public registries, whose users cannot choose the addresses of tokens and layers. A star stands
+ * for one part of a name.
  */
 const usualRegistries: readonly string[] = [
   "docker.io",
@@ -30,14 +30,17 @@ const usualRegistries: readonly string[] = [
   "cgr.dev",
 ];
 
-/** Names of images that variables can compose; a Dockerfile with more is refused. */
+/**
+ * The maximum number of image names that variables can compose; a Dockerfile with more is refused.
+ */
 const namesMax = 200;
 const lineCharactersMax = 2_000;
-/** Lines of an instruction before it is clear which images it names; one with more is refused. */
+/** The maximum number of lines of an instruction in which the names of its images may stand. */
 const linesMax = 50;
-const pathMax = 5;
+/** A name in which more variables than this have been replaced must not contain another one. */
+const variablesMax = 5;
 
-/** The registry in an image's name, with its port. */
+/** Returns the registry in an image's name, with its port. */
 export function registryIn(image: string): string {
   const [first = "", ...rest] = image.split("/");
   const isRegistry =
@@ -46,43 +49,43 @@ export function registryIn(image: string): string {
 }
 
 /**
- * Whether both name the same image, in any version. BuildKit writes names out, as
- * "docker.io/library/debian:12@sha256:…" for "debian:12".
+ * Whether both names are of the same image, in any version. BuildKit completes names: "debian:12"
+ * becomes "docker.io/library/debian:12@sha256:…".
  */
 export function isSameImage(one: string, other: string): boolean {
-  return writtenOut(one) === writtenOut(other);
+  return fullName(one) === fullName(other);
 }
 
-/** The name with its registry, and without its version. */
-function writtenOut(image: string): string {
+/** Returns the name with its registry, and without its version. */
+function fullName(image: string): string {
   const name = image.replace(/@.*$/, "").replace(/:[^:/]*$/, "");
   const registry = registryIn(name);
-  const isPath = !name.toLowerCase().startsWith(`${registry}/`);
-  const path = isPath ? name : name.slice(registry.length + 1);
+  const namesRegistry = name.toLowerCase().startsWith(`${registry}/`);
+  const path = namesRegistry ? name.slice(registry.length + 1) : name;
   if (registry !== "docker.io" && registry !== "index.docker.io") return `${registry}/${path}`;
   return `docker.io/${path.includes("/") ? path : `library/${path}`}`;
 }
 
 /**
- * Whether builds may pull from the image's registry; `more`: those that the operator has added, `*`
- * for all.
+ * Whether builds may pull from the image's registry. `more`: the registries that the operator has
+ * added; `*` stands for all.
  */
 export function mayPull(image: string, more: readonly string[]): boolean {
   const registry = registryIn(image);
   return [...usualRegistries, ...more].some(
-    (form) => form === "*" || isOfForm(registry, form.toLowerCase()),
+    (pattern) => pattern === "*" || matches(registry, pattern.toLowerCase()),
   );
 }
 
-function isOfForm(registry: string, form: string): boolean {
-  const own = registry.split(".");
-  const wanted = form.split(".");
-  const isSame = (part: string, index: number): boolean =>
-    part === wanted[index] || (wanted[index] === "*" && /^[a-z0-9-]+$/.test(part));
-  return own.length === wanted.length && own.every((part, index) => isSame(part, index));
+function matches(registry: string, pattern: string): boolean {
+  const parts = registry.split(".");
+  const patternParts = pattern.split(".");
+  const isMatch = (part: string, index: number): boolean =>
+    part === patternParts[index] || (patternParts[index] === "*" && /^[a-z0-9-]+$/.test(part));
+  return parts.length === patternParts.length && parts.every((part, index) => isMatch(part, index));
 }
 
-/** The failure of a build that names an image of another registry. */
+/** Returns the failure of a build that names an image of another registry. */
 export function registryRefused(image: string): BuildFailed {
   const registry = registryIn(image).slice(0, 200);
   return new BuildFailed(
@@ -91,8 +94,8 @@ export function registryRefused(image: string): BuildFailed {
 }
 
 /**
- * All images that a Dockerfile may name (FROM, COPY --from, RUN --mount=from), except its own
- * stages. There may be names that BuildKit would not read as images. Throws `BuildFailed` for a
+ * Returns all images that a Dockerfile may name (FROM, COPY --from, RUN --mount=from), except its
+ * own stages. Some may be names that BuildKit would not read as images. Throws `BuildFailed` for a
  * name that cannot be known before the build.
  */
 export function imagesIn(
@@ -100,25 +103,25 @@ export function imagesIn(
   buildVariables: Readonly<Record<string, string>>,
 ): string[] {
   const lines = dockerfile.split(/\r?\n/);
-  const read = lines.flatMap((_line, index) => instructionsAt(lines, index));
-  const variables = variablesIn(read, buildVariables);
-  // A line that only looks like a stage can name none that has a registry.
+  const instructions = lines.flatMap((_line, index) => instructionsAt(lines, index));
+  const variables = variablesIn(instructions, buildVariables);
+  // A line that only looks like a stage hides no image with a registry: its name has no slash.
   const stages = new Set(
-    read.flatMap(
+    instructions.flatMap(
       (text) => /^FROM\s.*\sAS\s+([a-z][a-z0-9_.-]*)\s*$/is.exec(text)?.[1]?.toLowerCase() ?? [],
     ),
   );
   const names = new Set<string>();
-  for (const word of read.flatMap((text) => namesIn(text))) {
-    for (const name of expanded(word, variables)) names.add(name);
-    if (names.size > namesMax) throw cannotTell(word);
+  for (const word of instructions.flatMap((text) => namesIn(text))) {
+    for (const name of expand(word, variables)) names.add(name);
+    if (names.size > namesMax) throw unclearName(word);
   }
   return [...names].filter(
     (name) => !stages.has(name.toLowerCase()) && !/^(?:\d+|scratch|)$/.test(name),
   );
 }
 
-function cannotTell(word: string): BuildFailed {
+function unclearName(word: string): BuildFailed {
   return new BuildFailed(
     `The image ${word.slice(0, 200)} is composed in a way that does not show its registry. Write the name out, or compose it with ARG and plain variables; then ${buildAgain}.`,
   );
@@ -128,34 +131,34 @@ const instructionForm =
   /^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*(?=(?:FROM|COPY|ADD|RUN|ARG)[\s\u0085])/i;
 
 /**
- * What begins in this line: joined with the next ones by each sign of continuation, since either
- * may be set.
+ * Returns the instructions that may begin in this line, joined with the next lines by each of the
+ * two continuation characters, since the Dockerfile may set either.
  */
 function instructionsAt(lines: readonly string[], index: number): string[] {
   if (!/^[\s\u0085]*[ofcra]/i.test(lines[index] ?? "")) return [];
   const joined = ["\\", "`"].map((sign) => joinedFrom(lines, index, sign));
-  const found = joined
+  const instructions = joined
     .filter((text) => instructionForm.test(text))
     .map((text) => text.replace(instructionForm, ""));
-  return [...new Set(found)];
+  return [...new Set(instructions)];
 }
 
 /**
- * The instruction, at least as far as it names images. Throws `BuildFailed` for one that goes on
- * for too many lines.
+ * Returns the instruction, at least as far as it names images. Throws `BuildFailed` when that takes
+ * too many lines.
  */
 function joinedFrom(lines: readonly string[], index: number, sign: string): string {
   let joined = "";
   let count = 0;
   for (let at = index; at < lines.length; at++) {
     const line = lines[at] ?? "";
-    // Remarks and empty lines may stand within an instruction, any number of them.
+    // Any number of comments and empty lines may stand within an instruction.
     if (joined !== "" && /^[\s\u0085]*(?:#|$)/.test(line)) continue;
     const trimmed = line.trimEnd();
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
     if (isDecided(joined)) return joined;
-    if (++count === linesMax) throw cannotTell(joined);
+    if (++count === linesMax) throw unclearName(joined);
   }
   return joined;
 }
@@ -171,7 +174,7 @@ function isDecided(joined: string): boolean {
   let rest = parameters;
   for (let flag = flagForm.exec(rest)?.[0]; flag !== undefined; flag = flagForm.exec(rest)?.[0]) {
     rest = rest.slice(flag.length);
-    // A quotation that is still open.
+    // The flag ends in an open quotation.
     if (/^[^\s\u0085]/.test(rest)) return false;
     rest = rest.trimStart();
   }
@@ -181,14 +184,14 @@ function isDecided(joined: string): boolean {
 /** A word that begins with `--`, as BuildKit cuts it out of a line. */
 const flagForm = /^--(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^\s\u0085"'\\])*/;
 
-/** The names in one instruction, as they are written. */
+/** Returns the names of images in one instruction, as they are written. */
 function namesIn(text: string): string[] {
   const isFrom = /^FROM/i.test(text);
   if (!isFrom && !/^(?:COPY|ADD|RUN)/i.test(text)) return [];
   let rest = text.replace(/^\w+[\s\u0085]+/, "");
   const names: string[] = [];
   for (let flag = flagForm.exec(rest)?.[0]; flag !== undefined; flag = flagForm.exec(rest)?.[0]) {
-    // Of COPY a flag of its own, of RUN a field of its flag.
+    // COPY has a flag `--from`; RUN has a field `from` in its flag `--mount`.
     const plain = flag.replace(/[\\"']/g, "").replace(/^--/, "");
     if (!isFrom)
       names.push(
@@ -197,39 +200,39 @@ function namesIn(text: string): string[] {
     rest = rest.slice(flag.length).trimStart();
   }
   const composed = names.find((name) => name.includes("$"));
-  if (composed !== undefined) throw cannotTell(composed);
+  if (composed !== undefined) throw unclearName(composed);
   return isFrom ? [rest.split(/[\s\u0085]/)[0] ?? ""] : names;
 }
 
 type Variables = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** What each may be: the value that it is given, or any that the Dockerfile has for it. */
+/** Returns the possible values of each variable: from the build, or from any ARG that sets it. */
 function variablesIn(
-  read: readonly string[],
+  instructions: readonly string[],
   buildVariables: Readonly<Record<string, string>>,
 ): Variables {
-  const found = new Map(
+  const variables = new Map(
     Object.entries(buildVariables).map(([name, value]) => [name, new Set([value])]),
   );
-  for (const text of read.filter((one) => /^ARG/i.test(one))) {
+  for (const text of instructions.filter((instruction) => /^ARG/i.test(instruction))) {
     for (const [, name = "", value = ""] of text.matchAll(
       /(?<=\s)(\w+)=("[^"]*"|'[^']*'|[^\s"']*)/g,
     )) {
-      const values = found.get(name) ?? new Set<string>();
-      found.set(name, values.add(value));
+      const values = variables.get(name) ?? new Set<string>();
+      variables.set(name, values.add(value));
     }
   }
-  return found;
+  return variables;
 }
 
 const variableForm = /\$(?:(\w+)|\{(\w+)(?::?-([^{}$]*))?\})/;
 
-/** All that the word may be with its variables put in, without quotes and signs of escape. */
-function expanded(word: string, variables: Variables, depth = 0): string[] {
+/** Returns all texts that the word may become with its variables, without quotes and escapes. */
+function expand(word: string, variables: Variables, depth = 0): string[] {
   const match = variableForm.exec(word);
   if (match === null) {
     const plain = word.replace(/[\\`'"]/g, "");
-    if (plain.includes("$") || plain.length > lineCharactersMax) throw cannotTell(word);
+    if (plain.includes("$") || plain.length > lineCharactersMax) throw unclearName(word);
     return [plain];
   }
   const [whole, short, long, otherwise] = match;
@@ -237,13 +240,14 @@ function expanded(word: string, variables: Variables, depth = 0): string[] {
     ...(variables.get(short ?? long ?? "") ?? []),
     ...(otherwise === undefined ? [] : [otherwise]),
   ];
-  if (depth > pathMax) throw cannotTell(word);
-  // Those that only BuildKit knows, such as TARGETARCH, are plain words, and others empty.
-  const all = (values.length === 0 ? ["", "x"] : values).map((value) =>
+  if (depth > variablesMax) throw unclearName(word);
+  // A variable without a known value is empty, or one of BuildKit's own, such as TARGETARCH, whose
+  // values are plain words.
+  const candidates = (values.length === 0 ? ["", "x"] : values).map((value) =>
     word.replace(whole, () => value),
   );
-  if (all.length > namesMax) throw cannotTell(word);
-  const found = all.flatMap((one) => expanded(one, variables, depth + 1));
-  if (found.length > namesMax) throw cannotTell(word);
-  return found;
+  if (candidates.length > namesMax) throw unclearName(word);
+  const names = candidates.flatMap((candidate) => expand(candidate, variables, depth + 1));
+  if (names.length > namesMax) throw unclearName(word);
+  return names;
 }

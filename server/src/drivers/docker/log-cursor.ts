@@ -1,4 +1,4 @@
-// A position in the log of a container, from which it is read on. Pure.
+// Keeps the position in the log of a container from which reading continues. Pure.
 import type { RunId } from "#lib/ids.ts";
 import { cutLines } from "#drivers/log-lines.ts";
 import { droppedText } from "#drivers/stored-lines.ts";
@@ -6,13 +6,16 @@ import type { LogMessage } from "./log-frames.ts";
 
 export type Stream = LogMessage["stream"];
 
-/** Times are texts in the engine's form, whose order is that of the times; empty: the beginning. */
+/**
+ * How far a log was delivered. Times are texts in the engine's form, which sort in the order of
+ * time; empty: the beginning.
+ */
 export type LogReach = {
   /** Messages up to this time were delivered. */
   readonly position: string;
   /**
-   * The last message of each stream that was delivered. Further than the position where the other
-   * stream has an unfinished line.
+   * The time of the last delivered message of each stream. It may be later than `position` while
+   * the other stream has an unfinished line.
    */
   readonly reached: Readonly<Record<Stream, string>>;
 };
@@ -28,28 +31,28 @@ type Taken = { readonly lines: readonly LogLine[]; readonly next: LogReach };
 
 /** Both streams of a container. */
 export const streams: readonly Stream[] = ["stdout", "stderr"];
-/** Nothing was delivered. */
+/** The reach of a log of which nothing was delivered. */
 export const logBegin: LogReach = { position: "", reached: { stdout: "", stderr: "" } };
 
 /**
- * Each stream is in order, but a message of one may be that much later in the log than those of
- * the other with its time.
+ * Each stream is in order, but the two are not in order with each other: a message of one may stand
+ * after messages of the other that are later by up to this time.
  */
 export const strayMs = 5_000;
 
-/** What was read of an unfinished line, with its time. */
+/** The beginning of an unfinished line, with its time. */
 type Rest = { readonly bytes: Buffer; readonly isCutting: boolean; readonly time: string };
 
 const noRest: Rest = { bytes: Buffer.alloc(0), isCutting: false, time: "" };
 
-/** One position, which moves on. */
+/** A position in the log of one container, which moves on. */
 export class LogCursor {
   readonly #hasFrames: boolean;
   #reach: LogReach;
   /** The position at which the current answer of the engine begins. */
   #begin: LogReach;
   readonly #rests: Record<Stream, Rest>;
-  /** Nothing after the position was deleted from the log: it has what was delivered last. */
+  /** The log still has the last delivered message, so no line after the position was deleted. */
   #isWhole: boolean;
 
   constructor(reach: LogReach, { hasFrames }: { readonly hasFrames: boolean }) {
@@ -64,25 +67,25 @@ export class LogCursor {
     return this.#reach;
   }
 
-  /** The log is read again from the position: unfinished lines are in it from their beginning. */
+  /** Called before the log is read again from the position, with unfinished lines in full. */
   readAgain(): void {
     this.#begin = this.#reach;
     this.#isWhole = this.#reach.position === "";
     for (const stream of streams) this.#rests[stream] = noRest;
   }
 
-  /** From when on the log is read; empty for all of it. */
+  /** The time from which the log has to be read; empty for all of it. */
   get since(): { readonly since?: string } {
     const { position, reached } = this.#reach;
-    const least = reached.stdout < reached.stderr ? reached.stdout : reached.stderr;
-    const times = [Date.parse(position) - strayMs, Date.parse(least)];
+    const earlier = reached.stdout < reached.stderr ? reached.stdout : reached.stderr;
+    const times = [Date.parse(position) - strayMs, Date.parse(earlier)];
     const ms = Math.max(...times.filter((time) => !Number.isNaN(time)));
     return Number.isFinite(ms) ? { since: engineTime(ms) } : {};
   }
 
   /**
-   * The lines that end with these messages of the log, and the position once they are delivered.
-   * Left out is what was delivered before, or is later than `to`.
+   * Returns the lines that end in these messages of the log, and the reach once they are delivered.
+   * Skips messages that were delivered before, or are later than `to`.
    */
   take(messages: readonly LogMessage[], to: string | null = null): Taken {
     const lines: LogLine[] = [];
@@ -111,12 +114,12 @@ export class LogCursor {
     return stdout.bytes.length === 0 && stderr.bytes.length === 0;
   }
 
-  /** Streams of which a line has begun and not ended. */
+  /** The streams with an unfinished line. */
   get unfinished(): readonly Stream[] {
     return streams.filter((stream) => this.#rests[stream].bytes.length > 0);
   }
 
-  /** The unfinished lines as they are: no more follows. */
+  /** Returns the unfinished lines. Call it when no more output follows. */
   end(): readonly LogLine[] {
     return streams.flatMap((stream) => {
       const { time } = this.#rests[stream];
@@ -124,7 +127,7 @@ export class LogCursor {
     });
   }
 
-  /** Says once that the engine has deleted lines before they were read. */
+  /** Returns, once, the line that says that the engine has deleted lines before they were read. */
   missing(time: string): readonly LogLine[] {
     if (this.#isWhole) return [];
     this.#isWhole = true;
@@ -134,19 +137,22 @@ export class LogCursor {
   #cut({ stream, time, bytes }: LogMessage, isEnd: boolean): LogLine[] {
     const rest = this.#rests[stream];
     const buffer = rest.bytes.length === 0 ? bytes : Buffer.concat([rest.bytes, bytes]);
-    const given = { isCutting: rest.isCutting, isEnd, hasFrames: this.#hasFrames };
-    const cut = cutLines(buffer, given);
+    const cut = cutLines(buffer, {
+      isCutting: rest.isCutting,
+      isEnd,
+      hasFrames: this.#hasFrames,
+    });
     this.#rests[stream] = { bytes: buffer.subarray(cut.bytes), isCutting: cut.isCutting, time };
     return cut.lines.map(({ runId, text }) => ({ stream, time, runId, text }));
   }
 }
 
-/** The line that replaces lines which the engine may have deleted. */
+/** Returns the line that replaces lines which the engine may have deleted. */
 export function droppedLine(time: string): LogLine {
   return { stream: "stdout", time, runId: null, text: droppedText(null) };
 }
 
-/** The engine's form of a time of a request. */
+/** Returns a time in the form that the engine takes in requests. */
 export function engineTime(ms: number): string {
   return (ms / 1000).toFixed(3);
 }

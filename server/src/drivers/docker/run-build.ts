@@ -1,5 +1,5 @@
-// Runs the client's build command: its output becomes the build's log, and what the output shows
-// that no build may do ends the build at once. Says in a sentence why no image came of it.
+// Runs the client's build command, whose output becomes the build's log. Ends the build at once
+// when the output shows something that no build may do. Says in a sentence why a build failed.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -19,28 +19,28 @@ import { ConnectionBroke } from "./retry-build.ts";
 export type BuildRun = {
   /** The client's program and the words of its build command. */
   readonly command: readonly [string, ...string[]];
-  /** Beside those of `prepared`. */
+  /** The parameters in addition to those of `prepared`. */
   readonly parameters: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly prepared: PreparedBuild;
   readonly images: AllowedImages;
-  /** What a step may use; null: anything. */
+  /** The memory that a step may use; null: no limit. */
   readonly memoryBytes: number | null;
   readonly clock: Clock;
 };
 
 /**
- * Returns the image's id. Rejects with `BuildFailed`, or with the reason of the try's signal.
- * Ending the client makes the engine end the step that runs.
+ * Runs the build and returns the image's id. Rejects with `BuildFailed`, or with the reason of the
+ * try's signal. When the client is ended, the engine ends the running step.
  */
 export async function runBuild(current: BuildTry, run: BuildRun): Promise<string> {
   const { dir, context, timeoutMs, leftMs } = current;
   const { command, parameters, environment, prepared } = run;
   const progress = progressOf(current, run);
   const idFile = join(dir, "image");
-  const output = ["--progress=plain", `--iidfile=${idFile}`];
+  const outputParameters = ["--progress=plain", `--iidfile=${idFile}`];
   const end = await runCommand({
-    command: [...command, ...output, ...parameters, ...prepared.parameters],
+    command: [...command, ...outputParameters, ...parameters, ...prepared.parameters],
     cwd: dir,
     environment: { ...environment, DOCKER_BUILDKIT: "1" },
     signal: context.signal,

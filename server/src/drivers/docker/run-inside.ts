@@ -4,12 +4,13 @@ import { addAbortSignal, type Readable } from "node:stream";
 import type { Engine } from "./engine.ts";
 import { LogFrames } from "./log-frames.ts";
 
-/** The image is a stranger's, and so is what its programs print. */
+/** More output is ignored: the programs of an app's image may print any amount. */
 const outputBytesMax = 256 * 1024;
 
 /**
- * The exit code, null when it is unknown, and the beginning of what it printed. Rejects when the
- * engine starts no such command, and when `signal` is aborted: it may never end.
+ * Returns the command's exit code, null when it is unknown, and the beginning of its output.
+ * Rejects when the engine does not start the command, and when `signal` is aborted: the command may
+ * never end.
  */
 export async function runInside(
   { streams }: Pick<Engine, "streams">,
@@ -17,9 +18,9 @@ export async function runInside(
   command: readonly string[],
   signal?: AbortSignal,
 ): Promise<{ readonly exitCode: number | null; readonly output: string }> {
-  const given = { Cmd: [...command], AttachStdout: true };
-  const run = await streams.getContainer(containerId).exec(given);
-  const stream = (await run.start({ hijack: false, stdin: false })) as unknown as Readable;
+  const options = { Cmd: [...command], AttachStdout: true };
+  const exec = await streams.getContainer(containerId).exec(options);
+  const stream = (await exec.start({ hijack: false, stdin: false })) as unknown as Readable;
   if (signal !== undefined) addAbortSignal(signal, stream);
   const frames = new LogFrames({ hasTimes: false });
   let output = Buffer.alloc(0);
@@ -27,5 +28,5 @@ export async function runInside(
     if (output.length > outputBytesMax) continue;
     output = Buffer.concat([output, ...frames.take(chunk as Buffer).map(({ bytes }) => bytes)]);
   }
-  return { exitCode: (await run.inspect()).ExitCode, output: output.toString("utf8") };
+  return { exitCode: (await exec.inspect()).ExitCode, output: output.toString("utf8") };
 }

@@ -1,6 +1,6 @@
-// What a running container has printed of a line that has not ended: the engine's log has only
-// whole lines, so it is read from the container itself. Nothing is read again: the log has it all
-// once the line ends.
+// Delivers lines that a running container has begun and not ended. The engine's log has only whole
+// lines, so the beginning of a line is read from the container itself. Lost output is not read
+// again, since the log has the whole line once it ends.
 import type { Readable } from "node:stream";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import { cutLines, unfinishedLine } from "#drivers/log-lines.ts";
@@ -14,23 +14,23 @@ type Stream = ReplicaLine["stream"];
 export type UnfinishedOutputOptions = Pick<OutputOptions, "replicaId" | "hasFrames" | "clock"> & {
   readonly containerId: string;
   readonly engine: Engine;
-  /** Lines of the log are on their way, which come first. */
+  /** Whether lines of the log, which come first, have not been delivered yet. */
   readonly isBehind: () => boolean;
   readonly onLines: (lines: readonly ReplicaLine[]) => void;
 };
 
 const streams: readonly Stream[] = ["stdout", "stderr"];
 const newline = 0x0a;
-/** How soon after output the unfinished lines are looked at. */
-const lookAfterMs = 50;
+/** How soon after output the unfinished lines are checked. */
+const checkAfterMs = 50;
 /**
- * More is not read until then, some 10 MB/s: an app that floods waits for the platform, and not the
- * platform for it.
+ * The maximum that is read between two checks, which allows some 10 MB/s: an app that prints faster
+ * has to wait for the platform.
  */
 const readBytesMax = 500_000;
 /** The engine attaches at once, unless it hangs. */
 const attachWaitMs = 10_000;
-/** So much is collected before it is joined: an app may print byte by byte. */
+/** How much is collected before it is joined, since an app may print byte by byte. */
 const looseBytesMax = 4096;
 
 /** The unfinished lines of one container. */
@@ -42,7 +42,7 @@ export class UnfinishedOutput {
   #attaching: Promise<void> | null = null;
   #cancelLook: (() => void) | undefined;
   #isDetached = false;
-  /** Since the last look. */
+  /** The bytes read since the last check. */
   #readBytes = 0;
 
   constructor(options: UnfinishedOutputOptions) {
@@ -53,16 +53,16 @@ export class UnfinishedOutput {
     this.#unfinished = { stdout: line(), stderr: line() };
   }
 
-  /**
-   * From then on it sees what the container prints; before the container starts, it misses nothing.
-   */
+  /** Begins to read the container's output; called before the container starts, it misses none. */
   async attach(): Promise<void> {
     if (this.#isDetached || this.#attached !== null) return;
     this.#attaching ??= this.#attach().finally(() => (this.#attaching = null));
     await this.#attaching;
   }
 
-  /** The finished lines of the log, but for one that was delivered as it is. */
+  /**
+   * Returns these finished lines of the log, without a line that was already delivered as it is.
+   */
   finished<Line extends ReplicaLine>(stream: Stream, lines: readonly Line[]): readonly Line[] {
     return this.#unfinished[stream].finished(lines);
   }
@@ -79,7 +79,7 @@ export class UnfinishedOutput {
     if (lines.length > 0) onLines(lines);
   }
 
-  /** The container is gone: the log has all of it. */
+  /** Called when the container has ended: the log has all its output. */
   detach(): void {
     this.#isDetached = true;
     this.#attached?.destroy();
@@ -104,9 +104,10 @@ export class UnfinishedOutput {
       .finally(cancel)) as unknown as Readable;
     const frames = new LogFrames({ hasTimes: false });
     for (const tail of Object.values(this.#tails)) tail.clear();
-    // Read as it comes, within a bound: the engine has the app wait otherwise.
+    // The output is read at once, within a bound: the engine lets the app wait while it is not
+    // read.
     attached.on("data", (chunk: Buffer) => this.#take(frames, chunk));
-    // The log is read on, and then this is attached again.
+    // The next read of the log attaches again.
     attached.on("error", () => undefined).once("close", () => (this.#attached = null));
     this.#attached = attached;
     if (this.#isDetached) attached.destroy();
@@ -116,7 +117,7 @@ export class UnfinishedOutput {
     for (const { stream, bytes } of frames.take(chunk)) this.#tails[stream].add(bytes);
     this.#readBytes += chunk.length;
     if (this.#readBytes > readBytesMax) this.#attached?.pause();
-    this.#cancelLook ??= this.#options.clock.after(lookAfterMs, () => {
+    this.#cancelLook ??= this.#options.clock.after(checkAfterMs, () => {
       this.#cancelLook = undefined;
       this.#readBytes = 0;
       this.#attached?.resume();
@@ -125,7 +126,7 @@ export class UnfinishedOutput {
   }
 }
 
-/** What follows the last newline of a stream. */
+/** The text after the last newline of a stream. */
 class Tail {
   readonly #hasFrames: boolean;
   #bytes: Buffer = Buffer.alloc(0);
@@ -152,7 +153,10 @@ class Tail {
     this.#isCutting = false;
   }
 
-  /** Null: there is none, or it is so long that its beginning was delivered as a line. */
+  /**
+   * Returns the unfinished line; null when there is none, or when it is so long that its beginning
+   * was delivered as a line.
+   */
   line() {
     this.#join();
     return this.#isCutting ? null : unfinishedLine(this.#bytes, this.#hasFrames);
@@ -161,10 +165,13 @@ class Tail {
   #join(): void {
     if (this.#looseBytes === 0) return;
     const all = Buffer.concat([this.#bytes, ...this.#loose]);
-    const given = { isCutting: this.#isCutting, isEnd: false, hasFrames: this.#hasFrames };
-    const { bytes, isCutting } = cutLines(all, given);
+    const { bytes, isCutting } = cutLines(all, {
+      isCutting: this.#isCutting,
+      isEnd: false,
+      hasFrames: this.#hasFrames,
+    });
     this.clear();
-    // Not a part of a larger one, which would stay in memory.
+    // A copy: a part of the larger buffer would keep all of it in memory.
     this.#bytes = Buffer.from(all.subarray(bytes));
     this.#isCutting = isCutting;
   }
