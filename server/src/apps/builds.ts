@@ -14,7 +14,7 @@ export class Builds {
   readonly #receiver: BuildReceiver;
   readonly #onCancelled: () => void;
 
-  /** `onCancelled` is called after the commit: files of the build may be of no use. */
+  /** `onCancelled` is called after the commit: the build's files may no longer be needed. */
   constructor(options: {
     readonly db: Db;
     readonly receiver: BuildReceiver;
@@ -84,13 +84,13 @@ export class Builds {
         cause: "deploy",
         by: by.actor,
       });
-      const given = Object.entries({ commit, branch }).filter(([, value]) => value !== undefined);
+      const sent = Object.entries({ commit, branch }).filter(([, value]) => value !== undefined);
       await record(tx, {
         projectId: app.projectId,
         action: "build.create",
         by,
         resource: resourceOf({ ...app, buildId: build.buildId }),
-        changes: Object.fromEntries(given.map(([name, value]) => [name, { new: value }])),
+        changes: Object.fromEntries(sent.map(([name, value]) => [name, { new: value }])),
       });
       return build;
     });

@@ -1,6 +1,6 @@
-// What the TOML files of an app say, as one map: for each setting, the first file that has it.
-// Stored with each release, so that a setting that the API no longer sets becomes again what the
-// files say.
+// Reads the TOML files of an app into one map: for each setting, the value of the first file that
+// has it. The map is stored with each release, so that a setting gets the value of the files again
+// when the API no longer sets it.
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { SettingOrigin } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
@@ -16,7 +16,7 @@ export type FileSetting = {
   readonly origin: Extract<SettingOrigin, "config_toml" | "repository">;
 };
 
-/** By field; commands and dependencies have the names of `fileSettingNames`. */
+/** The settings by field name; commands and dependencies have the names of `fileSettingNames`. */
 export type FileSettings = Readonly<Record<string, FileSetting>>;
 
 export type FileTexts = {
@@ -30,26 +30,29 @@ export type FileTexts = {
 
 export type ReadFiles = {
   readonly files: FileSettings;
-  /** What the repository's file says, including what config_toml overrides. */
+  /** All settings of the repository's file, including those that config_toml overrides. */
   readonly repository: FileSettings;
   readonly warnings: readonly string[];
 };
 
 /** Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
 export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles {
-  // A folder that is uploaded has the text that was sent with it: its owner knows it by the name of
-  // the file.
+  // The text of an uploaded folder's file is sent as config_toml, too. Messages then name the file,
+  // which the app's owner knows.
   const isSame = configToml !== null && configToml === repositoryToml?.text;
-  const second = repositoryToml ? readTomlFile(repositoryToml.name, repositoryToml.text) : null;
-  let first: TomlSettings | null = null;
-  if (isSame) first = second;
-  else if (configToml !== null) first = readTomlFile("config_toml", configToml);
-  const repository = second === null ? {} : settingsOf(second, "repository");
-  const files = { ...repository, ...(first === null ? {} : settingsOf(first, "config_toml")) };
+  const inRepository = repositoryToml
+    ? readTomlFile(repositoryToml.name, repositoryToml.text)
+    : null;
+  let inRequest: TomlSettings | null = null;
+  if (isSame) inRequest = inRepository;
+  else if (configToml !== null) inRequest = readTomlFile("config_toml", configToml);
+  const repository = inRepository === null ? {} : settingsOf(inRepository, "repository");
+  const request = inRequest === null ? {} : settingsOf(inRequest, "config_toml");
+  const files = { ...repository, ...request };
   return {
     files,
     repository,
-    warnings: [...new Set([...(first?.warnings ?? []), ...(second?.warnings ?? [])])],
+    warnings: [...new Set([...(inRequest?.warnings ?? []), ...(inRepository?.warnings ?? [])])],
   };
 }
 
@@ -77,14 +80,17 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
   if (shellCommands !== undefined) put("shellCommands", "deployment.shell_commands", shellCommands);
   if (toml.groups !== undefined) put("dependencies.groups", "dependencies.groups", toml.groups);
   for (const kind of packageKinds) {
-    // A path goes with an empty table at most.
+    // When the file names a path for a kind, the table of that kind is missing or empty.
     const value = toml.paths[kind] ?? toml.packages[kind];
     if (value !== undefined) put(`dependencies.${kind}`, `dependencies.${kind}`, value);
   }
   return settings;
 }
 
-/** The database takes no NUL and no half of a character in a text; no setting does either. */
+/**
+ * The database stores no text with a NUL or half of a surrogate pair; no setting allows them
+ * either.
+ */
 function isStorable(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed() && !value.includes("\0");
   if (typeof value !== "object" || value === null) return true;

@@ -38,14 +38,14 @@ export class ProjectList {
    */
   constructor(options: {
     readonly db: Db;
-    /** How many projects one person may own when creating another; by default, any number. */
+    /** The maximum number of projects that one person may own. */
     readonly ownedMax: number;
     readonly personChanged: (personId: string) => void;
     /** Called after the commit when a project was deleted, perhaps with apps. */
     readonly onDeleted: () => void;
   }) {
     this.#db = options.db;
-    this.#ownedMax = options.ownedMax ?? Number.POSITIVE_INFINITY;
+    this.#ownedMax = options.ownedMax;
     this.#personChanged = options.personChanged;
     this.#onDeleted = options.onDeleted;
   }
@@ -122,8 +122,8 @@ export class ProjectList {
 
   #rowsOf(caller: Caller): Promise<readonly ProjectRow[]> {
     if (caller.kind === "operator") return projectRows(this.#db, projectsMax);
-    const own = caller.projectId === null ? [] : [caller.projectId];
-    return projectsByIds(this.#db, caller.kind === "person" ? [...caller.roles.keys()] : own);
+    if (caller.kind === "person") return projectsByIds(this.#db, [...caller.roles.keys()]);
+    return projectsByIds(this.#db, caller.projectId === null ? [] : [caller.projectId]);
   }
 }
 

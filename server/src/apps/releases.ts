@@ -1,5 +1,4 @@
-// Releases for the API: which ones there were and what became of them, going back to one, and
-// resuming automatic deploys.
+// Releases for the API: lists them, rolls back to one, and resumes automatic deploys.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
@@ -18,7 +17,9 @@ import { releaseSettings } from "./stored-settings.ts";
 
 const tokens = numberTokens("releases");
 
-/** False when somebody has removed what was built. May ask the backend. */
+/**
+ * Tells whether an artifact still exists; false when somebody has removed it. May ask the backend.
+ */
 export type IsThere = (artifact: releases.Built) => Promise<boolean>;
 
 /** Releases of apps. */
@@ -64,24 +65,24 @@ export class Releases {
   }
 
   /**
-   * Makes a release live again, by default the one before, or, during a roll-out, the one that is
-   * live still; pauses the automatic deploys of an app that has a repository. Builds of pushes that
-   * are under way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be
-   * started, takes the calls already, or another change of the live release came first.
+   * Makes a release live again: by default the one before, or, during a roll-out, the one that is
+   * still live. Pauses the automatic deploys of an app that has a repository, and ends builds of
+   * pushes. Throws `Fault("not_found")`, or `Fault("conflict")` when the release cannot be started,
+   * takes the calls already, or another change of the live release came first.
    */
   async rollBack(
     app: AppKey,
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<releases.ReleaseRow> {
     const seen = await store.readLiveRelease(this.#db, app);
-    const missing = await this.#missingOf(
+    const missingNumber = await this.#missingOf(
       app.appId,
       number ?? (await this.#earlierThan(app, seen?.number)),
     );
     return await this.#db.transaction().execute(async (tx) => {
       const row = await store.lockAppForChange(tx, app);
-      const now = await store.readLiveRelease(tx, app);
-      if (seen === undefined || now?.id !== seen.id || now.rolling !== seen.rolling)
+      const current = await store.readLiveRelease(tx, app);
+      if (seen === undefined || current?.id !== seen.id || current.rolling !== seen.rolling)
         throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
       const isTakenBack =
@@ -89,10 +90,10 @@ export class Releases {
       const target = isTakenBack
         ? must(await releases.readRelease(tx, app.appId, seen.number), "the live release is stored")
         : await findTarget(tx, { appId: app.appId, live: seen.number, number });
-      if (!isTakenBack && target.number === missing)
+      if (!isTakenBack && target.number === missingNumber)
         throw new Fault(
           "conflict",
-          `The app cannot go back to v${missing}: what was built for it was removed${adviceOf(target)}.`,
+          `The app cannot go back to v${missingNumber}: what was built for it was removed${adviceOf(target)}.`,
         );
       const from = isTakenBack ? rollOut.number : seen.number;
       const reason = `The app was rolled back from v${from} to v${target.number}.`;
@@ -119,7 +120,10 @@ export class Releases {
       );
   }
 
-  /** Before the lock on the app: the backend may take a while. */
+  /**
+   * The release's number when its artifact is gone, else null. Called before the app is locked,
+   * since the backend may take a while.
+   */
   async #missingOf(appId: AppId, number: number | null): Promise<number | null> {
     const artifact =
       number === null ? undefined : await releases.readArtifact(this.#db, appId, number);
@@ -146,7 +150,7 @@ export class Releases {
   }
 }
 
-/** The locked release to go back to. */
+/** The release to go back to, with its row locked. */
 async function findTarget(
   tx: Tx,
   {
@@ -166,6 +170,7 @@ async function findTarget(
   const why = whyNotStartable(target, live);
   if (why !== null)
     throw new Fault("conflict", `The app cannot go back to v${target.number}: ${why}`);
+  // Throws when this version cannot read them.
   releaseSettings(target.settings);
   return target;
 }
@@ -197,7 +202,7 @@ function noSuchRelease(appId: AppId, number: number): Fault {
   return new Fault("not_found", `The app ${shownAppId(appId)} has no release v${number}.`);
 }
 
-/** The share of the app's new calls that it gets, in percent. */
+/** The share of the app's new calls that a release gets, in percent. */
 export function trafficOf({ state, share }: releases.ReleaseRow): number {
   if (state === "live") return 100 - (share ?? 0);
   return state === "rolling_out" ? (share ?? 0) : 0;

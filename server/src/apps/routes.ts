@@ -20,7 +20,8 @@ export type AppRoute = {
   /** The setting of the live release; before the first release, that of the latest request. */
   readonly disableAuth: boolean;
   /**
-   * Which pages of other origins may read why it has no release; absent: none may, or it has one.
+   * The pages of other origins that may read why the app has no release. Absent: the app has a
+   * release, or no such page may.
    */
   readonly cors?: CorsSettings;
   /** How often a restart of its replicas was requested; absent: never. */
@@ -64,7 +65,7 @@ export type RoutesOptions = Pick<Foundation, "db" | "log"> & {
 
 type Listener = (appId: AppId) => void;
 
-const reading: RetryPolicy = {
+const readRetries: RetryPolicy = {
   firstMs: 100,
   factor: 2,
   msMax: 5_000,
@@ -85,9 +86,9 @@ export class Routes {
    * The number of the read that produced an app's entry: an older read that ends later must not
    * overwrite it.
    */
-  readonly #readOf = new Map<AppId, number>();
-  /** Apps that are gone; their entries in `readOf` are kept while a read is under way. */
-  readonly #gone = new Set<AppId>();
+  readonly #readNumbers = new Map<AppId, number>();
+  /** Apps that no longer exist; their entries in `readNumbers` stay while a read is under way. */
+  readonly #removed = new Set<AppId>();
   #reads = 0;
   #readsUnderWay = 0;
   #working: Promise<void> | undefined;
@@ -128,10 +129,10 @@ export class Routes {
   async start(): Promise<void> {
     this.#unlisten.push(
       this.#options.notifications.listen("apps", (payload) =>
-        this.#lookAgain(payload, this.#pending.appIds),
+        this.#readLater(payload, this.#pending.appIds),
       ),
       this.#options.notifications.listen("builds", (payload) =>
-        this.#lookAgain(payload, this.#pending.buildIds),
+        this.#readLater(payload, this.#pending.buildIds),
       ),
     );
     await this.#read({ everything: true, appIds: [], buildIds: [] });
@@ -152,14 +153,14 @@ export class Routes {
       await this.#read({ everything: false, appIds: [appId], buildIds: [] });
     } catch (error) {
       this.#options.log.warn({ err: error, appId }, "a route could not be read; trying again");
-      this.#lookAgain(appId, this.#pending.appIds);
+      this.#readLater(appId, this.#pending.appIds);
     }
   }
 
-  #lookAgain(payload: string | null, names: Set<AppId> | Set<BuildId>): void {
+  #readLater(payload: string | null, ids: Set<AppId> | Set<BuildId>): void {
     if (payload === null) this.#pending.everything = true;
     // The channel's payload is an id of the set's type.
-    else names.add(payload as AppId & BuildId);
+    else ids.add(payload as AppId & BuildId);
     this.#working ??= this.#work().finally(() => {
       this.#working = undefined;
     });
@@ -169,7 +170,7 @@ export class Routes {
     const { signal } = this.#stopping;
     const onFailure = (error: unknown, attempt: number): void =>
       this.#options.log.warn({ err: error, attempt }, "routes could not be read; trying again");
-    const options = { ...reading, clock: this.#clock, signal, onFailure };
+    const options = { ...readRetries, clock: this.#clock, signal, onFailure };
     let hasRead: boolean;
     do {
       hasRead = (await retry(options, () => this.#readPending())) === true;
@@ -210,29 +211,30 @@ export class Routes {
     this.#readsUnderWay++;
     try {
       const routes = (await readRoutes(this.#options.db, selection)).map(toRoute);
-      const found = new Set(routes.map((route) => route.appId));
+      const existing = new Set(routes.map((route) => route.appId));
       const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
       for (const appId of expected) {
-        if (!found.has(appId)) this.#put(appId, undefined, read);
+        if (!existing.has(appId)) this.#put(appId, undefined, read);
       }
       for (const route of routes) this.#put(route.appId, route, read);
     } finally {
       this.#readsUnderWay--;
-      if (this.#readsUnderWay === 0) this.#forgetGone();
+      if (this.#readsUnderWay === 0) this.#forgetRemoved();
     }
   }
 
-  #forgetGone(): void {
-    for (const appId of this.#gone) if (!this.#byAppId.has(appId)) this.#readOf.delete(appId);
-    this.#gone.clear();
+  #forgetRemoved(): void {
+    for (const appId of this.#removed)
+      if (!this.#byAppId.has(appId)) this.#readNumbers.delete(appId);
+    this.#removed.clear();
   }
 
   #put(appId: AppId, route: AppRoute | undefined, read: number): void {
-    if ((this.#readOf.get(appId) ?? 0) > read) return;
+    if ((this.#readNumbers.get(appId) ?? 0) > read) return;
     const before = this.#byAppId.get(appId);
-    this.#readOf.set(appId, read);
+    this.#readNumbers.set(appId, read);
     if (route === undefined) {
-      this.#gone.add(appId);
+      this.#removed.add(appId);
       if (before === undefined) return;
       this.#byAppId.delete(appId);
       // Another app may have the name by now.
@@ -253,12 +255,12 @@ function keyOf(route: AppRoute): string {
 }
 
 function toRoute(row: RouteRow): AppRoute {
-  const live = liveOf(row);
+  const live = releaseOf(row);
   const hasRelease = live !== null && !(live instanceof Fault);
   const cors = hasRelease ? undefined : corsBeforeRelease(row.request, row.latest_settings);
   // Before the first release, use the request, or else the result of the latest build.
   const { disableAuth = null } = row.request as { readonly disableAuth?: unknown };
-  const found = row.latest_settings as { readonly disableAuth?: unknown } | null;
+  const latest = row.latest_settings as { readonly disableAuth?: unknown } | null;
   return Object.freeze({
     appId: row.id,
     projectId: row.project_id,
@@ -269,7 +271,7 @@ function toRoute(row: RouteRow): AppRoute {
     ...(cors === undefined ? {} : { cors: Object.freeze(cors) }),
     disableAuth: hasRelease
       ? live.settings.disableAuth
-      : (disableAuth ?? found?.disableAuth) === true,
+      : (disableAuth ?? latest?.disableAuth) === true,
     rollOut: rollOutOf(row),
     refusedReleaseId: row.refused_id,
     latestBuild:
@@ -277,17 +279,23 @@ function toRoute(row: RouteRow): AppRoute {
   });
 }
 
-/** Null: there is none, or the settings of its release cannot be read; it then gets no calls. */
+/**
+ * The roll-out under way. Null: there is none, or its release gets no calls, since its settings
+ * cannot be read.
+ */
 function rollOutOf(row: RouteRow): RouteRollOut | null {
   const { next_settings: settings, next_origins: origins, next_base_settings: base_settings } = row;
   const { request, next_id: release_id, next_build_id: build_id, share } = row;
-  const release = liveOf({ request, release_id, build_id, settings, origins, base_settings });
+  const release = releaseOf({ request, release_id, build_id, settings, origins, base_settings });
   if (release === null || release instanceof Fault || share === null) return null;
   return Object.freeze({ release, share, stepEndsAt: row.step_ends_at?.getTime() ?? null });
 }
 
-/** The live release, or why it is unusable: one app must not prevent the others from loading. */
-function liveOf(
+/**
+ * The release of these columns; null when they name none. Settings that cannot be read are a
+ * returned fault: one app must not prevent the others from loading.
+ */
+function releaseOf(
   row: Pick<
     RouteRow,
     "request" | "release_id" | "build_id" | "settings" | "origins" | "base_settings"

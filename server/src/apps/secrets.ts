@@ -24,8 +24,8 @@ export type SecretMap = ReadonlyMap<string, Secret>;
 export type Replacing = { readonly by: By; readonly restarts?: boolean };
 
 /**
- * How many secrets changed, how many apps restart because of it, and what to know about names that
- * were set.
+ * How many secrets changed, how many apps restart because of that, and warnings about the names
+ * that were set.
  */
 export type Replaced = {
   readonly changed: number;
@@ -35,8 +35,8 @@ export type Replaced = {
 
 /**
  * Parses the body of a request that replaces secrets: a flat object, `{}` to remove all of them.
- * Null values count as absent. Throws `Fault("malformed" | "invalid")`; also for no body, which
- * must not remove anything.
+ * Null values count as absent. Throws `Fault("malformed" | "invalid")`; a missing body throws too,
+ * since it must not remove anything.
  */
 export function readSecretMap(body: unknown): SecretMap {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
@@ -64,8 +64,8 @@ function readName(name: string): string {
 }
 
 function readValue(name: string, value: unknown): Secret {
-  const isFine = typeof value === "string" && value.isWellFormed() && !value.includes("\0");
-  if (isFine && value.length <= valueLengthMax) return new Secret(value);
+  const isText = typeof value === "string" && value.isWellFormed() && !value.includes("\0");
+  if (isText && value.length <= valueLengthMax) return new Secret(value);
   const allowed = `a string of at most ${valueLengthMax} characters without the character NUL`;
   throw new Fault(
     "invalid",
@@ -115,7 +115,7 @@ export class Secrets {
       await requireApp(tx, scope);
       await lockProject(tx, scope.projectId);
       const before = this.#open(scope, await store.readSealed(tx, scope));
-      // A secret may have the name of a built-in object property.
+      // A map, since a secret may have the name of a built-in object property.
       const changed = new Map<string, { old?: Secret; new?: Secret }>();
       const dropped = [...before].filter(([name]) => !secrets.has(name));
       for (const [name, old] of dropped) changed.set(name, { old });
@@ -138,8 +138,8 @@ export class Secrets {
       const apps = restarts ? await store.restartApps(tx, scope) : [];
       for (const appId of apps) await notify(tx, "apps", appId);
       const changes = Object.fromEntries(changed);
-      const set = [...secrets.keys()].filter((name) => changed.has(name));
-      const warnings = set
+      const setNames = [...secrets.keys()].filter((name) => changed.has(name));
+      const warnings = setNames
         .map((name) => secretNameWarning(name))
         .filter((warning) => warning !== null);
       await record(tx, {

@@ -1,5 +1,6 @@
 // Decides what a change of an app's settings means, as a pure function: which fields change, what
-// the settings become, and what that takes: nothing, a release with other settings, or a build.
+// the settings become, and what the change requires: nothing, a release with other settings, or a
+// build.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText } from "@slipway/contract/field.ts";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
@@ -14,17 +15,20 @@ import {
   type ResolvedSettings,
 } from "./settings.ts";
 
-/** What a change takes. `live`: nothing; null: nothing changes. */
+/**
+ * What a change requires. `live`: nothing; `replica`: a release with other settings for new
+ * replicas; `build`: a build. Null: nothing changes.
+ */
 export type Need = "live" | "replica" | "build" | null;
 
 export type ChangeInput = {
   readonly name: string;
-  /** What the API has set so far. */
+  /** The fields that the API has set so far. */
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
   readonly dockerAuthSealed: string | null;
   readonly change: ChangeRequest;
-  /** The release that takes the calls; null: none does yet. */
+  /** The release that is being rolled out, or else the live one; null: none takes calls yet. */
   readonly release: ReleaseSettings | null;
   /** A build that is under way has the settings of its start. */
   readonly isBuilding: boolean;
@@ -34,16 +38,16 @@ export type ChangeInput = {
 export type DecidedChange = {
   readonly need: Need;
   readonly changed: readonly FieldName[];
-  /** What the API has set from now on. */
+  /** The fields that the API has set after the change. */
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
-  /** What a release of the same artifact gets; null without a release. */
+  /** The settings for a new release of the same artifact; null: the app has no release. */
   readonly next: ReleaseSettings | null;
 };
 
 /**
- * Throws `Fault("malformed")` when nothing is to be changed, `Fault("invalid")` for what is not
- * allowed.
+ * Throws `Fault("malformed")` when nothing is to be changed, `Fault("invalid")` for a value that is
+ * not allowed.
  */
 export function decideChange(input: ChangeInput): DecidedChange {
   const { change, configToml: before, release } = input;
@@ -55,16 +59,16 @@ export function decideChange(input: ChangeInput): DecidedChange {
     );
   }
   checkFixed(input);
-  // The name may have been in a config_toml that goes.
+  // The name may have been in a config_toml that this change removes.
   const request = withoutNulls({ ...input.request, ...fields, name: input.name });
-  const others = fieldNames.filter(
+  const changedFields = fieldNames.filter(
     (name) => name !== "name" && !isDeepStrictEqual(request[name], input.request[name]),
   );
-  // What is encrypted cannot be compared.
+  // Encrypted credentials cannot be compared.
   const isAuthChanged =
     dockerAuth !== undefined && (dockerAuth !== null || input.dockerAuthSealed !== null);
   const changed = [
-    ...others,
+    ...changedFields,
     ...(configToml === before ? [] : (["config_toml"] as const)),
     ...(isAuthChanged ? (["dockerAuth"] as const) : []),
   ];
@@ -74,13 +78,14 @@ export function decideChange(input: ChangeInput): DecidedChange {
 }
 
 /**
- * The settings of a new release with the artifact of another one: what its build has decided stays.
+ * The settings of a new release with the artifact of another one: settings that need a build stay
+ * as they were for that build.
  */
 export function settingsOfRelease(
   release: ReleaseSettings,
   desired: Pick<ResolvedSettings, "settings" | "origins">,
 ): ReleaseSettings {
-  const changing = settingNames.filter((name) => !isOf(name, "build"));
+  const changing = settingNames.filter((name) => !requires(name, "build"));
   const settings = Object.fromEntries(changing.map((name) => [name, desired.settings[name]]));
   const origins = Object.fromEntries(changing.map((name) => [name, desired.origins[name]]));
   return {
@@ -91,7 +96,8 @@ export function settingsOfRelease(
 }
 
 /**
- * A provider that the configuration no longer has does not keep other fields from being changed.
+ * The allowed providers and the app's own: a provider that the configuration no longer has must not
+ * prevent changes of other fields.
  */
 export function knownProviders(
   providers: readonly string[],
@@ -102,11 +108,11 @@ export function knownProviders(
 }
 
 function checkFixed({ name, change: { fields } }: ChangeInput): void {
-  const given = fields["name"];
-  if (given !== undefined && given !== name) {
+  const newName = fields["name"];
+  if (newName !== undefined && newName !== name) {
     throw new Fault(
       "invalid",
-      `name is ${shown(given)}, but the name of an app cannot be changed: it must be ${shown(name)}, or be left out.`,
+      `name is ${shown(newName)}, but the name of an app cannot be changed: it must be ${shown(name)}, or be left out.`,
     );
   }
   if (fields["gitRepo"] !== null) return;
@@ -116,7 +122,10 @@ function checkFixed({ name, change: { fields } }: ChangeInput): void {
   );
 }
 
-/** Without the files that a build will read, only what is known without them is checked. */
+/**
+ * The settings that the app is to have. When a build must still read the files, only the settings
+ * that are known without them are checked.
+ */
 function desiredSettings(
   { release, configToml: before, ...input }: ChangeInput,
   { request, configToml }: Pick<DecidedChange, "request" | "configToml">,
@@ -136,20 +145,21 @@ function needOf(
   }: ChangeInput & { readonly desired: Pick<ResolvedSettings, "settings"> },
 ): Need {
   if (changed.length === 0) return null;
-  const has = (kind: "replica" | "build"): boolean => changed.some((name) => isOf(name, kind));
+  const isChanged = (kind: "replica" | "build"): boolean =>
+    changed.some((name) => requires(name, kind));
+  if (release === null) return isChanged("build") || isChanged("replica") ? "build" : "live";
   // The same value from another source starts nothing.
   const differs = (kind: "replica" | "build"): boolean =>
-    release !== null &&
     settingNames.some(
       (name) =>
-        isOf(name, kind) && !isDeepStrictEqual(desired.settings[name], release.settings[name]),
+        requires(name, kind) && !isDeepStrictEqual(desired.settings[name], release.settings[name]),
     );
+  // The settings do not show what these two change.
   const isHidden = changed.includes("config_toml") || changed.includes("dockerAuth");
-  if (release === null) return has("build") || has("replica") ? "build" : "live";
-  if (has("build") && (isHidden || isBuilding || differs("build"))) return "build";
-  return has("replica") && (isBuilding || differs("replica")) ? "replica" : "live";
+  if (isChanged("build") && (isHidden || isBuilding || differs("build"))) return "build";
+  return isChanged("replica") && (isBuilding || differs("replica")) ? "replica" : "live";
 }
 
-function isOf(name: FieldName | SettingName, kind: Need): boolean {
+function requires(name: FieldName | SettingName, kind: Need): boolean {
   return appFields[name].change === kind;
 }

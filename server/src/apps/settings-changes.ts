@@ -1,4 +1,5 @@
-// Changes the settings of an app: the change, what it starts and the audit row are one transaction.
+// Changes the settings of an app: the change, the build that it adds and the audit row are one
+// transaction.
 import { isDeepStrictEqual } from "node:util";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { By } from "#audit/record.ts";
@@ -28,9 +29,9 @@ export type ChangedApp = {
   readonly appName: string;
   readonly need: Need;
   readonly changed: readonly FieldName[];
-  /** A release takes calls. */
+  /** True when a release takes calls. */
   readonly isServed: boolean;
-  /** What was started; null: nothing. */
+  /** The build that was started; null: none. */
   readonly build: {
     readonly buildId: BuildId;
     readonly number: number;
@@ -38,7 +39,7 @@ export type ChangedApp = {
   } | null;
 };
 
-type Wish = AppKey & {
+type RequestedChange = AppKey & {
   readonly body: unknown;
   readonly isDryRun: boolean;
   readonly by: By;
@@ -66,24 +67,30 @@ export class SettingsChanges {
 
   /**
    * Throws `Fault("not_found" | "malformed" | "invalid" | "not_usable")`, or `Fault("conflict")`
-   * when another change came first. A dry run only tells.
+   * when another change came first. A dry run changes nothing, and returns what the change would
+   * do.
    */
-  async change(wish: Wish): Promise<ChangedApp> {
-    const { projectId, appId } = wish;
+  async change(requested: RequestedChange): Promise<ChangedApp> {
+    const { projectId, appId } = requested;
     const seen = await readChangeable(this.#options.db, { projectId, appId });
     if (seen === undefined) throw noSuchApp(appId);
-    const change = withRepository(readChangeRequest(wish.body), this.#options.gitHosts);
+    const change = withRepository(readChangeRequest(requested.body), this.#options.gitHosts);
     const decided = this.#decide(seen, change);
-    if (wish.isDryRun || decided.need === null)
+    if (requested.isDryRun || decided.need === null)
       return { ...decided, appName: seen.name, isServed: decided.next !== null, build: null };
     const done = await this.#options.db.transaction().execute(async (tx) => {
       await lockApp(tx, appId);
       const app = await readChangeable(tx, { projectId, appId });
       if (app === undefined) throw noSuchApp(appId);
       if (!isSame(seen, app)) throw changedMeanwhile();
-      return await this.#carryOut(tx, { ...wish, app, change, decided: this.#decide(app, change) });
+      return await this.#carryOut(tx, {
+        ...requested,
+        app,
+        change,
+        decided: this.#decide(app, change),
+      });
     });
-    // Whoever has the answer finds it in force.
+    // A caller that has the answer finds the change in force.
     await this.#options.refreshRoute(appId);
     return done;
   }
@@ -92,40 +99,40 @@ export class SettingsChanges {
     const release = app.release === null ? null : readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
     const decided = decideChange({ ...app, change, release, providers: this.#options.providers });
-    const isAsked = hasHardware(decided.changed) && decided.next !== null;
-    const missing = isAsked ? this.#options.whyNever(decided.next.settings, "owner") : null;
-    // Otherwise every later build would fail by it.
-    if (missing !== null) throw new Fault("invalid", missing);
+    const needsCheck = hasHardware(decided.changed) && decided.next !== null;
+    const refusal = needsCheck ? this.#options.whyNever(decided.next.settings, "owner") : null;
+    // If this were accepted, every later build would fail.
+    if (refusal !== null) throw new Fault("invalid", refusal);
     return decided;
   }
 
   async #carryOut(
     tx: Tx,
-    wish: Wish & {
+    requested: RequestedChange & {
       readonly app: ChangeableApp;
       readonly change: ChangeRequest;
       readonly decided: DecidedChange;
     },
   ): Promise<ChangedApp> {
-    const { projectId, appId, app, change, decided, by } = wish;
+    const { projectId, appId, app, change, decided, by } = requested;
     const { need, changed, request, configToml } = decided;
-    if (need === "replica" || need === "build") wish.admit();
+    if (need === "replica" || need === "build") requested.admit();
     const auth =
       change.dockerAuth &&
       this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
     await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
-    const changes = changesOf(wish);
+    const changes = changesOf(requested);
     await recordOfApp(tx, { projectId, appId, name: app.name, action: "app.update", by, changes });
     if (changed.includes("gitRepo") || changed.includes("gitBranch"))
       await forgetHookEvents(tx, appId);
     await notify(tx, "apps", appId);
     const isServed = decided.next !== null;
-    return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, wish) };
+    return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, requested) };
   }
 
   async #begin(
     tx: Tx,
-    change: Pick<Wish, "projectId" | "appId" | "by"> & {
+    change: Pick<RequestedChange, "projectId" | "appId" | "by"> & {
       readonly app: ChangeableApp;
       readonly decided: DecidedChange;
     },
@@ -138,13 +145,13 @@ export class SettingsChanges {
       return await this.#options.builds.receiveSettings(tx, { ...build, release, settings });
     }
     if (decided.need !== "build") return null;
-    // The code that takes the calls: a change of settings brings no other code, and no code that
-    // was rolled back.
-    const isElsewhere =
+    // Builds the code of the newest release that takes calls: a change of settings deploys no newer
+    // code, and none that was rolled back.
+    const isRepositoryChanged =
       decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
-    const code = isElsewhere ? null : app.release;
-    const commit = code?.commit_sha ?? undefined;
-    const upload = code?.upload_id ?? undefined;
+    const source = isRepositoryChanged ? null : app.release;
+    const commit = source?.commit_sha ?? undefined;
+    const upload = source?.upload_id ?? undefined;
     const received = await this.#options.builds.receiveBuild(tx, {
       ...build,
       cause: "settings",

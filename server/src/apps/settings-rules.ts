@@ -1,6 +1,6 @@
 // Rules across the fields of an app. A rule that compares two values waits until both are known: a
 // field missing in the request may be in the repository's TOML file. If the request triggers a rule
-// that requires another setting, the request itself must contain it.
+// that requires another setting, the request itself must contain that setting.
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { ComputeType } from "@slipway/contract/app-choices.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
@@ -22,13 +22,13 @@ export type RulesContext = {
   readonly isComplete: boolean;
 };
 
-type Rules = { readonly settings: AppSettings; readonly warnings: readonly string[] };
+type CheckedSettings = { readonly settings: AppSettings; readonly warnings: readonly string[] };
 
 /**
  * Checks the rules; returns the settings with harmless contradictions corrected. Throws
  * `Fault("invalid")`.
  */
-export function checkRules(settings: AppSettings, context: RulesContext): Rules {
+export function checkRules(settings: AppSettings, context: RulesContext): CheckedSettings {
   checkReplicas(settings, context);
   checkScaling(settings, context);
   checkFamily(settings.compute);
@@ -79,8 +79,8 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
 }
 
 /**
- * Any page on the internet could act with the cookies of whoever views it; browsers refuse the
- * pair, too.
+ * Refuses cookies for all origins: any page on the internet could act with the cookies of its
+ * viewer. Browsers refuse the pair, too.
  */
 function checkCors({ corsOrigins, corsCredentials }: AppSettings, { source }: RulesContext): void {
   if (!corsCredentials || !corsOrigins.includes("*")) return;
@@ -108,29 +108,29 @@ function checkFamily(compute: readonly ComputeType[]): void {
   );
 }
 
-function checkGpuCount(settings: AppSettings, { source }: RulesContext): Rules {
-  const given = source("gpuCount");
+function checkGpuCount(settings: AppSettings, { source }: RulesContext): CheckedSettings {
+  const gpuCount = source("gpuCount");
   const isCpu = settings.compute[0] === "CPU";
   if (isCpu && settings.gpuCount > 0) {
-    const warning = `${given?.path ?? "gpuCount"} is ${settings.gpuCount} and has no effect: the app runs on CPU.`;
+    const warning = `${gpuCount?.path ?? "gpuCount"} is ${settings.gpuCount} and has no effect: the app runs on CPU.`;
     return { settings: { ...settings, gpuCount: 0 }, warnings: [warning] };
   }
   if (!isCpu && settings.gpuCount === 0) {
     throw new Fault(
       "invalid",
-      `${given?.path ?? "gpuCount"} is 0, but must be 1 to 16 for compute ${settings.compute.join(", ")}; leave it out for 1.`,
+      `${gpuCount?.path ?? "gpuCount"} is 0, but must be 1 to 16 for compute ${settings.compute.join(", ")}; leave it out for 1.`,
     );
   }
   return { settings, warnings: [] };
 }
 
-function checkRuntime(settings: AppSettings, context: RulesContext): Rules {
+function checkRuntime(settings: AppSettings, context: RulesContext): CheckedSettings {
   return settings.runtime === "custom"
     ? checkCustom(settings, context)
     : checkCortex(settings, context);
 }
 
-function checkCustom(settings: AppSettings, { source }: RulesContext): Rules {
+function checkCustom(settings: AppSettings, { source }: RulesContext): CheckedSettings {
   if (settings.entrypoint.length === 0 && settings.dockerfilePath === null) {
     const path = source("runtime")?.path ?? "runtime";
     throw new Fault(
@@ -146,17 +146,17 @@ function checkCustom(settings: AppSettings, { source }: RulesContext): Rules {
 
 function ignoredWithDockerfile(settings: AppSettings): string[] {
   const { pip, apt, conda, paths } = settings.dependencies;
-  const isAny = [pip, apt, conda, paths].some((table) => Object.keys(table).length > 0);
-  const isCommand = settings.preBuildCommands.length + settings.shellCommands.length > 0;
-  const lists =
+  const hasPackages = [pip, apt, conda, paths].some((table) => Object.keys(table).length > 0);
+  const hasCommands = settings.preBuildCommands.length + settings.shellCommands.length > 0;
+  const packagesEffect =
     "the dependency tables count only as far as it copies requirements.txt, pkglist.txt or conda_pkglist.txt";
-  const said = [
-    ...(isCommand ? ["the build commands have no effect"] : []),
-    ...(isAny ? [lists] : []),
+  const effects = [
+    ...(hasCommands ? ["the build commands have no effect"] : []),
+    ...(hasPackages ? [packagesEffect] : []),
   ];
-  return said.length === 0
+  return effects.length === 0
     ? []
-    : [`dockerfilePath is ${settings.dockerfilePath}, so ${said.join(", and ")}.`];
+    : [`dockerfilePath is ${settings.dockerfilePath}, so ${effects.join(", and ")}.`];
 }
 
 const customOnly = [
@@ -167,28 +167,33 @@ const customOnly = [
   "keepPathPrefix",
 ] as const;
 
-function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext): Rules {
+function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext): CheckedSettings {
   const isRuntimeKnown = isComplete || source("runtime") !== undefined;
   const warnings: string[] = [];
   for (const field of customOnly) {
-    const given = source(field);
+    const setting = source(field);
     const value = settings[field];
-    if (given === undefined || isNothing(value) || !isRuntimeKnown) continue;
+    if (setting === undefined || isUnset(value) || !isRuntimeKnown) continue;
     const isStartCommand = field === "entrypoint" || field === "dockerfilePath";
-    if (given.isBody && isStartCommand) {
+    if (setting.isBody && isStartCommand) {
       throw new Fault(
         "invalid",
         `${field} is ${shown(value)}, but the runtime is cortex, which starts main.py by itself: send "runtime": "custom", or leave ${field} out.`,
       );
     }
-    warnings.push(`${given.path} has no effect: the runtime is cortex.`);
+    warnings.push(`${setting.path} has no effect: the runtime is cortex.`);
   }
   if (!isRuntimeKnown) return { settings, warnings };
-  const noChecks = { healthcheckEndpoint: "", readycheckEndpoint: "" };
-  const none = { entrypoint: [], dockerfilePath: null, keepPathPrefix: false };
-  return { settings: { ...settings, ...noChecks, ...none }, warnings };
+  const unset = {
+    entrypoint: [],
+    dockerfilePath: null,
+    healthcheckEndpoint: "",
+    readycheckEndpoint: "",
+    keepPathPrefix: false,
+  };
+  return { settings: { ...settings, ...unset }, warnings };
 }
 
-function isNothing(value: AppSettings[(typeof customOnly)[number]]): boolean {
+function isUnset(value: AppSettings[(typeof customOnly)[number]]): boolean {
   return value === null || value === false || (value !== true && value.length === 0);
 }

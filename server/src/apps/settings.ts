@@ -1,6 +1,6 @@
-// Resolves the settings of an app, as a pure function: body, then config_toml, then the TOML file
-// of the repository, then the default. The API calls it with what the request contains, the build
-// after reading the repository.
+// Resolves the settings of an app, as a pure function. A value of the body counts first, then one
+// of config_toml, then one of the TOML file of the repository, then the default. The API calls it
+// with what the request contains, the build after reading the repository.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
@@ -23,7 +23,7 @@ import { packageKinds } from "./toml-dependencies.ts";
 type Body = Readonly<Record<string, unknown>>;
 
 export type SettingsInput = FileTexts & {
-  /** What the API has set, by field; `null` counts as absent. */
+  /** The values that the API has set, by field; `null` counts as absent. */
   readonly body: Body;
   /** Settings of an earlier build, for a rebuild: nothing is resolved again then. */
   readonly settled?: AppSettings | null;
@@ -34,7 +34,7 @@ export type SettingsInput = FileTexts & {
 export type ResolvedSettings = {
   readonly settings: AppSettings;
   readonly origins: SettingOrigins;
-  /** What the settings become where the API no longer sets them. */
+  /** The values of the TOML files, which count where the API sets nothing. */
   readonly files: FileSettings;
   /**
    * Sentences for the build log: what was not understood, ignored, or interpreted differently than
@@ -87,12 +87,15 @@ export function resolveFiles(input: ReadLayers): Omit<ResolvedSettings, "files">
 }
 
 function settledSettings(settings: AppSettings, layers: Layers): Omit<ResolvedSettings, "files"> {
-  const given = new GivenValues({ ...layers, providers: [] });
-  const isPythonVersionGiven = given.source("pythonVersion") !== undefined;
-  return { settings, origins: originsOf(given), warnings: [], isPythonVersionGiven };
+  const givenValues = new GivenValues({ ...layers, providers: [] });
+  const isPythonVersionGiven = givenValues.source("pythonVersion") !== undefined;
+  return { settings, origins: originsOf(givenValues), warnings: [], isPythonVersionGiven };
 }
 
-/** What a release keeps of its settings; origins null: from before they were noted. */
+/**
+ * The settings that are stored with a release. `origins` is null for a release that was made
+ * without them.
+ */
 export type ReleaseSettings = {
   readonly settings: AppSettings;
   readonly origins: SettingOrigins | null;
@@ -100,25 +103,26 @@ export type ReleaseSettings = {
 };
 
 /**
- * The settings of a release in effect: its own, but those that can change live as the API has them
- * now, and where it has none, as the files of the release. Never throws: a value that is not
- * allowed does not count.
+ * The settings of a release in effect: its own settings, except for those that can change live,
+ * which are as the API has set them now, or else as the files of the release have them. Never
+ * throws: a value that is not allowed does not count.
  */
 export function liveSettings(
   release: ReleaseSettings,
   body: Body,
 ): Pick<ResolvedSettings, "settings" | "origins"> {
-  const given = new GivenValues({ body, files: release.files, providers: [] });
+  const givenValues = new GivenValues({ body, files: release.files, providers: [] });
   const settings: Record<string, unknown> = { ...release.settings };
-  const origins: Record<string, SettingOrigin> = { ...originsOf(given), ...release.origins };
-  for (const name of settingNames.filter((one) => appFields[one].change === "live")) {
-    const source = given.source(name);
+  const origins: Record<string, SettingOrigin> = { ...originsOf(givenValues), ...release.origins };
+  const liveNames = settingNames.filter((name) => appFields[name].change === "live");
+  for (const name of liveNames) {
+    const source = givenValues.source(name);
     const isAllowed =
       source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
-    // A default may have been found out by the build, such as the branch.
-    const isKept =
+    // The build may have found out the default, such as the branch.
+    const keepsOwnValue =
       source === undefined && (release.origins === null || release.origins[name] === "default");
-    if (isKept || !isAllowed) continue;
+    if (keepsOwnValue || !isAllowed) continue;
     origins[name] = source?.origin ?? "default";
     if (source === undefined) delete settings[name];
     else settings[name] = source.value;
@@ -126,7 +130,7 @@ export function liveSettings(
   return { settings: withDefaults(settings as GivenSettings), origins: origins as SettingOrigins };
 }
 
-/** A setting that rules have changed from what was given has its default. */
+/** The origin of each setting. A value that the rules have changed counts as a default. */
 function originsOf(
   givenValues: GivenValues,
   isAsGiven: (name: SettingName) => boolean = () => true,
@@ -140,41 +144,44 @@ function originsOf(
 }
 
 /**
- * Names the values of the repository's file that do not count; one that is the same anyway needs no
- * mention.
+ * Warns of each value of the repository's file that another source overrides by a different value.
  */
 function overridden(repository: FileSettings, layers: Layers): string[] {
-  const given = new GivenValues({ ...layers, providers: [] });
-  return Object.entries(repository).flatMap(([name, { value, path }]) => {
-    const used = given.source(name as FieldName);
+  const givenValues = new GivenValues({ ...layers, providers: [] });
+  const warnings: string[] = [];
+  for (const [name, { value, path }] of Object.entries(repository)) {
+    const used = givenValues.source(name as FieldName);
     if (used === undefined || used.origin === "repository" || isDeepStrictEqual(used.value, value))
-      return [];
+      continue;
     const isTable = typeof value === "object" && !Array.isArray(value);
     const what = isTable ? path : `${path} is ${shown(value)}, which`;
     const other = isTable ? "it too" : `${shown(used.value)}`;
-    return [
+    warnings.push(
       used.isBody
         ? `${what} does not count: the API has set ${name} to ${other}.`
         : `${what} does not count: config_toml has ${other}.`,
-    ];
-  });
+    );
+  }
+  return warnings;
 }
 
 /** The location of an app's files, which only its request sets. Throws `Fault("invalid")`. */
 export function requestedSource(body: SettingsInput["body"]): SourceSettings {
-  const given = new GivenValues({ body, files: {}, providers: [] });
+  const givenValues = new GivenValues({ body, files: {}, providers: [] });
   const { gitBranch, gitPath } = appFields;
   return {
-    gitRepo: given.value("gitRepo") ?? null,
-    gitBranch: given.value("gitBranch") ?? gitBranch.default,
-    gitPath: given.value("gitPath") ?? gitPath.default,
+    gitRepo: givenValues.value("gitRepo") ?? null,
+    gitBranch: givenValues.value("gitBranch") ?? gitBranch.default,
+    gitPath: givenValues.value("gitPath") ?? gitPath.default,
   };
 }
 
-/** What the API has set, and what counts where it has set nothing. */
+/**
+ * The values that the API has set, and those of the files, which count where it has set nothing.
+ */
 type Layers = { readonly body: Body; readonly files: FileSettings };
 
-/** `isComplete`: the files of the repository are among them. */
+/** `isComplete`: `files` has the values of the repository's file, too. */
 export type ReadLayers = Layers & {
   readonly isComplete: boolean;
   readonly providers: readonly string[];
@@ -194,17 +201,17 @@ class GivenValues {
     name: FieldName | (typeof fileSettingNames)[number],
   ): (GivenSetting & { origin: SettingOrigin }) | undefined {
     const { body, files } = this.#input;
-    const own = Object.hasOwn(body, name) ? body[name] : undefined;
-    if (own !== undefined && own !== null)
-      return { value: own, path: name, isBody: true, origin: "api" };
+    const bodyValue = Object.hasOwn(body, name) ? body[name] : undefined;
+    if (bodyValue !== undefined && bodyValue !== null)
+      return { value: bodyValue, path: name, isBody: true, origin: "api" };
     const file = Object.hasOwn(files, name) ? files[name] : undefined;
     if (file !== undefined) return { ...file, isBody: false };
     return name === "runtime" ? this.#runtimeOfDockerfile() : undefined;
   }
 
   /**
-   * A Dockerfile that the API names says by itself that the app brings its own server, as the table
-   * of a file does.
+   * A Dockerfile that the API names means that the app brings its own server, as the table
+   * `runtime.custom` of a file does.
    */
   #runtimeOfDockerfile(): (GivenSetting & { origin: SettingOrigin }) | undefined {
     const { dockerfilePath } = this.#input.body;
@@ -220,18 +227,18 @@ class GivenValues {
 
   /** The checked value; undefined when no source has it. */
   value<Name extends FieldName>(name: Name): FieldValue<Name> | undefined {
-    const given = this.source(name);
-    if (given === undefined) return undefined;
+    const source = this.source(name);
+    if (source === undefined) return undefined;
     const row = appFields[name];
-    const value = given.isBody ? given.value : tolerated(name, given.value);
+    const value = source.isBody ? source.value : tolerated(name, source.value);
     const isKnown =
       name !== "provider" || (typeof value === "string" && this.#input.providers.includes(value));
     if (!isKnown || !fieldSchema(row).safeParse(value).success) {
       const allowed =
         name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);
       throw refused({
-        field: given.path,
-        given: given.value,
+        field: source.path,
+        given: source.value,
         allowed,
         isSecret: "isSecret" in row,
       });
@@ -289,7 +296,7 @@ function assemble(givenValues: GivenValues): AppSettings {
   });
 }
 
-/** Also null where `withDefaults` has a better default. */
+/** The defaults of the fields, some of which `withDefaults` replaces by a better one. */
 const tableDefaults = Object.fromEntries(
   settingNames.map((name): [string, unknown] => [name, appFields[name].default]),
 ) as Pick<AppSettings, SettingName>;
@@ -351,13 +358,13 @@ function entrypoint(written: readonly string[], givenValues: GivenValues): reado
 }
 
 /** For each kind, the packages or the file that lists them; and the groups of pyproject.toml. */
-function dependencies(given: GivenValues): AppSettings["dependencies"] {
-  const groups = (given.ofFile("dependencies.groups") ?? []) as readonly string[];
+function dependencies(givenValues: GivenValues): AppSettings["dependencies"] {
+  const groups = (givenValues.ofFile("dependencies.groups") ?? []) as readonly string[];
   const paths: { pip?: string; apt?: string; conda?: string } = {};
   const result = { pip: {}, apt: {}, conda: {}, paths, groups };
   for (const kind of packageKinds) {
     // Checked when the file was read.
-    const value = (given.ofFile(`dependencies.${kind}`) ?? {}) as string | PackageVersions;
+    const value = (givenValues.ofFile(`dependencies.${kind}`) ?? {}) as string | PackageVersions;
     if (typeof value === "string") result.paths[kind] = value;
     else result[kind] = value;
   }

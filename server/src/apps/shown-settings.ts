@@ -1,5 +1,5 @@
-// The settings of an app for its owner, pure: those in effect, where each comes from, and those
-// that wait for a release.
+// The settings of an app for its owner: the settings in effect, the origin of each, and the
+// settings that wait for a release. Pure.
 import { isDeepStrictEqual } from "node:util";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import {
@@ -20,12 +20,13 @@ import {
 export type ShownSettings = {
   readonly settings: AppSettings;
   readonly origins: SettingOrigins;
-  /** Settings that a release or a build still has to bring. */
+  /** Settings that take effect with the next release or build. */
   readonly pending: Partial<AppSettings>;
 };
 
 /**
- * Throws `Fault("invalid")` when nothing was built yet, and this version does not take the request.
+ * Throws `Fault("invalid")` when the app has no release yet, and this version does not allow its
+ * request.
  */
 export function shownSettings(app: {
   readonly request: Readonly<Record<string, unknown>>;
@@ -43,19 +44,17 @@ export function shownSettings(app: {
     return { ...now, pending: pendingOf(now.settings, { body, files: release.files, providers }) };
   }
   const { settings, origins } = resolveSettings({ body, configToml, providers });
-  // What neither request nor config_toml has, the latest build has found in the repository.
-  const found =
-    latest === null
-      ? []
-      : Object.entries(latest).filter(([name, value]) => {
-          return (
-            (origins as Record<string, string>)[name] === "default" &&
-            !isDeepStrictEqual(value, settings[name as keyof AppSettings])
-          );
-        });
+  // The latest build has found values in the repository that neither request nor config_toml has.
+  const isFromRepository = ([name, value]: [string, unknown]): boolean =>
+    (origins as Record<string, string>)[name] === "default" &&
+    !isDeepStrictEqual(value, settings[name as keyof AppSettings]);
+  const repositoryValues = latest === null ? [] : Object.entries(latest).filter(isFromRepository);
   return {
-    settings: { ...settings, ...Object.fromEntries(found) },
-    origins: { ...origins, ...Object.fromEntries(found.map(([name]) => [name, "repository"])) },
+    settings: { ...settings, ...Object.fromEntries(repositoryValues) },
+    origins: {
+      ...origins,
+      ...Object.fromEntries(repositoryValues.map(([name]) => [name, "repository"])),
+    },
     pending: {},
   };
 }
@@ -72,7 +71,7 @@ function pendingOf(now: AppSettings, wanted: Omit<ReadLayers, "isComplete">): Pa
     });
     return Object.fromEntries(names.map((name) => [name, settings[name]]));
   } catch (error) {
-    // They do not fit the files of this release; the next build will say so.
+    // The request does not fit the files of this release; the next build will say so.
     if (error instanceof Fault) return {};
     throw error;
   }

@@ -23,44 +23,44 @@ export type CheckedToml = {
   readonly problem: string | null;
 };
 
-/** Never throws for what is in the file. */
+/** Checks the file. Never throws because of its content. */
 export function checkToml(
   repositoryToml: { readonly name: string; readonly text: string },
   providers: readonly string[],
 ): CheckedToml {
-  const read = tried(() => readFiles({ configToml: null, repositoryToml }));
+  const read = attempt(() => readFiles({ configToml: null, repositoryToml }));
   if (!read.ok) return { settings: [], warnings: [], problem: read.problem };
   const { files, warnings } = read.value;
-  const resolved = (some: FileSettings, isComplete: boolean) =>
-    tried(() =>
+  const resolve = (part: FileSettings, isComplete: boolean) =>
+    attempt(() =>
       resolveFiles({
-        body: "name" in some ? {} : { name: "app" },
-        files: some,
+        body: "name" in part ? {} : { name: "app" },
+        files: part,
         isComplete,
         providers,
       }),
     );
   const settings = Object.entries(files).map(([name, file]) => {
-    const one = resolved(withWhatItNeeds(name, files), false);
-    return { name, value: file.value, problem: one.ok ? null : one.problem };
+    const result = resolve(withNeededSettings(name, files), false);
+    return { name, value: file.value, problem: result.ok ? null : result.problem };
   });
-  const whole = resolved(files, true);
-  const isSaid = whole.ok || settings.some(({ problem }) => problem === whole.problem);
-  const all = whole.ok ? [...warnings, ...whole.value.warnings] : warnings;
-  return { settings, warnings: all, problem: isSaid ? null : whole.problem };
+  const whole = resolve(files, true);
+  const isReported = whole.ok || settings.some(({ problem }) => problem === whole.problem);
+  const allWarnings = whole.ok ? [...warnings, ...whole.value.warnings] : warnings;
+  return { settings, warnings: allWarnings, problem: isReported ? null : whole.problem };
 }
 
-/** A setting alone; runtime custom is none without what starts it. */
-function withWhatItNeeds(name: string, files: FileSettings): FileSettings {
+/** The setting alone; `runtime` with the settings that start a custom one, which it needs. */
+function withNeededSettings(name: string, files: FileSettings): FileSettings {
   const names = name === "runtime" ? ["runtime", "entrypoint", "dockerfilePath"] : [name];
-  return Object.fromEntries(Object.entries(files).filter(([one]) => names.includes(one)));
+  return Object.fromEntries(Object.entries(files).filter(([fileName]) => names.includes(fileName)));
 }
 
-type Tried<T> =
+type Attempt<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string };
 
-function tried<T>(work: () => T): Tried<T> {
+function attempt<T>(work: () => T): Attempt<T> {
   try {
     return { ok: true, value: work() };
   } catch (error) {

@@ -1,6 +1,6 @@
-// Converts an app's TOML file (format: the tables below `cerebrium`, and below `slipway` what only
-// this platform has) into values for the table of fields, commands and dependencies. It only
-// locates values; `settings.ts` checks them.
+// Converts an app's TOML file into values for the table of fields, commands and dependencies. The
+// settings are in tables below `cerebrium`; settings that only this platform has are below
+// `slipway`. This file only locates the values; `settings.ts` checks them.
 import { parse } from "smol-toml";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
@@ -26,7 +26,7 @@ export type TomlSettings = {
   readonly commands: Readonly<Partial<Record<CommandKind, readonly string[]>>>;
   readonly packages: Readonly<Partial<Record<PackageKind, PackageVersions>>>;
   readonly paths: Readonly<Partial<Record<PackageKind, string>>>;
-  /** Absent: the file says nothing of groups. */
+  /** Absent: the file does not mention groups. */
   readonly groups?: readonly string[];
   /** Sentences for the app's owner about what was not understood or not used. */
   readonly warnings: readonly string[];
@@ -35,10 +35,9 @@ export type TomlSettings = {
 type CommandKind = "preBuildCommands" | "shellCommands";
 
 const fieldsByPath = new Map(
-  fieldNames.flatMap((name) => {
-    const path: string | null = appFields[name].toml;
-    return path === null ? [] : [[path, name] as const];
-  }),
+  fieldNames
+    .map((name): [string | null, FieldName] => [appFields[name].toml, name])
+    .filter((entry): entry is [string, FieldName] => entry[0] !== null),
 );
 const pathsByField = new Map([...fieldsByPath].map(([path, name]) => [name.toLowerCase(), path]));
 const commandsByPath = new Map<string, CommandKind>([
@@ -47,15 +46,16 @@ const commandsByPath = new Map<string, CommandKind>([
 ]);
 /** These select files for uploads; an app with a linked repository gets all files of its folder. */
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
-/** Beside `cerebrium`: what other platforms with this format do not have. */
+/** The table beside `cerebrium` for settings that other platforms with this format do not have. */
 const ownTable = "slipway";
-const withKeys = [
+/** Paths of keys whose tables are known; `any` stands for any key. */
+const keyPaths = [
   ...fieldsByPath.keys(),
   ...commandsByPath.keys(),
   "dependencies.pip",
   "runtime.cortex.any",
 ];
-const tables = [...new Set(withKeys.flatMap((path) => tablesOf(path)))].filter(
+const tables = [...new Set(keyPaths.flatMap((path) => tablesOf(path)))].filter(
   (path) => path !== ownTable,
 );
 const knownPaths = [
@@ -109,8 +109,8 @@ class Reader {
   readonly #paths: Partial<Record<PackageKind, string>> = {};
   #groups: readonly string[] | null = null;
   readonly #warnings: string[] = [];
-  /** Number of warnings beyond those that are kept. */
-  #unsaid = 0;
+  /** The number of warnings beyond `warningsMax`. */
+  #omitted = 0;
 
   constructor(file: string) {
     this.#file = file;
@@ -118,7 +118,7 @@ class Reader {
 
   get settings(): TomlSettings {
     const more =
-      this.#unsaid === 0 ? [] : [`${this.#file} has ${this.#unsaid} more keys without effect.`];
+      this.#omitted === 0 ? [] : [`${this.#file} has ${this.#omitted} more keys without effect.`];
     return {
       file: this.#file,
       values: this.#values,
@@ -185,9 +185,9 @@ class Reader {
 
   #readCommands(path: string, value: unknown): readonly string[] {
     const list = typeof value === "string" ? [value] : value;
-    const isFine = (line: unknown): line is string =>
+    const isCommand = (line: unknown): line is string =>
       typeof line === "string" && line.isWellFormed() && !line.includes("\0");
-    if (!Array.isArray(list) || list.length > 1000 || !list.every(isFine)) {
+    if (!Array.isArray(list) || list.length > 1000 || !list.every(isCommand)) {
       throw refused({
         field: `${path} in ${this.#file}`,
         given: value,
@@ -230,15 +230,15 @@ class Reader {
 
   #warnUnknown(path: string): void {
     // Finding a similar name is slow, so skip it for a file with very many unknown names.
-    if (this.#warnings.length >= warningsMax) return void this.#unsaid++;
+    if (this.#warnings.length >= warningsMax) return void this.#omitted++;
     const name = path.slice(path.lastIndexOf(".") + 1);
-    const usual = path.startsWith(`${ownTable}.`) ? path.slice(ownTable.length + 1) : "";
-    if (knownPaths.includes(usual)) {
+    const usualPath = path.startsWith(`${ownTable}.`) ? path.slice(ownTable.length + 1) : "";
+    if (knownPaths.includes(usualPath)) {
       return this.#warn(
-        `${path} in ${this.#file} has no effect; the table is called [cerebrium.${usual}].`,
+        `${path} in ${this.#file} has no effect; the table is called [cerebrium.${usualPath}].`,
       );
     }
-    // Also by the name that the API has for it.
+    // The name may also be the one that the API has for a setting.
     const sameName =
       pathsByField.get(name.toLowerCase()) ??
       knownPaths.find((known) => known.endsWith(`.${name}`));
@@ -249,7 +249,7 @@ class Reader {
 
   #warn(sentence: string): void {
     if (this.#warnings.length < warningsMax) this.#warnings.push(sentence);
-    else this.#unsaid++;
+    else this.#omitted++;
   }
 }
 

@@ -1,5 +1,5 @@
-// Deployments by upload: the app, which is created with the first one, and a build that waits for
-// its files, in one transaction.
+// Starts deployments by upload: one transaction creates the app if it is new, and adds a build that
+// waits for its files.
 import { createHash, randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Permission } from "@slipway/contract/words.ts";
@@ -20,7 +20,7 @@ import { writeSettings } from "./settings-change-store.ts";
 import { resolveSettings } from "./settings.ts";
 import { readUploadRequest } from "./upload-request.ts";
 
-/** With the key of the address that takes the files. */
+/** A started deployment, with the key in the address that the files are uploaded to. */
 export type StartedUpload = CreatedApp & { readonly uploadId: string; readonly key: Secret };
 
 /** A deployment whose fields are allowed. */
@@ -39,7 +39,7 @@ type Deployment = {
     add(tx: Tx, build: BuildRef): Promise<void>;
   };
 };
-type ToBuild = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
+type BuildInput = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
 type Options = Omit<AppsOptions, "builds" | "gitHosts"> & {
   readonly builds: Pick<BuildReceiver, "receiveUpload">;
 };
@@ -52,7 +52,7 @@ export class UploadDeployments {
     this.#options = options;
   }
 
-  /** Throws `Fault("malformed" | "invalid" | "not_usable")`. */
+  /** Checks the body of a deployment. Throws `Fault("malformed" | "invalid" | "not_usable")`. */
   check(body: unknown): CheckedUpload {
     const request = readUploadRequest(body);
     const { providers, whyNever } = this.#options;
@@ -67,7 +67,7 @@ export class UploadDeployments {
   }
 
   /**
-   * Throws `Fault("conflict")` when an app of that name was deployed, which files must not replace.
+   * Throws `Fault("conflict")` when a deployed app has this name: a file run must not replace it.
    */
   async requireForFiles(projectId: ProjectId, name: string): Promise<void> {
     const { db } = this.#options;
@@ -76,7 +76,10 @@ export class UploadDeployments {
     if (app !== undefined) refuseDeployed(app);
   }
 
-  /** With the result of `check`. Throws `Fault("forbidden" | "conflict" | "rate_limited")`. */
+  /**
+   * Starts the deployment that `check` has returned. Throws `Fault("forbidden" | "conflict" |
+   * "rate_limited")`.
+   */
   async start(deployment: Deployment): Promise<StartedUpload> {
     const { projectId, checked, by } = deployment;
     const { db, builds } = this.#options;
@@ -104,7 +107,7 @@ export class UploadDeployments {
   async #create(
     tx: Tx,
     { projectId, checked: { request, name }, by, fileRun }: Deployment,
-  ): Promise<ToBuild> {
+  ): Promise<BuildInput> {
     const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
     const { fields, configToml } = request;
     const isNew = await store.insertApp(tx, {
@@ -134,10 +137,10 @@ export class UploadDeployments {
   }
 
   /**
-   * What the API has set and the deployment leaves out stays. The files of an app with a repository
-   * are only this build's.
+   * Settings that the API has set stay if the deployment leaves them out. An app with a repository
+   * keeps its stored config_toml: the uploaded one is only for this build.
    */
-  async #update(tx: Tx, deployment: Deployment, appId: AppId): Promise<ToBuild> {
+  async #update(tx: Tx, deployment: Deployment, appId: AppId): Promise<BuildInput> {
     const { projectId, checked, by, requires, fileRun } = deployment;
     requires("builds.create");
     const app = await store.lockAppForChange(tx, { projectId, appId });
@@ -151,8 +154,8 @@ export class UploadDeployments {
     const sealed = this.#seal(appId, checked.request);
     const isChanged = !isDeepStrictEqual(request, before) || sealed !== undefined;
     if (isChanged) requires("apps.update");
-    const kept = { request, configToml: hasRepository ? app.config_toml : configToml };
-    await writeSettings(tx, appId, { ...kept, dockerAuthSealed: sealed });
+    const settings = { request, configToml: hasRepository ? app.config_toml : configToml };
+    await writeSettings(tx, appId, { ...settings, dockerAuthSealed: sealed });
     const changes = requestChanges({ ...checked.request, fields: isChanged ? fields : {} });
     const entry = { projectId, action: "build.create", by, changes } as const;
     await record(tx, { ...entry, resource: { type: "app", id: appId, name: checked.name } });
@@ -178,7 +181,7 @@ function refuseDeployed({
   );
 }
 
-/** What of the key in the address of an upload is stored. */
+/** The hash that is stored of the key in an upload's address. */
 export function hashOfUploadKey(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }

@@ -1,5 +1,5 @@
-// Reads the body of a deployment by upload: what an app's settings are set to, apart from what its
-// TOML file says anyway.
+// Reads the body of a deployment by upload. Leaves out the fields whose values the app's TOML file
+// has anyway.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";
@@ -9,13 +9,14 @@ import { isObject, readCreateRequest, withoutNulls, type CreateRequest } from ".
 import { readFiles, type FileSettings } from "./file-settings.ts";
 import { kindOf, refused, shown } from "./refusal.ts";
 
-/** Fields of deployments of partner services, and their names as values of `runtime`. */
+/** The fields of a deployment of a partner service. */
 const partnerFields = ["partnerService", "modelName", "language", "imageVersion"];
+/** The names of partner services as values of `runtime`. */
 const partners = ["deepgram", "rime"];
-/** What locates an app's files in a repository. */
+/** The fields of an app that has a repository. */
 const repositoryFields = ["gitRepo", "gitBranch", "gitPath", "gitAutoDeploy"];
 
-/** Throws `Fault("malformed" | "invalid" | "not_usable")`. */
+/** Reads the body. Throws `Fault("malformed" | "invalid" | "not_usable")`. */
 export function readUploadRequest(body: unknown): CreateRequest {
   if (!isObject(body)) {
     throw new Fault(
@@ -23,33 +24,35 @@ export function readUploadRequest(body: unknown): CreateRequest {
       `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`,
     );
   }
-  const given = withoutNulls(body);
-  refuseOthers(given);
-  const own = Object.fromEntries(
-    Object.entries(given).filter(([name]) => Object.hasOwn(uploadOnly, name)),
+  const values = withoutNulls(body);
+  refuseForeignFields(values);
+  const uploadFields = Object.fromEntries(
+    Object.entries(values).filter(([name]) => Object.hasOwn(uploadOnly, name)),
   );
-  for (const [name, value] of Object.entries(own)) check(name, value);
-  const rest = Object.fromEntries(
-    Object.entries(given).filter(([name]) => !Object.hasOwn(uploadOnly, name)),
+  for (const [name, value] of Object.entries(uploadFields)) checkUploadField(name, value);
+  const otherFields = Object.fromEntries(
+    Object.entries(values).filter(([name]) => !Object.hasOwn(uploadOnly, name)),
   );
-  const { cerebrium_toml: text } = own;
-  if (text !== undefined && rest["config_toml"] !== undefined) {
+  const { cerebrium_toml: text } = uploadFields;
+  if (text !== undefined && otherFields["config_toml"] !== undefined) {
     throw new Fault(
       "invalid",
       "cerebrium_toml and config_toml are both given, but mean the same: leave one out.",
     );
   }
-  const request = readCreateRequest(text === undefined ? rest : { ...rest, config_toml: text });
+  const request = readCreateRequest(
+    text === undefined ? otherFields : { ...otherFields, config_toml: text },
+  );
   const { files } = readFiles({ configToml: request.configToml });
   for (const name of ["shellCommands", "preBuildCommands"] as const)
-    checkCommands(name, own[name], files);
+    checkCommands(name, uploadFields[name], files);
   const fields = Object.entries(request.fields).filter(
-    ([name, value]) => name === "name" || !isSaid(name, value, files),
+    ([name, value]) => name === "name" || !isFileValue(name, value, files),
   );
   return { ...request, fields: Object.fromEntries(fields) };
 }
 
-function refuseOthers(values: Readonly<Record<string, unknown>>): void {
+function refuseForeignFields(values: Readonly<Record<string, unknown>>): void {
   const partner = partnerFields.find((name) => values[name] !== undefined);
   if (partner !== undefined || partners.includes(String(values["runtime"]))) {
     const what =
@@ -67,7 +70,7 @@ function refuseOthers(values: Readonly<Record<string, unknown>>): void {
   );
 }
 
-function check(name: string, value: unknown): void {
+function checkUploadField(name: string, value: unknown): void {
   const field: Field = uploadOnly[name as keyof typeof uploadOnly];
   if (!fieldSchema(field).safeParse(value).success)
     throw refused({ field: name, given: value, allowed: allowedText(field) });
@@ -88,10 +91,11 @@ function checkCommands(
 }
 
 /**
- * Clients send each value of the file as a field too, and some defaults always: what the API has
- * set would never count.
+ * True when the file, or else the default, has the same value. Clients send each value of the file
+ * as a field too, and always some defaults. If these counted, each deployment would overwrite what
+ * the API has set before.
  */
-function isSaid(name: string, value: unknown, files: FileSettings): boolean {
+function isFileValue(name: string, value: unknown, files: FileSettings): boolean {
   const fileValue = files[name]?.value ?? appFields[name as FieldName].default;
   return fileValue !== null && isDeepStrictEqual(asTexts(value), asTexts(fileValue));
 }

@@ -1,4 +1,4 @@
-// How much each volume may hold, and how much it holds, as far as that was counted lately.
+// How much each volume may hold, and how much it holds, as it was counted last.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { Files } from "#drivers/storage-files.ts";
 import { sizeText } from "#lib/disk-full.ts";
@@ -18,11 +18,11 @@ export type VolumeSpaceOptions = Pick<Foundation, "db" | "clock"> & {
   readonly bytesMax: number | null;
 };
 
-type Counted = { readonly bytes: number | null; readonly untilMs: number };
+type Count = { readonly bytes: number | null; readonly untilMs: number };
 
 /** Bytes of a GB, in which volumes are sized. */
 export const gbBytes = 1e9;
-/** Counting is slow: spend at most one part in this many of all time on one volume. */
+/** Counting is slow: one volume may take at most one part in this many of all time. */
 const countShare = 20;
 const freshMs = 10_000;
 const volumesMax = 1_000;
@@ -32,7 +32,7 @@ const countsAtOnce = 2;
 export class VolumeSpace {
   readonly #options: VolumeSpaceOptions;
   readonly #sizesGb = new Map<ProjectId, number>();
-  readonly #counted = new LruMap<ProjectId, Counted>(volumesMax);
+  readonly #counted = new LruMap<ProjectId, Count>(volumesMax);
   readonly #counting = new Map<ProjectId, Promise<number | null>>();
   readonly #gate = new Gate({ max: countsAtOnce, keyMax: 1, waitingMax: volumesMax });
   readonly #closing = new AbortController();
@@ -47,7 +47,7 @@ export class VolumeSpace {
       this.#setSize(projectId, sizeGb);
   }
 
-  /** Ends what is being counted. */
+  /** Ends the counts under way. */
   close(): void {
     this.#closing.abort();
     this.#gate.close();
@@ -59,12 +59,12 @@ export class VolumeSpace {
     return bytesMax === null ? null : bytesMax / gbBytes;
   }
 
-  /** In GB; null: limited only by the disk. */
+  /** The size of a volume in GB; null: limited only by the disk. */
   sizeGb(projectId: ProjectId): number | null {
-    const own = this.#sizesGb.get(projectId) ?? null;
+    const ownGb = this.#sizesGb.get(projectId) ?? null;
     const max = this.sizeGbMax;
     // The operator may have lowered the limit since.
-    return own === null || max === null ? (own ?? max) : Math.min(own, max);
+    return ownGb === null || max === null ? (ownGb ?? max) : Math.min(ownGb, max);
   }
 
   /** Reads the size again after it was changed. */
@@ -74,8 +74,8 @@ export class VolumeSpace {
   }
 
   /**
-   * Null: there are too many files to count them in time, or only apps reach them. `isNew`: counted
-   * now.
+   * The bytes that a volume holds. Null: there are too many files to count them in time, or only
+   * apps reach them. `isNew`: they are counted now.
    */
   async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
     if (this.#options.files === null) return null;
@@ -87,14 +87,14 @@ export class VolumeSpace {
     return await counting;
   }
 
-  /** The platform has written that many bytes there. */
+  /** Adds bytes that the platform has written to the volume. */
   noteWritten(projectId: ProjectId, bytes: number): void {
     const counted = this.#counted.get(projectId);
     if (counted === undefined || counted.bytes === null) return;
     this.#counted.set(projectId, { ...counted, bytes: counted.bytes + bytes });
   }
 
-  /** Something was removed: the next one who asks has it counted. */
+  /** Forgets the last count after a removal: the next caller counts again. */
   noteRemoved(projectId: ProjectId): void {
     this.#counted.delete(projectId);
   }

@@ -1,6 +1,6 @@
 // Uploads of files to volumes, in parts that come in any order and at once. Each part is written at
-// its offset of one file that no app sees, which then takes its place in one step: what is not
-// acknowledged leaves no trace in the volume.
+// its offset in one file that no app sees. Completing the upload moves that file into the volume in
+// one step; an upload that is not completed leaves no trace there.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { addAbortSignal, type Readable } from "node:stream";
@@ -31,7 +31,7 @@ export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly ownerKeyOf: OwnerKeyOf;
 };
 
-/** With the key of the addresses that take the parts. */
+/** A begun upload, with the key of the addresses that its parts are sent to. */
 export type BegunUpload = {
   readonly uploadId: string;
   readonly partCount: number;
@@ -59,7 +59,9 @@ const openMax = 1_000;
 const partsAtOnce = 64;
 const partsWaiting = 256;
 const waitMs = 20_000;
-/** Begins the key of an upload whose parts have `olderPartBytes`; no other key has a dot. */
+/**
+ * The beginning of the key of an upload whose parts have `olderPartBytes`; no other key has a dot.
+ */
 const largePartsMark = "large.";
 /** Characters of the digest in an etag. */
 const digestLength = 32;
@@ -68,7 +70,9 @@ const digestLength = 32;
 export class VolumeUploads {
   readonly #options: VolumeUploadsOptions;
   readonly #gate = new Gate({ max: partsAtOnce, keyMax: "half", waitingMax: partsWaiting });
-  /** By part: the client of an earlier request for the same one is gone or has given up. */
+  /**
+   * Keeps the latest request for each part: the client of an earlier one is gone or has given up.
+   */
   readonly #latest = new Latest(
     () => new Fault("conflict", "Another request sends the same part."),
   );
@@ -80,7 +84,10 @@ export class VolumeUploads {
     this.#options = options;
   }
 
-  /** Throws `Fault("invalid" | "conflict" | "too_large" | "not_usable" | "unavailable")`. */
+  /**
+   * Begins an upload. Throws `Fault("invalid" | "conflict" | "too_large" | "not_usable" |
+   * "unavailable")`.
+   */
   async begin(
     projectId: ProjectId,
     file: { filePath: string; partCount: number; partBytes: number },
@@ -112,8 +119,9 @@ export class VolumeUploads {
   }
 
   /**
-   * Stores a part; returns its etag. On disk on return. Throws `Fault("not_found" | "invalid" |
-   * "too_large" | "conflict" | "unavailable")`; what was stored of the part before is then lost.
+   * Stores a part, and returns its etag when the part is on disk. Throws `Fault("not_found" |
+   * "invalid" | "too_large" | "conflict" | "unavailable")`; an earlier version of the part may then
+   * be lost.
    */
   async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
@@ -141,7 +149,10 @@ export class VolumeUploads {
     }
   }
 
-  /** Puts the file in its place and records it. Throws `Fault`; what has arrived is kept then. */
+  /**
+   * Moves the file into the volume and records that. Throws `Fault`; the parts that have arrived
+   * stay then.
+   */
   async complete({ projectId, uploadId, filePath, parts }: Completion, by: By): Promise<void> {
     const upload = await store.uploadById(this.#options.db, projectId, uploadId);
     if (upload === undefined)
@@ -151,7 +162,7 @@ export class VolumeUploads {
         "invalid",
         `file_path must be that of the upload, ${JSON.stringify(upload.filePath)}.`,
       );
-    // Its client has not seen the answer to the same request.
+    // The client has not seen the answer to its first request.
     if (upload.isComplete) return;
     if (this.#completing.has(uploadId))
       throw new Fault("conflict", "Another request completes this upload.");
@@ -183,8 +194,8 @@ export class VolumeUploads {
       await this.#reserve(projectId, { uploadId: id, number, bytes: length ?? partMax });
       const file = await requireFiles(this.#options.files).openIncoming(id);
       try {
-        const at = { from: (number - 1) * partMax, max: partMax };
-        const written = await writeBody(file, at, addAbortSignal(signal, body));
+        const range = { from: (number - 1) * partMax, max: partMax };
+        const written = await writeBody(file, range, addAbortSignal(signal, body));
         requireSize(number, written.bytes, bounds);
         await file.datasync();
         const part = { number, sizeBytes: written.bytes, digest: written.digest };
@@ -197,13 +208,16 @@ export class VolumeUploads {
       if (signal.aborted) throw signal.reason;
       throw error;
     } finally {
-      const left = (this.#arriving.get(id) ?? 1) - 1;
-      if (left === 0) this.#arriving.delete(id);
-      else this.#arriving.set(id, left);
+      const remaining = (this.#arriving.get(id) ?? 1) - 1;
+      if (remaining === 0) this.#arriving.delete(id);
+      else this.#arriving.set(id, remaining);
     }
   }
 
-  /** Also counts what is cut off later: otherwise uploads that never end could fill the disk. */
+  /**
+   * Counts the bytes of a part before they arrive. They still count when the part is cut off:
+   * otherwise uploads that never end could fill the disk.
+   */
   async #reserve(
     projectId: ProjectId,
     part: { readonly uploadId: string; readonly number: number; readonly bytes: number },
@@ -216,12 +230,16 @@ export class VolumeUploads {
     await store.reservePart(db, uploadId, { number, sizeBytes: bytes });
   }
 
-  async #finish(upload: store.VolumeUploadRow, named: readonly NamedPart[], by: By): Promise<void> {
+  async #finish(
+    upload: store.VolumeUploadRow,
+    namedParts: readonly NamedPart[],
+    by: By,
+  ): Promise<void> {
     const { db, space } = this.#options;
     const files = requireFiles(this.#options.files);
     const { id, projectId, filePath, partCount } = upload;
     const stored = await store.readParts(db, id);
-    requireParts(partCount, stored, named);
+    requireParts(partCount, stored, namedParts);
     const bytes = stored.reduce((sum, part) => sum + part.sizeBytes, 0);
     // An earlier request was killed between the two steps below.
     const isPlaced = partCount > 0 && !(await files.hasIncoming(id));
@@ -233,18 +251,20 @@ export class VolumeUploads {
       await lockProject(tx, projectId);
       if (!(await store.completeVolumeUpload(tx, id))) return;
       await recordOfVolume(tx, { projectId, action: "volume.upload", by, filePath });
-      // Last, since it cannot be taken back; repeated requests find it done.
+      // Moved last, since that cannot be undone; a repeated request finds the file moved.
       if (!isPlaced) await files.place({ projectId, names: filePath.split("/") }, id);
     });
     if (!isPlaced) space.noteWritten(projectId, bytes);
   }
 
-  /** So many bytes must fit, beside what the disk keeps free for the platform. */
+  /**
+   * Throws `Fault("unavailable")` unless so many bytes fit on the disk, beside the space that is
+   * kept free for the platform.
+   */
   #requireDisk(bytes: number): void {
-    const { freeSpace, storeRefusal } = {
-      freeSpace: this.#options.disk.freeSpace,
-      storeRefusal: this.#options.disk.storeRefusal(),
-    };
+    const { disk } = this.#options;
+    const { freeSpace } = disk;
+    const storeRefusal = disk.storeRefusal();
     const free = freeSpace.bytes - freeSpace.reserveBytes;
     if (storeRefusal === null && bytes <= free) return;
     const why = `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the file.`;
@@ -269,14 +289,14 @@ async function writeBody(
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     if (bytes + chunk.length > max) throw tooLarge(max);
     hash.update(chunk);
-    for (let done = 0; done < chunk.length;) {
+    for (let written = 0; written < chunk.length;) {
       const { bytesWritten } = await file.write(
         chunk,
-        done,
-        chunk.length - done,
-        from + bytes + done,
+        written,
+        chunk.length - written,
+        from + bytes + written,
       );
-      done += bytesWritten;
+      written += bytesWritten;
     }
     bytes += chunk.length;
   }
@@ -301,14 +321,14 @@ function tooLarge(max: number): Fault {
 function requireParts(
   partCount: number,
   stored: readonly store.PartRow[],
-  named: readonly NamedPart[],
+  namedParts: readonly NamedPart[],
 ): void {
-  const etags = new Map(named.map(({ number, etag }) => [number, etag]));
+  const etags = new Map(namedParts.map(({ number, etag }) => [number, etag]));
   const byNumber = new Map(stored.map((part) => [part.number, part]));
-  if (named.length !== partCount || etags.size !== partCount) {
+  if (namedParts.length !== partCount || etags.size !== partCount) {
     throw new Fault(
       "invalid",
-      `parts has ${named.length} parts, but must have each of the ${partCount} once.`,
+      `parts has ${namedParts.length} parts, but must have each of the ${partCount} once.`,
     );
   }
   for (let number = 1; number <= partCount; number++) {

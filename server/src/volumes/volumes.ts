@@ -1,5 +1,5 @@
-// The volumes of projects: what they hold, addresses to download files from, removal, and size.
-// Every project has one.
+// The volumes of projects: lists and removes their files, makes addresses to download from, and
+// sets their sizes. Every project has one volume.
 import { createHash, randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
@@ -20,7 +20,7 @@ export type VolumesOptions = {
   readonly db: Db;
   readonly files: Pick<Files, "list" | "open" | "remove" | "removeFolder"> | null;
   readonly space: VolumeSpace;
-  /** A folder was removed, whose space is to be freed. */
+  /** Called when a folder was removed, whose space is to be freed. */
   readonly onRemoved: () => void;
 };
 
@@ -29,17 +29,20 @@ export const volumeId = "default";
 
 export type VolumeState = { readonly sizeGb: number | null; readonly usedBytes: number | null };
 
-/** What an address to download from stands for. */
+/** The file that a download address stands for. */
 export type DownloadedFile = { readonly projectId: ProjectId; readonly filePath: string };
 
-/** A file to be sent; who has it closes it. */
+/** An open file that is to be sent; the receiver closes it. */
 export type OpenedFile = {
   readonly name: string;
   readonly handle: FileHandle;
   readonly stats: Stats;
 };
 
-/** All but uploads. Refusals of paths are those of `StorageFiles` and `readVolumePath`. */
+/**
+ * The use cases of volumes, except for uploads. Paths are refused as by `StorageFiles` and
+ * `readVolumePath`.
+ */
 export class Volumes {
   readonly #options: VolumesOptions;
 
@@ -54,8 +57,8 @@ export class Volumes {
   }
 
   /**
-   * What a folder holds, by name, after `after`, at most `max`. A volume that no app has used is
-   * empty.
+   * The entries of a folder, by name, after `after`, at most `max`. A volume that no app has used
+   * is empty.
    */
   async list(
     projectId: ProjectId,
@@ -96,12 +99,12 @@ export class Volumes {
    * works.
    */
   async findDownload(key: string): Promise<DownloadedFile> {
-    const found = await store.downloadByKey(this.#options.db, hashOfKey(key));
-    if (found !== undefined) return found;
+    const download = await store.downloadByKey(this.#options.db, hashOfKey(key));
+    if (download !== undefined) return download;
     throw new Fault("not_found", "There is no download with this address, or its time is over.");
   }
 
-  /** Opens it; the caller closes it. Throws `Fault("not_found")` when it is gone. */
+  /** Opens the file; the caller closes it. Throws `Fault("not_found")` when it is gone. */
   async openDownload({ projectId, filePath }: DownloadedFile): Promise<OpenedFile> {
     const names = filePath.split("/");
     const files = requireFiles(this.#options.files);
@@ -121,11 +124,10 @@ export class Volumes {
         by,
         filePath: pathText(path),
       });
-      // Last, since it cannot be taken back.
-      await (path.isFolder ? files.removeFolder : files.remove).call(files, {
-        projectId,
-        names: path.names,
-      });
+      // Removed last, since that cannot be undone.
+      const target = { projectId, names: path.names };
+      if (path.isFolder) await files.removeFolder(target);
+      else await files.remove(target);
     });
     space.noteRemoved(projectId);
     if (path.isFolder) onRemoved();
@@ -165,12 +167,12 @@ export class Volumes {
   }
 }
 
-/** What of the key in an address is stored. */
+/** The hash that is stored of the key in an address. */
 export function hashOfKey(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }
 
-/** Records what was done to a file. */
+/** Records an action on a file of a volume. */
 export async function recordOfVolume(
   tx: Tx,
   {

@@ -1,5 +1,6 @@
-// Decides which replicas and builds to end because of what they wrote to the disk: those over a
-// limit and, when space is short, those that grew most since there was enough. Pure.
+// Decides which replicas and builds to end because of what they wrote to the disk: writers over a
+// limit and, when space is short, the writers that have grown most since there was enough space.
+// Pure.
 import { sizeText } from "#lib/disk-full.ts";
 import type { DiskUsage } from "./disk-usage.ts";
 
@@ -62,37 +63,41 @@ export function diskState(freeSpace: FreeSpace, limits: DiskLimits): DiskState {
 }
 
 /**
- * What to end now, with the reason for its owner. A writer that cannot be measured in time counts
- * as filling the disk; otherwise having many files would be the way to fill it.
+ * The writers to end now, each with the reason for its owner. A writer that cannot be measured in
+ * time counts as filling the disk; otherwise having many files would be the way to fill it.
  */
 export function endings(
   growing: readonly Growing[],
   freeSpace: FreeSpace,
   limits: DiskLimits,
 ): readonly DiskEnding[] {
-  const measured = growing.filter((one): one is Measured => one.now !== null);
-  const over = measured.flatMap((one) => {
-    const reason = overLimit(one, limits);
-    return reason === null ? [] : [endingOf(one, reason)];
-  });
-  if (over.length > 0 || diskState(freeSpace, limits) === "enough") return over;
-  const isOfFiles =
+  const measured = growing.filter((writer): writer is Measured => writer.now !== null);
+  const overLimits: DiskEnding[] = [];
+  for (const writer of measured) {
+    const reason = overLimit(writer, limits);
+    if (reason !== null) overLimits.push(endingOf(writer, reason));
+  }
+  if (overLimits.length > 0 || diskState(freeSpace, limits) === "enough") return overLimits;
+  const areFilesShort =
     freeSpace.files !== null &&
     freeSpace.files < limits.reserveFiles &&
     freeSpace.bytes >= limits.reserveBytes;
   const slow = growing
     .filter(({ now }) => now === null)
-    .map((one) => endingOf(one, slowReason(one, freeSpace, isOfFiles)));
+    .map((writer) => endingOf(writer, slowReason(writer, freeSpace, areFilesShort)));
   const growth = ({ now, before }: Measured): number =>
-    isOfFiles ? now.files - before.files : now.bytes - before.bytes;
-  const [size, min] = isOfFiles
+    areFilesShort ? now.files - before.files : now.bytes - before.bytes;
+  const [size, min] = areFilesShort
     ? [limits.reserveFiles, growthFilesMin]
     : [limits.reserveBytes, growthBytesMin];
   const max = Math.max(...measured.map(growth), 0);
   if (max < Math.max(min, size * growthShare)) return slow;
-  // Writers that fill it at a similar pace end together.
-  const culprits = measured.filter((one) => growth(one) >= max / 2);
-  return [...culprits.map((one) => endingOf(one, grownReason(one, freeSpace, isOfFiles))), ...slow];
+  // Writers that fill the disk at a similar pace end together.
+  const culprits = measured.filter((writer) => growth(writer) >= max / 2);
+  return [
+    ...culprits.map((writer) => endingOf(writer, grownReason(writer, freeSpace, areFilesShort))),
+    ...slow,
+  ];
 }
 
 function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
@@ -111,14 +116,14 @@ function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): str
       return null;
     return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes?.has(id) === true ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
   }
-  // Folders that a build shares with others already had content.
+  // Folders that a build shares with others already had content when it began.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
   if (replicaBytes === null || written <= replicaBytes) return null;
   const what = kind === "build" ? "The build" : "The replica";
   return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than its limit of ${sizeText(replicaBytes)} (SLIPWAY_REPLICA_DISK_GB): make it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
 }
 
-/** What the storage of a project may hold; null: no limit. */
+/** The maximum bytes of the storage of a project; null: no limit. */
 export function storageLimit(
   { ownStorageBytes, storageBytes }: Pick<DiskLimits, "ownStorageBytes" | "storageBytes">,
   projectId: string,
@@ -126,29 +131,29 @@ export function storageLimit(
   return ownStorageBytes?.get(projectId) ?? storageBytes;
 }
 
-function nearlyFull(freeSpace: FreeSpace, isOfFiles: boolean): string {
-  return `The machine's disk is nearly full (room for ${isOfFiles ? `${freeSpace.files} more files` : sizeText(freeSpace.bytes)})`;
+function nearlyFull(freeSpace: FreeSpace, areFilesShort: boolean): string {
+  return `The machine's disk is nearly full (room for ${areFilesShort ? `${freeSpace.files} more files` : sizeText(freeSpace.bytes)})`;
 }
 
 function grownReason(
   { kind, now, before }: Measured,
   freeSpace: FreeSpace,
-  isOfFiles: boolean,
+  areFilesShort: boolean,
 ): string {
-  const grown = isOfFiles
+  const grown = areFilesShort
     ? `${now.files - before.files} files`
     : sizeText(now.bytes - before.bytes);
   const advice = "make it write less, or ask the operator for a larger disk";
-  const start = nearlyFull(freeSpace, isOfFiles);
+  const start = nearlyFull(freeSpace, areFilesShort);
   if (kind === "storage")
     return `${start}, and the project's storage has grown by ${grown}: delete files in /persistent-storage or in its apps' own storage, ${advice}.`;
   const what = kind === "build" ? "this build" : "this replica";
   return `${start}, and ${what} has written ${grown}: ${advice}.`;
 }
 
-function slowReason({ kind }: Growing, freeSpace: FreeSpace, isOfFiles: boolean): string {
+function slowReason({ kind }: Growing, freeSpace: FreeSpace, areFilesShort: boolean): string {
   const what = { storage: "the project's storage", build: "this build", replica: "this replica" }[
     kind
   ];
-  return `${nearlyFull(freeSpace, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
+  return `${nearlyFull(freeSpace, areFilesShort)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
 }

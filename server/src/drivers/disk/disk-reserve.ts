@@ -15,17 +15,20 @@ export class DiskReserve {
     this.#file = join(dataDir, "disk.reserve");
   }
 
-  /** Bytes it occupies now; 0 when there is no file. */
+  /** The bytes that the file occupies now; 0 when there is no file. */
   heldBytes(): number {
-    const found = statSync(this.#file, { throwIfNoEntry: false });
-    return found === undefined ? 0 : found.blocks * 512;
+    const stats = statSync(this.#file, { throwIfNoEntry: false });
+    return stats === undefined ? 0 : stats.blocks * 512;
   }
 
   release(): void {
     rmSync(this.#file, { force: true });
   }
 
-  /** Leaves no file where the file system does not support it or has no space. */
+  /**
+   * Creates the file. Leaves none when the file system has no space or does not support
+   * `fallocate`.
+   */
   async make(bytes: number): Promise<void> {
     const options = { timeout: makeTimeoutMs };
     const isMade = await new Promise<boolean>((resolve) => {

@@ -8,7 +8,10 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
 import { unlessExited, withDescendants } from "#drivers/process/process-table.ts";
 
-/** Free for unprivileged users. `files` is null on file systems without a fixed number of files. */
+/**
+ * The space of a file system. `freeBytes` and `freeFiles` are what unprivileged users can use;
+ * `freeFiles` is null on file systems without a fixed number of files.
+ */
 export type DiskSpace = {
   readonly freeBytes: number;
   readonly totalBytes: number;
@@ -54,14 +57,15 @@ export async function measure(
   { isUserOwned, ...watched }: MeasureOptions,
 ): Promise<ReadonlyMap<string, DiskUsage | null>> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
-  const sized = (option: string, of: readonly string[]): Promise<Map<string, number | null>> =>
-    sizes([...inNamespace, "du", "-x", "-s", option, "--"], of, watched);
-  const kilobytes = await sized("-k", folders);
+  const duSizes = (option: string, paths: readonly string[]): Promise<Map<string, number | null>> =>
+    sizes([...inNamespace, "du", "-x", "-s", option, "--"], paths, watched);
+  const kilobytes = await duSizes("-k", folders);
   const inTime = folders.filter((folder) => typeof kilobytes.get(folder) === "number");
   // Only GNU `du` counts files.
-  const files = await sized("--inodes", inTime);
+  const files = await duSizes("--inodes", inTime);
   return new Map(
     [...kilobytes].map(([path, size]) => {
+      // Null: counting took too long. Absent: this `du` cannot count files.
       const count = files.get(path) ?? (files.has(path) ? null : 0);
       return [path, size === null || count === null ? null : { bytes: size * 1024, files: count }];
     }),
@@ -69,29 +73,29 @@ export async function measure(
 }
 
 /**
- * The output of `du` for each folder; null for those that time out. Each timeout causes a retry
- * with the remaining folders.
+ * The number that `du` prints for each folder; null for a folder that takes too long. After a
+ * timeout, `du` runs again for the remaining folders.
  */
 async function sizes(
   du: readonly string[],
   folders: readonly string[],
   watched: Watched,
 ): Promise<Map<string, number | null>> {
-  const found = new Map<string, number | null>();
-  let left = folders;
-  while (left.length > 0) {
-    const end = await runShort([...du, ...left], watched, (line) => {
+  const sizeByFolder = new Map<string, number | null>();
+  let remaining = folders;
+  while (remaining.length > 0) {
+    const end = await runShort([...du, ...remaining], watched, (line) => {
       const [, size, path = ""] = /^(\d+)\t(.+)$/.exec(line) ?? [];
-      if (size !== undefined) found.set(path, Number(size));
+      if (size !== undefined) sizeByFolder.set(path, Number(size));
     });
     if (end.kind !== "aborted" || watched.signal.aborted) break;
-    const last = left.findLastIndex((folder) => found.has(folder));
-    left = left.slice(last + 1).filter((folder) => existsSync(folder));
-    const [slow] = left;
-    if (slow !== undefined) found.set(slow, null);
-    left = left.slice(1);
+    const last = remaining.findLastIndex((folder) => sizeByFolder.has(folder));
+    remaining = remaining.slice(last + 1).filter((folder) => existsSync(folder));
+    const [slow] = remaining;
+    if (slow !== undefined) sizeByFolder.set(slow, null);
+    remaining = remaining.slice(1);
   }
-  return found;
+  return sizeByFolder;
 }
 
 /**
@@ -104,41 +108,43 @@ export async function deletedBytes(
   signal: AbortSignal,
 ): Promise<number | null> {
   // A thread may have its own descriptors.
-  const folders = withDescendants(pid).flatMap((one) => [
-    `/proc/${one}/map_files`,
-    ...unlessExited(() => readdirSync(`/proc/${one}/task`)).map(
-      (thread) => `/proc/${one}/task/${thread}/fd`,
+  const folders = withDescendants(pid).flatMap((member) => [
+    `/proc/${member}/map_files`,
+    ...unlessExited(() => readdirSync(`/proc/${member}/task`)).map(
+      (thread) => `/proc/${member}/task/${thread}/fd`,
     ),
   ]);
   // In a container all files are on its own overlay.
   const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
   const devices = new Set([folder, `/proc/${pid}/root`].flatMap(deviceOf));
   const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
-  const found = new Map<string, number>();
+  const bytesByFile = new Map<string, number>();
   const end = await runShort(["find", "-L", ...folders, ...deleted], { signal }, (line) => {
     const [dev, inode = "", blocks] = line.split(" ");
-    if (devices.has(dev ?? "")) found.set(`${dev} ${inode}`, Number(blocks) * 512);
+    if (devices.has(dev ?? "")) bytesByFile.set(`${dev} ${inode}`, Number(blocks) * 512);
   });
-  return end.kind === "aborted" ? null : [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
+  return end.kind === "aborted"
+    ? null
+    : [...bytesByFile.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /**
- * Reads lines of a program that may complain about some folders: files come and go while it runs.
- * Kills it (`aborted`) when the next line takes too long.
+ * Runs a program and reads its lines. The program may fail for some folders, since files come and
+ * go while it runs. Kills it (`aborted`) when the next line takes too long.
  */
 async function runShort(
   [file = "", ...args]: readonly string[],
   { signal, clock = systemClock, environment = toolsEnvironment }: Watched,
   onLine: (line: string) => void,
 ): Promise<CommandEnd> {
-  const late = new AbortController();
-  const wait = (): (() => void) => clock.after(measureTimeoutMs, () => late.abort());
+  const timeout = new AbortController();
+  const wait = (): (() => void) => clock.after(measureTimeoutMs, () => timeout.abort());
   let cancelWait = wait();
   const end = await runCommand({
     command: [file, ...args],
     cwd: "/",
     environment,
-    signal: AbortSignal.any([signal, late.signal]),
+    signal: AbortSignal.any([signal, timeout.signal]),
     timeoutMs: measureTimeoutMs * (args.length + 1),
     onLine: (stream, text) => {
       if (stream !== "stdout") return;

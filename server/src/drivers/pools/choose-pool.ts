@@ -1,10 +1,11 @@
-// Packs replicas into pools: which pool a replica gets, in view of what others have and of those
-// that have waited longer. Pure.
+// Decides which pool a replica gets, given the claims of the others and the replicas that come
+// first. Pure.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import { anyRegion, type PoolClaim, type Pool, type PoolGpus, type PoolRequest } from "./pool.ts";
 
 /**
- * What is free in a pool. Cores and memory in thousandths; negative after a pool was made smaller.
+ * The free resources of a pool. Cores and memory are in thousandths, and negative after a pool was
+ * made smaller.
  */
 export type FreePool = {
   readonly pool: Pool;
@@ -22,10 +23,10 @@ export type PoolWish = readonly PoolRequest[];
 /** `cores`, `memory`, or a compute type. */
 type Dimension = string;
 
-/** Whole thousandths add up exactly. */
+/** Amounts are counted in thousandths: whole numbers add up exactly. */
 const unit = 1000;
 
-/** What the claims leave of each pool. */
+/** The unclaimed resources of each pool. */
 export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): FreePool[] {
   const empty = pools.map((pool) => ({
     pool,
@@ -36,54 +37,57 @@ export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): Fre
   return freeAfter(empty, { ended: [], begun: claims });
 }
 
-/** What is free when the replicas with some claims have ended, and others have begun. */
+/**
+ * The free resources after the replicas with the claims `ended` have ended, and those with `begun`
+ * have begun.
+ */
 export function freeAfter(
   free: readonly FreePool[],
   { ended, begun }: { readonly ended: Iterable<PoolClaim>; readonly begun: Iterable<PoolClaim> },
 ): FreePool[] {
-  const left = new Map(free.map((one) => [one.pool.name, one]));
+  const byName = new Map(free.map((freePool) => [freePool.pool.name, freePool]));
   const add = (claim: PoolClaim, sign: 1 | -1): void => {
-    const one = left.get(claim.pool);
-    if (one !== undefined) left.set(claim.pool, changed(one, claim, sign));
+    const freePool = byName.get(claim.pool);
+    if (freePool !== undefined) byName.set(claim.pool, changed(freePool, claim, sign));
   };
   for (const claim of ended) add(claim, 1);
   for (const claim of begun) add(claim, -1);
-  return [...left.values()];
+  return [...byName.values()];
 }
 
-function changed(one: FreePool, claim: PoolClaim, sign: 1 | -1): FreePool {
+function changed(freePool: FreePool, claim: PoolClaim, sign: 1 | -1): FreePool {
   const { compute, gpuCount } = claim;
-  const { cores, memory } = shareInPool(one.pool, claim);
+  const { cores, memory } = shareInPool(freePool.pool, claim);
   const gpus =
     gpuCount === 0
-      ? one.gpus
-      : new Map(one.gpus).set(compute, freeGpus(one, compute) + sign * gpuCount);
+      ? freePool.gpus
+      : new Map(freePool.gpus).set(compute, freeGpus(freePool, compute) + sign * gpuCount);
   return {
-    pool: one.pool,
-    cores: one.cores + sign * cores,
-    memory: one.memory + sign * memory,
+    pool: freePool.pool,
+    cores: freePool.cores + sign * cores,
+    memory: freePool.memory + sign * memory,
     gpus,
   };
 }
 
 /**
- * The claim for a replica: of the first request for which there is a pool with enough. `ahead`:
- * those that come first, whether they fit now or wait; what they lack of a pool is not given to
- * others. Null: it must wait, or fits nowhere.
+ * The claim for a replica: of its first request for which a pool has enough. `ahead`: the replicas
+ * that come first, whether they fit now or wait; resources that they lack in a pool are kept for
+ * them. Null: the replica must wait, or fits nowhere.
  */
 export function choosePool(
   free: readonly FreePool[],
   wish: PoolWish,
   ahead: readonly PoolWish[] = [],
 ): PoolClaim | null {
-  let left = free;
-  const shut = new Map<string, Set<Dimension>>();
-  for (const one of ahead) {
-    const claim = firstFit(left, one, shut);
-    if (claim !== null) left = freeAfter(left, { ended: [], begun: [claim] });
-    else shutFor(one, left, shut);
+  let remaining = free;
+  const keptForOthers = new Map<string, Set<Dimension>>();
+  for (const earlier of ahead) {
+    const claim = firstFit(remaining, earlier, keptForOthers);
+    if (claim !== null) remaining = freeAfter(remaining, { ended: [], begun: [claim] });
+    else keepLacking(earlier, remaining, keptForOthers);
   }
-  return firstFit(left, wish, shut);
+  return firstFit(remaining, wish, keptForOthers);
 }
 
 /** True when the pool, if it were empty, would have enough for the replica. */
@@ -101,10 +105,10 @@ export function isAllowed(
   pool: Pool,
   { provider, region, tier }: Omit<PoolRequest, "compute">,
 ): boolean {
-  const isThere = provider === null || pool.provider === null || pool.provider === provider;
-  const isRegion =
+  const suitsProvider = provider === null || pool.provider === null || pool.provider === provider;
+  const suitsRegion =
     region === null || region === anyRegion || pool.region === null || pool.region === region;
-  return isThere && isRegion && (tier !== "protected" || pool.tier === "protected");
+  return suitsProvider && suitsRegion && (tier !== "protected" || pool.tier === "protected");
 }
 
 /** True when replicas in the pool can have the compute type. */
@@ -120,59 +124,63 @@ export function computeOf(pools: readonly Pool[]): readonly string[] {
 
 /** The GPUs of a type in a pool. */
 export function gpusOf(pool: Pool, compute: string): PoolGpus {
-  const gpus = pool.gpus.find((one) => one.compute === compute);
+  const gpus = pool.gpus.find((candidate) => candidate.compute === compute);
   return gpus ?? { compute, memoryGb: 0, count: 0, usable: 0 };
 }
 
 function firstFit(
   free: readonly FreePool[],
   wish: PoolWish,
-  shut: ReadonlyMap<string, ReadonlySet<Dimension>>,
+  keptForOthers: ReadonlyMap<string, ReadonlySet<Dimension>>,
 ) {
   for (const request of wish) {
     const fitting = free.filter(
-      (one) =>
-        couldFit(one.pool, request) &&
-        lacking(one, request).length === 0 &&
-        !uses(request).some((dimension) => shut.get(one.pool.name)?.has(dimension)),
+      (freePool) =>
+        couldFit(freePool.pool, request) &&
+        lacking(freePool, request).length === 0 &&
+        !uses(request).some((dimension) => keptForOthers.get(freePool.pool.name)?.has(dimension)),
     );
-    const [best] = fitting.toSorted((one, other) => waste(one, request) - waste(other, request));
+    const [best] = fitting.toSorted((a, b) => waste(a, request) - waste(b, request));
     if (best !== undefined) return claimOf(best, request);
   }
   return null;
 }
 
 /**
- * How much a choice would spoil for others; sorting keeps the order of the pools otherwise.
- * Replicas without GPUs leave pools with GPUs alone, interruptible ones those that protected ones
- * can use; GPUs come from where the fewest are left.
+ * The cost that the choice of a pool has for other replicas. Sorting by it keeps the order of pools
+ * with the same cost. Replicas without GPUs avoid pools with GPUs, and interruptible replicas avoid
+ * pools that protected ones can use. GPUs come from the pool with the fewest free.
  */
-function waste(one: FreePool, { compute, tier }: PoolRequest): number {
-  const tierWaste = tier !== "protected" && one.pool.tier === "protected" ? 1 : 0;
-  const all = one.pool.gpus.reduce((sum, { count }) => sum + count, 0);
-  return tierWaste * 1_000_000 + (compute === "CPU" ? all : freeGpus(one, compute));
+function waste(freePool: FreePool, { compute, tier }: PoolRequest): number {
+  const tierWaste = tier !== "protected" && freePool.pool.tier === "protected" ? 1 : 0;
+  const gpuTotal = freePool.pool.gpus.reduce((sum, { count }) => sum + count, 0);
+  return tierWaste * 1_000_000 + (compute === "CPU" ? gpuTotal : freeGpus(freePool, compute));
 }
 
-function shutFor(
+/** Keeps for the wish, in each pool that could have it, the resources that it lacks there. */
+function keepLacking(
   wish: PoolWish,
   free: readonly FreePool[],
-  shut: Map<string, Set<Dimension>>,
+  keptForOthers: Map<string, Set<Dimension>>,
 ): void {
   for (const request of wish) {
-    for (const one of free.filter(({ pool }) => couldFit(pool, request))) {
-      const closed = getOrInsert(shut, one.pool.name, () => new Set());
-      for (const dimension of lacking(one, request)) closed.add(dimension);
+    for (const freePool of free.filter(({ pool }) => couldFit(pool, request))) {
+      const dimensions = getOrInsert(keptForOthers, freePool.pool.name, () => new Set());
+      for (const dimension of lacking(freePool, request)) dimensions.add(dimension);
     }
   }
 }
 
-/** What is not free of what the replica needs: `cores`, `memory`, or its compute type. */
-export function lacking(one: FreePool, request: PoolRequest): Dimension[] {
-  const { cores, memory } = shareInPool(one.pool, request);
+/**
+ * The resources of which the pool has too little free for the replica: `cores`, `memory`, or its
+ * compute type.
+ */
+export function lacking(freePool: FreePool, request: PoolRequest): Dimension[] {
+  const { cores, memory } = shareInPool(freePool.pool, request);
   return [
-    ...(one.cores < cores ? ["cores"] : []),
-    ...(one.memory < memory ? ["memory"] : []),
-    ...(freeGpus(one, request.compute) < request.gpuCount ? [request.compute] : []),
+    ...(freePool.cores < cores ? ["cores"] : []),
+    ...(freePool.memory < memory ? ["memory"] : []),
+    ...(freeGpus(freePool, request.compute) < request.gpuCount ? [request.compute] : []),
   ];
 }
 
@@ -191,8 +199,8 @@ export function freeGpus({ gpus }: FreePool, compute: string): number {
 }
 
 /**
- * What counts of a replica, in thousandths: where cores are shared anyway, nobody counts for more
- * than all of them.
+ * The cores and the memory that count for a replica, in thousandths: in a pool that is shared, no
+ * replica counts for more than the whole pool.
  */
 export function shareInPool(
   pool: Pool,

@@ -1,14 +1,17 @@
-// Says why an app fits into no pool, and what would fit; and what it asks for that no pool can give
-// it alone. Pure.
+// Says why an app fits into no pool, and what would fit. Warns of resources that an app can only
+// share. Pure.
 import { howToChange, missingCompute, type Advised } from "@slipway/contract/advice.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { computeOf, couldFit, gpusOf, isAllowed, offers, type PoolWish } from "./choose-pool.ts";
 import type { Pool, PoolRequest } from "./pool.ts";
 
-/** A sentence lists no more sizes of pools than this. */
+/** The maximum number of pool sizes in a sentence. */
 const sizesShown = 3;
 
-/** What is known of an app's wish; absent: not yet, so that it refuses nothing. */
+/**
+ * The settings of an app that say which pools suit it. An absent setting is not known yet, and
+ * suits every pool.
+ */
 export type PartialWish = {
   readonly compute?: readonly string[] | undefined;
   readonly gpuCount?: number | undefined;
@@ -20,7 +23,8 @@ export type PartialWish = {
 };
 
 /**
- * The wish of a replica with these settings. `present`: the types to try where none is known yet.
+ * The wish of a replica with these settings. `present`: the compute types to try when the settings
+ * name none yet.
  */
 export function wishOf(settings: PartialWish, present: readonly string[] = []): PoolWish {
   const { compute = present, cpu = 0, memory = 0, provider = null, region = null } = settings;
@@ -54,9 +58,9 @@ export function whyNever(
   if (withType.length === 0) return missingCompute(types, present, advised);
   const allowed = withType.filter((pool) => isAllowed(pool, first));
   const isGpu = types.some((type) => type !== "CPU");
-  const known = settings.compute === undefined ? [] : types;
-  if (allowed.length === 0) return whyNotThere(withType, { ...first, types: known, advised });
-  const asked = [
+  const knownTypes = settings.compute === undefined ? [] : types;
+  if (allowed.length === 0) return whyNotThere(withType, { ...first, types: knownTypes, advised });
+  const needs = [
     ...(isGpu && first.gpuCount > 0
       ? [`${first.gpuCount} GPU${first.gpuCount === 1 ? "" : "s"}`]
       : []),
@@ -64,11 +68,11 @@ export function whyNever(
     ...(settings.memory === undefined ? [] : [`${rounded(settings.memory)} GB`]),
   ].join(", ");
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
-  const on = known.length === 0 ? "" : ` on ${known.join(" or ")}`;
-  return `A replica of the app needs ${asked.replace(/, (?=[^,]*$)/, " and ")}${on}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
+  const onTypes = knownTypes.length === 0 ? "" : ` on ${knownTypes.join(" or ")}`;
+  return `A replica of the app needs ${needs.replace(/, (?=[^,]*$)/, " and ")}${onTypes}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
 }
 
-/** The most cores and GB that a replica can ask for and have there, whatever is in use. */
+/** The maximum cores and GB that a replica can ask for and get in the empty pool. */
 export function replicaMaxOf({
   cores,
   memoryGb,
@@ -80,7 +84,10 @@ export function replicaMaxOf({
   };
 }
 
-/** What the app asks for that is only shared here, in sentences for the build log. */
+/**
+ * Warns, in sentences for the build log, when an app asks for more cores or memory than its pools
+ * have, so that it only shares them.
+ */
 export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): string[] {
   const fitting = pools.filter((pool) =>
     wishOf(settings).some((request) => couldFit(pool, request)),
@@ -101,7 +108,7 @@ export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): s
   ];
 }
 
-/** What of a request limits the pools that it may run in, in words. */
+/** Names the parts of a request that limit the pools it may run in. */
 export function limitNames({
   provider,
   region,
@@ -122,36 +129,33 @@ function whyNotThere(
   },
 ): string {
   const { types, provider, region, tier, advised } = wanted;
-  const where = limitNames({ provider, region, tier });
-  const there = pools.map(
+  const limits = limitNames({ provider, region, tier });
+  const locations = pools.map(
     (pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`,
   );
-  const asked =
+  const request =
     types.length === 0
-      ? where.join(", ")
-      : `compute ${types.join(" or ")} with ${where.join(", ")}`;
-  return `The app requests ${asked}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
+      ? limits.join(", ")
+      : `compute ${types.join(" or ")} with ${limits.join(", ")}`;
+  return `The app requests ${request}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(locations)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
 
 /**
- * What one replica can have at most, by pool: none of these is larger than another in everything.
- * `types` null: no GPUs.
+ * The largest sizes that one replica can have in these pools, in words; sizes that fit within
+ * another one are left out. `types` null: no GPUs.
  */
 function largestOf(pools: readonly Pool[], types: readonly string[] | null): string {
   const sizes = pools.map((pool): Size => {
-    const cards = (types ?? []).map((type) => gpusOf(pool, type).count);
-    const gpus = types === null ? null : Math.min(Math.max(...cards), appFields.gpuCount.max);
+    const counts = (types ?? []).map((type) => gpusOf(pool, type).count);
+    const gpus = types === null ? null : Math.min(Math.max(...counts), appFields.gpuCount.max);
     return { ...replicaMaxOf(pool), gpus };
   });
   const distinct = [...new Map(sizes.map((size) => [sizeText(size), size])).values()];
   const largest = distinct
     .filter((size) => !distinct.some((other) => other !== size && isWithin(size, other)))
-    .toSorted(
-      (one, other) =>
-        gpusIn(other) - gpusIn(one) || other.cores - one.cores || other.memoryGb - one.memoryGb,
-    );
+    .toSorted((a, b) => gpusIn(b) - gpusIn(a) || b.cores - a.cores || b.memoryGb - a.memoryGb);
   const others = largest.length - sizesShown;
   const texts = largest.slice(0, sizesShown).map(sizeText);
   if (others > 0) texts.push(`${others} other size${others === 1 ? "" : "s"}`);

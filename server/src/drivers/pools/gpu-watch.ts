@@ -1,6 +1,5 @@
 // Finds the GPUs of this machine with nvidia-smi, at the start and then periodically, and measures
-// their use. A card that stops answering is kept in mind as unusable, and used again when it is
-// back.
+// their use. A card that stops answering stays listed as unusable until it answers again.
 import { access, constants } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "#lib/command.ts";
@@ -14,21 +13,21 @@ export type GpuWatchParts = Pick<DriverParts, "clock" | "log"> & {
   readonly toolEnvironment: Readonly<Record<string, string>>;
 };
 
-/** Also how often their use is measured. */
+/** How often GPUs are looked for and their use is measured. */
 export const lookEveryGpuMs = 10_000;
-/** Without persistence mode, the driver loads first. */
+/** Long enough for the GPU driver to load first, as it does without persistence mode. */
 const lookMsMax = 20_000;
 const linesMax = 1_000;
 
 /** The GPUs of this machine; one per platform. */
 export class GpuWatch {
   readonly #parts: GpuWatchParts;
-  /** Every card that was ever seen, in the order of first sight. */
+  /** Every card that was seen so far, in the order in which they were found. */
   readonly #cards = new Map<string, SeenCard>();
   readonly #lost = new Set<string>();
   #use = new Map<string, GpuUse>();
-  /** The last failure, or model of no type, that was logged. */
-  #said = "";
+  /** The reason that was logged last: a failure, or the name of a card of no compute type. */
+  #lastReason = "";
 
   constructor(parts: GpuWatchParts) {
     this.#parts = parts;
@@ -41,16 +40,16 @@ export class GpuWatch {
     );
   }
 
-  /** By the ids of the cards. */
+  /** The measured use, by the ids of the cards. */
   get use(): ReadonlyMap<string, GpuUse> {
     return this.#use;
   }
 
   /** Looks once, for 20 seconds at most. Keeps what is known when the program fails. */
   async look(signal: AbortSignal): Promise<void> {
-    const program = await this.#find();
+    const program = await this.#findProgram();
     if (program === null) {
-      this.#say("no nvidia-smi in the PATH", "no GPUs were looked for", "info");
+      this.#logOnce("no nvidia-smi in the PATH", "no GPUs were looked for", "info");
       return;
     }
     const lines: string[] = [];
@@ -66,36 +65,35 @@ export class GpuWatch {
     if (end.kind === "aborted") return;
     const reason =
       end.kind === "not_started" ? end.reason : `nvidia-smi did not answer (${end.kind})`;
-    this.#note(
+    this.#update(
       end.kind === "exited" ? readCards(lines, end.exitCode) : { kind: "failed", reason, lost: [] },
     );
   }
 
-  async #find(): Promise<string | null> {
+  async #findProgram(): Promise<string | null> {
     for (const folder of (this.#parts.toolEnvironment["PATH"] ?? "").split(":").filter(Boolean)) {
       const path = join(folder, "nvidia-smi");
-      const isThere = await access(path, constants.X_OK).then(
+      const isExecutable = await access(path, constants.X_OK).then(
         () => true,
         () => false,
       );
-      if (isThere) return path;
+      if (isExecutable) return path;
     }
     return null;
   }
 
-  #note(seen: SeenCards): void {
+  #update(seen: SeenCards): void {
     const cards = seen.kind === "seen" ? seen.cards : [];
     if (seen.kind === "seen") {
-      this.#use = new Map(
-        cards.flatMap(({ id, use }) => (use === null ? [] : [[id, use] as const])),
-      );
-    } else this.#say(seen.reason, "GPUs cannot be looked at; what is known of them stays");
+      this.#use = new Map();
+      for (const { id, use } of cards) if (use !== null) this.#use.set(id, use);
+    } else this.#logOnce(seen.reason, "GPUs cannot be looked at; what is known of them stays");
     for (const card of cards) {
       const { id, name, compute } = card;
       if (!this.#cards.has(id)) {
         this.#parts.log.info({ id, name, compute }, "a GPU was found");
         if (compute === null)
-          this.#say(name, "this GPU is of no compute type, so that no app can ask for it");
+          this.#logOnce(name, "this GPU is of no compute type, so that no app can ask for it");
       }
       this.#cards.set(id, card);
     }
@@ -115,9 +113,9 @@ export class GpuWatch {
     else this.#lost.delete(id);
   }
 
-  /** Once, not at every look. */
-  #say(reason: string, text: string, level: "info" | "warn" = "warn"): void {
-    if (this.#said !== reason) this.#parts.log[level]({ reason }, text);
-    this.#said = reason;
+  /** Logs a reason once, not at every look. */
+  #logOnce(reason: string, text: string, level: "info" | "warn" = "warn"): void {
+    if (this.#lastReason !== reason) this.#parts.log[level]({ reason }, text);
+    this.#lastReason = reason;
   }
 }

@@ -23,13 +23,13 @@ export type SeenCards =
 
 const fields = ["uuid", "name", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu"];
 
-/** The arguments of the question that `readCards` reads the answer of. */
+/** The arguments with which nvidia-smi prints the lines that `readCards` reads. */
 export const cardArguments = [
   `--query-gpu=${fields.join(",")}`,
   "--format=csv,noheader,nounits",
 ] as const;
 
-/** No card, or no driver that could find any. */
+/** The output when there is no card, or no driver that could find one. */
 const noCards =
   /No devices were found|couldn't communicate with the NVIDIA driver|NVML: (?:Driver Not Loaded|Unknown)/i;
 const lostCard = /Unable to determine the device handle for GPU ?([0-9A-Fa-f:.]+)/;
@@ -37,19 +37,19 @@ const cardId = /^GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const shownLengthMax = 200;
 
 /**
- * What the program printed, and how it ended. A row that lacks a card's memory is of a card that
- * does not answer.
+ * Reads the output and the exit code of the program. A row without the memory of its card is of a
+ * card that does not answer.
  */
 export function readCards(lines: readonly string[], exitCode: number): SeenCards {
   const rows = lines
     .map((line) => line.split(",").map((part) => part.trim()))
     .filter(([id = ""]) => cardId.test(id));
-  const read = rows.map((row) => readRow(row));
-  const cards = read.filter((card) => card.memoryGb > 0);
-  const broken = read.filter((card) => card.memoryGb === 0).map(({ busId }) => busId);
-  const named = lines.flatMap((line) => lostCard.exec(line)?.[1] ?? []).map(plainBusId);
-  const lost = [...broken, ...named];
-  if (rows.length > 0 || (named.length === 0 && noCards.test(lines.join("\n"))))
+  const listed = rows.map((row) => readRow(row));
+  const cards = listed.filter((card) => card.memoryGb > 0);
+  const broken = listed.filter((card) => card.memoryGb === 0).map(({ busId }) => busId);
+  const namedLost = lines.flatMap((line) => lostCard.exec(line)?.[1] ?? []).map(plainBusId);
+  const lost = [...broken, ...namedLost];
+  if (rows.length > 0 || (namedLost.length === 0 && noCards.test(lines.join("\n"))))
     return { kind: "seen", cards, lost };
   if (exitCode === 0 && lines.every((line) => line.trim() === ""))
     return { kind: "seen", cards, lost };
@@ -57,7 +57,7 @@ export function readCards(lines: readonly string[], exitCode: number): SeenCards
   return { kind: "failed", reason: reason.trim().slice(0, shownLengthMax), lost };
 }
 
-/** In the order of `fields`. */
+/** Reads a row, which has the order of `fields`. */
 function readRow([
   id = "",
   name = "",
@@ -88,7 +88,7 @@ function numberOf(text: string): number | null {
   return /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : null;
 }
 
-/** The domain has four or eight digits, depending on who prints it. */
+/** A bus id with a domain of four digits: some versions print eight. */
 function plainBusId(text: string): string {
   const [domain = "", ...rest] = text
     .toLowerCase()
@@ -97,7 +97,7 @@ function plainBusId(text: string): string {
   return [domain.slice(-4), ...rest].join(":");
 }
 
-/** From the names that drivers report. The first that matches counts. */
+/** Compute types by the names that drivers report. The first match counts. */
 const models: readonly (readonly [RegExp, ComputeType])[] = [
   [/\bT4\b/, "TURING_T4"],
   [/\bL40S?\b/, "ADA_L40"],

@@ -1,5 +1,5 @@
-// Opens the pools of a driver whose replicas run on this machine: those of the operator's file, or
-// else the machine itself, with the GPUs that are found.
+// Opens the pools of a driver whose replicas run on this machine: the pools of the operator's file,
+// or else the machine itself, with the GPUs that are found.
 import { isDeepStrictEqual } from "node:util";
 import { availableParallelism, totalmem } from "node:os";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
@@ -17,9 +17,9 @@ import { readPoolFile, type ListedPool } from "./pool-file.ts";
 export type PoolSettings = {
   /** Relative to the working directory of the platform. Null: the machine is the only pool. */
   readonly poolsFile: string | null;
-  /** How far the machine's processors are shared, where there is no pools file. */
+  /** The overcommit of the machine's pool, used when there is no pools file. */
   readonly overcommit: number;
-  /** Apps that ask for accelerators that are not there run on the CPU. */
+  /** True when apps that ask for missing accelerators run on the CPU. */
   readonly simulateCompute: boolean;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
@@ -29,8 +29,8 @@ export type PoolSettings = {
 type PlacementParts = { readonly log: Log; readonly clock: Clock; readonly lifecycle: Lifecycle };
 
 /**
- * Resolves when GPUs have been looked for; they are looked at until the platform ends. Throws
- * `CannotStart` for an invalid file.
+ * Opens the pools. Resolves after the first look for GPUs; more looks follow until the platform
+ * ends. Throws `CannotStart` for an invalid file.
  */
 export async function openPlacement(
   settings: PoolSettings,
@@ -79,7 +79,7 @@ function thisMachine(
   { overcommit, simulateCompute }: PoolSettings,
   gpus: readonly Gpu[],
 ): CardPool {
-  // 0 or a huge number without a limit by cgroups.
+  // The value is 0 or huge when no cgroup limits the memory.
   const constrained = process.constrainedMemory();
   const memoryBytes = constrained > 0 ? Math.min(totalmem(), constrained) : totalmem();
   const cores = availableParallelism();
@@ -87,23 +87,23 @@ function thisMachine(
 }
 
 /**
- * The pools of the file with the cards that are there; one that is not found counts for what could
- * be, and is not given out.
+ * The pools of the file, with the cards of this machine. A listed card that is not found still
+ * counts for what fits into the pool, but is usable only when compute is simulated.
  */
 function listedPools(
   listed: readonly ListedPool[],
   settings: PoolSettings,
   found: readonly Gpu[],
 ): CardPool[] {
-  const left = new Map(
+  const unassigned = new Map(
     computeTypes.map((type) => [type as string, found.filter(({ compute }) => compute === type)]),
   );
   return listed.map((pool) => ({
     ...pool,
-    gpus: pool.gpus.flatMap((wanted) => {
-      const cards = (left.get(wanted.compute) ?? []).splice(0, wanted.count);
-      const named = simulated(pool.name, wanted).slice(cards.length);
-      return [...cards, ...named.map((gpu) => ({ ...gpu, isUsable: settings.simulateCompute }))];
+    gpus: pool.gpus.flatMap((listedGpus) => {
+      const cards = (unassigned.get(listedGpus.compute) ?? []).splice(0, listedGpus.count);
+      const notFound = simulated(pool.name, listedGpus).slice(cards.length);
+      return [...cards, ...notFound.map((gpu) => ({ ...gpu, isUsable: settings.simulateCompute }))];
     }),
   }));
 }

@@ -1,6 +1,7 @@
-// What the replicas of a machine have of its pools, to the single GPU. One object, shared by the
-// driver, which keeps it equal to what runs, and the scheduler, which asks it before it starts
-// anything. Nothing is counted: what is free follows from the claims.
+// Holds the claims of a machine's replicas in its pools, down to the single GPU. Driver and
+// scheduler share one object: the driver keeps the claims equal to what runs, and the scheduler
+// asks before it starts anything. The free resources are not stored: they are computed from the
+// claims.
 import type { ReplicaId } from "#lib/ids.ts";
 import { countCards, freeCards, type CardClaim, type CardPool } from "./cards.ts";
 import { choosePool, couldFit, freeOf, type FreePool, type PoolWish } from "./choose-pool.ts";
@@ -16,7 +17,7 @@ export class Placement implements Pools {
   readonly #listeners = new Set<() => void>();
   #pools: readonly CardPool[];
   #gpuUse: ReadonlyMap<string, GpuUse> = new Map();
-  /** Null: to be derived again. */
+  /** Null: must be derived again. */
   #derived: Derived | null = null;
 
   constructor(pools: readonly CardPool[]) {
@@ -28,7 +29,7 @@ export class Placement implements Pools {
     return this.#pools;
   }
 
-  /** Who has which cards. */
+  /** The claims by replica, with their cards. */
   get held(): ReadonlyMap<ReplicaId, CardClaim> {
     return this.#held;
   }
@@ -86,7 +87,7 @@ export class Placement implements Pools {
     this.#derived = null;
   }
 
-  /** Gives back what the replica has. */
+  /** Ends the claim of the replica. */
   release(replicaId: ReplicaId): void {
     if (!this.#held.delete(replicaId)) return;
     this.#changed();
@@ -98,27 +99,27 @@ export class Placement implements Pools {
     this.#changed();
   }
 
-  /** What was measured last, by the ids of GPUs. */
+  /** Stores the latest measured use, by the ids of GPUs. */
   setGpuUse(gpuUse: ReadonlyMap<string, GpuUse>): void {
     this.#gpuUse = gpuUse;
   }
 
-  /** `usage` of replicas, completed by that of their GPUs. */
+  /** The usage of replicas, with the use of their GPUs added. */
   withGpuUse<Usage>(
     usage: ReadonlyMap<ReplicaId, Usage>,
   ): ReadonlyMap<ReplicaId, Usage & { readonly gpu: GpuUse | undefined }> {
     return new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.#gpuUseOf(id) }]));
   }
 
-  /** Undefined when it has none, or none was measured. */
+  /** Undefined when the replica has no GPU, or none was measured. */
   #gpuUseOf(replicaId: ReplicaId): GpuUse | undefined {
     const measured = (this.#held.get(replicaId)?.gpus ?? []).flatMap(
       (id) => this.#gpuUse.get(id) ?? [],
     );
     if (measured.length === 0) return undefined;
     return {
-      utilization: measured.reduce((sum, one) => sum + one.utilization, 0) / measured.length,
-      memoryBytes: measured.reduce((sum, one) => sum + one.memoryBytes, 0),
+      utilization: measured.reduce((sum, use) => sum + use.utilization, 0) / measured.length,
+      memoryBytes: measured.reduce((sum, use) => sum + use.memoryBytes, 0),
     };
   }
 
@@ -137,14 +138,14 @@ export class Placement implements Pools {
   }
 
   #freeCardsOf(name: string, compute: string): string[] {
-    const pool = this.#pools.find((one) => one.name === name);
+    const pool = this.#pools.find((candidate) => candidate.name === name);
     if (pool === undefined) return [];
     const free = freeCards(pool, takenBy(this.#held.values()));
-    return free.flatMap((card) => (card.compute === compute ? [card.id] : []));
+    return free.filter((card) => card.compute === compute).map((card) => card.id);
   }
 }
 
-/** What others see of the pools and of the claims. */
+/** The view of pools and claims that others get, without single cards. */
 type Derived = Pick<Pools, "all" | "free" | "claims">;
 
 /** A card that any claim names is not free, whichever pool it is in now. */
@@ -154,7 +155,7 @@ function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardCla
   const usable = new Map(
     pools.map(({ name, gpus }) => [
       name,
-      new Set(gpus.flatMap(({ id, isUsable }) => (isUsable ? [id] : []))),
+      new Set(gpus.filter(({ isUsable }) => isUsable).map(({ id }) => id)),
     ]),
   );
   const claims = new Map<ReplicaId, PoolClaim>();
@@ -162,11 +163,11 @@ function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardCla
     const gpuCount = gpus.filter((id) => usable.get(claim.pool)?.has(id)).length;
     claims.set(replicaId, { ...claim, gpuCount });
   }
-  const free = freeOf(all, claims.values()).map((one, at) => {
-    const cards = pools[at] === undefined ? [] : freeCards(pools[at], taken);
-    const gpus = new Map(one.pool.gpus.map(({ compute }) => [compute, 0]));
+  const free = freeOf(all, claims.values()).map((freePool, index) => {
+    const cards = pools[index] === undefined ? [] : freeCards(pools[index], taken);
+    const gpus = new Map(freePool.pool.gpus.map(({ compute }) => [compute, 0]));
     for (const { compute } of cards) gpus.set(compute, (gpus.get(compute) ?? 0) + 1);
-    return { ...one, gpus };
+    return { ...freePool, gpus };
   });
   return { all, free, claims };
 }

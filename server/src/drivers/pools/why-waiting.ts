@@ -1,5 +1,5 @@
-// Says what a replica lacks that waits although a pool could have it, and what its owner can do
-// about that. Pure.
+// Says why a replica waits although a pool could have it, and what its owner can do about that.
+// Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import {
   choosePool,
@@ -19,24 +19,24 @@ import { anyRegion, type PoolRequest } from "./pool.ts";
 /** `lost`: too few of the pool's cards answer, whoever has them. */
 type Lack = "lost" | "gpus" | "cores" | "memory";
 
-/** A pool that could have the replica if it were empty, and what it lacks for that. */
+/** A pool that could have the replica if it were empty, and the resources that it lacks now. */
 type Candidate = {
   readonly free: FreePool;
   readonly request: PoolRequest;
   readonly lacks: readonly Lack[];
 };
 
-/** Candidates that lack the same. */
+/** Candidates that lack the same resources. */
 type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Candidate[] };
 
-/** How many locations a reason names. */
+/** The maximum number of locations in a reason. */
 const placesMax = 3;
-/** Thousandths, in which `FreePool` counts. */
+/** `FreePool` counts in thousandths. */
 const unit = 1000;
 
 /**
- * The reason, in sentences for the owner of an app with this wish, for which `choosePool` finds
- * nothing now. `ahead`: those that come first.
+ * Why `choosePool` finds no pool for this wish now, in sentences for the app's owner. `ahead`: the
+ * replicas that come first.
  */
 export function whyWaiting(
   free: readonly FreePool[],
@@ -46,11 +46,13 @@ export function whyWaiting(
   const candidates = wish.flatMap((request) =>
     free
       .filter(({ pool }) => couldFit(pool, request))
-      .map((one): Candidate => ({ free: one, request, lacks: lacksOf(one, request) })),
+      .map((freePool): Candidate => {
+        return { free: freePool, request, lacks: lacksOf(freePool, request) };
+      }),
   );
   const groups = groupsOf(candidates);
   const [nearest] = groups;
-  // A driver may know better than its pools.
+  // The pools do not show the reason: the driver knows more than they do.
   const isUnknown = nearest === undefined || (nearest.lacks.length === 0 && ahead.length === 0);
   if (isUnknown) return allInUse(typesOf(wish), whereOf(wish, free));
   const reason = groups.length === 1 ? reasonOf(nearest, { free, wish }) : reasonByPlace(groups);
@@ -58,25 +60,25 @@ export function whyWaiting(
   return advice === null ? reason : `${reason} ${advice}`;
 }
 
-function lacksOf(one: FreePool, request: PoolRequest): Lack[] {
+function lacksOf(freePool: FreePool, request: PoolRequest): Lack[] {
   const { compute, gpuCount } = request;
-  const isLost = usableOf(one, compute) < gpuCount;
-  return lacking(one, request).map((dimension) => {
+  const isLost = usableOf(freePool, compute) < gpuCount;
+  return lacking(freePool, request).map((dimension) => {
     if (dimension === "cores" || dimension === "memory") return dimension;
     return isLost ? "lost" : "gpus";
   });
 }
 
 /**
- * What is nearest to having enough comes first; cards that do not answer come last, since nobody
- * knows until when.
+ * Groups the candidates by the resources that they lack. Groups that lack the fewest come first;
+ * groups whose cards do not answer come last, since nobody knows when they will.
  */
 function groupsOf(candidates: readonly Candidate[]): Group[] {
   const groups = Map.groupBy(candidates, ({ lacks }) => lacks.join());
   const distance = ({ lacks }: Group): number => lacks.length + (lacks.includes("lost") ? 10 : 0);
   return [...groups.values()]
-    .map((same): Group => ({ lacks: same[0]?.lacks ?? [], candidates: same }))
-    .toSorted((one, other) => distance(one) - distance(other));
+    .map((members): Group => ({ lacks: members[0]?.lacks ?? [], candidates: members }))
+    .toSorted((a, b) => distance(a) - distance(b));
 }
 
 /** The reason when all pools of the group lack the same. */
@@ -84,32 +86,35 @@ function reasonOf(
   group: Group,
   { free, wish }: { readonly free: readonly FreePool[]; readonly wish: PoolWish },
 ): string {
-  const there = whereOf(wish, free);
+  const limitsText = whereOf(wish, free);
   const types = typesOf(group.candidates.map(({ request }) => request));
-  const [lack, ...more] = group.lacks;
-  if (lack === undefined) return `What is free${there} is for replicas that come first: ${order}.`;
-  // Other pools with such cards are too small in something else.
+  const [lack, ...otherLacks] = group.lacks;
+  if (lack === undefined)
+    return `What is free${limitsText} is for replicas that come first: ${order}.`;
+  // False when a pool with such cards is too small in another way.
   const isAll = !wish.some((request) =>
     free.some(
       ({ pool }) =>
         isAllowed(pool, request) && offers(pool, request.compute) && !couldFit(pool, request),
     ),
   );
-  if (isAll && more.length === 0 && countOf(group, lack) === 0) {
-    const isSomeLost = group.candidates.some((one) => {
-      const { compute } = one.request;
-      return usableOf(one.free, compute) < gpusOf(one.free.pool, compute).count;
+  if (isAll && otherLacks.length === 0 && countOf(group, lack) === 0) {
+    const isSomeLost = group.candidates.some((candidate) => {
+      const { compute } = candidate.request;
+      const { pool } = candidate.free;
+      return usableOf(candidate.free, compute) < gpusOf(pool, compute).count;
     });
-    if (lack === "gpus") return allInUse(types, `${isSomeLost ? " that answers" : ""}${there}`);
+    if (lack === "gpus")
+      return allInUse(types, `${isSomeLost ? " that answers" : ""}${limitsText}`);
     if (lack === "lost")
-      return `None of the platform's ${types}${there} answers; a replica starts when one does.`;
+      return `None of the platform's ${types}${limitsText} answers; a replica starts when one does.`;
   }
   const isEverywhere = free.every(({ pool }) =>
-    group.candidates.some((one) => one.free.pool === pool),
+    group.candidates.some((candidate) => candidate.free.pool === pool),
   );
   let where = " in a place that suits it";
   if (isEverywhere) where = free.length > 1 ? " in one place" : "";
-  return `A replica${there} needs ${needsOf(group, where)}; it starts when there is enough.`;
+  return `A replica${limitsText} needs ${needsOf(group, where)}; it starts when there is enough.`;
 }
 
 function reasonByPlace(groups: readonly Group[]): string {
@@ -126,11 +131,11 @@ function reasonByPlace(groups: readonly Group[]): string {
 
 const order = "protected ones, then those that have waited longer";
 
-function allInUse(types: string, there: string): string {
-  return `All of the platform's ${types}${there} is in use; a replica starts when some is free again.`;
+function allInUse(types: string, limitsText: string): string {
+  return `All of the platform's ${types}${limitsText} is in use; a replica starts when some is free again.`;
 }
 
-/** What the pools of a group lack, and how much they have of it. */
+/** The resources that the pools of a group lack, and how much of them is free. */
 function needsOf(group: Group, where: string): string {
   const hasGpus = !group.lacks.some((lack) => lack === "gpus" || lack === "lost");
   const types = typesOf(group.candidates.map(({ request }) => request));
@@ -164,10 +169,7 @@ function countOf({ candidates }: Group, lack: Lack | undefined): number {
   return Math.max(0, ...counts);
 }
 
-/**
- * What would let a replica start, as far as its owner or the operator can bring it about; null:
- * only time does.
- */
+/** What the owner or the operator can do so that a replica starts; null: they can only wait. */
 function adviceFor(
   nearest: Group,
   situation: {
@@ -177,9 +179,11 @@ function adviceFor(
   },
 ): string | null {
   const { free, wish, ahead } = situation;
-  const without = unneeded(wish).find((one) => choosePool(free, one.wish, ahead) !== null);
-  if (without !== undefined)
-    return `Without ${without.names} one could start now (${changeField}).`;
+  const relaxed = relaxedWishes(wish).find(
+    (candidate) => choosePool(free, candidate.wish, ahead) !== null,
+  );
+  if (relaxed !== undefined)
+    return `Without ${relaxed.names} one could start now (${changeField}).`;
   if (nearest.lacks.includes("lost"))
     return `The operator has to check the cards of the machine; other types can be listed in compute (${changeField}).`;
   const fields = nearest.lacks
@@ -191,8 +195,8 @@ function adviceFor(
 
 const fieldOf = { gpus: "gpuCount", lost: "gpuCount", cores: "cpu", memory: "memory" } as const;
 
-/** The wish without what limits where it may run, one by one and then together. */
-function unneeded(wish: PoolWish): { readonly names: string; readonly wish: PoolWish }[] {
+/** The wish without each of the limits on where it may run, and then without all of them. */
+function relaxedWishes(wish: PoolWish): { readonly names: string; readonly wish: PoolWish }[] {
   const [first] = wish;
   if (first === undefined) return [];
   const { tier, provider, region } = first;
@@ -209,12 +213,15 @@ function unneeded(wish: PoolWish): { readonly names: string; readonly wish: Pool
   return sets.map((set) => ({
     names: set.map(({ name }) => name).join(" and "),
     wish: wish.map((request) =>
-      set.reduce<PoolRequest>((one, { change }) => ({ ...one, ...change }), request),
+      set.reduce<PoolRequest>((changed, { change }) => ({ ...changed, ...change }), request),
     ),
   }));
 }
 
-/** The tier counts where it rules out pools that have the type. */
+/**
+ * The limits of a wish, in words. The tier counts only where it rules out pools with the compute
+ * type.
+ */
 function whereOf(wish: PoolWish, free: readonly FreePool[]): string {
   const [first] = wish;
   if (first === undefined) return "";

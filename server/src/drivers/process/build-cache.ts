@@ -19,11 +19,11 @@ export class BuildCache {
    * Creations in progress in this process, by key: a second build waits instead of repeating the
    * work.
    */
-  readonly #making = new Map<string, Promise<unknown>>();
+  readonly #creations = new Map<string, Promise<unknown>>();
   /** Folders that are being filled. */
   readonly #unfinished = new Set<string>();
   /** Folders handed out since the latest `collect` began. */
-  readonly #found = new Set<string>();
+  readonly #handedOut = new Set<string>();
   /** Folders that are being removed. */
   readonly #removing = new Set<string>();
 
@@ -33,8 +33,8 @@ export class BuildCache {
   }
 
   /**
-   * Returns the folder of a key; `make` fills a new one when there is none, or it is older than
-   * `ageMsMax`. Rejects when `make` does or `signal` is aborted.
+   * Returns the folder of a key. When there is none, or it is older than `ageMsMax`, `make` fills a
+   * new one. Rejects when `make` does, or when `signal` is aborted.
    */
   async get(request: {
     readonly key: string;
@@ -46,16 +46,16 @@ export class BuildCache {
       request.signal.throwIfAborted();
       const known = await this.#find(request.key, request.ageMsMax);
       if (known !== null) return { folder: known, isNew: false };
-      const running = this.#making.get(request.key);
+      const running = this.#creations.get(request.key);
       if (running === undefined) break;
       await settledOrAborted(running, request.signal);
     }
     const making = this.#make(request.key, request.make);
-    this.#making.set(request.key, making);
+    this.#creations.set(request.key, making);
     try {
       return { folder: await making, isNew: true };
     } finally {
-      this.#making.delete(request.key);
+      this.#creations.delete(request.key);
     }
   }
 
@@ -64,7 +64,7 @@ export class BuildCache {
    * without a key.
    */
   async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
-    this.#found.clear();
+    this.#handedOut.clear();
     const names = await readdir(this.#dir).catch(() => []);
     const pointers: { file: string; folder: string; usedAt: number }[] = [];
     for (const name of names.filter((candidate) => candidate.endsWith(".json"))) {
@@ -75,21 +75,17 @@ export class BuildCache {
         pointers.push({ file, folder: pointer.folder, usedAt: stats.mtimeMs });
     }
     pointers.sort((a, b) => b.usedAt - a.usedAt);
-    const kept = new Set<string>();
+    const keptFolders = new Set<string>();
     for (const [rank, { file, folder }] of pointers.entries()) {
-      if (rank < keptMax || isUsed(folder) || this.#found.has(folder)) kept.add(folder);
+      if (rank < keptMax || isUsed(folder) || this.#handedOut.has(folder)) keptFolders.add(folder);
       else await rm(file, { force: true });
     }
     for (const name of names.filter((candidate) => !candidate.endsWith(".json"))) {
       const folder = join(this.#dir, name);
-      // The file of a pointer that is being written is beside its folder.
-      if (
-        kept.has(folder) ||
-        this.#unfinished.has(folder.replace(/\.tmp$/, "")) ||
-        isUsed(folder) ||
-        this.#found.has(folder)
-      )
-        continue;
+      // While a pointer is being written, its temporary file has the name of the folder and `.tmp`.
+      const isUnfinished = this.#unfinished.has(folder.replace(/\.tmp$/, ""));
+      const isKept = keptFolders.has(folder) || isUsed(folder) || this.#handedOut.has(folder);
+      if (isUnfinished || isKept) continue;
       this.#removing.add(folder);
       await removeFolder(folder);
       this.#removing.delete(folder);
@@ -105,7 +101,7 @@ export class BuildCache {
     // Records the last use, for `collect`.
     await utimes(file, now, now).catch(() => undefined);
     if (this.#removing.has(pointer.folder)) return null;
-    this.#found.add(pointer.folder);
+    this.#handedOut.add(pointer.folder);
     return pointer.folder;
   }
 

@@ -8,7 +8,7 @@ type Rule = {
   readonly sentence: (match: RegExpExecArray, advice: SystemAdvice) => string;
 };
 
-/** As much of the reason as fits into a sentence. */
+/** The maximum length of the line that a sentence quotes. */
 const lineCharactersMax = 300;
 const where = "under dependencies.pip, or in requirements.txt or pyproject.toml";
 const credentials =
@@ -26,7 +26,7 @@ const packagesOf = namesIn(`
   portaudio.h=portaudio19-dev Python.h=python3-dev snappy-c.h=libsnappy-dev sndfile.h=libsndfile1-dev
   sql.h=unixodbc-dev sqlite3.h=libsqlite3-dev yaml.h=libyaml-dev zlib.h=zlib1g-dev`);
 
-function lacking(advice: SystemAdvice, what: string, name?: string): string {
+function missingToCompile(advice: SystemAdvice, what: string, name?: string): string {
   const wanted = advice(`the Debian package ${name ?? "with it"}`);
   return `A package has to be compiled here, and ${what} is missing: ${wanted} Or choose a version or a pythonVersion with a prebuilt package.`;
 }
@@ -61,8 +61,8 @@ const rules: readonly Rule[] = [
       `The package index cannot be reached from the build machine. If it is on a private network or on this machine, the operator has to allow its address (SLIPWAY_APP_NETWORK_ALLOW). When it can be reached, ${buildAgain}.`,
   },
   {
-    // Printed where other indexes than PyPI are asked; pip counts one that refuses as one without
-    // the package.
+    // pip prints this when it asks other indexes than PyPI. It treats an index that refuses access
+    // like one that lacks the package.
     form: /Looking in indexes: [^]*No matching distribution found for ([^\s(]+)/i,
     sentence: ([, name]) =>
       `There is no ${name} that works with this Python, or one of the package indexes (see above) refuses the credentials, of which pip says nothing: check its name and version ${where}, the pythonVersion, and the secrets in the index's address.`,
@@ -79,8 +79,8 @@ const rules: readonly Rule[] = [
   },
   {
     form: /Hash mismatch for `?([^\s`]+)|([^\s]+) from .*:\s+Expected sha256/i,
-    sentence: ([, ofUv, ofPip]) =>
-      `The hash of ${ofUv ?? ofPip} is not the one that is written down beside it: somebody has changed the package or the list. Make the list anew if you trust the package.`,
+    sentence: ([, uvName, pipName]) =>
+      `The hash of ${uvName ?? pipName} is not the one that is written down beside it: somebody has changed the package or the list. Make the list anew if you trust the package.`,
   },
   {
     form: /incompatible with the project's Python requirement: `([^`]+)`/i,
@@ -94,7 +94,7 @@ const rules: readonly Rule[] = [
   {
     form: /fatal error: '?([\w./+-]+\.h(?:h|pp)?)'?(?:: No such file| file not found)/i,
     sentence: ([, header = ""], advice) =>
-      lacking(
+      missingToCompile(
         advice,
         `the system header ${header}`,
         packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, "")),
@@ -102,14 +102,14 @@ const rules: readonly Rule[] = [
   },
   {
     form: /pg_config executable not found/i,
-    sentence: (_, advice) => lacking(advice, "pg_config", "libpq-dev"),
+    sentence: (_, advice) => missingToCompile(advice, "pg_config", "libpq-dev"),
   },
   {
     form: /(?:cannot find -l|library not found for -l)([\w+.-]+)/,
-    sentence: ([, name = ""], advice) => lacking(advice, `the system library lib${name}`),
+    sentence: ([, name = ""], advice) => missingToCompile(advice, `the system library lib${name}`),
   },
   {
-    // What mysqlclient says, also where pkg-config itself is missing.
+    // mysqlclient says this also when pkg-config itself is missing.
     form: /Can not find valid pkg-config name/i,
     sentence: (_, advice) => {
       const wanted = advice(
@@ -118,12 +118,22 @@ const rules: readonly Rule[] = [
       return `A package has to be compiled here, and the client library of MySQL is missing: ${wanted}`;
     },
   },
-  { form: /can't find Rust compiler/i, sentence: (_, advice) => lacking(advice, "rustc", "rustc") },
-  { form: /CMake must be installed/i, sentence: (_, advice) => lacking(advice, "cmake", "cmake") },
+  {
+    form: /can't find Rust compiler/i,
+    sentence: (_, advice) => missingToCompile(advice, "rustc", "rustc"),
+  },
+  {
+    form: /CMake must be installed/i,
+    sentence: (_, advice) => missingToCompile(advice, "cmake", "cmake"),
+  },
   {
     form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|No such file or directory: '(?:[^'\n]*\/)?((?:[\w.-]+-)?(?:gcc|g\+\+|cc|c\+\+|clang|make)(?:-[\d.]+)?)'|((?:gcc|g\+\+|cc|c\+\+|clang|make)): (?:command )?not found|Unknown compiler|you need a C compiler/i,
     sentence: ([, ...names], advice) =>
-      lacking(advice, names.find((name) => name !== undefined) ?? "a compiler", "build-essential"),
+      missingToCompile(
+        advice,
+        names.find((name) => name !== undefined) ?? "a compiler",
+        "build-essential",
+      ),
   },
   {
     form: /(?:Failed to build|Failed building wheel for|Failed to build `?)\s*([A-Za-z0-9._-]+)/i,

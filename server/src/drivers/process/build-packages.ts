@@ -1,5 +1,6 @@
 // Virtual environments for apps. Builds of one project with the same Python and the same packages
-// share one. An app whose build runs commands gets its own, since commands may install into it.
+// share an environment. An app whose build runs commands gets its own, since commands may install
+// into it.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -81,11 +82,11 @@ export class BuildPackages {
       key: environmentKey(request),
       ageMsMax: ageMsMaxOf(plan),
       signal: tools.signal,
-      make: async (made) => {
+      make: async (newFolder) => {
         // An empty environment takes only a moment.
         if (hasPackages) request.onBegin();
-        await this.#create(request, made, plan.requirements.length > 0);
-        await this.#install(request, made);
+        await this.#create(request, newFolder, plan.requirements.length > 0);
+        await this.#install(request, newFolder);
       },
     });
     if (!isNew && hasPackages) {
@@ -105,8 +106,8 @@ export class BuildPackages {
   }
 
   /**
-   * Creating an empty environment takes 50 ms; installing pip takes seconds, so pip is copied from
-   * a cached environment.
+   * Creates an environment. That takes 50 ms without pip; installing pip takes seconds, so pip is
+   * copied from a cached environment.
    */
   async #create(
     { python, tools }: EnvironmentRequest,
@@ -134,7 +135,7 @@ export class BuildPackages {
       key: `pip-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
       ageMsMax: Number.POSITIVE_INFINITY,
       signal: tools.signal,
-      make: (made) => prepare(tools, python.path, "-I", "-m", "venv", made),
+      make: (newFolder) => prepare(tools, python.path, "-I", "-m", "venv", newFolder),
     });
     return folder;
   }
@@ -178,7 +179,7 @@ export class BuildPackages {
     command: [string, ...string[]],
   ): Promise<void> {
     const { plan, tools, appDir, python, secrets } = request;
-    const own = secretsOfPackages(secrets, plan.requirements);
+    const packageSecrets = secretsOfPackages(secrets, plan.requirements);
     const downloads = join(this.#dir, "downloads", tools.projectId);
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
@@ -189,12 +190,12 @@ export class BuildPackages {
       cwd: appDir,
       stage: "dependencies",
       environment: {
-        ...revealed(own),
+        ...revealed(packageSecrets),
         PATH: `${join(venvDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
         VIRTUAL_ENV: venvDir,
         UV_PROJECT_ENVIRONMENT: venvDir,
         ...machineCertificates(tools.environment),
-        ...cacheVariables(downloads, own.size > 0),
+        ...cacheVariables(downloads, packageSecrets.size > 0),
         PIP_DISABLE_PIP_VERSION_CHECK: "1",
         PIP_ROOT_USER_ACTION: "ignore",
         PYTHONUNBUFFERED: "1",
@@ -232,12 +233,13 @@ export class BuildPackages {
         key: `uv-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
         ageMsMax: Number.POSITIVE_INFINITY,
         signal: tools.signal,
-        make: async (made) => {
-          await createEmpty(python, tools, made);
-          await copySeed({ python, tools, seed: await this.#seed(python, tools), folder: made });
+        make: async (newFolder) => {
+          await createEmpty(python, tools, newFolder);
+          const seed = await this.#seed(python, tools);
+          await copySeed({ python, tools, seed, folder: newFolder });
           const options = ["--no-input", "--quiet", "--only-binary", ":all:"];
           const command = [
-            join(made, "bin/python"),
+            join(newFolder, "bin/python"),
             "-m",
             "pip",
             "install",
@@ -266,7 +268,7 @@ export function needsCode({ requirements, project }: BuildPlan): boolean {
   return requirements.some((line) => namesLocalFiles(line)) || project?.needsCode === true;
 }
 
-/** How old an environment may be that is reused. */
+/** The maximum age of an environment that is reused. */
 function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
   if (startsClean) return Number.NEGATIVE_INFINITY;
   return areVersionsExact(requirements) && project?.isLocked !== false
@@ -298,10 +300,10 @@ export function pythonFolders(python: Python): string[] {
 function machineCertificates(
   environment: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  // Older versions use the second name.
+  // Older versions of uv use the second name.
   const names = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
-  const isSaid = names.some((name) => environment[name] !== undefined);
-  return isSaid || !existsSync(certificatesFile)
+  const isSet = names.some((name) => environment[name] !== undefined);
+  return isSet || !existsSync(certificatesFile)
     ? {}
     : Object.fromEntries(names.map((name) => [name, "true"]));
 }
@@ -314,8 +316,8 @@ function installCommand(python: string, uv: string | null, file: string): [strin
 }
 
 /**
- * An index that asks for credentials may answer with what its caches must not keep, or the request
- * itself is kept beside the answer.
+ * With secrets, nothing is cached: a cache may store private packages of the index, or beside them
+ * the request with its credentials.
  */
 function cacheVariables(downloads: string, hasSecrets: boolean): Record<string, string> {
   if (hasSecrets) return { PIP_NO_CACHE_DIR: "1", UV_NO_CACHE: "1" };
@@ -323,18 +325,19 @@ function cacheVariables(downloads: string, hasSecrets: boolean): Record<string, 
 }
 
 /**
- * Includes the project: apps never run what another project's builds installed. With secrets also
- * the app, which may have other values for the same names; the values themselves are in no key.
+ * The cache key of an environment. It includes the project: apps never run packages that another
+ * project's builds installed. With secrets it includes the app, too, since another app may have
+ * other values for the same names. The values themselves are in no key.
  */
 function environmentKey({ plan, python, tools, secrets }: EnvironmentRequest): string {
   const { requirements, project, useUv, appId } = plan;
   const installer = useUv ? "uv" : "pip";
   const parts = [requirements.length === 0 ? "none" : installer, ...requirements];
-  const ofProject = project === null ? [] : [JSON.stringify(project)];
+  const projectParts = project === null ? [] : [JSON.stringify(project)];
   const names = [...secretsOfPackages(secrets, requirements).keys()];
-  const ofApp = names.length === 0 ? [] : [appId, names.join(" ")];
+  const appParts = names.length === 0 ? [] : [appId, names.join(" ")];
   const version = `${python.version}.${python.patch}`;
-  return `${tools.projectId}-${shortHash(python.path, version, ...parts, ...ofProject, ...ofApp)}`;
+  return `${tools.projectId}-${shortHash(python.path, version, ...parts, ...projectParts, ...appParts)}`;
 }
 
 function shortHash(...parts: readonly string[]): string {
@@ -345,7 +348,7 @@ async function createEmpty(python: Python, tools: BuildTools, folder: string): P
   await prepare(tools, python.path, "-I", "-m", "venv", "--without-pip", folder);
 }
 
-/** Runs a command without which there is no environment. */
+/** Runs a command that an environment needs. Throws `BuildFailed` when it fails. */
 async function prepare(tools: BuildTools, ...command: [string, ...string[]]): Promise<void> {
   const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
   if (!result.isOk) throw environmentFailed(result, tools);
@@ -364,9 +367,8 @@ async function copySeed(copy: {
   const { python, tools, seed, folder } = copy;
   const packages = join("lib", `python${python.version}`, "site-packages");
   await prepare(tools, "cp", "-R", `${join(seed, packages)}/.`, `${join(folder, packages)}/`);
-  for (const name of (await readdir(join(seed, "bin"))).filter((candidate) =>
-    candidate.startsWith("pip"),
-  )) {
+  const programs = await readdir(join(seed, "bin"));
+  for (const name of programs.filter((program) => program.startsWith("pip"))) {
     const script = await readFile(join(seed, "bin", name), "utf8");
     await writeFile(join(folder, "bin", name), script.replaceAll(seed, folder), { mode: 0o755 });
   }

@@ -1,6 +1,6 @@
-// Runs the tools of a build (venv, pip, uv) and the commands of the app, with a small
-// environment. Output streams to the build's log. When the build ends, they are killed with all
-// their descendants. Code from the app or its packages runs in the sandbox, if there is one.
+// Runs the tools of a build (venv, pip, uv) and the commands of the app, with a small environment.
+// Output streams to the build's log. When the build ends, its programs are killed with all their
+// descendants. Code from the app or its packages runs in the sandbox, if there is one.
 import { projectUser } from "#drivers/project-user.ts";
 import { existsSync } from "node:fs";
 import { chown, mkdir } from "node:fs/promises";
@@ -37,7 +37,7 @@ export type BuildTools = {
   readonly hidden: readonly string[];
 };
 
-/** What a confined program can see besides the system and its home. */
+/** The folders that a confined program sees besides the system and its home. */
 export type Visible = {
   readonly readOnly: readonly string[];
   readonly writable: readonly string[];
@@ -62,19 +62,19 @@ export type ToolResult = {
   readonly output: string;
 };
 
-/** Enough of the last output to show the error. */
+/** The maximum length of the returned output: its end is enough to show the error. */
 const outputCharactersMax = 20_000;
 
 /** Runs the command to its end; rejects with the signal's reason when the build is aborted. */
 export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResult> {
   let output = "";
   const end = await runCommand({
-    ...inCgroup(tools, spawned(tools, run)),
+    ...inCgroup(tools, commandToSpawn(tools, run)),
     cwd: run.cwd,
     signal: tools.signal,
     timeoutMs: tools.timeoutMs,
     onLine: (stream, line) => {
-      // Where the platform keeps its data is for nobody else to know.
+      // The log must not show where the platform keeps its data.
       const isShown = run.isQuiet !== true;
       const masked = tools.mask(line);
       const text = isShown
@@ -121,20 +121,20 @@ const exitCodes: Readonly<Record<number, string>> = {
   143: " (terminated)",
 };
 
-type Spawned = {
+type SpawnCommand = {
   readonly command: readonly [string, ...string[]];
   readonly environment: Readonly<Record<string, string>>;
 };
 
 function inCgroup(
   { cgroup }: BuildTools,
-  { command: [file, ...args], environment }: Spawned,
-): Spawned {
+  { command: [file, ...args], environment }: SpawnCommand,
+): SpawnCommand {
   const entered = entering(cgroup, { file, args, environment });
   return { command: [entered.file, ...entered.args], environment };
 }
 
-function spawned(tools: BuildTools, run: ToolRun): Spawned {
+function commandToSpawn(tools: BuildTools, run: ToolRun): SpawnCommand {
   const environment = { ...tools.environment, ...run.environment };
   if (run.confinedTo === undefined || tools.sandbox.kind === "none")
     return { command: run.command, environment };

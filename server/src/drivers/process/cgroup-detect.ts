@@ -14,7 +14,7 @@ export type Cgroups = {
   readonly missing: string;
 };
 
-/** No limits. */
+/** No cgroups, and so no limits. */
 export const noCgroups: Cgroups = { parents: [], missing: "it was not asked for" };
 
 /** The machine's own description of its cgroups. */
@@ -24,11 +24,12 @@ type Hierarchy = {
   readonly version: 1 | 2;
   readonly mount: string;
   /** Folder of the cgroup that the platform runs in. */
-  readonly own: string;
+  readonly ownFolder: string;
   readonly controllers: readonly groups.Controller[];
 };
 
-const wanted = ["memory", "cpu", "pids"] as const;
+/** The controllers that the platform uses. */
+const usedControllers = ["memory", "cpu", "pids"] as const;
 
 /** `instanceId` labels the platform's own cgroups. */
 export function detectCgroups(
@@ -39,16 +40,15 @@ export function detectCgroups(
     return { parents: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;
   const parents: groups.CgroupParent[] = [];
+  const hasParent = (used: groups.Controller): boolean =>
+    parents.some(({ controller }) => controller === used);
   const problems: string[] = [];
   for (const hierarchy of hierarchies(sources)) {
-    const controllers = hierarchy.controllers.filter(
-      (one) => !parents.some(({ controller }) => controller === one),
-    );
+    const controllers = hierarchy.controllers.filter((controller) => !hasParent(controller));
     if (controllers.length === 0) continue;
-    const found = firstParent({ ...hierarchy, controllers }, name, problems);
-    parents.push(...found);
+    parents.push(...firstParent({ ...hierarchy, controllers }, name, problems));
   }
-  const lacking = wanted.filter((one) => !parents.some(({ controller }) => controller === one));
+  const lacking = usedControllers.filter((controller) => !hasParent(controller));
   if (lacking.length === 0) return { parents, missing: "" };
   const why = problems[0] ?? "the machine has no such cgroup controllers";
   return { parents, missing: `${lacking.join(", ")}: ${why}` };
@@ -72,8 +72,8 @@ export function releaseCgroups({ parents }: Cgroups): void {
 }
 
 /**
- * The cgroup that a process is in, whoever has made it: its folders end with `name`. Empty when it
- * is in no such cgroup.
+ * The cgroup that a process is in, whoever has created it, if its folders end with `name`; else
+ * empty.
  */
 export function groupOfProcess(pid: string, name: string): groups.Cgroup {
   const sources = {
@@ -81,8 +81,8 @@ export function groupOfProcess(pid: string, name: string): groups.Cgroup {
     own: readText(`/proc/${pid}/cgroup`),
   };
   if (!sources.own.includes(name)) return [];
-  const parents = hierarchies(sources).flatMap(({ version, own, controllers }) =>
-    controllers.map((controller) => ({ controller, version, folder: own })),
+  const parents = hierarchies(sources).flatMap(({ version, ownFolder, controllers }) =>
+    controllers.map((controller) => ({ controller, version, folder: ownFolder })),
   );
   return parents.filter(({ folder }) => folder.endsWith(name));
 }
@@ -95,31 +95,34 @@ function readSources(): CgroupSources | null {
   return sources.mountinfo === "" || sources.own === "" ? null : sources;
 }
 
-/** The unified hierarchy first. */
+/** The cgroup hierarchies of the machine, the unified one first. */
 function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
-  const found: Hierarchy[] = [];
+  const mounted: Hierarchy[] = [];
   for (const line of mountinfo.split("\n")) {
     const [before = "", after = ""] = line.split(" - ");
     const [, , , root = "/", mount = ""] = before.split(" ");
     const [type, , options = ""] = after.split(" ");
     if (type !== "cgroup" && type !== "cgroup2") continue;
     const version = type === "cgroup2" ? 2 : 1;
-    const controllers = wanted.filter((one) =>
+    const controllers = usedControllers.filter((controller) =>
       version === 2
-        ? controllersIn(join(mount, "cgroup.controllers")).includes(one)
-        : options.split(",").includes(one),
+        ? controllersIn(join(mount, "cgroup.controllers")).includes(controller)
+        : options.split(",").includes(controller),
     );
     const path = ownPath(own, version === 2 ? "" : (controllers[0] ?? ""));
     // In a container the mount shows only a part of the hierarchy.
     const below = root !== "/" && path.startsWith(root) ? path.slice(root.length) : path;
     const folder = existsSync(join(mount, below)) ? join(mount, below) : mount;
     if (controllers.length > 0)
-      found.push({ version, mount, own: folder.replace(/(?<=.)\/$/, ""), controllers });
+      mounted.push({ version, mount, ownFolder: folder.replace(/(?<=.)\/$/, ""), controllers });
   }
-  return found.sort((a, b) => b.version - a.version);
+  return mounted.sort((a, b) => b.version - a.version);
 }
 
-/** Lines of /proc/self/cgroup: `4:memory:/path`, and `0::/path` for version 2. */
+/**
+ * The path of the platform's own cgroup. Lines of /proc/self/cgroup: `4:memory:/path`, and
+ * `0::/path` for version 2.
+ */
 function ownPath(own: string, controller: string): string {
   const line = own
     .split("\n")
@@ -128,8 +131,8 @@ function ownPath(own: string, controller: string): string {
 }
 
 /**
- * Tries beside the platform's own cgroup first, where no process has to move; then below it; then
- * at the top.
+ * Finds the first folder below which cgroups can be created. It tries beside the platform's own
+ * cgroup, where no process has to move; then below it; then at the top.
  */
 function firstParent(
   hierarchy: Hierarchy,
@@ -137,23 +140,26 @@ function firstParent(
   problems: string[],
 ): readonly groups.CgroupParent[] {
   const { version, mount } = hierarchy;
-  const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
-  const beside = version === 2 && own !== mount ? [dirname(own)] : [];
-  for (const parent of new Set([...beside, own, mount])) {
+  const ownFolder =
+    basename(hierarchy.ownFolder) === leafName(name)
+      ? dirname(hierarchy.ownFolder)
+      : hierarchy.ownFolder;
+  const beside = version === 2 && ownFolder !== mount ? [dirname(ownFolder)] : [];
+  for (const parent of new Set([...beside, ownFolder, mount])) {
     const folder = join(parent, name);
     const isNew = !existsSync(folder);
     try {
       mkdirSync(folder, { recursive: true });
       if (version === 2) {
-        enable(parent, hierarchy.controllers, join(own, leafName(name)));
+        enable(parent, hierarchy.controllers, join(ownFolder, leafName(name)));
         enable(folder, hierarchy.controllers, null);
       }
-      const here =
+      const available =
         version === 2
           ? controllersIn(join(folder, "cgroup.subtree_control"))
           : hierarchy.controllers;
       const parents = hierarchy.controllers
-        .filter((one) => here.includes(one))
+        .filter((controller) => available.includes(controller))
         .map((controller) => ({ controller, version, folder }));
       if (parents.length > 0) {
         groups.enterable(parents);
@@ -187,7 +193,7 @@ function enable(
       writeFileSync(file, `+${controller}`);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // The parents did not delegate it.
+      // The parents did not delegate this controller.
       if (code === "ENOENT" || code === "EINVAL") continue;
       if (code !== "EBUSY" || leaf === null || dirname(leaf) !== folder) throw error;
       moveInto(leaf, folder);
@@ -202,9 +208,8 @@ function leafName(name: string): string {
 
 function moveInto(leaf: string, folder: string): void {
   mkdirSync(leaf, { recursive: true });
-  for (const pid of readFileSync(join(folder, "cgroup.procs"), "utf8")
-    .split("\n")
-    .filter(Boolean)) {
+  const pids = readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n").filter(Boolean);
+  for (const pid of pids) {
     try {
       writeFileSync(join(leaf, "cgroup.procs"), pid);
     } catch (error) {

@@ -1,6 +1,6 @@
 // The cgroup of one replica or build. It is created with limits, and the first process enters it
-// before any foreign code runs. It reports the kernel's actions there, and is removed when it is
-// empty.
+// before any foreign code runs. It shows what the kernel has killed there, and is removed when it
+// is empty.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -50,12 +50,13 @@ type Command = {
 };
 
 const periodMicros = 100_000;
-/** Half the usual weight of 1024 and 100. */
+/** Half the usual weight, which is 1024 in version 1 and 100 in version 2. */
 const lowWeight = { 1: "512", 2: "50" } as const;
+/** Memory use from this share of the limit on counts as use up to the limit. */
 const nearShare = 0.98;
 /** The kernel kills apps and builds first when the machine runs out of memory. */
 const oomScore = 1000;
-/** For programs without a limited share of the processor. */
+/** The niceness of programs without a limited share of the processor. */
 const niceness = 5;
 
 /** The location of the cgroup with this name, whether it exists or not. */
@@ -85,10 +86,10 @@ export function makeGroup(
 
 /** Sets the limits of a cgroup that exists. */
 export function limitGroup(group: Cgroup, limits: CgroupLimits): void {
-  for (const one of group) {
-    for (const [file, value, isNeeded] of settingsOf(one, limits)) {
-      if (isNeeded || existsSync(join(one.folder, file)))
-        writeFileSync(join(one.folder, file), value);
+  for (const parent of group) {
+    for (const [name, value, isNeeded] of settingsOf(parent, limits)) {
+      const file = join(parent.folder, name);
+      if (isNeeded || existsSync(file)) writeFileSync(file, value);
     }
   }
 }
@@ -144,8 +145,8 @@ export function enterLines(group: Cgroup): string {
 }
 
 /**
- * A task that moves alone waits for nobody; version 2 has only the file that makes the kernel wait
- * some 10 ms.
+ * The files through which a process enters the cgroup. With `tasks` a task moves alone and at once;
+ * version 2 has only `cgroup.procs`, with which the kernel waits some 10 ms.
  */
 function filesOf(group: Cgroup): string[] {
   const files = group.map(({ folder, version }) =>
@@ -156,23 +157,27 @@ function filesOf(group: Cgroup): string[] {
 
 /** Moves a process into the cgroup, but none of its children; does nothing when it has ended. */
 export async function enter(group: Cgroup, pid: number): Promise<void> {
-  const moved = await Promise.allSettled(
+  const results = await Promise.allSettled(
     filesOf(group).map((file) => writeFile(file, String(pid))),
   );
-  const failed = moved.find(
-    (one) => one.status === "rejected" && (one.reason as NodeJS.ErrnoException).code !== "ESRCH",
+  const failed = results.find(
+    (result) =>
+      result.status === "rejected" && (result.reason as NodeJS.ErrnoException).code !== "ESRCH",
   );
   if (failed?.status === "rejected") throw failed.reason;
 }
 
-/** Words before the program of a command in the cgroup. */
+/**
+ * The words that come before a program in the cgroup: `nice`, unless its share of the processor is
+ * limited.
+ */
 export function niceWords(group: Cgroup): string {
   return group.some(({ controller }) => controller === "cpu") ? "" : `nice -n ${niceness} `;
 }
 
 /**
- * What ran out of memory: `own` when the kernel killed a process here at the limit; `machine` when
- * the machine had no memory left.
+ * What ran out of memory: `own` when the kernel killed a process at the cgroup's limit; `machine`
+ * when the machine had no memory left.
  */
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const memory = group.find(({ controller }) => controller === "memory");
@@ -190,7 +195,9 @@ export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   return isOwn ? "own" : "machine";
 }
 
-/** Leaves cgroups with running processes; the next start of the platform removes them. */
+/**
+ * Removes the cgroup, unless processes run in it; the next start of the platform then removes it.
+ */
 export function removeGroup(group: Cgroup): void {
   for (const folder of new Set(group.map(({ folder }) => folder))) {
     try {

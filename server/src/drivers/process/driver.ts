@@ -92,8 +92,8 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       baseImage: false,
       aptPackages: false,
       condaPackages: false,
-      memoryLimit: this.#holds("memory"),
-      cpuLimit: this.#holds("cpu"),
+      memoryLimit: this.#hasController("memory"),
+      cpuLimit: this.#hasController("cpu"),
       egress: egressOf(options.sandbox),
       storagePaths: options.sandbox.kind === "namespaces",
       containerRuntimes: null,
@@ -137,9 +137,10 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    const pids = new Map(
-      this.running.flatMap(({ record, pid }) => (pid === null ? [] : [[record.replicaId, pid]])),
-    );
+    const pids = new Map<ReplicaId, number>();
+    for (const { record, pid } of this.running) {
+      if (pid !== null) pids.set(record.replicaId, pid);
+    }
     return Promise.resolve(
       this.placement.withGpuUse(usageOf(pids, { hasNetwork: this.#network !== null })),
     );
@@ -168,7 +169,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     return { ...this.#options, socketsDir: join(this.#options.dataDir, "sockets") };
   }
 
-  #holds(controller: Controller): boolean {
+  #hasController(controller: Controller): boolean {
     return this.#cgroups.parents.some((parent) => parent.controller === controller);
   }
 
@@ -271,7 +272,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     const record = readRecord(paths);
     const identity = readPid(paths);
     if (record === null || record.replicaId !== name || (identity === null && giveUpStart(paths))) {
-      // `list` could never return it without a readable record.
+      // Without a readable record, `list` could never return it.
       if (identity !== null && isAlive(identity)) signal(identity.pid, "SIGKILL");
       await removeFolder(paths.dir);
       return;
@@ -304,7 +305,7 @@ function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void
     log.warn({ missing }, "resource limits of apps are not fully enforced: cgroups are missing");
 }
 
-/** True when its port is on the machine's network and not in its own. */
+/** True when the replica's port is on the machine's network, not in a network of its own. */
 function isOnMachine(record: ReplicaRecord): record is ReplicaRecord & { readonly port: number } {
   return record.port !== null && (record.host ?? loopback) === loopback;
 }

@@ -1,10 +1,10 @@
-// Gives the space of parts of a file back to the disk. The file keeps its length; what was freed
-// reads as zeros.
+// Gives the space of parts of a file back to the disk. The file keeps its length; the freed parts
+// read as zeros.
 import { execFile } from "node:child_process";
 
 type Range = { readonly from: number; readonly to: number };
 
-/** A range is freed again when at least so much of it is new. */
+/** A range is freed when at least so many of its bytes are not freed yet. */
 const newBytesMin = 1024 * 1024;
 /** Only whole blocks are freed. */
 const blockBytes = 4096;
@@ -20,11 +20,11 @@ export class FileHoles {
     this.#path = path;
   }
 
-  /** Begins to free these ranges, all that may be free now. Never fails. */
+  /** Begins to free these ranges, which are all that is no longer needed. Never fails. */
   free(ranges: readonly Range[]): void {
     this.#wanted = ranges;
-    // What is wanted while holes are being punched is freed afterwards: nothing else may ever
-    // cause it.
+    // Ranges that come while holes are being punched are freed afterwards, since no other call may
+    // follow.
     this.#punching ??= this.#punchAll().finally(() => {
       this.#punching = null;
     });
@@ -50,20 +50,24 @@ export class FileHoles {
   /** The wanted ranges that are not punched yet; from now on they count as punched. */
   #takeNew(): readonly Range[] {
     const ranges = this.#wanted.filter(({ from, to }) => {
-      const done = this.#punched.map((one) =>
-        Math.max(0, Math.min(to, one.to) - Math.max(from, one.from)),
+      const overlaps = this.#punched.map((hole) =>
+        Math.max(0, Math.min(to, hole.to) - Math.max(from, hole.from)),
       );
-      return to - from - done.reduce((sum, bytes) => sum + bytes, 0) >= newBytesMin;
+      const freedBytes = overlaps.reduce((sum, bytes) => sum + bytes, 0);
+      return to - from - freedBytes >= newBytesMin;
     });
-    const others = this.#punched.filter(
-      (one) => !ranges.some(({ from, to }) => from < one.to && one.from < to),
+    const untouched = this.#punched.filter(
+      (hole) => !ranges.some(({ from, to }) => from < hole.to && hole.from < to),
     );
-    this.#punched = [...others, ...ranges];
+    this.#punched = [...untouched, ...ranges];
     return ranges;
   }
 }
 
-/** Without support by `fallocate` or the file system, the file keeps its space. */
+/**
+ * Frees the whole blocks of a range. Without support by `fallocate` or the file system, the file
+ * keeps its space.
+ */
 function punch(path: string, { from, to }: Range): Promise<void> {
   const start = from + ((blockBytes - (from % blockBytes)) % blockBytes);
   const length = to - (to % blockBytes) - start;

@@ -11,7 +11,7 @@ const linksMax = 20;
  * parts that belong to Python.
  */
 export function interpreterFolders(python: string, guarded: readonly string[]): string[] {
-  const programs = new Set([...followed(python), realpathSync(python)]);
+  const programs = new Set([...linkChain(python), realpathSync(python)]);
   const prefixes = new Set([...programs].map((program) => dirname(dirname(program))));
   return [...prefixes].flatMap((prefix) => {
     if (!guarded.some((folder) => isBelow(folder, prefix))) return [prefix];
@@ -21,15 +21,15 @@ export function interpreterFolders(python: string, guarded: readonly string[]): 
   });
 }
 
-function followed(python: string): string[] {
-  const found = [];
+function linkChain(python: string): string[] {
+  const paths = [];
   for (let path = python, links = 0; links < linksMax; links++) {
-    found.push(path);
+    paths.push(path);
     try {
       path = resolve(dirname(path), readlinkSync(path));
     } catch {
       break; // The end of the chain, not a link.
     }
   }
-  return found;
+  return paths;
 }

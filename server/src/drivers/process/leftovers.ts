@@ -1,21 +1,23 @@
 // Ends processes that programs without a sandbox leave behind after their first process exits: they
-// moved to other groups and sessions, and a marker in their environment identifies them. Used for
-// replicas and builds. It scans repeatedly: a process shows no environment during exec, so one scan
-// that finds nothing proves nothing.
+// may have moved to other groups and sessions, and a marker in their environment identifies them.
+// Used for replicas and builds. It scans repeatedly: a process shows no environment during exec, so
+// one scan that finds nothing proves nothing.
 import type { Clock } from "#lib/clock.ts";
 import { listProcesses, readProcess, signal, type ProcessFacts } from "./process-table.ts";
 
 export type LeftoversOptions = {
   /**
-   * `NAME=value` in the environment of all processes that belong together, or which of them is one
-   * of several.
+   * The marker `NAME=value` that all processes that belong together have in their environment, or a
+   * function that is true for each of several markers.
    */
   readonly marker: string | ((variable: string) => boolean);
   /**
    * The process group of the first process; null when another group may have that number by now.
    */
   readonly group: number | null;
-  /** Start time of its first process: older processes do not belong to it. Null when unknown. */
+  /**
+   * The start time of the first process: older processes do not belong to it. Null when unknown.
+   */
   readonly sinceTicks: string | null;
 };
 
@@ -31,31 +33,31 @@ export type ProcessTable = {
 };
 
 /**
- * `gone`: nothing is left. `again`: it killed something, or is not sure yet; scan again soon.
- * `lost`: timeout.
+ * `gone`: no process is left. `again`: the scan killed a process, or is not sure yet; scan again
+ * soon. `lost`: the time is over.
  */
 export type SweepResult = "gone" | "again" | "lost";
 
 /**
- * Timeout for killing programs that start processes faster than they die; only a sandbox stops
- * those.
+ * Timeout for killing programs that start processes faster than they die; only a sandbox stops such
+ * programs.
  */
 const sweepMsMax = 10_000;
 /**
- * On a machine that constantly starts and ends processes no scan may ever be sure. Exec takes far
- * less time than this.
+ * How long a process in exec may delay the end: on a machine that constantly starts and ends
+ * processes, no scan may ever be sure. Exec takes far less time than this.
  */
 const changingMsMax = 2000;
 /**
- * A program that forks and exits between all scans of this time does so on purpose; only a sandbox
- * stops that.
+ * How long a process that has ended may delay the end. A program that forks and exits between all
+ * scans of this time does so on purpose; only a sandbox stops it.
  */
 const endedMsMax = 300;
-/** Between two scans; exec takes far less time. */
+/** The wait between two scans; exec takes far less time. */
 const againMs = 5;
 /**
- * Scans take this part of the time at most, of a thread that serves calls: a stranger can have many
- * processes.
+ * The maximum share of the time that scans take. Their thread also serves calls, and a stranger can
+ * have many processes.
  */
 const scanShare = 0.2;
 
@@ -66,12 +68,12 @@ const thisMachine: ProcessTable = {
   ask: (pid) => void signal(pid, "SIGTERM"),
 };
 
-/** How many of `endMarked` are at work. */
+/** The number of calls of `endMarked` under way. */
 let endings = 0;
 
 /**
- * Kills all processes with the marker, of those that `list` lists. Resolves with true when they are
- * gone, or with false after the timeout.
+ * Kills all processes with the marker among those that `list` returns. Resolves with true when they
+ * are gone, or with false after the timeout.
  */
 export async function endMarked(
   marker: LeftoversOptions["marker"],
@@ -101,7 +103,7 @@ export class Leftovers {
   readonly #options: LeftoversOptions;
   readonly #table: ProcessTable;
   readonly #known: Known = { ours: new Set(), others: new Set(), dead: new Set() };
-  readonly #asked = new Set<string>();
+  readonly #askedToEnd = new Set<string>();
   #sinceMs: number | null = null;
   #lastSeenMs = 0;
 
@@ -110,26 +112,27 @@ export class Leftovers {
     this.#table = table;
   }
 
-  /** Scans all processes once and asks each that is left to end, once; false: none is left. */
+  /**
+   * Scans all processes, and asks each leftover to end, each only once. Returns false when none is
+   * left.
+   */
   ask(): boolean {
     let isAnyLeft = false;
     for (const pid of this.#table.list()) {
       const facts = this.#table.read(pid);
-      if (
-        facts === null ||
-        ownerOf(pid, facts, { ...this.#options, known: this.#known }) !== "ours"
-      )
-        continue;
+      if (facts === null) continue;
+      const owner = ownerOf(pid, facts, { ...this.#options, known: this.#known });
+      if (owner !== "ours") continue;
       isAnyLeft = true;
       const name = `${pid} ${facts.startTicks}`;
-      if (this.#asked.has(name)) continue;
-      this.#asked.add(name);
+      if (this.#askedToEnd.has(name)) continue;
+      this.#askedToEnd.add(name);
       this.#table.ask(pid);
     }
     return isAnyLeft;
   }
 
-  /** Scans all processes once and kills what is left. `nowMs` counts from any fixed point. */
+  /** Scans all processes once, and kills the leftovers. `nowMs` counts from any fixed point. */
   sweep(nowMs: number): SweepResult {
     const { group, ...options } = this.#options;
     // Only the first time: the kernel may reuse the number of an empty group.
@@ -156,12 +159,14 @@ export class Leftovers {
 }
 
 /**
- * `changing`: during exec. `ended`: it may have forked just before, and this scan does not know the
- * child.
+ * `changing`: the process is in exec. `ended`: the process may have forked just before its end, and
+ * this scan may have missed its child.
  */
 type Owner = "ours" | "other" | "changing" | "ended";
 
-/** Results of earlier scans: process ids with their start times, and for others also without. */
+/**
+ * Results of earlier scans: process ids with their start times; `others` also has the ids alone.
+ */
 type Known = {
   readonly ours: Set<string>;
   readonly others: Set<string>;

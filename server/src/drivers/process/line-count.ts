@@ -1,19 +1,19 @@
-// Counts lines in a part of a file, without reading more of a huge one than can be afforded.
+// Counts lines in a part of a file. Reads only a bounded part of a huge one.
 import type { FileHandle } from "node:fs/promises";
 
 type Part = { readonly from: number; readonly to: number };
 
-/** Several times the longest line. */
+/** The bytes per read: several times the longest line. */
 const stepBytes = 256 * 1024;
 const countedStepBytes = 1024 * 1024;
-/** Bytes that are read to count; an app can make a sparse file of terabytes. */
+/** The maximum of bytes that are read to count; an app can make a sparse file of terabytes. */
 const countedBytesMax = 256 * 1024 * 1024;
-/** Lines per MB to count exactly; the rest is extrapolated from those. */
+/** The number of lines per MB that are counted exactly; the rest is extrapolated. */
 const countedLinesMax = 16_384;
 
 /**
- * Offset where the last `count` lines start, and how many fewer there are; `from` when there are no
- * more.
+ * The offset where the last `count` lines start. When there are fewer, it is `from`, and `left`
+ * says how many are missing.
  */
 export async function startOfLast(
   handle: FileHandle,
@@ -26,10 +26,10 @@ export async function startOfLast(
   for (let end = to; end > from;) {
     const start = Math.max(from, end - buffer.length);
     const { bytesRead } = await handle.read(buffer, 0, end - start, start);
-    const read = buffer.subarray(0, bytesRead);
-    for (let index = read.lastIndexOf(0x0a); index >= 0;) {
+    const chunk = buffer.subarray(0, bytesRead);
+    for (let index = chunk.lastIndexOf(0x0a); index >= 0;) {
       if (++lines > count) return { offset: start + index + 1, left: 0 };
-      index = index === 0 ? -1 : read.lastIndexOf(0x0a, index - 1);
+      index = index === 0 ? -1 : chunk.lastIndexOf(0x0a, index - 1);
     }
     end = start;
   }
@@ -37,8 +37,9 @@ export async function startOfLast(
 }
 
 /**
- * The lines up to the last newline before `to`, which is `end`. What is not read counts as one
- * line, and so does a line that does not end before `to` (`isCutting`).
+ * Counts the lines up to the last newline before `to`; `end` is the offset after that newline. A
+ * part that is not read counts as one line, and so does a line that does not end before `to`
+ * (`isCutting`).
  */
 export async function countLines(
   handle: FileHandle,
@@ -48,22 +49,27 @@ export async function countLines(
   const first = Math.max(from, to - countedBytesMax);
   let lines = first > from ? 1 : 0;
   let end = first;
-  for (let at = first; at < to;) {
-    const { bytesRead } = await handle.read(buffer, 0, Math.min(buffer.length, to - at), at);
+  for (let position = first; position < to;) {
+    const { bytesRead } = await handle.read(
+      buffer,
+      0,
+      Math.min(buffer.length, to - position),
+      position,
+    );
     if (bytesRead === 0) break;
-    const read = buffer.subarray(0, bytesRead);
-    lines += linesIn(read);
-    const last = read.lastIndexOf(0x0a);
-    if (last >= 0) end = at + last + 1;
-    at += bytesRead;
+    const chunk = buffer.subarray(0, bytesRead);
+    lines += linesIn(chunk);
+    const last = chunk.lastIndexOf(0x0a);
+    if (last >= 0) end = position + last + 1;
+    position += bytesRead;
   }
   if (end === first) return { lines: lines + 1, end: to, isCutting: true };
   return { lines, end, isCutting: false };
 }
 
 /**
- * Exact for lines of normal length; extrapolates for many short ones, since counting those costs as
- * much as reading them.
+ * The number of lines. It is exact for lines of normal length, and extrapolated for many short
+ * ones, which take as long to count as to read.
  */
 function linesIn(bytes: Buffer): number {
   let lines = 0;

@@ -22,7 +22,7 @@ export type ReplicaProcesses = {
  */
 export class ListenerOwner {
   readonly #processes: ReplicaProcesses;
-  readonly #own = new Set<string>();
+  readonly #ownSockets = new Set<string>();
 
   constructor(processes: ReplicaProcesses) {
     this.#processes = processes;
@@ -31,19 +31,19 @@ export class ListenerOwner {
   /** True when something listens on `port` and all listeners belong to the replica. */
   isOwn(port: number): boolean {
     const inodes = listenersAt(port);
-    if (inodes.some((inode) => !this.#own.has(inode))) this.#look();
-    return inodes.length > 0 && inodes.every((inode) => this.#own.has(inode));
+    if (inodes.some((inode) => !this.#ownSockets.has(inode))) this.#scan();
+    return inodes.length > 0 && inodes.every((inode) => this.#ownSockets.has(inode));
   }
 
-  /** Returns which of these sockets of the platform's network are the replica's own. */
+  /** Returns those of these sockets, all in the platform's network, that are the replica's own. */
   ownOf<Socket extends { readonly inode: string }>(sockets: readonly Socket[]): readonly Socket[] {
-    this.#look();
-    return sockets.filter(({ inode }) => this.#own.has(inode));
+    this.#scan();
+    return sockets.filter(({ inode }) => this.#ownSockets.has(inode));
   }
 
-  #look(): void {
-    this.#own.clear();
-    for (const pid of this.#pids()) for (const inode of socketsOf(pid)) this.#own.add(inode);
+  #scan(): void {
+    this.#ownSockets.clear();
+    for (const pid of this.#pids()) for (const inode of socketsOf(pid)) this.#ownSockets.add(inode);
   }
 
   #pids(): number[] {
@@ -76,11 +76,13 @@ function listenersAt(port: number): string[] {
     .flatMap((name) => readText(`/proc/net/${name}`).split("\n"))
     .map((row) => row.trim().split(/\s+/))
     .filter((row) => row[3] === listening && row[1]?.endsWith(end));
-  const found = addressForms.map((form) =>
+  const rowsByForm = addressForms.map((form) =>
     rows.filter((row) => form.test(row[1]?.slice(0, -end.length) ?? "")),
   );
   // A listener on another address, such as 127.0.0.2, cannot take the replica's calls.
-  return (found.find((some) => some.length > 0) ?? []).map((row) => row[inodeField] ?? "");
+  return (rowsByForm.find((matching) => matching.length > 0) ?? []).map(
+    (row) => row[inodeField] ?? "",
+  );
 }
 
 function socketsOf(pid: number): string[] {

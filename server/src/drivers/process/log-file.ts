@@ -1,7 +1,7 @@
 // Reads one output file of a replica from the last position, and frees the space of delivered
-// output. When storing is behind for long, the newest output comes first, and what was skipped
-// afterwards. The file's length only grows; holes are punched in what was delivered, which bounds
-// its space on disk.
+// output. When storing falls far behind, the newest output comes first, and the skipped output
+// later. The file's length only grows; holes are punched into its delivered parts, which bounds its
+// space on disk.
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { cutLines, linesMax, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
@@ -14,13 +14,13 @@ import * as skipped from "./skipped-parts.ts";
 import { WriteTimes } from "./write-times.ts";
 
 export type LogPiece = {
-  /** `at`: when the file was first seen to reach that far, or later. */
+  /** `at`: when the file was first seen to reach the end of the line, or later. */
   readonly lines: readonly (CutLine & { readonly at: number })[];
   /** Number of lines dropped before these. */
   readonly dropped: number;
   /** The time of the dropped lines, or of the last write to the file. */
   readonly writtenAt: number;
-  /** It is of a part that was skipped before. */
+  /** True when the piece is of a part that was skipped before. */
   readonly wasSkipped: boolean;
   readonly begin: number;
   readonly next: { readonly offset: number; readonly isCutting: boolean };
@@ -32,16 +32,18 @@ const pieceBytesMax = 256 * 1024;
 const backlogBytesMax = 64 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
 /**
- * Output is read in its order unless it was written longer ago than `inOrderMs`, or has this many
- * bytes, and has more pieces than this before its end.
+ * Output is read in order unless more than `piecesInOrder` pieces are unread, and these were
+ * written longer ago than `inOrderMs` or have more than `inOrderBytesMax`.
  */
 const inOrderBytesMax = 32 * 1024 * 1024;
 const piecesInOrder = 2;
-/** Few skipped parts, since each takes space in the stored position. The oldest are dropped. */
+/**
+ * The maximum number of skipped parts, each of which takes space in the stored position. The oldest
+ * are dropped.
+ */
 const partsMax = 500;
 /**
- * The maximum number of lines read after a replica is gone, so that its last lines are soon to be
- * seen.
+ * The maximum number of lines read after a replica is gone, so that its last lines are seen soon.
  */
 const endLinesMax = 10_000;
 /** Where `lastLine` looks; a line that ends a traceback is shorter. */
@@ -70,12 +72,13 @@ export class LogFile {
       hasFrames,
     }: { readonly position: KeptPosition | null; readonly hasFrames: boolean },
   ): Promise<LogFile> {
-    // Create it when missing: a half-removed folder must not keep the platform from starting.
+    // Create the file when it is missing: a half-removed folder must not keep the platform from
+    // starting.
     closeSync(withRightToRead(path, () => openSync(path, "a+", 0o600)));
     const handle = await open(path, "r");
-    const at = Math.floor((await handle.stat()).mtimeMs);
-    const known = position === null ? logStart : positionOf(position, at);
-    return new LogFile(path, handle, { position: known, hasFrames });
+    const writtenAt = Math.floor((await handle.stat()).mtimeMs);
+    const start = position === null ? logStart : positionOf(position, writtenAt);
+    return new LogFile(path, handle, { position: start, hasFrames });
   }
 
   private constructor(
@@ -94,15 +97,15 @@ export class LogFile {
     return this.#position;
   }
 
-  /** Remembers the current length: what is read later was written by now. */
+  /** Remembers the current length: all output up to it was written by now. */
   async mark(): Promise<void> {
     const { size, mtimeMs } = await this.#stat();
     if (size > (this.#times.last ?? this.#frontier)) this.#times.add(size, mtimeMs);
   }
 
   /**
-   * The last non-empty line that was not read yet, with the time of the last write; null when there
-   * is none.
+   * The last non-empty line, with the time of the last write; null when it was read already or
+   * there is none.
    */
   async lastLine(): Promise<(CutLine & { readonly at: number }) | null> {
     const { size, mtimeMs } = await this.#stat();
@@ -128,12 +131,12 @@ export class LogFile {
     await this.#bounding;
     const { size, mtimeMs } = await this.#stat();
     // An app may open /dev/stdout for writing, which empties the file.
-    if (size < this.#position.offset) this.#beginAnew();
+    if (size < this.#position.offset) this.#startOver();
     this.#reading = (await this.#readNew(isEnd, { size, mtimeMs })) ?? (await this.#readSkipped());
     return this.#reading;
   }
 
-  #beginAnew(): void {
+  #startOver(): void {
     this.#position = { ...logStart, lastAt: this.#position.lastAt };
     this.#frontier = 0;
     this.#reading = null;
@@ -141,7 +144,10 @@ export class LogFile {
     this.#holes.forget();
   }
 
-  /** What was not read yet and not skipped. A number of dropped lines comes before it. */
+  /**
+   * Reads output that was neither read nor skipped. Returns null while a count of dropped lines has
+   * to be reported first.
+   */
   async #readNew(isEnd: boolean, { size, mtimeMs }: Written): Promise<LogPiece | null> {
     const { offset, isCutting, parts } = this.#position;
     const next = skipped.nextPart(parts);
@@ -154,8 +160,14 @@ export class LogFile {
     const lines = this.#timed(cut.lines, offset, mtimeMs);
     const lastAt = Math.max(this.#position.lastAt, Math.ceil(lines.at(-1)?.at ?? 0));
     this.#position = { ...this.#position, lastAt };
-    const rest = { dropped: 0, writtenAt: mtimeMs, wasSkipped: false, begin: offset };
-    return { ...rest, lines, next: { offset: this.#frontier, isCutting: cut.isCutting } };
+    return {
+      lines,
+      dropped: 0,
+      writtenAt: mtimeMs,
+      wasSkipped: false,
+      begin: offset,
+      next: { offset: this.#frontier, isCutting: cut.isCutting },
+    };
   }
 
   async #readSkipped(): Promise<LogPiece | null> {
@@ -167,11 +179,17 @@ export class LogFile {
     const end = from + (cut?.bytes ?? 0);
     const timeOf = (line: CutLine): number => skipped.timeAt(part, from + line.end);
     const lines = (cut?.lines ?? []).map((line) => ({ ...line, at: timeOf(line) }));
-    const rest = { dropped, writtenAt: part.fromAt, wasSkipped: true, begin: from };
-    return { ...rest, lines, next: { offset: end, isCutting: cut?.isCutting ?? false } };
+    return {
+      lines,
+      dropped,
+      writtenAt: part.fromAt,
+      wasSkipped: true,
+      begin: from,
+      next: { offset: end, isCutting: cut?.isCutting ?? false },
+    };
   }
 
-  /** Null: there is no whole line. */
+  /** Reads a piece and cuts it into lines; null when it has no whole line. */
   async #cut(piece: { from: number; to: number; isCutting: boolean; isEnd: boolean }) {
     const { from, to, isCutting, isEnd } = piece;
     if (to <= from) return null;
@@ -186,7 +204,8 @@ export class LogFile {
   }
 
   /**
-   * The line without a newline at its end, once all before it was read; null when there is none.
+   * The line at the end that has no newline yet, once all lines before it were read; null when
+   * there is none.
    */
   async unfinished(): Promise<ReturnType<typeof unfinishedLine>> {
     const { size } = await this.#stat();
@@ -195,8 +214,8 @@ export class LogFile {
     if (isCutting || length <= 0 || length > pieceBytesMax) return null;
     const buffer = Buffer.allocUnsafe(length);
     const { bytesRead } = await this.#handle.read(buffer, 0, length, offset);
-    const rest = buffer.subarray(0, bytesRead);
-    return rest.includes(0x0a) ? null : unfinishedLine(rest, this.#hasFrames);
+    const tail = buffer.subarray(0, bytesRead);
+    return tail.includes(0x0a) ? null : unfinishedLine(tail, this.#hasFrames);
   }
 
   #timed(lines: readonly CutLine[], from: number, writtenAt: number): LogPiece["lines"] {
@@ -217,9 +236,9 @@ export class LogFile {
       this.#position = { ...this.#position, offset, isCutting };
       return;
     }
-    const read = { isCutting, dropped: piece.dropped };
+    const progress = { isCutting, dropped: piece.dropped };
     const parts = this.#position.parts.flatMap((part) => {
-      return part.from === piece.begin ? (skipped.readUpTo(part, offset, read) ?? []) : [part];
+      return part.from === piece.begin ? (skipped.readUpTo(part, offset, progress) ?? []) : [part];
     });
     this.#position = { ...this.#position, parts };
   }
@@ -234,11 +253,11 @@ export class LogFile {
   }
 
   /**
-   * Skips what is behind, and drops the excess, even while a piece is being stored: the newest
-   * lines are to be seen soon, and an app that writes endlessly must not fill the disk. Returns
-   * true when it dropped something. `read` waits for it; do not start it during a `read`, but a
-   * piece may be stored meanwhile. `isEnd`: no more writes follow. `now`: milliseconds since the
-   * epoch.
+   * Skips output when storing is behind, and drops the excess, even while a piece is being stored:
+   * the newest lines are to be seen soon, and an app that writes endlessly must not fill the disk.
+   * Returns true when it dropped something. `read` waits for `bound`; do not call `bound` during a
+   * `read`, but a piece may be stored meanwhile. `isEnd`: no more writes follow. `now`:
+   * milliseconds since the epoch.
    */
   async bound({ isEnd, now }: { readonly isEnd: boolean; readonly now: number }): Promise<boolean> {
     if (this.#bounding !== null) return false;
@@ -263,16 +282,16 @@ export class LogFile {
     return (await this.#boundEnd(written)) || isDropped;
   }
 
-  /** Drops the oldest of what was skipped. True: there was too much. */
+  /** Drops the oldest skipped output when there is too much of it. Returns true then. */
   async #dropExcess(): Promise<boolean> {
     const parts = this.#position.parts.filter(({ from, to }) => from < to);
     let bytes = skipped.bytesOf(parts);
     let count = parts.length;
     if (bytes <= backlogBytesMax && count <= partsMax) return false;
-    const kept = bytes > backlogBytesMax ? backlogBytesKept : backlogBytesMax;
+    const bytesKept = bytes > backlogBytesMax ? backlogBytesKept : backlogBytesMax;
     for (const part of parts) {
       const size = part.to - part.from;
-      const excess = count > partsMax ? size : Math.min(size, bytes - kept);
+      const excess = count > partsMax ? size : Math.min(size, bytes - bytesKept);
       if (excess <= 0) break;
       bytes -= size;
       count--;
@@ -281,7 +300,7 @@ export class LogFile {
     return true;
   }
 
-  /** Where the new output begins that is not being stored either. */
+  /** The offset of the first output that is neither stored, being stored, nor skipped. */
   get #unread(): number {
     const { offset } = this.#position;
     const reading = this.#reading;
@@ -289,7 +308,7 @@ export class LogFile {
     return isNew ? reading.next.offset : offset;
   }
 
-  /** By when the oldest of the new output was written. */
+  /** The time by which the oldest unread output was written. */
   #oldestAt({ mtimeMs }: Written): number {
     return this.#times.after(this.#unread) ?? mtimeMs;
   }
@@ -300,7 +319,7 @@ export class LogFile {
     return now - this.#oldestAt(written) > inOrderMs || bytes > inOrderBytesMax;
   }
 
-  /** Reading goes on shortly before the end. */
+  /** Skips unread output, so that reading goes on shortly before the end. */
   async #skipToEnd(written: Written): Promise<void> {
     const { size } = written;
     const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, size - this.#unread));
@@ -309,11 +328,11 @@ export class LogFile {
     const near = end.indexOf(0x0a, Math.max(0, end.length - Math.floor(this.#pieceBytes / 2)));
     const newline = near < 0 ? end.lastIndexOf(0x0a) : near;
     if (newline >= 0) this.#skip(size - buffer.length + newline + 1, { written, isCutting: false });
-    // Of a line that long the rest is cut; a shorter one is still being written, and stays whole.
+    // The rest of such a long line is cut. A shorter line is still being written, and stays whole.
     else if (bytesRead === pieceBytesMax) this.#skip(size, { written, isCutting: true });
   }
 
-  /** What was not read before `to` becomes a skipped part. */
+  /** Makes the unread output before `to` a skipped part. */
   #skip(to: number, tail: { readonly written: Written; readonly isCutting: boolean }): void {
     const { written } = tail;
     const { offset, isCutting, parts, lastAt } = this.#position;
@@ -325,21 +344,21 @@ export class LogFile {
       offset: to,
       isCutting: tail.isCutting,
       parts: skipped.joinedParts([...parts, part]),
-      // Lines after the part have a later time than those of it, which are stored after them.
+      // Lines after the part get later times than lines of the part, though they are stored first.
       lastAt: toAt + 1,
     };
   }
 
-  /** Drops all but the last lines. True: there were more. */
+  /** Drops all but the last `endLinesMax` lines. Returns true when there were more. */
   async #boundEnd(written: Written): Promise<boolean> {
     const unread = this.#unread;
     const start = await startOfLast(this.#handle, endLinesMax, { from: unread, to: written.size });
     if (start.offset > unread) this.#skip(start.offset, { written, isCutting: false });
     let isDropped = false;
-    let { left } = start;
+    let linesLeft = start.left;
     for (const part of this.#position.parts.toReversed()) {
-      const last = await startOfLast(this.#handle, left, part);
-      left = last.left;
+      const last = await startOfLast(this.#handle, linesLeft, part);
+      linesLeft = last.left;
       if (last.offset <= part.from) continue;
       isDropped = true;
       await this.#drop(part, last.offset);
@@ -354,8 +373,8 @@ export class LogFile {
   }
 
   /**
-   * Drops the part up to the last newline before `to` and counts its lines. What is not scanned
-   * counts as one line. Of what is being stored nothing is dropped.
+   * Drops the part up to the last newline before `to` and counts its lines. A part that is not
+   * scanned counts as one line. Output that is being stored is not dropped.
    */
   async #drop(part: skipped.SkippedPart, to: number): Promise<void> {
     const reading = this.#reading;
@@ -363,10 +382,10 @@ export class LogFile {
       reading?.begin === part.from ? Math.max(part.from, reading.next.offset) : part.from;
     if (to <= from) return;
     const counted = await countLines(this.#handle, { from, to });
-    const parts = this.#position.parts.flatMap((one) => {
-      return one.to === part.to && one.from <= from
-        ? skipped.withoutLines(one, from, counted)
-        : [one];
+    const parts = this.#position.parts.flatMap((candidate) => {
+      return candidate.to === part.to && candidate.from <= from
+        ? skipped.withoutLines(candidate, from, counted)
+        : [candidate];
     });
     this.#position = { ...this.#position, parts: skipped.joinedParts(parts) };
   }

@@ -25,7 +25,8 @@ export type NetworkWish = {
 const forwardingFile = "/proc/sys/net/ipv4/ip_forward";
 
 /**
- * `attempt` runs a program in such a network and returns the problem, or null. The caller is root.
+ * Detects whether replicas can have networks of their own. `attempt` runs a program in such a
+ * network and returns the problem, or null. The caller is root.
  */
 export async function detectNetwork(
   wish: NetworkWish,
@@ -51,7 +52,7 @@ export async function detectNetwork(
   }
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
-  // Each run adds missing rules.
+  // Each later run adds missing rules.
   if (!isUsed) await removeFirewall(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }
@@ -69,8 +70,8 @@ export type ConnectedNetwork = {
 };
 
 /**
- * `hasServer`: a web server of the run listens on any of its addresses. Throws when no address is
- * free.
+ * Chooses the address of a run. `hasServer`: the run has a web server, which may listen on any of
+ * its addresses. Throws when no address is free.
  */
 export function connectNetwork(network: networks.OwnNetwork, hasServer: boolean): ConnectedNetwork {
   const address = networks.chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
@@ -91,7 +92,7 @@ async function hasCables({ installation }: networks.OwnNetwork): Promise<boolean
   );
 }
 
-/** Otherwise the kernel forwards nothing from apps to the internet. */
+/** Makes the kernel forward traffic between apps and the internet; returns the problem, or null. */
 async function enableForwarding(): Promise<string | null> {
   if ((await readFile(forwardingFile, "utf8")).trim() === "1") return null;
   return writeFile(forwardingFile, "1").then(
@@ -102,8 +103,9 @@ async function enableForwarding(): Promise<string | null> {
 }
 
 /**
- * Docker and ufw drop all foreign forwarded traffic through the policy of a chain shared by all
- * iptables firewalls. Our own chains still decide what passes.
+ * Lets the traffic of apps pass other firewalls; returns the problem, or null. Docker and ufw drop
+ * all foreign forwarded traffic through the policy of a chain shared by all iptables firewalls. Our
+ * own chains still decide what passes.
  */
 async function passFirewall(): Promise<string | null> {
   const chain = ["ip", "filter", "FORWARD"] as const;
@@ -112,7 +114,7 @@ async function passFirewall(): Promise<string | null> {
   const text = lines.join("\n");
   if (!text.includes("policy drop") || text.includes(`"${networks.linkPrefix}*"`)) return null;
   const insert = ["nft", "insert", "rule", ...chain] as const;
-  const back = [
+  const answers = [
     "oifname",
     `"${networks.linkPrefix}*"`,
     "ct",
@@ -122,6 +124,6 @@ async function passFirewall(): Promise<string | null> {
   ] as const;
   return (
     (await runMachineTool([...insert, "iifname", `"${networks.linkPrefix}*"`, "accept"])) ??
-    runMachineTool([...insert, ...back])
+    runMachineTool([...insert, ...answers])
   );
 }

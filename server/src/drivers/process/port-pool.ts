@@ -53,8 +53,8 @@ function listenOnce(port: number): Promise<number | null> {
     server.once("error", () => resolve(null));
     server.listen({ port, host: "0.0.0.0", exclusive: true }, () => {
       const address = server.address();
-      const free = typeof address === "object" && address !== null ? address.port : null;
-      server.close(() => resolve(free));
+      const freePort = typeof address === "object" && address !== null ? address.port : null;
+      server.close(() => resolve(freePort));
     });
   });
 }

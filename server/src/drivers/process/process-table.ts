@@ -10,14 +10,14 @@ import { readText } from "./read-text.ts";
 import { parseStat, type ProcessIdentity, type ReplicaRecord } from "./replica-files.ts";
 
 const hasProc = process.platform === "linux";
-/** Clock tick of times in /proc, on every Linux. */
+/** The length of a clock tick in the times of /proc, on every Linux. */
 export const tickMs = 10;
 
 /** True while the process runs; false for a zombie. */
 export function isAlive(identity: ProcessIdentity): boolean {
   if (!hasProc || identity.startTicks === null) return signal(identity.pid, 0);
-  const found = parseStat(readText(`/proc/${identity.pid}/stat`));
-  return found !== null && found.startTicks === identity.startTicks && !/[ZX]/.test(found.state);
+  const stat = parseStat(readText(`/proc/${identity.pid}/stat`));
+  return stat !== null && stat.startTicks === identity.startTicks && !/[ZX]/.test(stat.state);
 }
 
 /**
@@ -46,9 +46,9 @@ export function firstChild(pid: number): number | null {
 /** Children of all processes, by parent. */
 export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
   const children = new Map<number, number[]>();
-  for (const one of listProcesses()) {
-    const parent = parseStat(readText(`/proc/${one}/stat`))?.parent;
-    if (parent !== undefined) getOrInsert(children, parent, () => []).push(one);
+  for (const pid of listProcesses()) {
+    const parent = parseStat(readText(`/proc/${pid}/stat`))?.parent;
+    if (parent !== undefined) getOrInsert(children, parent, () => []).push(pid);
   }
   return children;
 }
@@ -58,9 +58,9 @@ export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
  * lookup for several calls.
  */
 export function withDescendants(pid: number, children = childrenByParent()): number[] {
-  const found = [pid];
-  for (const one of found) found.push(...(children.get(one) ?? []));
-  return found;
+  const members = [pid];
+  for (const member of members) members.push(...(children.get(member) ?? []));
+  return members;
 }
 
 /** Sends a signal (0: only checks); negative ids are groups. False when the process is gone. */
@@ -77,7 +77,7 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** What `read` finds of a process: nothing when it has exited. */
+/** The result of `read`, which reads files of a process; empty when the process has exited. */
 export function unlessExited<Found>(read: () => readonly Found[]): readonly Found[] {
   try {
     return read();
@@ -86,17 +86,17 @@ export function unlessExited<Found>(read: () => readonly Found[]): readonly Foun
   }
 }
 
-/** What identifies the owner of a process. */
+/** The facts that identify the owner of a process. */
 export type ProcessFacts = {
   readonly startTicks: string;
   readonly group: number;
   /** True for a zombie. */
   readonly isDead: boolean;
-  /** A thread of the kernel. */
+  /** True for a thread of the kernel. */
   readonly isKernels: boolean;
   /**
-   * `NAME=value` each, as given to its program; `refused` when it belongs to another user.
-   * `unknown` during exec or exit, when the kernel shows none.
+   * The variables `NAME=value` that its program was given; `refused` when the process belongs to
+   * another user; `unknown` during exec or exit, when the kernel shows none.
    */
   readonly environment: readonly string[] | "refused" | "unknown";
 };

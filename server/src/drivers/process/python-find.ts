@@ -63,27 +63,27 @@ export class PythonFinder {
       .filter((folder) => folder.startsWith("/"));
     // Skip shims: they are slow, and lead to versions that are checked anyway.
     const folders = [...pyenv, ...path.filter((folder) => folder !== join(root, "shims"))];
-    const found: string[] = [];
+    const programs: string[] = [];
     for (const folder of new Set(folders)) {
       const names = await readdir(folder).catch(() => []);
-      found.push(
+      programs.push(
         ...names.filter((name) => /^python3(\.\d+)?$/.test(name)).map((name) => join(folder, name)),
       );
     }
-    return found;
+    return programs;
   }
 
   async #ask(paths: readonly string[]): Promise<Python[]> {
-    const found = new Map<string, Python>();
-    const line = [...paths];
+    const pythons = new Map<string, Python>();
+    const queue = [...paths];
     const work = async (): Promise<void> => {
-      for (let path = line.shift(); path !== undefined; path = line.shift()) {
+      for (let path = queue.shift(); path !== undefined; path = queue.shift()) {
         const python = await this.#answer(path);
-        if (python !== null && !found.has(python.path)) found.set(python.path, python);
+        if (python !== null && !pythons.has(python.path)) pythons.set(python.path, python);
       }
     };
     await Promise.all(Array.from({ length: questionsAtOnce }, work));
-    return [...found.values()];
+    return [...pythons.values()];
   }
 
   /**
@@ -92,7 +92,7 @@ export class PythonFinder {
   async #answer(path: string): Promise<Python | null> {
     const real = await realpath(path).catch(() => path);
     const python = await getOrInsert(this.#answers, real, () => askPython(real, this.#environment));
-    // An operator may repair a broken or incomplete one while the platform runs.
+    // An operator may repair a broken or incomplete Python while the platform runs.
     if (python === null || !python.hasVenv || !python.hasPip) this.#answers.delete(real);
     return python;
   }

@@ -1,6 +1,6 @@
 // Runs a command in the sandbox of a replica: in its namespaces and its cgroup, without rights, as
-// the app's user. What the command starts is found by a variable, wherever it has moved, and ends
-// with it.
+// the app's user. Processes that the command starts end with it; a variable in their environment
+// identifies them, wherever they have moved.
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -25,9 +25,9 @@ export type ExecScope = {
   readonly clock: Clock;
 };
 
-/** Gives a program a terminal: util-linux. */
+/** The program of util-linux that gives a command a terminal. */
 const terminalProgram = "/usr/bin/script";
-/** The first line of its error output. */
+/** The first line of its error output, which names the terminal. */
 const terminalForm = /^(\/dev\/pts\/\d{1,6})\n/;
 const terminalLineMax = 64;
 
@@ -68,19 +68,23 @@ export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec 
   return new SandboxExec({ ...scope, marker, enter, child }, terminal);
 }
 
-/** Kills what commands of an earlier process of the platform have left in these replicas. */
+/**
+ * Kills the processes that commands of an earlier process of the platform have left in these
+ * replicas.
+ */
 export async function endLeftExecs(
   isOurs: (replicaId: ReplicaId) => boolean,
   clock: Clock,
 ): Promise<void> {
   const prefix = `${execVariable}=`;
-  const isMarker = (one: string): boolean =>
-    one.startsWith(prefix) && isOurs(one.slice(prefix.length).split(".", 1)[0] as ReplicaId);
+  const isMarker = (variable: string): boolean =>
+    variable.startsWith(prefix) &&
+    isOurs(variable.slice(prefix.length).split(".", 1)[0] as ReplicaId);
   // All at once: apps can give themselves any number of markers.
   await endMarked(isMarker, clock);
 }
 
-type Started = ExecScope & {
+type StartedExec = ExecScope & {
   readonly child: ChildProcessWithoutNullStreams;
   readonly marker: string;
   readonly enter: (command: ExecCommand["command"]) => SandboxedCommand;
@@ -88,25 +92,27 @@ type Started = ExecScope & {
 
 class SandboxExec implements RunningExec {
   readonly ended: Promise<ExecEnd>;
-  readonly #scope: Started;
+  readonly #scope: StartedExec;
   readonly #child: ChildProcessWithoutNullStreams;
   readonly stdout: Readable;
   readonly stderr: Readable;
   #terminal: string | null = null;
   /** Null: there is no terminal. */
   #size: TerminalSize | null;
-  /** One at a time: two at once could end in the other order, with the older size. */
+  /**
+   * True while a size is being set: two at once could end in the other order, with the older size.
+   */
   #isResizing = false;
   #reason: string | null = null;
   #isSwept = false;
 
-  constructor(scope: Started, terminal: TerminalSize | null) {
+  constructor(scope: StartedExec, terminal: TerminalSize | null) {
     this.#scope = scope;
     this.#size = terminal;
     this.#child = scope.child;
-    // A command that reads no input, or has ended.
+    // The command may read no input, or have ended.
     this.#child.stdin.on("error", () => undefined);
-    // At once: node drops the output of a process that ends before somebody reads it.
+    // Piped at once: node drops the output of a process that ends before somebody reads it.
     this.stdout = this.#child.stdout.pipe(new PassThrough());
     this.stderr = this.#child.stderr.pipe(
       terminal === null ? new PassThrough() : this.#terminalReader(),
@@ -156,11 +162,11 @@ class SandboxExec implements RunningExec {
       transform: (chunk: Buffer, _encoding, done) => {
         if (text === null) return done(null, chunk);
         text += chunk.toString("latin1");
-        const found = terminalForm.exec(text);
-        if (found === null && text.length < terminalLineMax) return done();
-        const rest = text.slice(found?.[0].length ?? 0);
+        const match = terminalForm.exec(text);
+        if (match === null && text.length < terminalLineMax) return done();
+        const rest = text.slice(match?.[0].length ?? 0);
         text = null;
-        this.#terminal = found?.[1] ?? null;
+        this.#terminal = match?.[1] ?? null;
         if (this.#size !== null) this.resize(this.#size);
         done(null, Buffer.from(rest, "latin1"));
       },
@@ -171,7 +177,7 @@ class SandboxExec implements RunningExec {
     const child = this.#child;
     const closed = once(child, "close").catch(() => undefined);
     const [code, name] = (await once(child, "exit").catch(() => [null, null])) as ExitedWith;
-    // It holds the outputs open, and the terminal.
+    // Processes that the command has left hold the outputs and the terminal open.
     const { marker, cgroup, clock } = this.#scope;
     await endMarked(`${execVariable}=${marker}`, clock, () => processesIn(cgroup));
     this.#isSwept = true;
@@ -183,7 +189,7 @@ class SandboxExec implements RunningExec {
     return { exitCode, message: this.#reason };
   }
 
-  /** Whoever reads them may have gone. */
+  /** Closes the outputs, whose reader may have gone. */
   #dropOutputs(): void {
     const { stdout, stderr } = this.#child;
     for (const output of [this.stdout, this.stderr, stdout, stderr]) output.destroy();
@@ -197,13 +203,13 @@ class SandboxExec implements RunningExec {
 
 type ExitedWith = readonly [code: number | null, name: NodeJS.Signals | null];
 
-/** Null when the machine starts no process, which then has no pipes either. */
+/** Starts a process; null when the machine cannot start one, which then has no pipes either. */
 function start({
   file,
   args,
   environment,
 }: SandboxedCommand): ChildProcessWithoutNullStreams | null {
-  // In a group of its own, by which it is killed.
+  // The process gets a group of its own, which is killed as a whole.
   const child = spawn(file, args, { cwd: "/", env: environment, stdio: "pipe", detached: true });
   child.on("error", () => undefined);
   return child.pid === undefined ? null : child;

@@ -9,7 +9,7 @@ import { runTool, type BuildTools } from "./build-tool.ts";
 
 /** The first versions in which the path that an app sees begins with its root path (ASGI 2.3). */
 const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
-/** Code with these reads request paths itself, and would see other ones than before. */
+/** The form of code that reads request paths itself: it would see other paths than before. */
 const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
 
 /** Whether uvicorn may get the app's path as an option. The build log says so, or why not. */
@@ -22,14 +22,14 @@ export async function findRootPathUse(build: {
   const { plan, tools, appDir, venvDir } = build;
   if (plan.runtime !== "custom" || !(await areInstalled(venvDir))) return false;
   const command = ["grep", "-rlE", "-m", "1", "--include=*.py", ownPaths, "."] as const;
-  const found = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });
-  const isFree = found.end.kind === "exited" && found.end.exitCode === 1;
-  const [file = ""] = found.output.split("\n");
-  const text = isFree
+  const search = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });
+  const isUsable = search.end.kind === "exited" && search.end.exitCode === 1;
+  const [file = ""] = search.output.split("\n");
+  const text = isUsable
     ? "uvicorn is told the app's path (UVICORN_ROOT_PATH), so that links such as those of /docs lead below it."
     : `${file.replace("./", "")} handles paths itself, so uvicorn is not told the app's path; see docs/guides/web-apps.md.`;
   tools.log("code", "platform", text);
-  return isFree;
+  return isUsable;
 }
 
 async function areInstalled(venvDir: string): Promise<boolean> {

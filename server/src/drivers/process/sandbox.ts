@@ -40,7 +40,7 @@ export type SandboxedRun = {
 
 /** The platform's shell lines around a program. */
 export type Around = {
-  /** First of all. */
+  /** Lines that run before everything else. */
   readonly before: string;
   /**
    * The name of the file by which further programs enter the sandbox later (see `enteringSandbox`).
@@ -77,11 +77,14 @@ const variableForm = /^[A-Za-z0-9_.-]+$/;
  */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
-/** Limits of Linux: of one word or variable, and of all with the usual limit of a stack. */
+/**
+ * Limits of Linux: for one word or variable, and for all together with the usual limit of the
+ * stack.
+ */
 const wordBytesMax = 131_072;
 const wordsBytesMax = 2_000_000;
 
-/** Null where programs share the machine's network. */
+/** The network support of a sandbox; null where programs share the machine's network. */
 export function ownNetwork(sandbox: Sandbox): OwnNetwork | null {
   return sandbox.kind === "namespaces" && sandbox.network.kind === "own" ? sandbox.network : null;
 }
@@ -104,8 +107,8 @@ export function variableRefusal(name: string): string | null {
 
 /**
  * Returns the command that runs `run.command` in the sandbox. `network`: shell lines that connect
- * the run's own network (see `network.ts`); null: it shares the machine's. Pure; omits variables
- * that `variableRefusal` refuses.
+ * the run's own network (see `network.ts`); null: the run shares the machine's network. Pure; omits
+ * variables that `variableRefusal` refuses.
  */
 export function sandboxed(
   sandbox: Sandbox,
@@ -116,7 +119,7 @@ export function sandboxed(
     const [file, ...args] = run.command;
     return { file, args, environment: run.environment };
   }
-  const script = baseScript(sandbox, run.view, network) + startScript(sandbox, run, plain);
+  const script = baseScript(sandbox, run.view, network) + startScript(sandbox, run, nothingAround);
   const { file, args } = sandboxShell(sandbox, network !== null);
   return {
     file,
@@ -136,7 +139,7 @@ export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCo
   return { file: "unshare", args, environment: toolsEnvironment };
 }
 
-/** Lines for a `sandboxShell`, before anything else. */
+/** The first lines for a `sandboxShell`: its base, which is the same for each program. */
 export function baseScript(
   sandbox: Sandbox,
   base: views.SandboxBase,
@@ -153,8 +156,8 @@ export function baseScript(
 }
 
 /**
- * Text for a `sandboxShell` that has executed its base. It starts nothing unless the shell has read
- * it all.
+ * Text for a `sandboxShell` that has executed its base. The shell starts nothing before it has read
+ * the whole text.
  */
 export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): string {
   const carried = Object.entries(carriedOf(run)).map(
@@ -185,13 +188,14 @@ function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): stri
 }
 
 /**
- * The command that runs another one in the sandbox whose first process is `pid`, as its program
- * runs there: with its variables and those of `environment`, its user, folder and limits. It fails
- * where `pid` is not that process any more: there is no such file.
+ * The command that runs `command` in the sandbox whose first process is `pid`, in the same way as
+ * the sandbox's program: with its user, folder, limits and variables, and with those of
+ * `environment`. It fails when `pid` is no longer that process, since the file of the entry is
+ * missing then.
  */
 export function enteringSandbox(
   sandbox: Namespaces,
-  { pid, entry, command, environment }: Pick<SandboxedRun, "command" | "environment"> & Entered,
+  { pid, entry, command, environment }: Pick<SandboxedRun, "command" | "environment"> & EntryRef,
 ): SandboxedCommand {
   const args = ["--target", String(pid), "--mount", "--pid", "--ipc"];
   if (sandbox.isUserOwned) args.push("--user", "--preserve-credentials");
@@ -203,10 +207,10 @@ export function enteringSandbox(
   };
 }
 
-type Entered = { readonly pid: number; readonly entry: string };
+type EntryRef = { readonly pid: number; readonly entry: string };
 
-/** Whether the sandbox can be entered: those of older versions cannot. */
-export function hasEntry({ pid, entry }: Entered): boolean {
+/** True when the sandbox can be entered; a sandbox of an older version cannot. */
+export function hasEntry({ pid, entry }: EntryRef): boolean {
   return (
     (statSync(`/proc/${pid}/root${entryPath(entry)}`, { throwIfNoEntry: false })?.size ?? 0) > 0
   );
@@ -216,7 +220,7 @@ function entryPath(entry: string): string {
   return `/enter-${entry}`;
 }
 
-const plain: Omit<Around, "before" | "entry"> = {
+const nothingAround: Omit<Around, "before" | "entry"> = {
   ready: "",
   words: "",
   redirections: "",
@@ -252,8 +256,8 @@ function startScript(
 
 /** Words before a program that shows it only the view, and takes all rights from it. */
 function dropWords({ isUserOwned }: Namespaces, { user }: Pick<SandboxedRun, "user">): string {
-  const as = isUserOwned ? "" : ` --reuid=${user} --regid=${user} --clear-groups`;
-  return `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${as} `;
+  const asUser = isUserOwned ? "" : ` --reuid=${user} --regid=${user} --clear-groups`;
+  return `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${asUser} `;
 }
 
 type Words = Pick<SandboxedRun, "command" | "environment">;
@@ -272,7 +276,7 @@ export function wordsRefusal(run: Words): string | null {
   return isTooLarge ? "its variables are too large for one process" : null;
 }
 
-/** Under names that a shell can set and that have no meaning. */
+/** The variables of the program under other names, which a shell can set and which mean nothing. */
 function carriedOf(run: Words): Readonly<Record<string, string>> {
   const names = namesOf(run);
   return Object.fromEntries(
@@ -291,8 +295,8 @@ function namesOf({ environment }: Words): string[] {
 }
 
 /**
- * `--kill-child`: nothing survives when the process that we know is killed. The shell is the
- * namespace's first process.
+ * The options of `unshare`. With `--kill-child`, no process survives when the process that the
+ * platform has spawned is killed. The shell is the namespace's first process.
  */
 function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
   const namespaces = [
@@ -313,24 +317,24 @@ function mountAll({ stagingDir }: views.SandboxBase, table: string): string {
 }
 
 /**
- * The machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also
- * refuses namespaces to processes in one, which pivoting alone would allow.
+ * Removes the machine's own root from the namespace. `chroot` still hides the rest: the kernel
+ * refuses new namespaces to processes in a chroot, which pivoting alone would allow.
  */
 function leaveMachine(view: views.SandboxBase): string {
   return `cd ${shellQuoted(views.rootOf(view))} && pivot_root . . && umount -c -l .`;
 }
 
-/** No core dumps; a bounded number of open files, as many as allowed. */
+/** No core dumps, and `openFilesMax` open files, or as many as the machine allows. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>&- || ulimit -n "$(ulimit -Hn)"\n`;
 /**
- * Shells use different letters; a lower limit of the machine remains. There is no /dev where a
- * sandbox is entered again.
+ * Shells use different letters for this limit; a lower limit of the machine remains. Standard error
+ * is closed, since there is no /dev/null when a sandbox is entered again.
  */
 const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>&-\n`;
 
 /**
- * Runs without privileges: restores the program's variables, which were passed under other names,
- * and then executes it.
+ * The script that runs without privileges. It restores the program's variables, which were passed
+ * under other names, and then executes the program.
  */
 function insideScript(names: readonly string[]): string {
   const carried = names.map((name, index) => ({ name, carrier: carrier(names, index) }));
@@ -345,19 +349,21 @@ function insideScript(names: readonly string[]): string {
     "shift",
     unset,
     ...exports,
-    become(carried.filter((one) => !isPlain(one))),
+    execLine(carried.filter((variable) => !isPlain(variable))),
   ].join("\n");
 }
 
 /**
- * A shell cannot set variables with these names; `env` can. It takes the values from its
- * environment, so that process lists do not show them.
+ * The line that executes the program. A shell cannot set variables with these names; `env` can. It
+ * takes the values from its environment, so that process lists do not show them.
  */
-function become(odd: readonly { readonly name: string; readonly carrier: string }[]): string {
-  if (odd.length === 0) return 'exec "$@"';
+function execLine(
+  oddNames: readonly { readonly name: string; readonly carrier: string }[],
+): string {
+  if (oddNames.length === 0) return 'exec "$@"';
   const words = [
-    ...odd.map(({ carrier }) => `-u ${carrier}`),
-    ...odd.map(({ name, carrier }) => `${name}=\${${carrier}}`),
+    ...oddNames.map(({ carrier }) => `-u ${carrier}`),
+    ...oddNames.map(({ name, carrier }) => `${name}=\${${carrier}}`),
   ];
   return `exec /usr/bin/env -S '${words.join(" ")}' "$@"`;
 }

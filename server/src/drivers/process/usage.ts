@@ -5,14 +5,14 @@ import { readText } from "./read-text.ts";
 import { parseStat } from "./replica-files.ts";
 
 /**
- * Fields of /proc/<pid>/stat after the name: own time in user and kernel mode, and that of exited
- * children.
+ * Fields of /proc/<pid>/stat after the name: the time of the process in user and kernel mode, and
+ * the same two times of its exited children.
  */
 const timeFields = [11, 12, 13, 14];
 
 /**
- * Usage of each given first process, with its descendants. Scans the machine's processes once for
- * all. `hasNetwork`: each has its own.
+ * The usage of each of these first processes, with its descendants. Scans the machine's processes
+ * once for all. `hasNetwork`: each has a network of its own.
  */
 export function usageOf<Key>(
   firstPids: ReadonlyMap<Key, number>,
@@ -22,11 +22,11 @@ export function usageOf<Key>(
   if (firstPids.size === 0) return usage;
   const children = childrenByParent();
   for (const [key, pid] of firstPids) {
-    if (measured(pid) === null) continue;
-    const all = withDescendants(pid, children).flatMap((one) => measured(one) ?? []);
+    if (processUsage(pid) === null) continue;
+    const usages = withDescendants(pid, children).flatMap((member) => processUsage(member) ?? []);
     usage.set(key, {
-      cpuSeconds: all.reduce((sum, one) => sum + one.cpuSeconds, 0),
-      memoryBytes: all.reduce((sum, one) => sum + one.memoryBytes, 0),
+      cpuSeconds: usages.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0),
+      memoryBytes: usages.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
       ...(hasNetwork ? { network: trafficOf(readText(`/proc/${pid}/net/dev`)) } : {}),
     });
   }
@@ -34,8 +34,8 @@ export function usageOf<Key>(
 }
 
 /**
- * `text`: of /proc/<pid>/net/dev, one line for each interface: name, eight numbers of what was
- * received, eight of what was sent.
+ * The traffic in the text of /proc/<pid>/net/dev. It has one line for each interface: the name,
+ * eight numbers for received traffic, and eight for sent traffic.
  */
 function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
   const lines = text.split("\n").map((line) => line.trim().split(/[:\s]+/));
@@ -45,8 +45,8 @@ function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
   return { receivedBytes: sumOf(1), sentBytes: sumOf(9) };
 }
 
-/** Null when the process is gone. */
-function measured(pid: number): ReplicaUsage | null {
+/** The usage of one process; null when it is gone. */
+function processUsage(pid: number): ReplicaUsage | null {
   const text = readText(`/proc/${pid}/stat`);
   if (parseStat(text) === null) return null;
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
