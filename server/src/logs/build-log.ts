@@ -9,34 +9,35 @@ import * as store from "./build-log-store.ts";
 import { cleanLine } from "./clean-line.ts";
 import { Wake } from "./wake.ts";
 
-/** A page of a build's log; `hasMore` when lines after its last one were already stored. */
+/** A page of a build's log. `hasMore`: later lines are already stored. */
 export type BuildLogPage = {
   readonly lines: readonly store.NumberedBuildLine[];
   readonly hasMore: boolean;
 };
 
-/** Long enough to gather a burst, short enough to look live. */
+/** How long a batch waits for further lines: enough for a burst, too short to be noticed. */
 const lingerMs = 50;
 const batchMax = 500;
 const queueMax = 20_000;
-/** Covers a restart of the database. */
+/** How long a failed write is retried: longer than a restart of the database takes. */
 const retryForMs = 30_000;
+/** The maximum length of all lines in the queue, in characters. */
 const queueWeightMax = 16_000_000;
 /** How many of the newest lines are kept when the queue is full: they say why a build failed. */
 const newestMax = 200;
 /** Lines per build; a build that prints without end must not fill the disk. */
 const buildLinesMax = 200_000;
 const followPageMax = 500;
-/** A notification can be lost with its connection; a follower is then late by up to this. */
+/** How late a follower may see a line when a notification is lost with its connection. */
 const followPollMs = 2_000;
 
-/** `missing`: lines before the newest that are not kept. */
+/** Lines that did not fit the queue: `newest` can still be stored, `missing` counts the others. */
 type LeftOut = { readonly missing: number; readonly newest: readonly store.BuildLine[] };
 
 /** Reads and writes lines of builds. Stop with `flush()`. */
 export class BuildLogs {
   readonly #parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">;
-  /** One for each build with unstored lines, so that builds do not wait for each other. */
+  /** A batcher for each build with unstored lines, so that builds do not wait for each other. */
   readonly #batchers = new Map<BuildId, Batcher<store.BuildLine>>();
   /** By build: the lines that were left out because the queue was full. */
   readonly #leftOut = new Map<BuildId, LeftOut>();
@@ -47,17 +48,17 @@ export class BuildLogs {
 
   /**
    * Takes lines at once, in order. Resolves when they are stored; callers that can wait should.
-   * Never rejects: lines that do not fit the queue, or cannot be stored, are dropped, and the log
-   * says how many.
+   * Never rejects: if the queue is full, it keeps only the newest lines for later. The build's log
+   * says how many lines are missing.
    */
   async append(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const batcher = this.#batcherOf(buildId);
     if (batcher.isFull) return this.#leaveOut(buildId, lines);
-    const given = [...this.#takeLeftOut(buildId), ...lines];
+    const batch = [...this.#takeLeftOut(buildId), ...lines];
     try {
-      await batcher.addAll(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
+      await batcher.addAll(batch.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
-      this.#leaveOut(buildId, [], given.length);
+      this.#leaveOut(buildId, [], batch.length);
       this.#parts.log.error(
         { err: error, buildId, lines: lines.length },
         "lines of a build could not be stored",
@@ -71,6 +72,7 @@ export class BuildLogs {
    */
   async flush(): Promise<void> {
     await this.#flushAll();
+    // The queue has space again for the newest lines that did not fit before.
     for (const [buildId, { newest }] of this.#leftOut)
       if (newest.length > 0) void this.append(buildId, []);
     await this.#flushAll();
@@ -83,8 +85,8 @@ export class BuildLogs {
   /** Lines after number `after` (0: from the start), at most `limit`. */
   async page(buildId: BuildId, options: { after: number; limit: number }): Promise<BuildLogPage> {
     const { after, limit } = options;
-    const found = await store.listBuildLines(this.#parts.db, buildId, { after, limit: limit + 1 });
-    return { lines: found.slice(0, limit), hasMore: found.length > limit };
+    const lines = await store.listBuildLines(this.#parts.db, buildId, { after, limit: limit + 1 });
+    return { lines: lines.slice(0, limit), hasMore: lines.length > limit };
   }
 
   /**
@@ -98,7 +100,7 @@ export class BuildLogs {
     const { signal } = options;
     using wake = new Wake(this.#parts.notifications, buildId, "build_logs", "builds");
     for (let { after } = options; !signal.aborted;) {
-      // Asked before the lines are read: a build that had ended by then gets no more.
+      // This is read before the lines: a build that has ended gets no further lines.
       const hasEnded = await store.hasBuildEnded(this.#parts.db, buildId);
       const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });
       if (lines.length > 0) yield lines;
@@ -109,7 +111,10 @@ export class BuildLogs {
     }
   }
 
-  /** The newest of the lines that were left out, after a line that says how many are missing. */
+  /**
+   * Removes the lines that were left out. Returns the newest, after a line that says how many are
+   * missing.
+   */
   #takeLeftOut(buildId: BuildId): store.BuildLine[] {
     const { missing = 0, newest = [] } = this.#leftOut.get(buildId) ?? {};
     this.#leftOut.delete(buildId);
@@ -122,12 +127,13 @@ export class BuildLogs {
     return { at: this.#parts.clock.now(), stage: "log", stream: "platform", line };
   }
 
+  /** Leaves out `lines`, and keeps the newest for later. `lost`: how many others were dropped. */
   #leaveOut(buildId: BuildId, lines: readonly store.BuildLine[], lost = 0): void {
-    const { missing, newest } = this.#leftOut.get(buildId) ?? { missing: 0, newest: [] };
-    const all = [...newest, ...lines];
-    const kept = all.slice(-newestMax);
-    const count = missing + lost + all.length - kept.length;
-    this.#leftOut.set(buildId, { missing: count, newest: kept });
+    const before = this.#leftOut.get(buildId) ?? { missing: 0, newest: [] };
+    const all = [...before.newest, ...lines];
+    const newest = all.slice(-newestMax);
+    const missing = before.missing + lost + all.length - newest.length;
+    this.#leftOut.set(buildId, { missing, newest });
   }
 
   #batcherOf(buildId: BuildId): Batcher<store.BuildLine> {
@@ -149,13 +155,13 @@ export class BuildLogs {
   async #write(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const linesLeft = buildLinesMax - (await store.lastLineNumber(this.#parts.db, buildId));
     if (linesLeft <= 0) return;
-    const full = this.#platformLine(
+    const lastLine = this.#platformLine(
       `The log of this build is full (${buildLinesMax} lines); later lines are not kept.`,
     );
     await store.insertBuildLines(
       this.#parts.db,
       buildId,
-      lines.length < linesLeft ? lines : [...lines.slice(0, linesLeft - 1), full],
+      lines.length < linesLeft ? lines : [...lines.slice(0, linesLeft - 1), lastLine],
     );
   }
 }

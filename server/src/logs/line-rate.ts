@@ -1,10 +1,11 @@
-// The budget of one app's lines: a burst as large as a start or a crash prints, and then the rate
-// of an honest app. So a faster app slows down neither the calls nor the database of others.
+// Limits how fast the lines of each app are stored: a burst as large as a start or a crash prints,
+// and then the rate of a normal app. An app that prints faster slows down neither the calls nor the
+// database of other apps.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
-/** Lines and characters that may be taken at once, and per second after that. */
+/** How many lines and characters may be stored at once, and per second after that. */
 export type LineRateLimits = {
   readonly linesAtOnce: number;
   readonly linesPerSecond: number;
@@ -12,6 +13,7 @@ export type LineRateLimits = {
   readonly charactersPerSecond: number;
 };
 
+/** How much an app may store at `atMs`; negative: it has stored more than its rate allows. */
 type Account = { lines: number; characters: number; atMs: number };
 
 /** How many apps are remembered; a forgotten app starts with a full burst. */
@@ -28,27 +30,27 @@ export class LineRate {
     this.#clock = options.clock;
   }
 
-  /** How many milliseconds so much has to wait before it is stored. */
+  /** How many milliseconds these lines have to wait before they may be stored. */
   waitMs(appId: AppId, lines: number, characters: number): number {
     const { linesPerSecond, charactersPerSecond } = this.#limits;
-    const left = this.#accountOf(appId);
+    const account = this.#accountOf(appId);
     const waitSeconds = Math.max(
-      (lines - left.lines) / linesPerSecond,
-      (characters - left.characters) / charactersPerSecond,
+      (lines - account.lines) / linesPerSecond,
+      (characters - account.characters) / charactersPerSecond,
     );
     return Math.max(0, Math.ceil(waitSeconds * 1000));
   }
 
-  /** Counts what is stored. */
+  /** Counts lines that are being stored, and all their characters. */
   take(appId: AppId, lines: number, characters: number): void {
     const account = this.#accountOf(appId);
     const { linesAtOnce, charactersAtOnce } = this.#limits;
-    // What is owed is bounded, so an app that becomes quiet can soon print again.
+    // The debt is bounded, so that an app that becomes quiet can soon print again.
     account.lines = Math.max(account.lines - lines, -linesAtOnce);
     account.characters = Math.max(account.characters - characters, -charactersAtOnce);
   }
 
-  /** As it is now. */
+  /** The app's account, with the lines and characters that it has gained until now. */
   #accountOf(appId: AppId): Account {
     const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
     const nowMs = this.#clock.monotonicMs();

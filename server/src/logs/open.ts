@@ -9,8 +9,8 @@ import { deleteOldBuildLines } from "./build-log-store.ts";
 import { BuildLogs } from "./build-log.ts";
 
 /**
- * Opens the logs. `daysOf`: for how many days a project's lines are kept; null: as the settings say
- * for all.
+ * Opens the logs. `daysOf` says for how many days a project's lines are kept; if it is null,
+ * `logRetentionDays` says it for all projects.
  */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },
@@ -28,24 +28,28 @@ export function openLogs(
 
 /** The settings of log retention. */
 type LogRetentionOptions = Pick<Foundation, "db" | "clock"> & {
-  /** For how many days lines are kept. */
+  /** For how many days lines are kept, unless `daysOf` says it for each project. */
   readonly days: number;
   readonly daysOf: DaysOfProjects;
 };
 
 /**
- * The steps of one turn: lines older than the operator, or the plan of their project, wants to
- * keep.
+ * The steps of one turn of retention. They delete lines that are older than the operator, or the
+ * plan of their project, allows.
  */
 export function logRetention(options: LogRetentionOptions): AsyncGenerator<RemovalStep> {
   const { db, days, daysOf } = options;
-  return stepsByApp(db, { days, daysOf, stepsOf: (kept, appId) => stepsOf(options, kept, appId) });
+  return stepsByApp(db, {
+    days,
+    daysOf,
+    stepsOf: (daysKept, appId) => stepsOf(options, daysKept, appId),
+  });
 }
 
 function stepsOf({ db, clock }: LogRetentionOptions, days: number, appId?: AppId): RemovalStep[] {
-  const which = { before: daysAgo(clock, days), ...(appId === undefined ? {} : { appId }) };
+  const rows = { before: daysAgo(clock, days), ...(appId === undefined ? {} : { appId }) };
   return [
-    { name: "lines of apps", remove: (limit) => deleteOldAppLines(db, { ...which, limit }) },
-    { name: "lines of builds", remove: (limit) => deleteOldBuildLines(db, { ...which, limit }) },
+    { name: "lines of apps", remove: (limit) => deleteOldAppLines(db, { ...rows, limit }) },
+    { name: "lines of builds", remove: (limit) => deleteOldBuildLines(db, { ...rows, limit }) },
   ];
 }

@@ -3,13 +3,13 @@
 import type { Clock } from "#lib/clock.ts";
 import type { Channel, Notifications } from "#store/notify.ts";
 
-/** One sleeping reader. It listens until it is disposed of. */
+/** Wakes one reader. Listens for notifications until it is disposed of. */
 export class Wake implements Disposable {
-  readonly #endings: readonly (() => void)[];
+  readonly #stopListening: readonly (() => void)[];
   #isNudged = false;
   #sleeping: AbortController | undefined;
 
-  /** Notifications about `id` wake it, and those that tell that some were lost. */
+  /** Notifications about `id` wake the reader, and those that say that some may be lost. */
   constructor(
     notifications: Pick<Notifications, "listen">,
     id: string,
@@ -20,20 +20,20 @@ export class Wake implements Disposable {
       this.#isNudged = true;
       this.#sleeping?.abort();
     };
-    this.#endings = channels.map((channel) => notifications.listen(channel, onChange));
+    this.#stopListening = channels.map((channel) => notifications.listen(channel, onChange));
   }
 
   [Symbol.dispose](): void {
-    for (const end of this.#endings) end();
+    for (const stop of this.#stopListening) stop();
   }
 
   /** Resolves after a notification, after `waitMs` or when `signal` is aborted. */
   async wait(waitMs: number, options: { clock: Clock; signal: AbortSignal }): Promise<void> {
     if (!this.#isNudged && !options.signal.aborted) {
       this.#sleeping = new AbortController();
-      const either = AbortSignal.any([this.#sleeping.signal, options.signal]);
-      // Rejects when it is woken early, as intended.
-      await options.clock.sleep(waitMs, either).catch(() => undefined);
+      const wakeUp = AbortSignal.any([this.#sleeping.signal, options.signal]);
+      // The sleep rejects when the reader is woken early, as intended.
+      await options.clock.sleep(waitMs, wakeUp).catch(() => undefined);
       this.#sleeping = undefined;
     }
     this.#isNudged = false;

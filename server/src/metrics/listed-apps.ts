@@ -4,56 +4,57 @@ import { projectIdOf, type AppId } from "#lib/ids.ts";
 import type { Sample } from "./registry.ts";
 
 /** The counters of one app. */
-type Counted = { readonly appId: AppId };
+type AppCounters = { readonly appId: AppId };
 
 /** How many apps have samples of their own; later ones share one with empty labels. */
-const appsMaxUsual = 10_000;
-const others = { project: "", app: "" };
+const appsMaxDefault = 10_000;
+const sharedLabels = { project: "", app: "" };
 
-/** All apps from `meters`, with their labels. */
-export class ListedApps<Meter extends Counted> {
+/** Makes the samples of the apps in `meters`. */
+export class ListedApps<Meter extends AppCounters> {
   readonly #meters: () => Iterable<Meter>;
   readonly #appsMax: number;
   /**
-   * Labels of apps with their own sample, never released: reusing one for another app would be a
-   * step in its counter.
+   * The labels of the apps that have samples of their own. No app is ever removed: an app that took
+   * its slot would leave the shared sample, which would make both counters jump.
    */
   readonly #listed = new Map<AppId, Sample["labels"]>();
 
-  constructor(meters: () => Iterable<Meter>, appsMax = appsMaxUsual) {
+  constructor(meters: () => Iterable<Meter>, appsMax = appsMaxDefault) {
     this.#meters = meters;
     this.#appsMax = appsMax;
   }
 
-  /** One sample for each app, without zeros. */
+  /** One sample for each app; zeros are left out. */
   each(read: (meter: Meter) => number): Sample[] {
     return this.samples((meter) => [[{}, read(meter)]]);
   }
 
   /**
-   * One sample for each app and set of further labels, without zeros, which would be most of the
-   * samples.
+   * One sample for each app and set of further labels. Zeros are left out, since most samples would
+   * be zero.
    */
   samples(read: (meter: Meter) => Iterable<readonly [Sample["labels"], number]>): Sample[] {
     const samples: Sample[] = [];
     const shared = new Map<string, { readonly labels: Sample["labels"]; value: number }>();
     for (const meter of this.#meters()) {
-      const own = this.#labelsOf(meter.appId);
+      const labels = this.#labelsOf(meter.appId);
       for (const [further, value] of read(meter)) {
         if (value === 0) continue;
         const key = Object.values(further).join();
-        const known = own === undefined ? shared.get(key) : undefined;
-        if (own !== undefined) samples.push({ labels: { ...own, ...further }, value });
-        else if (known === undefined) shared.set(key, { labels: { ...others, ...further }, value });
-        else known.value += value;
+        const sample = labels === undefined ? shared.get(key) : undefined;
+        if (labels !== undefined) samples.push({ labels: { ...labels, ...further }, value });
+        else if (sample === undefined)
+          shared.set(key, { labels: { ...sharedLabels, ...further }, value });
+        else sample.value += value;
       }
     }
     return [...samples, ...shared.values()];
   }
 
   #labelsOf(app: AppId): Sample["labels"] | undefined {
-    const known = this.#listed.get(app);
-    if (known !== undefined || this.#listed.size >= this.#appsMax) return known;
+    const listed = this.#listed.get(app);
+    if (listed !== undefined || this.#listed.size >= this.#appsMax) return listed;
     const labels = { project: projectIdOf(app), app };
     this.#listed.set(app, labels);
     return labels;

@@ -1,13 +1,14 @@
-// The metrics of the platform: families by name that read the parts' own numbers on demand, so that
-// counting only means incrementing a number. prom-client checks names and writes the text; its own
-// counters look up a string of all labels on each increment.
+// The metrics of the platform. Each family reads its numbers from the parts only when somebody asks
+// for the text, so that counting only means incrementing a number. prom-client checks names and
+// writes the text; its own counters are too slow, as each increment looks up all labels as a
+// string.
 import { collectDefaultMetrics, Gauge, Registry, type MetricType } from "prom-client";
 import type { Clock } from "#lib/clock.ts";
 import type { Histogram } from "#lib/histogram.ts";
 
-/** One sample. */
+/** One value of a family. */
 export type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
-/** Reads a family; a currently unknown value has no samples. Must not reject. */
+/** Reads the values of a family; a value that is unknown now has no sample. Must not reject. */
 export type Read = () => number | Iterable<Sample> | Promise<number | Iterable<Sample>>;
 
 type Value = {
@@ -43,9 +44,7 @@ export class Metrics {
     this.#add("histogram", { name, help }, () => Promise.resolve(bucketsOf(name, histogram)));
   }
 
-  /**
-   * Memory, processor time and descriptors of this process, its event loop and garbage collection.
-   */
+  /** Adds memory, processor time, descriptors, event loop and garbage collection of the process. */
   addProcess(): void {
     collectDefaultMetrics({ register: this.#registry });
   }
@@ -55,7 +54,8 @@ export class Metrics {
     const families: string[] = [];
     for (const { name } of this.#registry.getMetricsAsArray()) {
       families.push(await this.#registry.getSingleMetricAsString(name));
-      // A family of 10,000 apps takes some 50 ms; calls should not wait for several in a row.
+      // A family of 10,000 apps takes some 50 ms; calls should not wait for several families in a
+      // row.
       await this.#clock.sleep(0);
     }
     return `${families.join("\n\n")}\n`;
@@ -87,7 +87,7 @@ class Family extends Gauge {
   }
 
   override async get(): ReturnType<Gauge["get"]> {
-    // The types say number, but at run time it is this text.
+    // The declared type is a number, but at run time prom-client uses this text.
     const type = this.#kind as unknown as MetricType;
     return {
       ...this.#about,
@@ -99,14 +99,14 @@ class Family extends Gauge {
   }
 }
 
-function samplesOf(read: number | Iterable<Sample>): Value[] {
-  return typeof read === "number" ? [{ labels: {}, value: read }] : [...read];
+function samplesOf(values: number | Iterable<Sample>): Value[] {
+  return typeof values === "number" ? [{ labels: {}, value: values }] : [...values];
 }
 
 function bucketsOf(name: string, { boundsSeconds, buckets, sumMs }: Histogram): Value[] {
   let count = 0;
-  const values = Array.from(buckets, (inBucket, index): Value => {
-    count += inBucket;
+  const values = Array.from(buckets, (countInBucket, index): Value => {
+    count += countInBucket;
     return {
       metricName: `${name}_bucket`,
       labels: { le: boundsSeconds[index] ?? "+Inf" },

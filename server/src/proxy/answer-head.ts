@@ -9,7 +9,7 @@ import {
   type FieldKind,
 } from "./fields.ts";
 
-/** What marks the end of the body; `close`: the replica closes the connection. */
+/** How the body ends; `close`: when the replica closes the connection. */
 export type AnswerBody = "none" | "length" | "chunked" | "close";
 
 /** The request that the answer belongs to. */
@@ -21,7 +21,7 @@ const headForm = new RegExp(
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
 const version = "HTTP/1.0";
-/** Offset after `HTTP/1.1 200 `. */
+/** Where the reason phrase begins: after `HTTP/1.1 200 `. */
 const reasonStart = 13;
 
 /** A parsed head. Immutable once constructed. */
@@ -44,11 +44,11 @@ export class AnswerHead extends FieldReader {
   /** Values of `Set-Cookie`, which `lines` leaves out; null: none. */
   cookies: string[] | null = null;
   /**
-   * The value of `Location`, which `text` leaves out: it is meant for the app's own root. Null:
-   * none.
+   * The value of `Location`, which `text` leaves out, since it is relative to the app's own root
+   * (see location.ts). Null: none.
    */
   location: string | null = null;
-  /** The replica says that the call never began there. */
+  /** The replica says that it never began the call. */
   isRefused = false;
   /** What is wrong with the head; null: nothing. */
   problem: string | null = null;
@@ -58,27 +58,27 @@ export class AnswerHead extends FieldReader {
   constructor(text: string, request: RequestKind) {
     super();
     const linesStart = text.indexOf("\r\n") + 2;
-    const isOld = text.charCodeAt(7) === 48;
+    const isHttp10 = text.charCodeAt(7) === 48;
     const status = digit(text, 9) * 100 + digit(text, 10) * 10 + digit(text, 11);
     this.status = status;
     const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
     const neverHasBody = isInterim || status === 204;
-    const kept =
+    const clientText =
       neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
-    this.text = isOld ? `HTTP/1.1${kept.slice(version.length)}` : kept;
+    this.text = isHttp10 ? `HTTP/1.1${clientText.slice(version.length)}` : clientText;
     this.body = request.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
     this.keepsOpen =
-      !isOld &&
+      !isHttp10 &&
       this.body !== "close" &&
       (this.nominated === null || !this.nominated.has("close")) &&
       !this.#closes;
-    if (this.#isChunked) this.#checkCoding(isOld || neverHasBody);
+    if (this.#isChunked) this.#checkCoding(isHttp10 || neverHasBody);
     if (status === 101 && !request.isUpgrade)
       this.problem = "the replica switched protocols without being asked";
   }
 
-  /** As the replica wrote it. */
+  /** The reason phrase, as the replica wrote it. */
   get reason(): string {
     return this.text.slice(reasonStart, this.text.indexOf("\r\n"));
   }
@@ -88,6 +88,7 @@ export class AnswerHead extends FieldReader {
     return this.text.slice(this.text.indexOf("\r\n") + 2);
   }
 
+  /** The replica announces that it closes the connection after this answer. */
   #closes = false;
 
   protected override take(kind: FieldKind, value: string): boolean {
@@ -129,9 +130,7 @@ export class AnswerHead extends FieldReader {
         this.isRefused = this.status === 503;
         return false;
       default:
-        // Such fields concern one connection only, affect more than the app, or carry an id that
-        // the platform sets itself.
-        return !isNeverPassed.has(kind);
+        return !neverPassed.has(kind);
     }
   }
 
@@ -148,7 +147,11 @@ export class AnswerHead extends FieldReader {
   }
 }
 
-const isNeverPassed: ReadonlySet<FieldKind> = new Set([
+/**
+ * Fields that concern one connection only, affect more than the app, or carry an id that the
+ * platform sets itself.
+ */
+const neverPassed: ReadonlySet<FieldKind> = new Set([
   "hop",
   "te",
   "expect",
@@ -156,7 +159,7 @@ const isNeverPassed: ReadonlySet<FieldKind> = new Set([
   "whole-site",
 ]);
 
-/** The client's fields in node's format: name, value, …, with the length last. */
+/** The fields for the client in node's format (name, value, …), with `Content-Length` last. */
 export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
   const list = fieldList(lines);
   if (bodyBytes === -1 || list.length === 0 || isLength(list[list.length - 2] ?? "")) return list;
@@ -168,8 +171,8 @@ export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
 }
 
 /**
- * Parses a head (one character per byte, with the last line end, without the empty line); returns a
- * text if it is malformed.
+ * Parses a head (one character per byte, with the last line end, without the empty line); returns
+ * the reason as a text if it is malformed.
  */
 export function readAnswerHead(text: string, request: RequestKind): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";
@@ -178,8 +181,8 @@ export function readAnswerHead(text: string, request: RequestKind): AnswerHead |
 }
 
 /**
- * Parses trailers in the format of `readAnswerHead`: name, value, …, without those that would alter
- * the head.
+ * Parses trailers, written like the lines of a head. Returns name, value, …, without trailers that
+ * would alter the head; undefined: they are malformed.
  */
 export function readTrailers(text: string): string[] | undefined {
   if (!trailerForm.test(text)) return undefined;
@@ -188,17 +191,17 @@ export function readTrailers(text: string): string[] | undefined {
 }
 
 function isTrailer(name: string): boolean {
-  return fieldKind(name) === "pass" && !isEarlyOnly.test(name);
+  return fieldKind(name) === "pass" && !headOnlyName.test(name);
 }
 
-const isEarlyOnly = /^(?:content-(?:encoding|type|range)|cache-control|set-cookie|location)$/i;
+const headOnlyName = /^(?:content-(?:encoding|type|range)|cache-control|set-cookie|location)$/i;
 
 function isLength(name: string): boolean {
   return fieldKind(name) === "content-length";
 }
 
-function digit(text: string, at: number): number {
-  return text.charCodeAt(at) - 48;
+function digit(text: string, offset: number): number {
+  return text.charCodeAt(offset) - 48;
 }
 
 function linesWithout(lines: string, lowerName: string): string {

@@ -1,5 +1,5 @@
-// Which app a request is for, and whether its caller may call it: by host name or path, token, and
-// the app's own rules for pages of other origins. All of it comes from memory, except for a token
+// Decides which app a request is for, and whether its caller may call it: by host name or path,
+// token, and the app's rules for pages of other origins. It decides from memory, except for a token
 // that is not cached and an app whose first release may be brand new.
 import type { AppRoute } from "#apps/routes.ts";
 import type { AppHosts } from "#lib/app-hosts.ts";
@@ -15,7 +15,7 @@ import type { CalledRoutes } from "./proxy-options.ts";
 import type { RequestFields } from "./request-fields.ts";
 import { namedApp, readTarget, rootPathOf, type NamedApp, type Target } from "./target.ts";
 
-/** What is asked of an app, and by whom. */
+/** A request for an app, with the address of its sender. */
 export type AppRequest = {
   readonly target: Target;
   readonly fields: RequestFields;
@@ -29,7 +29,7 @@ export type Admitted = {
   readonly route: AppRoute;
 };
 
-/** A promise only if something must be looked up. */
+/** A value, or a promise of it if something must be looked up first. */
 type Soon<Value> = Value | Promise<Value>;
 
 export type AdmissionParts = {
@@ -39,7 +39,7 @@ export type AdmissionParts = {
   readonly log: Log;
 };
 
-/** One per proxy. */
+/** Admits calls; one per proxy. */
 export class CallAdmission {
   readonly #parts: AdmissionParts;
 
@@ -47,26 +47,26 @@ export class CallAdmission {
     this.#parts = parts;
   }
 
-  /** Whether a `Host` field names an app, which then answers below every path. */
+  /** Whether a host name belongs to one app, which then answers every path. */
   isAppHost(host: string | undefined): boolean {
     return this.#parts.appHosts.appOf(host) !== null;
   }
 
   /**
    * Admits a call, and gives `client` the fields that its answers need for pages of other origins.
-   * Null: it was a question of a browser, and is answered.
+   * Null: it was a browser's preflight request, which is answered already.
    */
   admitCall(
     url: string,
     fields: RequestFields,
     { client, origin, runId }: { client: HttpClient; origin: Origin; runId: RunId },
   ): Soon<Admitted | Fault> | null {
-    const home = this.#parts.appHosts.appOf(fields.host);
-    const target = readTarget(url, home);
-    const named = target instanceof Fault ? (home ?? namedApp(url)) : target;
-    const route = named === null ? undefined : this.#find(named);
-    const request = { route, fields, hasOwnHost: home !== null };
-    client.added = named === null ? nothingAdded : addedToAnswers(request);
+    const hostApp = this.#parts.appHosts.appOf(fields.host);
+    const target = readTarget(url, hostApp);
+    const app = target instanceof Fault ? (hostApp ?? namedApp(url)) : target;
+    const route = app === null ? undefined : this.#find(app);
+    const request = { route, fields, hasOwnHost: hostApp !== null };
+    client.added = app === null ? nothingAdded : addedToAnswers(request);
     const preflight = preflightAnswer(client.method, request, runId);
     if (preflight instanceof Fault) return preflight;
     if (preflight !== null && preflight !== "app") {
@@ -76,9 +76,9 @@ export class CallAdmission {
     if (target instanceof Fault) return target;
     if (preflight === null || route === undefined)
       return this.#admit({ target, fields, address: origin.address }, route);
-    // It must not start a run, or send anything, without a token.
-    const asked = { ...target, isAsync: false, webhookEndpoint: null };
-    return this.#withRelease({ target: asked, fields, route });
+    // The app answers the preflight, which has no token: it must start no run and no delivery.
+    const preflightTarget = { ...target, isAsync: false, webhookEndpoint: null };
+    return this.#withRelease({ target: preflightTarget, fields, route });
   }
 
   /** Admits a request for a WebSocket. */
@@ -88,7 +88,7 @@ export class CallAdmission {
     return this.#admit({ target, fields, address: origin.address }, this.#find(target));
   }
 
-  /** Whether a sender who was admitted would be admitted now. */
+  /** Checks again whether the sender of an admitted request may call the app. */
   admitAgain(request: AppRequest): Soon<AppRoute | Fault> {
     return this.#authorize(request, this.#find(request.target));
   }
@@ -97,13 +97,14 @@ export class CallAdmission {
     return this.#parts.routes.find(projectId, appName);
   }
 
-  #admit(request: AppRequest, found: AppRoute | undefined): Soon<Admitted | Fault> {
+  #admit(request: AppRequest, route: AppRoute | undefined): Soon<Admitted | Fault> {
     const { target, fields } = request;
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
-    const route = this.#authorize(request, found);
-    if (route instanceof Fault) return route;
-    if (!(route instanceof Promise)) return this.#withRelease({ target, fields, route });
-    return route.then((later) =>
+    const authorized = this.#authorize(request, route);
+    if (authorized instanceof Fault) return authorized;
+    if (!(authorized instanceof Promise))
+      return this.#withRelease({ target, fields, route: authorized });
+    return authorized.then((later) =>
       later instanceof Fault ? later : this.#withRelease({ target, fields, route: later }),
     );
   }
@@ -137,7 +138,7 @@ export class CallAdmission {
 
 /** The field lines of a call for its replica. */
 export function linesFor({ target, fields, route }: Admitted, origin: Origin): string {
-  // An app that is asked for the whole path must not put it in front once more.
-  const isKept = route.live?.settings.keepPathPrefix === true;
-  return fields.linesFor({ origin, route, rootPath: isKept ? "" : rootPathOf(target) });
+  // An app that receives the whole path must not put the prefix in front once more.
+  const keepsPrefix = route.live?.settings.keepPathPrefix === true;
+  return fields.linesFor({ origin, route, rootPath: keepsPrefix ? "" : rootPathOf(target) });
 }

@@ -1,4 +1,4 @@
-// The record of a finished call. Created only if a listener wants it.
+// Makes the record of a finished call. Called only if a listener wants the record.
 import type { Clock } from "#lib/clock.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
 import type { CallOutcome, FinishedCall } from "./finished-call.ts";
@@ -9,7 +9,7 @@ export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock)
   const { runId, projectId, appId, method, path, isWebSocket, clientAddress, webhookEndpoint } =
     about;
   const totalMs = clock.monotonicMs() - call.arrivedAtMs;
-  const query = path.indexOf("?");
+  const queryStart = path.indexOf("?");
   const receivedAt = clock.now() - totalMs;
   return {
     runId,
@@ -18,7 +18,7 @@ export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock)
     releaseId: lastSlot?.replica.releaseId ?? live.releaseId,
     replicaId: lastSlot?.replica.replicaId ?? null,
     method,
-    path: query === -1 ? path : path.slice(0, query),
+    path: queryStart === -1 ? path : path.slice(0, queryStart),
     isWebSocket,
     clientAddress,
     webhookEndpoint,

@@ -1,4 +1,4 @@
-// The apps that this proxy has calls of: their lines, and the slots on their replicas. The
+// The apps that this proxy has got calls for: their lines, and the slots of their replicas. The
 // scheduler reads each app's demand here.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
@@ -13,7 +13,7 @@ export type CalledAppsParts = Omit<AppCallsParts, "slots"> & {
   readonly routes: { byAppId(appId: AppId): AppRoute | undefined };
 };
 
-/** One per proxy. */
+/** The called apps of one proxy. */
 export class CalledApps implements DemandSource, Occupancy {
   /** How long calls of all apps took. */
   readonly times = new CallTimes();
@@ -27,8 +27,8 @@ export class CalledApps implements DemandSource, Occupancy {
 
   /** The calls of an app; creates them at its first call or replica. */
   of(appId: AppId): AppCalls {
-    const known = this.#apps.get(appId);
-    if (known !== undefined) return known;
+    const existing = this.#apps.get(appId);
+    if (existing !== undefined) return existing;
     const app = new AppCalls(new CallMeter(appId, this.times), this.#parts);
     this.#apps.set(appId, app);
     app.refresh();
@@ -36,8 +36,8 @@ export class CalledApps implements DemandSource, Occupancy {
   }
 
   /**
-   * The app's replicas have changed. Registers replicas before their first call, so that a replica
-   * can be retired before it; forgets a deleted app.
+   * Called when the app's replicas have changed. Registers replicas before their first call, so
+   * that they can be retired before it; forgets a deleted app.
    */
   refresh(appId: AppId): void {
     const app = this.of(appId);
@@ -47,8 +47,8 @@ export class CalledApps implements DemandSource, Occupancy {
 
   /**
    * Counts a call that a replica works on but that this proxy did not send, in `demandOf` and
-   * `running`, even before the view lists the replica. Call the result when it is over; repeated
-   * calls do nothing.
+   * `running`, even before the view lists the replica. Call the returned function when the call has
+   * ended; calling it again does nothing.
    */
   hold(appId: AppId, replicaId: ReplicaId): () => void {
     return this.of(appId).hold(replicaId);
@@ -67,7 +67,7 @@ export class CalledApps implements DemandSource, Occupancy {
     };
   }
 
-  /** The calls of a release since its first replica; undefined: it has had none. */
+  /** The calls of a release since its first replica; undefined: it has had no replica. */
   tallyOf(appId: AppId, releaseId: ReleaseId): ReleaseTally | undefined {
     return this.#apps.get(appId)?.tallyOf(releaseId);
   }

@@ -1,5 +1,5 @@
-// Chooses the replica for the next call: the four algorithms that an app can select. Pure except
-// for the round-robin cursor. A replica is chosen only while it has capacity, except by
+// Chooses the replica for the next call, by one of the four algorithms that an app can select. Pure
+// except for the round-robin cursor. Only replicas with capacity are chosen, except by
 // random-choice-2, which looks at load alone.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { never } from "#lib/assert.ts";
@@ -15,24 +15,24 @@ export type Candidate = {
 export type RoundRobin = { next: number };
 
 /**
- * Applies even to random-choice-2, which ignores the app's limit: more calls than this on one
- * replica are a mistake.
+ * The maximum number of calls on one replica, even with random-choice-2, which ignores the app's
+ * limit: more calls are a mistake.
  */
 export const runningMax = 10_000;
 
 /**
- * The index of the chosen replica in `candidates`; -1: none can take a call now. `random` is in [0,
- * 1).
+ * The index of the chosen replica in `candidates`; -1: none can take a call now. `random` returns
+ * numbers from 0 up to, but not including, 1.
  */
 export function choose(
   algorithm: LoadBalancingAlgorithm,
   candidates: readonly Candidate[],
-  turn: RoundRobin,
+  cursor: RoundRobin,
   random: () => number,
 ): number {
   switch (algorithm) {
     case "round-robin":
-      return roundRobin(candidates, turn);
+      return roundRobin(candidates, cursor);
     case "first-available":
       return firstWithCapacity(candidates);
     case "min-connections":
@@ -48,12 +48,12 @@ function hasCapacity(candidate: Candidate): boolean {
   return candidate.running < candidate.concurrency;
 }
 
-function roundRobin(candidates: readonly Candidate[], turn: RoundRobin): number {
+function roundRobin(candidates: readonly Candidate[], cursor: RoundRobin): number {
   const count = candidates.length;
-  let index = turn.next < count ? turn.next : 0;
+  let index = cursor.next < count ? cursor.next : 0;
   for (let tries = 0; tries < count; tries++) {
     if (hasCapacity(candidates[index] as Candidate)) {
-      turn.next = index + 1;
+      cursor.next = index + 1;
       return index;
     }
     index = index + 1 === count ? 0 : index + 1;
@@ -69,7 +69,8 @@ function firstWithCapacity(candidates: readonly Candidate[]): number {
 }
 
 /**
- * Ties go to the first. Full replicas are skipped, because concurrency may differ within one app.
+ * Ties go to the first replica. Full replicas are skipped, because concurrency may differ within
+ * one app.
  */
 function fewestRunning(candidates: readonly Candidate[]): number {
   let best = -1;
@@ -87,12 +88,12 @@ function fewestRunning(candidates: readonly Candidate[]): number {
 function betterOfTwo(candidates: readonly Candidate[], random: () => number): number {
   const count = candidates.length;
   if (count === 0) return -1;
-  const one = count === 1 ? 0 : Math.floor(random() * count);
-  // The second pick is always a different replica.
-  const other = count === 1 ? 0 : (one + 1 + Math.floor(random() * (count - 1))) % count;
-  const oneRunning = (candidates[one] as Candidate).running;
-  const otherRunning = (candidates[other] as Candidate).running;
-  const isOne = oneRunning === otherRunning ? random() < 0.5 : oneRunning < otherRunning;
-  if (Math.min(oneRunning, otherRunning) >= runningMax) return -1;
-  return isOne ? one : other;
+  const first = count === 1 ? 0 : Math.floor(random() * count);
+  // The second replica always differs from the first.
+  const second = count === 1 ? 0 : (first + 1 + Math.floor(random() * (count - 1))) % count;
+  const firstRunning = (candidates[first] as Candidate).running;
+  const secondRunning = (candidates[second] as Candidate).running;
+  const isFirst = firstRunning === secondRunning ? random() < 0.5 : firstRunning < secondRunning;
+  if (Math.min(firstRunning, secondRunning) >= runningMax) return -1;
+  return isFirst ? first : second;
 }

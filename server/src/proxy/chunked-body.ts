@@ -1,9 +1,9 @@
 // Decodes the chunked coding (RFC 9112, 7.1) of a body, strictly, regardless of how its bytes are
-// split. Lines are bounded, and chunk extensions are ignored, but for the one that says why an
+// split. Lines are bounded, and chunk extensions are ignored, except the one that says why an
 // answer breaks off.
 import { readTrailers } from "./answer-head.ts";
 
-/** Receives the data: bytes from `start` to `end`, valid only during the call. */
+/** Receives decoded data: the bytes from `start` to `end`, which are valid only during the call. */
 export type TakeData = (bytes: Buffer, start: number, end: number) => void;
 
 type State =
@@ -17,20 +17,20 @@ type State =
   | "done"
   | "bad";
 
-/** Enough for 2^53 - 1 bytes, the largest number that is exact. */
+/** Enough for 2^52 - 1 bytes, which a number holds exactly. */
 const sizeDigitsMax = 13;
 /** The runtime writes up to 900 bytes of an error. */
 const extensionBytesMax = 1_024;
 const errorCharactersMax = 300;
 const trailerBytesMax = 16_384;
 
-/** The decoder of one body. It consumes nothing after `isDone`. */
+/** The decoder of one body. It consumes nothing once `isDone` is true. */
 export class ChunkedBody {
   /** The trailers: name, value, …; set once the body is done. */
   trailers: string[] = [];
   #state: State = "size";
-  #left = 0;
-  #digits = 0;
+  #bytesLeft = 0;
+  #digitsRead = 0;
   /** The extension of the latest chunk that has one. */
   #extension = "";
   #trailerText = "";
@@ -40,8 +40,8 @@ export class ChunkedBody {
   }
 
   /**
-   * The error of the app's function, as the runtime names it before it breaks off; null: it names
-   * none.
+   * The error of the app's function, which the runtime names before it breaks off the answer; null:
+   * it names none.
    */
   get error(): string | null {
     const encoded = /^slipway-error=([!-~]+)$/.exec(this.#extension)?.[1];
@@ -53,19 +53,19 @@ export class ChunkedBody {
   }
 
   /**
-   * Continues decoding; returns the offset of the first unconsumed byte: `end` unless it is done or
-   * bad.
+   * Continues decoding; returns the offset of the first byte that is not consumed. This is `end`
+   * unless the body is done or bad.
    */
-  push(bytes: Buffer, start: number, end: number, take: TakeData): number {
+  push(bytes: Buffer, start: number, end: number, takeData: TakeData): number {
     let at = start;
     while (at < end) {
       switch (this.#state) {
         case "data": {
-          const count = Math.min(this.#left, end - at);
-          take(bytes, at, at + count);
-          this.#left -= count;
+          const count = Math.min(this.#bytesLeft, end - at);
+          takeData(bytes, at, at + count);
+          this.#bytesLeft -= count;
           at += count;
-          if (this.#left === 0) this.#state = "data-end";
+          if (this.#bytesLeft === 0) this.#state = "data-end";
           break;
         }
         case "trailers":
@@ -99,8 +99,8 @@ export class ChunkedBody {
         break;
       case "size-end":
         if (byte !== 10) this.#state = "bad";
-        else this.#state = this.#left === 0 ? "trailers" : "data";
-        this.#digits = 0;
+        else this.#state = this.#bytesLeft === 0 ? "trailers" : "data";
+        this.#digitsRead = 0;
         break;
       case "data-end":
         this.#state = byte === 13 ? "data-end-2" : "bad";
@@ -113,9 +113,9 @@ export class ChunkedBody {
   #stepSize(byte: number): void {
     const digit = hexDigit(byte);
     if (digit !== -1) {
-      this.#left = this.#left * 16 + digit;
-      if (++this.#digits > sizeDigitsMax) this.#state = "bad";
-    } else if (this.#digits === 0) {
+      this.#bytesLeft = this.#bytesLeft * 16 + digit;
+      if (++this.#digitsRead > sizeDigitsMax) this.#state = "bad";
+    } else if (this.#digitsRead === 0) {
       this.#state = "bad";
     } else if (byte === 13) {
       this.#state = "size-end";
@@ -126,24 +126,27 @@ export class ChunkedBody {
   }
 
   #pushTrailers(bytes: Buffer, start: number, end: number): number {
-    const before = this.#trailerText;
-    const text = before + bytes.toString("latin1", start, Math.min(end, start + trailerBytesMax));
+    const earlierText = this.#trailerText;
+    const text =
+      earlierText + bytes.toString("latin1", start, Math.min(end, start + trailerBytesMax));
     const isEmpty = text.startsWith("\r\n");
-    const mark = isEmpty ? 0 : text.indexOf("\r\n\r\n", Math.max(0, before.length - 3)) + 2;
-    if (!isEmpty && mark === 1) {
+    const searchStart = Math.max(0, earlierText.length - 3);
+    const emptyLine = isEmpty ? 0 : text.indexOf("\r\n\r\n", searchStart) + 2;
+    // `indexOf` returned -1: the empty line has not arrived yet.
+    if (!isEmpty && emptyLine === 1) {
       this.#trailerText = text;
       if (text.length >= trailerBytesMax) this.#state = "bad";
-      return start + text.length - before.length;
+      return start + text.length - earlierText.length;
     }
-    const trailers = readTrailers(text.slice(0, mark));
+    const trailers = readTrailers(text.slice(0, emptyLine));
     this.#trailerText = "";
     this.#state = trailers === undefined ? "bad" : "done";
     this.trailers = trailers ?? [];
-    return start + mark + 2 - before.length;
+    return start + emptyLine + 2 - earlierText.length;
   }
 }
 
-/** Null: it is not a percent-encoded text. */
+/** Null: the text is empty or not percent-encoded. */
 function decodedText(encoded: string): string | null {
   try {
     const text = decodeURIComponent(encoded)

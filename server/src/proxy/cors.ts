@@ -1,7 +1,7 @@
-// Which pages of other origins may call an app and read the answers (CORS): those that its settings
-// name. The platform answers for the app then, also where no replica is asked; without the settings
-// an app says so itself. Besides, pages of open apps load scripts, styles and fonts of the app in
-// the sandbox, where their origin is `null`. Pure.
+// Decides which pages of other origins may call an app and read its answers (CORS). If the app's
+// settings name origins, the platform answers for the app, even when no replica gets the request;
+// otherwise the app answers itself. Pages of open apps run in a sandbox, where their origin is
+// `null`, and may load scripts, styles and fonts of the app. Pure.
 import type { AppRoute } from "#apps/routes.ts";
 import type { CorsSettings } from "#apps/stored-settings.ts";
 import { Fault } from "#lib/fault.ts";
@@ -19,18 +19,18 @@ export type CorsRequest = {
   readonly hasOwnHost: boolean;
 };
 
-/** What calls take that use everything of the platform. */
+/** The request headers that pages may always send: all that calls of any kind use. */
 const usualHeaders =
   "Authorization, Content-Type, Idempotency-Key, Slipway-Retries, X-Webhook-Secret";
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 /**
- * Firefox and Chromium ask again after two hours at the latest; a changed setting should hold
- * sooner.
+ * How long browsers may cache the answer to a preflight. They allow two hours and more, but a
+ * changed setting should take effect sooner.
  */
 const maxAgeSeconds = 600;
 const headersForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z, ]{1,4000}$/;
 
-/** What the answer to a request gets; see `AddedFields`. */
+/** The fields that are added to the answer to a request; see `AddedFields`. */
 export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): AddedFields {
   const isOpen = route?.disableAuth === true;
   const site = siteFields({ disableAuth: isOpen, hasOwnHost });
@@ -41,15 +41,19 @@ export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): Adde
   const varied = site.includes("Origin") ? site : [...site, "Vary", "Origin"];
   if (allowed === null) return addedFields(varied, { replacesCors: true });
   const { corsCredentials } = settings;
-  const shown = corsCredentials ? "X-Request-Id, Retry-After" : "*";
-  const own = [...permission(allowed, corsCredentials), "Access-Control-Expose-Headers", shown];
-  return addedFields([...varied, ...own], { replacesCors: true });
+  const exposedHeaders = corsCredentials ? "X-Request-Id, Retry-After" : "*";
+  const corsFields = [
+    ...permission(allowed, corsCredentials),
+    "Access-Control-Expose-Headers",
+    exposedHeaders,
+  ];
+  return addedFields([...varied, ...corsFields], { replacesCors: true });
 }
 
 /**
- * A page of elsewhere can have the origin `null`, too. Therefore only answers that are code, and no
- * data: anybody can have those of an open app anyway, but not from within the network of whoever
- * opens the page.
+ * A page from elsewhere can have the origin `null`, too. Therefore this origin may read only code,
+ * no data: anybody may call an open app, but such a page calls it from within the network of the
+ * person who opens the page.
  */
 const openInSandbox = siteFields({ disableAuth: true, hasOwnHost: false });
 const assetsInSandbox = addedFields([...openInSandbox, ...permission("null", false)], {
@@ -58,9 +62,9 @@ const assetsInSandbox = addedFields([...openInSandbox, ...permission("null", fal
 const inSandbox = addedFields(openInSandbox, { ofAssets: assetsInSandbox });
 
 /**
- * The answer to a browser's question whether a page may send a request (a preflight, which never
- * has a token); `app`: the app answers it itself; null: it is none, or for an app that does not
- * answer such questions.
+ * The answer to a preflight: a browser's question whether a page may send a request. It never has a
+ * token. `app`: the app answers it itself; null: the request is no preflight, or its app does not
+ * answer preflights.
  */
 export function preflightAnswer(
   method: string,
@@ -89,7 +93,7 @@ export function preflightAnswer(
   return { status: 204, fields: answer, body: Buffer.alloc(0) };
 }
 
-/** One that a browser sends by itself has all of this, and nothing more. */
+/** A browser's preflight has an origin and a requested method, and neither a token nor a body. */
 function isPreflight(fields: RequestFields): boolean {
   const { origin, requestedMethod, authorization, contentLength, isChunked } = fields;
   const hasBody = isChunked || contentLength > 0;
@@ -98,9 +102,9 @@ function isPreflight(fields: RequestFields): boolean {
   );
 }
 
-/** Null: the app has its own word. */
+/** Null: no origins are set, so the app answers itself. */
 function corsOf(route: AppRoute | undefined): CorsSettings | null {
-  // Pages may read why an app without a release does not answer, too.
+  // The settings hold without a release, too: pages may read why the app does not answer.
   const settings = route?.live?.settings ?? route?.cors;
   return settings === undefined || settings.corsOrigins.length === 0 ? null : settings;
 }
@@ -132,10 +136,10 @@ function refusalOf(origin: string, appName: string): string {
 
 const siteAnswers = new Map<readonly string[], AddedFields>();
 
-/** Most answers get nothing else, so each of the few lists becomes lines once. */
+/** Most answers get only these fields, so each of the few lists is turned into lines once. */
 function siteOnly(site: readonly string[]): AddedFields {
-  const known = siteAnswers.get(site);
-  if (known !== undefined) return known;
+  const cached = siteAnswers.get(site);
+  if (cached !== undefined) return cached;
   const added = addedFields(site);
   siteAnswers.set(site, added);
   return added;

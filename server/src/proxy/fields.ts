@@ -1,9 +1,10 @@
-// Header fields that concern the proxy itself: those of one connection, which must not be passed on
-// (RFC 9110, 7.6.1), and those that it writes. All other lines of a head pass byte for byte.
+// The header fields that the proxy does not simply pass on: fields that concern one connection (RFC
+// 9110, 7.6.1), and fields that it reads or writes itself. All other lines of a head pass byte for
+// byte.
 import { assert } from "#lib/assert.ts";
 
-/** Each is treated in its own way, and its kind is its name. */
-const own = [
+/** Fields that are each treated in their own way; the name is the kind, too. */
+const namedKinds = [
   "connection",
   "keep-alive",
   "te",
@@ -23,16 +24,21 @@ const own = [
   "access-control-request-method",
   "access-control-request-headers",
   "content-encoding",
-  // Of an answer: the call never began there (runtimes/python/README.md).
+  // In an answer it says that the replica never began the call (runtimes/python/README.md).
   "slipway-refused",
 ] as const;
 
-/** The same for fields that are called `x-…`. */
-const ownExtended = ["request-id", "forwarded-for", "forwarded-proto", "forwarded-host"] as const;
+/** Further such fields. Their names begin with `x-`, which the kinds leave out. */
+const namedExtendedKinds = [
+  "request-id",
+  "forwarded-for",
+  "forwarded-proto",
+  "forwarded-host",
+] as const;
 
 /**
- * They concern one connection; and only the platform may ask a replica to keep an answer
- * (`slipway-held`).
+ * Fields that concern one connection, and `slipway-held`, with which only the platform may ask a
+ * replica to keep an answer.
  */
 const hop = [
   "proxy-connection",
@@ -57,26 +63,30 @@ const wholeSite = [
   "origin-agent-cluster",
   "use-as-dictionary",
   "set-login",
-  // Sessions that a browser binds to its device, for the whole site, with requests of its own.
+  // These start a session that the browser binds to its device, for the whole site.
   "secure-session-registration",
   "sec-session-registration",
 ];
 
 /** How the proxy treats a field. */
-export type FieldKind = "pass" | "hop" | "whole-site" | (typeof own | typeof ownExtended)[number];
+export type FieldKind =
+  | "pass"
+  | "hop"
+  | "whole-site"
+  | (typeof namedKinds | typeof namedExtendedKinds)[number];
 
 const kinds: readonly (readonly [string, FieldKind])[] = [
-  ...own.map((name) => [name, name] as const),
-  ...ownExtended.map((kind) => [`x-${kind}`, kind] as const),
+  ...namedKinds.map((name) => [name, name] as const),
+  ...namedExtendedKinds.map((kind) => [`x-${kind}`, kind] as const),
   ...hop.map((name) => [name, "hop"] as const),
   ...wholeSite.map((name) => [name, "whole-site"] as const),
   // Only the platform knows which path is an app's root for its clients.
   ["x-forwarded-prefix", "forwarded"],
 ];
 
-/** Keyed by length and first letter (case-insensitive): no two names share both. */
+/** The fields by length and first letter of the name, which no two names share. */
 const entries: (
-  | { readonly lower: string; readonly usual: string; readonly kind: FieldKind }
+  | { readonly lower: string; readonly capitalized: string; readonly kind: FieldKind }
   | undefined
 )[] = [];
 const lengthMax = 32;
@@ -86,8 +96,8 @@ for (let index = 0; index < lengthMax * lettersMax; index++) entries.push(undefi
 for (const [lower, kind] of kinds) {
   const index = indexOf(lower, 0, lower.length);
   assert(entries[index] === undefined, `two names share the index of ${lower}`);
-  const usual = lower.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase());
-  entries[index] = { lower, usual, kind };
+  const capitalized = lower.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase());
+  entries[index] = { lower, capitalized, kind };
 }
 
 function indexOf(text: string, start: number, end: number): number {
@@ -100,7 +110,7 @@ export function fieldKind(text: string, start = 0, end = text.length): FieldKind
   const entry = entries[indexOf(text, start, end)];
   if (entry === undefined) return "pass";
   const name = text.slice(start, end);
-  if (name === entry.usual) return entry.kind;
+  if (name === entry.capitalized) return entry.kind;
   const lower = name.toLowerCase();
   if (lower === entry.lower) return entry.kind;
   // Servers that pass fields on as variables (CGI, WSGI) cannot tell `X_Forwarded_For` from the
@@ -120,15 +130,15 @@ export const tokenForm = `[${tokenCharacters}]+`;
  * Parses the field lines of one message; a subclass decides about lines that do not simply pass.
  */
 export abstract class FieldReader {
-  /** Lower-case names that `Connection` fields list; null: nothing unusual. */
+  /** Lower-case names that `Connection` fields list and that are removed; null: none. */
   protected nominated: Set<string> | null = null;
 
-  /** Called only for fields whose kind is not `pass`. True: its line is passed on. */
+  /** Called only for fields whose kind is not `pass`. True: the field's line is passed on. */
   protected abstract take(kind: FieldKind, value: string): boolean;
 
   /**
-   * Parses lines of `fieldLinesForm` from `start` on; returns those that pass, after the text
-   * between `from` and `start`.
+   * Parses field lines, which must match `fieldLinesForm`, from `start` on. Returns the text from
+   * `from` to `start`, followed by the lines that are passed on.
    */
   protected read(text: string, start: number, from = start): string {
     const end = text.length;
@@ -148,7 +158,10 @@ export abstract class FieldReader {
     return this.nominated === null ? passed : withoutLines(passed, this.nominated);
   }
 
-  /** The same for fields in the format of node's parser: name, value, name, value … */
+  /**
+   * Parses fields in the format of node's parser: name, value, name, value … Returns the lines that
+   * are passed on.
+   */
   protected readList(list: readonly string[]): string {
     let passed = "";
     for (let index = 0; index + 1 < list.length; index += 2) {
@@ -165,20 +178,20 @@ export abstract class FieldReader {
     if (value === "keep-alive" || value === "close") return;
     for (const part of value.split(",")) {
       const name = part.trim().toLowerCase();
-      if (name !== "" && !keptAlways.has(name)) (this.nominated ??= new Set()).add(name);
+      if (name !== "" && !neverRemoved.has(name)) (this.nominated ??= new Set()).add(name);
     }
   }
 }
 
-/** Fields that `Connection` cannot remove: they give the message's length and destination. */
-const keptAlways = new Set(["content-length", "transfer-encoding", "host", "authorization"]);
+/** Fields that `Connection` cannot remove: the message's length, destination and token. */
+const neverRemoved = new Set(["content-length", "transfer-encoding", "host", "authorization"]);
 
 /** Removes the lines with the given lower-case names. */
 function withoutLines(lines: string, names: ReadonlySet<string>): string {
-  const kept = lines
+  const remaining = lines
     .split("\r\n")
     .filter((line) => !names.has(line.slice(0, line.indexOf(":")).toLowerCase()));
-  return kept.join("\r\n");
+  return remaining.join("\r\n");
 }
 
 /** Names and values of the lines: name, value, name, value … */

@@ -33,7 +33,7 @@ export interface Forwarding {
 /** The source and the destination of an answer. */
 export type Forwarded = Pick<ForwardedAnswer, "runId" | "projectId" | "appId" | "url" | "secret">;
 
-/** Tracks the bytes of answers being collected, over all calls. */
+/** Counts and limits the bytes of the answers that are being collected, over all calls. */
 export class GatheredBytes {
   readonly #bytesMax: number;
   #bytes = 0;
@@ -42,7 +42,7 @@ export class GatheredBytes {
     this.#bytesMax = bytesMax;
   }
 
-  /** False: they exceed the limit. */
+  /** Reserves memory for an answer. False: the limit would be exceeded. */
   take(bytes: number): boolean {
     if (this.#bytes + bytes > this.#bytesMax) return false;
     this.#bytes += bytes;
@@ -61,7 +61,7 @@ export class ForwardingClient implements Client {
   readonly #forwarding: Forwarding;
   readonly #collector: AnswerCollector;
   readonly #gathered: GatheredBytes;
-  #takenBytes = 0;
+  #reservedBytes = 0;
 
   constructor(
     client: Client,
@@ -125,12 +125,12 @@ export class ForwardingClient implements Client {
     this.#forward(faultAnswer(fault));
   }
 
-  /** If memory runs out, only the length is forwarded. The caller still gets the answer. */
+  /** Collects a piece. When too much is collected, only the answer's length is forwarded. */
   #gather(piece: Piece): void {
     this.#collector.add(piece);
-    const moreBytes = this.#collector.heldBytes - this.#takenBytes;
+    const moreBytes = this.#collector.heldBytes - this.#reservedBytes;
     if (moreBytes > 0 && this.#gathered.take(moreBytes)) {
-      this.#takenBytes += moreBytes;
+      this.#reservedBytes += moreBytes;
     } else if (moreBytes !== 0) {
       this.#collector.drop();
       this.#giveBack();
@@ -138,8 +138,8 @@ export class ForwardingClient implements Client {
   }
 
   #giveBack(): void {
-    this.#gathered.giveBack(this.#takenBytes);
-    this.#takenBytes = 0;
+    this.#gathered.giveBack(this.#reservedBytes);
+    this.#reservedBytes = 0;
   }
 
   #forward(answer: CollectedAnswer): void {

@@ -1,6 +1,6 @@
-// Answers what is not HTTP as the platform accepts it: bytes that node's parser rejects,
+// Refuses input that the platform does not accept as HTTP: bytes that node's parser rejects,
 // unsupported versions, framing that an old version does not have. A request gets at most one
-// answer, and requests before it get theirs first.
+// answer, and earlier requests get their answers first.
 import { METHODS, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { newRunId } from "#lib/ids.ts";
@@ -11,16 +11,16 @@ export type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer }
 
 type Refusal = { readonly status: string; readonly message: string; readonly fields?: string };
 
-/** Tokens have about 700 characters; cookies of other apps on the same host may be long. */
+/** The limit of a head. Tokens have about 700 characters; cookies of apps on one host add up. */
 export const headBytesMax = 32_768;
-/** For a head without its cookies; browsers send about 1,000. */
-const otherBytesMax = 8_192;
-/** Enough to see what the client meant. */
+/** The limit of a head without its cookies; browsers send about 1,000 bytes. */
+const cookielessBytesMax = 8_192;
+/** How much of the input is searched for a method. */
 const firstLineBytesMax = 512;
 /** A request line with a well-formed method, known or not. */
 const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
 
-/** As RFC 9112, 3.2 wants it. */
+/** The refusal that RFC 9112, 3.2 requires. */
 const noHost: Refusal = {
   status: "400 Bad Request",
   message: "The request has no Host header: send the name of the platform in one.",
@@ -54,18 +54,19 @@ export const unmetExpectation: Refusal = {
 
 /** The open answers of each connection that node's server reads. */
 export class OpenAnswers {
-  /** The latest request's answer, and the previous one's if that was still open. */
+  /** By connection: the latest request's answer, and the previous answer if it was still open. */
   readonly #last = new WeakMap<
     Duplex,
-    { readonly response: ServerResponse; readonly before: ServerResponse | null }
+    { readonly response: ServerResponse; readonly previous: ServerResponse | null }
   >();
   readonly #refused = new WeakSet<Duplex>();
 
-  /** Call it for each request. */
+  /** Adds the answer of a request. Call it for each request of node's server. */
   add(response: ServerResponse): void {
     const { socket } = response.req;
-    const before = this.#last.get(socket)?.response ?? null;
-    this.#last.set(socket, { response, before: before === null || isOver(before) ? null : before });
+    const latest = this.#last.get(socket)?.response ?? null;
+    const previous = latest === null || isOver(latest) ? null : latest;
+    this.#last.set(socket, { response, previous });
   }
 
   /** True while a request on the connection has no complete answer. */
@@ -79,27 +80,27 @@ export class OpenAnswers {
    * state.
    */
   refuse(error: ParseError, socket: Duplex): void {
-    const { response = null, before = null } = this.#last.get(socket) ?? {};
+    const { response = null, previous = null } = this.#last.get(socket) ?? {};
     if (error.code === "ECONNRESET") socket.destroy();
-    // A client that announced its last request sends nothing more: it gets its answer, the rest is
-    // not read.
+    // HPE_CLOSED_CONNECTION: the client announced its last request, so it gets that answer, and
+    // further bytes are ignored.
     if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket))
       return;
     this.#refused.add(socket);
-    const isOwnBody = response !== null && !response.req.complete;
-    const first = isOwnBody ? before : response;
+    const isInBody = response !== null && !response.req.complete;
+    const openAnswer = isInBody ? previous : response;
     const refuse = (): void => {
-      if (!socket.writable || (isOwnBody && response.headersSent)) close(socket);
+      if (!socket.writable || (isInBody && response.headersSent)) close(socket);
       else close(socket, bytesOf(refusalOf(error)));
     };
-    if (first === null || isOver(first)) refuse();
-    else first.once("close", refuse);
+    if (openAnswer === null || isOver(openAnswer)) refuse();
+    else openAnswer.once("close", refuse);
   }
 }
 
 const slowBodyCode = "SLIPWAY_SLOW_BODY";
 
-/** A body that is incomplete after `bodyMs`. */
+/** The error for a body of which neither the end nor another MiB arrives within `bodyMs`. */
 export function slowBody(bodyMs: number): ParseError {
   const message = `The body of the request took too long: all of it, or a MiB more of it, must arrive within ${bodyMs / 1000} s.`;
   return Object.assign(new Error(message), { code: slowBodyCode });
@@ -107,7 +108,7 @@ export function slowBody(bodyMs: number): ParseError {
 
 const tunnelCode = "SLIPWAY_TUNNEL";
 
-/** A request for a tunnel. Node would close its connection without an answer. */
+/** The error for a request for a tunnel, whose connection node would close without an answer. */
 export function tunnel(): ParseError {
   return Object.assign(new Error("CONNECT is not supported."), { code: tunnelCode });
 }
@@ -135,19 +136,19 @@ function isOver(response: ServerResponse): boolean {
   return response.writableFinished || response.destroyed;
 }
 
-function close(socket: Duplex, lastWords?: string): void {
+function close(socket: Duplex, answer?: string): void {
   if (socket.writableFinished) {
     socket.destroy();
     return;
   }
   socket.once("finish", () => socket.destroy());
-  socket.end(lastWords);
+  socket.end(answer);
 }
 
 function bytesOf({ status, message, fields = "" }: Refusal): string {
   const body = JSON.stringify({ message });
-  const own = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nX-Request-Id: ${newRunId()}`;
-  return `HTTP/1.1 ${status}\r\n${own}\r\n${fields}Connection: close\r\n\r\n${body}`;
+  const fieldLines = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nX-Request-Id: ${newRunId()}`;
+  return `HTTP/1.1 ${status}\r\n${fieldLines}\r\n${fields}Connection: close\r\n\r\n${body}`;
 }
 
 function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
@@ -186,9 +187,9 @@ function tooLong(head: string): Refusal {
 }
 
 /**
- * A browser on its way to a page of the platform, which it cannot open with that many cookies. On
- * an app's page the cookies belong to the app; and a long address, which any link may contain, must
- * not clear them.
+ * True if a browser cannot open a page of the platform because it sends too many cookies. On an
+ * app's page the cookies belong to the app. A long address, which any link may contain, must not
+ * clear the cookies.
  */
 function isFullOfCookies(head: string): boolean {
   if (
@@ -196,6 +197,6 @@ function isFullOfCookies(head: string): boolean {
     !/\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head)
   )
     return false;
-  const others = head.replaceAll(/\r\ncookie:[^\r]*/gi, "");
-  return others.length <= otherBytesMax;
+  const withoutCookies = head.replaceAll(/\r\ncookie:[^\r]*/gi, "");
+  return withoutCookies.length <= cookielessBytesMax;
 }

@@ -1,4 +1,5 @@
-// Opens the proxy, and the platform's only listener, in front of it and the management API.
+// Opens the proxy, and the platform's only listener, which passes requests to the proxy and to the
+// management API.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { AppHosts } from "#lib/app-hosts.ts";
@@ -37,7 +38,7 @@ type ListenerParts = {
   readonly clock: Clock;
 };
 
-/** Extra time to close connections, after the time for running calls. */
+/** The extra time to close connections, after the time for running calls. */
 const listenerCloseMs = 10_000;
 
 /** Creates the proxy; it takes calls once a listener passes them to it. */
@@ -68,16 +69,16 @@ export async function openListener(
   });
   const drainMs = drainSeconds * 1000;
   try {
-    const at = await listener.listen({ host, port });
+    const address = await listener.listen({ host, port });
     lifecycle.onCloseLast("listener", () => listener.close());
     lifecycle.onClose("running calls", () => listener.drain({ drainMs }), {
       waitMs: drainMs + listenerCloseMs,
     });
-    return at.port;
+    return address.port;
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
-    const why = error.code === "EADDRINUSE" ? "another program has that port" : error.message;
-    const message = `The platform cannot listen on ${host}, port ${port}: ${why}. Set SLIPWAY_HOST or SLIPWAY_PORT.`;
+    const reason = error.code === "EADDRINUSE" ? "another program has that port" : error.message;
+    const message = `The platform cannot listen on ${host}, port ${port}: ${reason}. Set SLIPWAY_HOST or SLIPWAY_PORT.`;
     throw new CannotStart(message, { cause: error });
   }
 }

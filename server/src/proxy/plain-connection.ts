@@ -28,19 +28,22 @@ export type PlainParts = {
   /** Passes the connection, with the bytes already read, to node's HTTP server. */
   readonly handOver: (connection: PlainConnection, socket: Socket, bytes: Buffer) => void;
   readonly onClose: (connection: PlainConnection) => void;
-  /** How long a new connection may stay silent, and how long one may idle between calls. */
+  /** How long a new connection may stay silent. */
   readonly firstMs: number;
+  /** How long a connection may idle between calls. */
   readonly idleMs: number;
   /** How long a client may read nothing of its answer. */
   readonly stalledMs: number;
 };
 
 const noBody = "";
-/** Many clients send the body right after the head. */
+/** How long to wait for the end of a body, which many clients send right after the head. */
 const bodyMs = 20;
-/** Each further piece makes the parser read all earlier ones again. */
+/** The maximum number of pieces: for each piece the parser reads all earlier ones again. */
 const bodyPiecesMax = 4;
-/** How long a new connection may take until its first call, when the platform stops. */
+/**
+ * How long after its opening a connection may still make its first call while the platform stops.
+ */
 const firstCallMs = 1_000;
 
 /** One connection. `isClosing` makes the current answer, or the next one, its last. */
@@ -59,17 +62,19 @@ export class PlainConnection extends Timed implements HttpClient {
   #isBusy = false;
   #head = "";
   #isChunked = false;
-  /** Calls so far, and at the last deadline. */
+  /** The number of calls so far. */
   #calls = 0;
-  #callsBefore = 0;
-  /** A call whose body is incomplete. */
+  /** The number of calls at the last deadline. */
+  #callsAtDeadline = 0;
+  /** The bytes of a call whose body is incomplete. */
   #begun: Buffer | null = null;
   #begunPieces = 0;
   /** Bytes received while a call was running. */
   #early: Buffer | null = null;
   /** Reading is paused until the client has taken its answer. */
   #isHeldUp = false;
-  #isLeft = false;
+  /** Another part handles the socket now, or it is closed. */
+  #isDetached = false;
   readonly #openedMs: number;
 
   readonly #onData = (chunk: Buffer): void => this.#data(chunk);
@@ -118,21 +123,21 @@ export class PlainConnection extends Timed implements HttpClient {
 
   head(head: AnswerHead, runId: RunId, { cookies, location }: HeadGiven): void {
     const added = addedTo(head, this.added);
-    const isLengthTold = head.body === "length" || head.body === "none";
-    this.#isChunked = !isLengthTold;
-    const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
+    const hasLength = head.body === "length" || head.body === "none";
+    this.#isChunked = !hasLength;
+    const framing = hasLength ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
     const connection = this.isClosing ? "Connection: close\r\n" : "";
     const redirect = location === null ? "" : `Location: ${location}\r\n`;
-    const own = `${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${redirect}${added.lines}${connection}`;
-    this.#head = `${linesUnder(head.text, added)}${framing}${own}\r\n`;
+    const addedLines = `${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${redirect}${added.lines}${connection}`;
+    this.#head = `${linesUnder(head.text, added)}${framing}${addedLines}\r\n`;
   }
 
   piece(piece: Piece, isLast: boolean): boolean {
     const isDrained = this.#isChunked ? this.#writeChunk(piece) : this.#write(piece);
-    // Sent bytes restart the timeout.
+    // Bytes that are sent restart this timeout.
     if (!isDrained) this.#socket.setTimeout(this.#parts.stalledMs);
-    if (isLast) this.#over();
+    if (isLast) this.#finish();
     return isDrained;
   }
 
@@ -143,7 +148,7 @@ export class PlainConnection extends Timed implements HttpClient {
   end(): void {
     if (this.#isChunked) this.#write("0\r\n\r\n");
     else this.flush();
-    this.#over();
+    this.#finish();
   }
 
   refuse(fault: Fault, runId: RunId): void {
@@ -151,13 +156,15 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   answer({ status, fields, body }: OwnAnswer): void {
-    const to = {
+    const options = {
       isLast: this.isClosing,
       isHead: this.method === "HEAD",
       dateLine: this.#parts.dateLine(),
     };
-    this.#socket.write(answerBytes({ status, fields: [...fields, ...this.added.list], body }, to));
-    this.#over();
+    this.#socket.write(
+      answerBytes({ status, fields: [...fields, ...this.added.list], body }, options),
+    );
+    this.#finish();
   }
 
   destroy(): void {
@@ -165,8 +172,8 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   /**
-   * Closes the connection if no call is running, when the platform stops. The first call of a new
-   * one may be on its way.
+   * Called when the platform stops: closes the connection if no call is running. A new connection
+   * stays open for a moment, since its first call may be on its way.
    */
   closeIdle(nowMs: number): void {
     this.isClosing = true;
@@ -175,17 +182,17 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   /**
-   * The body is slow, so it is streamed from here on, or the connection is silent. Silence is
-   * checked by one periodic deadline instead of one per call, so an idle connection lives for once
-   * or twice the timeout.
+   * Called when a body is slow, which node's server then streams, or to close a silent connection.
+   * Silence is checked by one periodic deadline instead of one per call, so an idle connection is
+   * closed after one to two times `idleMs`.
    */
   override onDeadline(nowMs: number): void {
     const begun = this.#begun;
     this.#begun = null;
     if (begun !== null) {
       this.#handOver(begun);
-    } else if (this.#isBusy || this.#calls !== this.#callsBefore) {
-      this.#callsBefore = this.#calls;
+    } else if (this.#isBusy || this.#calls !== this.#callsAtDeadline) {
+      this.#callsAtDeadline = this.#calls;
       this.#parts.deadlines.set(this, nowMs + this.#parts.idleMs);
     } else {
       this.#socket.destroy();
@@ -250,8 +257,8 @@ export class PlainConnection extends Timed implements HttpClient {
     return isDrained;
   }
 
-  /** The answer is complete. */
-  #over(): void {
+  /** Called when the answer is complete. */
+  #finish(): void {
     this.#user = null;
     this.#isBusy = false;
     this.#body = noBody;
@@ -284,13 +291,13 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   #handOver(bytes: Buffer): void {
-    this.#leave();
+    this.#detach();
     this.#parts.handOver(this, this.#socket, bytes);
   }
 
   /**
-   * The client half-closed the connection, which counts as its end, as in node's server; pending
-   * answers are still sent.
+   * Called when the client half-closes the connection, which ends it, as in node's server. A
+   * complete answer is still sent; a running call loses its client.
    */
   #ended(): void {
     if (!this.#isBusy) {
@@ -303,15 +310,15 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   #closed(): void {
-    this.#leave();
+    this.#detach();
     this.#user?.onClientGone();
     this.#user = null;
     this.#parts.onClose(this);
   }
 
-  #leave(): void {
-    if (this.#isLeft) return;
-    this.#isLeft = true;
+  #detach(): void {
+    if (this.#isDetached) return;
+    this.#isDetached = true;
     this.#parts.deadlines.clear(this);
     const socket = this.#socket;
     socket.off("data", this.#onData);

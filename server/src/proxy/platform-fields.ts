@@ -4,7 +4,10 @@ import { Fault } from "#lib/fault.ts";
 import { askingForIdentity } from "./accept-encoding.ts";
 import { trimmed } from "./fields.ts";
 
-/** What the fields ask of the platform. */
+/**
+ * The values of the platform's fields; null: the field is missing, or the platform does not read
+ * it.
+ */
 export type PlatformFields = {
   /** The remaining lines, each with its line end. */
   readonly lines: string;
@@ -13,7 +16,7 @@ export type PlatformFields = {
   readonly retries: number | null;
 };
 
-/** Which of the fields the platform reads in this call. */
+/** Says which of the fields the platform reads in a call. */
 export type PlatformFieldUse = { readonly isAsync: boolean; readonly isForwarded: boolean };
 
 const secretName = "X-Webhook-Secret";
@@ -32,14 +35,14 @@ export function readPlatformFields(
   { isAsync, isForwarded }: PlatformFieldUse,
 ): PlatformFields | Fault {
   const names = [...(isForwarded ? [secretName] : []), ...(isAsync ? [keyName, retriesName] : [])];
-  const lower = new Set(names.map((name) => name.toLowerCase()));
+  const lowerNames = new Set(names.map((name) => name.toLowerCase()));
   const values = new Map<string, string>();
-  const kept: string[] = [];
+  const otherLines: string[] = [];
   for (const line of lines.split("\r\n")) {
     const colon = line.indexOf(":");
     const name = line.slice(0, colon).toLowerCase();
-    if (!lower.has(name)) {
-      kept.push(line);
+    if (!lowerNames.has(name)) {
+      otherLines.push(line);
       continue;
     }
     if (values.has(name)) return invalid(`The field ${nameOf(names, name)} is given twice.`);
@@ -57,9 +60,10 @@ export function readPlatformFields(
     );
   }
   if (retries instanceof Fault) return retries;
-  // Whoever reads the answer of an async call later has not asked for a coding.
-  const rest = isAsync ? askingForIdentity(kept.join("\r\n")) : kept.join("\r\n");
-  return { lines: rest, webhookSecret, idempotencyKey, retries };
+  const rest = otherLines.join("\r\n");
+  // The reader of an async call's answer may not accept the codings that the caller accepts.
+  const linesForReplica = isAsync ? askingForIdentity(rest) : rest;
+  return { lines: linesForReplica, webhookSecret, idempotencyKey, retries };
 }
 
 function nameOf(names: readonly string[], lower: string): string {

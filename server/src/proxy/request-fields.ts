@@ -10,48 +10,49 @@ import { FieldReader, type FieldKind } from "./fields.ts";
  */
 export class RequestFields extends FieldReader {
   /**
-   * Lines for the replica, each with its line end; without framing, tokens and what the proxy adds.
+   * The lines for the replica, each with its line end; without framing, tokens and the lines that
+   * the proxy adds.
    */
   readonly passed: string;
-  /** The caller's own, for apps without authentication. */
+  /** The caller's `Authorization` lines, for apps without authentication. */
   authorizationLines = "";
   authorization: string | undefined = undefined;
-  /** The rest of the lines that held cookies of the platform. */
+  /** The `Cookie` lines that held cookies of the platform, without these cookies. */
   cookieLines = "";
   host: string | undefined = undefined;
-  /** Bytes; -1: no such field. */
+  /** The length of the body in bytes; -1: the field is missing. */
   contentLength = -1;
   isChunked = false;
   expectsContinue = false;
   /** The client accepts trailers in the answer. */
   takesTrailers = false;
-  /** It is the last request on its connection. */
+  /** The request is the last one on its connection. */
   closes = false;
-  /** It asks for something that concerns the connection or the framing of bodies. */
+  /** The request asks for something that concerns the connection or the framing of bodies. */
   isSpecial = false;
-  /** From the proxies in front of this one. */
+  /** The `X-Forwarded-…` fields, which proxies in front of this one set. */
   forwardedFor: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
   forwardedHost: string | undefined = undefined;
-  /** The origin of the page that a browser asks for; `null`: of none that can be named. */
+  /** The origin of the page whose browser sends the request; `"null"`: an origin without a name. */
   origin: string | undefined = undefined;
-  /** What a browser asks for a page whether it may send. */
+  /** The method and the headers that a browser's preflight asks about. */
   requestedMethod: string | undefined = undefined;
   requestedHeaders: string | undefined = undefined;
-  /** How the body is coded; undefined: it is not. */
+  /** The content coding of the body; undefined: none. */
   contentCoding: string | undefined = undefined;
-  /** Why it cannot be passed on; null: it can. */
+  /** Why the request cannot be passed on; null: it can be. */
   refused: string | null = null;
-  #sentFor: LineContext | null = null;
-  #sent = "";
+  #cachedContext: LineContext | null = null;
+  #cachedLines = "";
 
   /**
-   * Lines that match `fieldLinesForm`, one character per byte, or a list in the format of node's
-   * parser.
+   * `source`: lines that match `fieldLinesForm`, one character per byte, or a list in the format of
+   * node's parser.
    */
-  constructor(given: string | readonly string[]) {
+  constructor(source: string | readonly string[]) {
     super();
-    this.passed = typeof given === "string" ? this.read(given, 0) : this.readList(given);
+    this.passed = typeof source === "string" ? this.read(source, 0) : this.readList(source);
   }
 
   /**
@@ -59,13 +60,13 @@ export class RequestFields extends FieldReader {
    * same context.
    */
   linesFor(context: LineContext): string {
-    const known = this.#sentFor;
-    if (known !== null && isSame(known, context)) return this.#sent;
-    // Optional for HTTP/1.0 clients; HTTP/1.1 demands it.
+    const cachedContext = this.#cachedContext;
+    if (cachedContext !== null && isSame(cachedContext, context)) return this.#cachedLines;
+    // HTTP/1.0 clients may leave out `Host`, but HTTP/1.1 requires it.
     const host = this.host === undefined ? "Host: app\r\n" : "";
-    this.#sent = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
-    this.#sentFor = context;
-    return this.#sent;
+    this.#cachedLines = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
+    this.#cachedContext = context;
+    return this.#cachedLines;
   }
 
   protected override take(kind: FieldKind, value: string): boolean {
@@ -165,10 +166,10 @@ export class RequestFields extends FieldReader {
   }
 }
 
-/** What the lines for a replica depend on besides the request itself. */
+/** The facts besides the request itself on which the lines for a replica depend. */
 export type LineContext = {
   readonly origin: Origin;
-  /** The app. `disableAuth`: it accepts every call, so it handles the callers' tokens itself. */
+  /** `disableAuth`: the app accepts every call, so it gets the callers' tokens and checks them. */
   readonly route: { readonly disableAuth: boolean };
   /**
    * The app's root for the client, without a slash at its end; empty: the app is on a host name of
@@ -181,17 +182,17 @@ const protoForm = /^(?:http|ws)s?$/i;
 const hostForm = /^[\w.:[\]-]{1,255}$/;
 
 /**
- * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not
- * passed on), the path that is the app's root for the client, and the caller's own token for an
- * open app.
+ * The lines that the proxy adds: the description of the client (`X-Forwarded-…`; the newer
+ * `Forwarded` is not passed on), the path that is the app's root for the client, and the caller's
+ * own token for an open app.
  */
 export function addedLines(
   fields: RequestFields,
   { origin, route, rootPath }: LineContext,
 ): string {
   const { peer, proxies } = origin;
-  const before = proxies === 0 ? "" : (fields.forwardedFor ?? "");
-  const chain = before === "" ? peer : `${before}, ${peer}`;
+  const earlierHops = proxies === 0 ? "" : (fields.forwardedFor ?? "");
+  const chain = earlierHops === "" ? peer : `${earlierHops}, ${peer}`;
   const proto = believed(origin, fields.forwardedProto, protoForm)?.toLowerCase() ?? "http";
   const host = believed(origin, fields.forwardedHost, hostForm) ?? fields.host;
   const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
@@ -200,13 +201,13 @@ export function addedLines(
   return `${tokens}X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}${root}`;
 }
 
-function isSame(one: LineContext, other: LineContext): boolean {
-  const { peer, proxies } = one.origin;
+function isSame(context: LineContext, other: LineContext): boolean {
+  const { peer, proxies } = context.origin;
   const isSamePeer = peer === other.origin.peer && proxies === other.origin.proxies;
-  return isSamePeer && one.route === other.route && one.rootPath === other.rootPath;
+  return isSamePeer && context.route === other.route && context.rootPath === other.rootPath;
 }
 
 /** Repeated fields form one list (RFC 9110, 5.3). */
-function joined(before: string | undefined, value: string): string {
-  return before === undefined ? value : `${before}, ${value}`;
+function joined(earlier: string | undefined, value: string): string {
+  return earlier === undefined ? value : `${earlier}, ${value}`;
 }

@@ -1,6 +1,6 @@
 // The platform's only HTTP listener: calls of apps go to the proxy, everything else to a fallback,
-// without a router in between. Its limits keep strangers from holding connections, and it stops
-// gracefully.
+// without a router in between. Its limits keep strangers from holding connections open, and it
+// stops gracefully.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -33,13 +33,11 @@ export type FallbackUpgrade = {
 };
 
 export type ListenerParts = {
-  /**
-   * Whether a `Host` field names an app, so that every path below it is the app's.
-   */
+  /** Whether a host name belongs to one app, which then gets every path. */
   readonly isAppHost: (host: string | undefined) => boolean;
   /** Handles each request for an app: below `/v4/`, or on an app's host. */
   readonly handle: TakeRequest;
-  /** Handles each plain call, which needs only a socket; without it `handle` gets all of them. */
+  /** Handles each plain call, which needs only a socket; if absent, `handle` gets plain calls. */
   readonly handlePlain?: (client: PlainConnection, request: PlainRequest) => void;
   /** Handles each WebSocket request for an app. */
   readonly upgrade: TakeUpgrade;
@@ -55,15 +53,15 @@ export type ListenerParts = {
 
 /** Timeouts for clients, in milliseconds. */
 export type ListenerTimes = {
-  /** For a whole head. The deadlines of calls bound their bodies. */
+  /** How long a whole head may take. Bodies of calls are limited by the deadlines of the calls. */
   readonly headMs: number;
-  /** For a body that belongs to no call, or to a call that is already answered. */
+  /** How long a body may take that belongs to no call, or to a call that is already answered. */
   readonly bodyMs: number;
-  /** For reading some part of an answer. */
+  /** How long a client may read nothing of its answer. */
   readonly stalledMs: number;
   /**
-   * For silence after an answer. Longer than common clients and load balancers keep idle
-   * connections.
+   * How long a client may be silent after an answer. This is longer than common clients and load
+   * balancers keep idle connections.
    */
   readonly keepAliveMs: number;
 };
@@ -78,11 +76,11 @@ export type Listener = {
    * `drainMs`, then closes their connections.
    */
   drain(options: { readonly drainMs: number }): Promise<void>;
-  /** Accepts no new connections and closes all. */
+  /** Stops accepting connections and closes all open ones. */
   close(): Promise<void>;
 };
 
-const usualTimes: ListenerTimes = {
+const defaultTimes: ListenerTimes = {
   headMs: 30_000,
   bodyMs: 60_000,
   stalledMs: 60_000,
@@ -91,18 +89,18 @@ const usualTimes: ListenerTimes = {
 const headCheckMs = 5_000;
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
-/** While draining: how often idle connections are closed. */
+/** How often idle connections are closed while the listener drains. */
 const idleCheckMs = 50;
 
 /** Creates the listener; `listen` starts it. */
 export function createListener(parts: ListenerParts): Listener {
   const { handle, fallback, clock } = parts;
-  const times = { ...usualTimes, ...parts.times };
+  const times = { ...defaultTimes, ...parts.times };
   const { headMs, bodyMs, stalledMs, keepAliveMs } = times;
   const server = createServer({
     headersTimeout: headMs,
     connectionsCheckingInterval: Math.min(headCheckMs, headMs),
-    // Uploads have no total limit; see SlowBodies.
+    // The total time of an upload has no limit; see SlowBodies.
     requestTimeout: 0,
     keepAliveTimeout: keepAliveMs,
     maxHeaderSize: headBytesMax,
@@ -112,12 +110,12 @@ export function createListener(parts: ListenerParts): Listener {
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
-    // Refused by `unfitness`, since node's refusal says nothing.
+    // `unfitness` refuses requests without a Host, since node's own refusal says nothing.
     requireHostHeader: false,
     shouldUpgradeCallback: (request) =>
-      isWebSocket(request) && takerOf(parts, request) !== null && !isRefused(request),
+      isWebSocket(request) && upgradeHandlerOf(parts, request) !== null && !isRefused(request),
   });
-  // The byte limit bounds fields; a limit by number would silently drop the rest.
+  // The byte limit bounds the fields already; a limit on their number would silently drop some.
   server.maxHeadersCount = 0;
   server.maxConnections = connectionsMax;
   const open = openConnections(server);
@@ -134,7 +132,7 @@ export function createListener(parts: ListenerParts): Listener {
   });
   const isRefused = ({ socket }: IncomingMessage): boolean =>
     draining !== null && !draining.has(socket);
-  const take: TakeRequest = (request, response) => {
+  const serve: TakeRequest = (request, response) => {
     if (draining !== null) response.shouldKeepAlive = false;
     answers.add(response);
     if (isRefused(request)) {
@@ -150,19 +148,19 @@ export function createListener(parts: ListenerParts): Listener {
     if (isForApp) handle(request, response);
     else fallback(request, response);
   };
-  server.on("request", take);
+  server.on("request", serve);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // For calls, the app decides whether it wants the body.
     if (!isCall(parts, request) && !isRefused(request) && unfitness(request) === null)
       response.writeContinue();
-    take(request, response);
+    serve(request, response);
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
     answers.add(response);
     refuseUnfit(response, unmetExpectation);
   });
   server.on("upgrade", (request, socket, firstBytes) =>
-    takerOf(parts, request)?.(request, socket, firstBytes),
+    upgradeHandlerOf(parts, request)?.(request, socket, firstBytes),
   );
   server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
@@ -184,7 +182,7 @@ export function createListener(parts: ListenerParts): Listener {
   };
 }
 
-/** Node does not count those of WebSockets, nor plain ones. */
+/** All open connections. Node itself counts neither WebSockets nor plain connections. */
 function openConnections(server: Server): ReadonlySet<Duplex> {
   const open = new Set<Duplex>();
   server.on("connection", (socket: Socket) => {
@@ -194,18 +192,18 @@ function openConnections(server: Server): ReadonlySet<Duplex> {
   return open;
 }
 
-type PlainNeeds = ListenerParts & {
+type PlainSetup = ListenerParts & {
   readonly times: ListenerTimes;
   readonly deadlines: Deadlines;
   readonly isDraining: () => boolean;
 };
 
 /**
- * Starts connections as plain ones, which refuse calls while draining; returns those that still are
- * plain.
+ * Makes each new connection a plain one, which refuses calls while the listener drains. The result
+ * always holds the connections that are still plain.
  */
-function takePlain(server: Server, needs: PlainNeeds): ReadonlySet<PlainConnection> {
-  const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = needs;
+function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnection> {
+  const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = setup;
   const connections = new Set<PlainConnection>();
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;
@@ -227,8 +225,8 @@ function takePlain(server: Server, needs: PlainNeeds): ReadonlySet<PlainConnecti
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
-  // Not node's from the beginning: `closeIdleConnections` closes those of node that have not sent
-  // anything yet.
+  // New connections start as plain ones even while the listener drains: at node's server
+  // `closeIdleConnections` would close them before they have sent anything.
   const refusing: PlainParts = {
     ...parts,
     take(client) {
@@ -242,7 +240,7 @@ function takePlain(server: Server, needs: PlainNeeds): ReadonlySet<PlainConnecti
   return connections;
 }
 
-/** The `Date` line, renewed once a second. */
+/** Returns a function that gives the current `Date` line, which it makes once a second. */
 function dateLiner(clock: Clock): () => string {
   let second = -1;
   let line = "";
@@ -262,8 +260,8 @@ function isCall({ isAppHost }: ListenerParts, request: IncomingMessage): boolean
   return isAppHost(request.headers.host);
 }
 
-/** Who takes a request for a WebSocket; null: nobody. */
-function takerOf(parts: ListenerParts, request: IncomingMessage): TakeUpgrade | null {
+/** The handler of a request for a WebSocket; null: there is none. */
+function upgradeHandlerOf(parts: ListenerParts, request: IncomingMessage): TakeUpgrade | null {
   const { upgrade, fallbackUpgrade } = parts;
   if (isCall(parts, request)) return upgrade;
   return fallbackUpgrade.takes(request.url ?? "/") ? fallbackUpgrade.take : null;
@@ -271,8 +269,8 @@ function takerOf(parts: ListenerParts, request: IncomingMessage): TakeUpgrade | 
 
 /** Other upgrades are answered as plain requests (RFC 9110, 7.8). */
 function isWebSocket(request: IncomingMessage): boolean {
-  const isAsked = request.headers.upgrade?.toLowerCase() === "websocket";
-  return isAsked && request.method === "GET" && unfitness(request) === null;
+  const asksForWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
+  return asksForWebSocket && request.method === "GET" && unfitness(request) === null;
 }
 
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {

@@ -1,7 +1,7 @@
 // Apps share a host name and port with the platform, and therefore the same origin in the browser.
-// A page of an app is written by the app's author, and must not act as the person who views it and
-// is signed in to the dashboard. Only on the host name of its own (lib/app-hosts.ts) does a page
-// run without limits. Pure.
+// This file gives the fields that keep a page of an app, which is written by the app's author, from
+// acting as the person who views it and is signed in to the dashboard. If an app has a host name of
+// its own (lib/app-hosts.ts), its pages run without limits. Pure.
 
 /**
  * A policy for pages of apps: scripts run in an opaque origin, so they cannot read the dashboard
@@ -9,24 +9,21 @@
  */
 const pagePolicy = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
-/**
- * What an answer depends on: whether an app takes tokens, and whether it is on a host name of its
- * own.
- */
-type Shown = { readonly disableAuth: boolean; readonly hasOwnHost: boolean };
+/** `disableAuth`: the app takes calls without tokens. */
+type SiteOptions = { readonly disableAuth: boolean; readonly hasOwnHost: boolean };
 
 /**
- * The lines that every answer of an app gets. Apps with tokens too: a script may store an answer in
- * the browser's cache, from where a visit without a token must not get it.
+ * The fields that every answer of an app gets. Answers of an app with tokens vary by token: a
+ * script may store one in the browser's cache, from which a visit without a token must not get it.
  */
-export function siteFields({ disableAuth, hasOwnHost }: Shown): readonly string[] {
-  if (hasOwnHost) return disableAuth ? none : varies;
+export function siteFields({ disableAuth, hasOwnHost }: SiteOptions): readonly string[] {
+  if (hasOwnHost) return disableAuth ? noFields : varies;
   return disableAuth ? openOnPath : closedOnPath;
 }
 
-const none: readonly string[] = [];
+const noFields: readonly string[] = [];
 const varies: readonly string[] = ["Vary", "Authorization"];
 const policy: readonly string[] = ["Content-Security-Policy", pagePolicy];
-/** Pages in the sandbox get other lines for their own files: see cors.ts. */
+/** For answers that vary by origin: a page in the sandbox gets further fields (see cors.ts). */
 const openOnPath: readonly string[] = [...policy, "Vary", "Origin"];
 const closedOnPath: readonly string[] = [...policy, ...varies];

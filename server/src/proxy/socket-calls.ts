@@ -24,7 +24,7 @@ export type SocketParts = UpgradeParts & {
   readonly admission: CallAdmission;
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly apps: CalledApps;
-  /** The client's answer to an error that is no fault. */
+  /** The fault that the client gets for an unexpected error. */
   readonly unexpected: (error: unknown, runId: RunId) => Fault;
 };
 
@@ -36,17 +36,17 @@ type Arrival = {
   readonly atMs: number;
 };
 
-/** Combines several token changes into one check. */
-const lookAgainMs = 50;
+/** How long a check waits for further token changes. */
+const checkDelayMs = 50;
 /** The pause after a failed token check. */
 const retryMs = 5_000;
 
-/** One per proxy. */
+/** The WebSockets of one proxy. */
 export class SocketCalls {
   readonly #parts: SocketParts;
   readonly #upgradeParts: UpgradeParts;
   readonly #open = new Map<UpgradeCall, AppRequest>();
-  #nextLook: { readonly atMs: number; readonly cancel: () => void } | null = null;
+  #nextCheck: { readonly atMs: number; readonly cancel: () => void } | null = null;
 
   constructor(parts: SocketParts) {
     const { deadlines, monotonicMs, onEnd } = parts;
@@ -67,7 +67,7 @@ export class SocketCalls {
     const fields = new RequestFields(request.rawHeaders);
     const origin = peerOf(request).originOf(fields.forwardedFor);
     const arrival = { socket, firstBytes, origin, runId: newRunId(), atMs: monotonicMs() };
-    // The end of its socket shows that a client has disconnected.
+    // An error needs no handling: the end of the socket shows that the client has disconnected.
     socket.on("error", () => undefined);
     const fail = (error: unknown): void => refuse(arrival, unexpected(error, arrival.runId));
     try {
@@ -79,14 +79,14 @@ export class SocketCalls {
     }
   }
 
-  /** Tokens have changed: ends, after a moment, sockets whose senders are no longer allowed. */
+  /** Called when tokens have changed: soon ends the sockets whose senders are no longer allowed. */
   tokensChanged(): void {
-    this.#lookAgain(lookAgainMs);
+    this.#scheduleCheck(checkDelayMs);
   }
 
   /** Ends all sockets at once. */
   close(): void {
-    this.#nextLook?.cancel();
+    this.#nextCheck?.cancel();
     for (const call of this.#open.keys()) call.destroy();
   }
 
@@ -94,7 +94,7 @@ export class SocketCalls {
     const { socket, firstBytes, origin, runId, atMs } = arrival;
     if (admitted instanceof Fault) return refuse(arrival, admitted);
     if (socket.destroyed) return;
-    const live = this.#admit(admitted);
+    const live = this.#liveOf(admitted);
     if (live instanceof Fault) return refuse(arrival, live);
     const { target, fields, route } = admitted;
     const { projectId, appId } = route;
@@ -121,7 +121,8 @@ export class SocketCalls {
     this.#readmit(call, appRequest);
   }
 
-  #admit({ target, route }: Admitted): NonNullable<AppRoute["live"]> | Fault {
+  /** The live release for a socket; a fault if the app takes no socket now. */
+  #liveOf({ target, route }: Admitted): NonNullable<AppRoute["live"]> | Fault {
     const { refusalOf, isClosed } = this.#parts;
     const refusal = refusalOf(route);
     if (refusal !== null) return refusal;
@@ -133,27 +134,28 @@ export class SocketCalls {
     return target.webhookEndpoint === null ? live : notForSockets("webhookEndpoint");
   }
 
-  #lookAgain(afterMs: number): void {
+  #scheduleCheck(afterMs: number): void {
     const { clock } = this.#parts;
     const atMs = clock.monotonicMs() + afterMs;
-    if (this.#open.size === 0 || (this.#nextLook !== null && this.#nextLook.atMs <= atMs)) return;
-    this.#nextLook?.cancel();
-    const look = (): void => {
-      this.#nextLook = null;
-      for (const [call, asked] of this.#open) this.#readmit(call, asked);
+    if (this.#open.size === 0 || (this.#nextCheck !== null && this.#nextCheck.atMs <= atMs)) return;
+    this.#nextCheck?.cancel();
+    const check = (): void => {
+      this.#nextCheck = null;
+      for (const [call, appRequest] of this.#open) this.#readmit(call, appRequest);
     };
-    this.#nextLook = { atMs, cancel: clock.after(afterMs, look) };
+    this.#nextCheck = { atMs, cancel: clock.after(afterMs, check) };
   }
 
+  /** Ends the call if its sender may no longer call the app. */
   #readmit(call: UpgradeCall, appRequest: AppRequest): void {
-    const judge = (found: AppRoute | Fault): void => {
-      if (!(found instanceof Fault)) return;
-      if (found.code === "unavailable") this.#lookAgain(retryMs);
-      else call.revoke(found);
+    const act = (result: AppRoute | Fault): void => {
+      if (!(result instanceof Fault)) return;
+      if (result.code === "unavailable") this.#scheduleCheck(retryMs);
+      else call.revoke(result);
     };
-    const found = this.#parts.admission.admitAgain(appRequest);
-    if (found instanceof Promise) void found.then(judge);
-    else judge(found);
+    const result = this.#parts.admission.admitAgain(appRequest);
+    if (result instanceof Promise) void result.then(act);
+    else act(result);
   }
 }
 

@@ -9,7 +9,7 @@ export type Target = {
   readonly projectId: string;
   readonly appName: string;
   /**
-   * The path below the app: begins with `/`, includes the query, without the platform's own
+   * The path below the app. It begins with `/` and includes the query, without the platform's own
    * parameters.
    */
   readonly path: string;
@@ -17,11 +17,11 @@ export type Target = {
   readonly isAsync: boolean;
   /** Decoded; null: none. */
   readonly webhookEndpoint: string | null;
-  /** It was called on a host name of its own; see lib/app-hosts.ts. */
+  /** The app was called on a host name of its own; see lib/app-hosts.ts. */
   readonly hasOwnHost: boolean;
 };
 
-/** What a path says of an app. */
+/** An app as a path names it. */
 export type NamedApp = Pick<Target, "projectId" | "appName">;
 
 /** The path that clients see as the root of the app. */
@@ -30,14 +30,14 @@ function appPath({ projectId, appName }: NamedApp): string {
 }
 
 /**
- * The path that the client sees as the root of the app; empty where the host name says which app is
+ * The path that the client sees as the root of the app; empty if the host name says which app is
  * called.
  */
 export function rootPathOf(target: Target): string {
   return target.hasOwnHost ? "" : appPath(target);
 }
 
-/** The path and query that the replica is asked for. */
+/** The path and query of the request to the replica. */
 export function replicaPath(target: Target, settings: Pick<AppSettings, "keepPathPrefix">): string {
   return settings.keepPathPrefix ? appPath(target) + target.path : target.path;
 }
@@ -48,8 +48,8 @@ const reservedHint =
 const scheme = /^https?:\/\/[^/?#]*/i;
 
 /**
- * The path and query of a request target without scheme and host (clients of proxies send those),
- * with one leading slash. Usually the string itself.
+ * The path and query of a request target, with one leading slash. Scheme and host, which clients of
+ * proxies send, are left out; usually the result is the string itself.
  */
 export function originForm(url: string): string {
   if (url.charCodeAt(0) !== 47) url = url.replace(scheme, "");
@@ -65,12 +65,12 @@ export function isCallPath(url: string): boolean {
 
 /**
  * Parses a request target in the form of `originForm`; a `Fault` when it names no app or a
- * parameter is invalid. `home`: the app whose host name was used. It may be called by its path
- * there, too, since many apps write that in front of their links.
+ * parameter is invalid. `hostApp`: the app whose host name was used. There, too, it may be called
+ * by its path, since many apps write the path in front of their links.
  */
-export function readTarget(url: string, home: NamedApp | null = null): Target | Fault {
-  if (home === null) return readPath(url);
-  const root = appPath(home);
+export function readTarget(url: string, hostApp: NamedApp | null = null): Target | Fault {
+  if (hostApp === null) return readPath(url);
+  const root = appPath(hostApp);
   const next = url.charCodeAt(root.length);
   const isBelow =
     url.startsWith(root) && (Number.isNaN(next) || next === slash || next === questionMark);
@@ -78,7 +78,7 @@ export function readTarget(url: string, home: NamedApp | null = null): Target | 
   return target instanceof Fault ? target : { ...target, hasOwnHost: true };
 }
 
-/** The app that a path names, also one that `readTarget` refuses; null: none. */
+/** The app that a path names, even if `readTarget` refuses the path; null: none. */
 export function namedApp(url: string): NamedApp | null {
   const [, projectId, appName] = namedForm.exec(url) ?? [];
   return projectId === undefined || appName === undefined ? null : { projectId, appName };
@@ -104,14 +104,14 @@ function readPath(url: string): Target | Fault {
     const path = restStart === pathEnd ? "/" : url.slice(restStart - 1);
     return { projectId, appName, path, isAsync: false, webhookEndpoint: null, hasOwnHost: false };
   }
-  const own = readQuery(url.slice(queryStart + 1));
-  if (own instanceof Fault) return own;
+  const parts = readQuery(url.slice(queryStart + 1));
+  if (parts instanceof Fault) return parts;
   const rest = restStart === pathEnd ? "/" : url.slice(restStart - 1, pathEnd);
-  const { isAsync, webhookEndpoint } = own;
+  const { query, isAsync, webhookEndpoint } = parts;
   return {
     projectId,
     appName,
-    path: rest + own.query,
+    path: rest + query,
     isAsync,
     webhookEndpoint,
     hasOwnHost: false,
@@ -164,11 +164,11 @@ function isReservedPath(rawPath: string): boolean {
   return false;
 }
 
-/** Drops empty segments before it resolves dots, which catches the most cases. */
+/** Skips empty segments when it resolves dots, which finds more reserved paths. */
 function leadsToReserved(path: string): boolean {
   let depth = 0;
   for (const segment of path.split(/[/\\]/)) {
-    // Some servers strip parameters from a segment first.
+    // Some servers first remove a segment's parameters, which follow a semicolon.
     const name = (segment.split(";", 1)[0] ?? "").trim().toLowerCase();
     if (depth === 0 && reservedSegment.test(name)) return true;
     if (name === "..") depth = Math.max(0, depth - 1);
@@ -177,7 +177,7 @@ function leadsToReserved(path: string): boolean {
   return false;
 }
 
-type Own = {
+type QueryParts = {
   readonly query: string;
   readonly isAsync: boolean;
   readonly webhookEndpoint: string | null;
@@ -187,11 +187,11 @@ type Own = {
  * Extracts the platform's own parameters; the others stay unchanged, in their order. `query` starts
  * with `?` or is empty.
  */
-function readQuery(query: string): Own | Fault {
+function readQuery(query: string): QueryParts | Fault {
   if (!query.includes("async") && !query.includes("webhookEndpoint")) {
     return { query: `?${query}`, isAsync: false, webhookEndpoint: null };
   }
-  const kept: string[] = [];
+  const others: string[] = [];
   let isAsync: boolean | undefined;
   let webhookEndpoint: string | undefined;
   for (const part of query.split("&")) {
@@ -199,24 +199,23 @@ function readQuery(query: string): Own | Fault {
     const name = equals === -1 ? part : part.slice(0, equals);
     const value = equals === -1 ? "" : part.slice(equals + 1);
     if (name === "async") {
-      const given = readBoolean(value);
-      if (given === undefined)
-        return invalid(`async must be true or false; given: ${shown(value)}`);
-      if (isAsync !== undefined && isAsync !== given)
+      const flag = readBoolean(value);
+      if (flag === undefined) return invalid(`async must be true or false; given: ${shown(value)}`);
+      if (isAsync !== undefined && isAsync !== flag)
         return invalid("async is given twice, with different values");
-      isAsync = given;
+      isAsync = flag;
     } else if (name === "webhookEndpoint") {
-      const given = decoded(value);
-      if (given === undefined)
+      const endpoint = decoded(value);
+      if (endpoint === undefined)
         return invalid(`webhookEndpoint must be URL-encoded; given: ${shown(value)}`);
       if (webhookEndpoint !== undefined) return invalid("webhookEndpoint is given twice");
-      webhookEndpoint = given;
+      webhookEndpoint = endpoint;
     } else {
-      kept.push(part);
+      others.push(part);
     }
   }
-  const left = kept.length === 0 ? "" : `?${kept.join("&")}`;
-  return { query: left, isAsync: isAsync ?? false, webhookEndpoint: webhookEndpoint ?? null };
+  const rest = others.length === 0 ? "" : `?${others.join("&")}`;
+  return { query: rest, isAsync: isAsync ?? false, webhookEndpoint: webhookEndpoint ?? null };
 }
 
 function readBoolean(value: string): boolean | undefined {

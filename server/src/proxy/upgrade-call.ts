@@ -18,10 +18,10 @@ import { answerBytes, refusalOf, statusOf } from "./refusal.ts";
 import { connectionFault } from "./replica-connection.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
-/** What describes the handshake. */
+/** Describes the handshake. */
 export type UpgradeAbout = CallAbout & {
   readonly socket: Duplex;
-  /** What the client has sent after its head. */
+  /** The bytes that the client has sent after its head. */
   readonly firstBytes: Buffer;
 };
 
@@ -32,7 +32,7 @@ export type UpgradeParts = {
   readonly onEnd: (call: UpgradeCall, outcome: CallOutcome) => void;
 };
 
-/** A client has no reason to send data before the handshake is answered. */
+/** How many bytes are read before the handshake is answered; clients need not send any. */
 const earlyBytesMax = 65_536;
 /** How long one side may continue after the other has ended. */
 const closingMs = 30_000;
@@ -69,7 +69,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     socket.on("data", (chunk: Buffer) => this.#fromClient(chunk));
     socket.on("drain", () => this.#replica?.resume());
     socket.on("end", () => this.#clientEnded());
-    socket.on("close", () => this.#over("client_gone"));
+    socket.on("close", () => this.#finish("client_gone"));
     const fault = this.#app.enter(this);
     if (fault !== null) this.refuse(fault);
   }
@@ -105,12 +105,12 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (this.#isOver) return;
     this.status = statusOf(fault);
     this.about.socket.end(answerBytes(refusalOf(fault, this.about.runId), { isLast: true }));
-    this.#over("refused");
+    this.#finish("refused");
   }
 
   override onDeadline(): void {
     if (this.#isSwitched) {
-      this.#over("answered");
+      this.#finish("answered");
       return;
     }
     if (this.isInLine) {
@@ -122,21 +122,21 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   /**
-   * Ends it because its sender may no longer call the app: before the switch with `fault`, after it
-   * silently.
+   * Ends the call because its sender may no longer call the app. The client gets `fault` if the
+   * protocol has not been switched yet.
    */
   revoke(fault: Fault): void {
-    if (this.#isSwitched) this.#over("cut");
+    if (this.#isSwitched) this.#finish("cut");
     else this.#refuseRunning(fault);
   }
 
-  /** Ends it at once when the platform stops. */
+  /** Ends the call at once. Called when the platform stops. */
   destroy(): void {
-    this.#over(this.#isSwitched ? "answered" : "client_gone");
+    this.#finish(this.#isSwitched ? "answered" : "client_gone");
   }
 
   onInformation(): void {
-    // WebSocket clients are not known to read informational answers.
+    // Informational answers are dropped: WebSocket clients may not expect any.
   }
 
   onHead(head: AnswerHead): void {
@@ -144,7 +144,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.status = head.status;
     const isSwitch = head.status === 101;
     const cookies = cookiesOfApp(head.cookies, rootPath);
-    // A chunked body is delimited by the end of the connection here.
+    // A chunked body is passed on decoded, so the end of the connection marks its end.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     if (head.location !== null) text += `Location: ${locationOfApp(head.location, lines)}\r\n`;
     text += isSwitch
@@ -159,14 +159,15 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (!this.about.socket.write(piece, "latin1")) this.#replica?.pause();
   }
 
-  /** The replica has refused the handshake, and its answer is passed on. */
+  /** Called when the replica has refused the handshake and its whole answer is passed on. */
   onEnd(): void {
     this.about.socket.end();
-    this.#over("answered");
+    this.#finish("answered");
   }
 
   /**
-   * The replica cannot be reached and has seen nothing of the call, which waits for the next one.
+   * Makes the call wait for the next replica: this one cannot be reached and has seen nothing of
+   * the call.
    */
   #moveOn(replica: Socket): void {
     replica.destroy();
@@ -223,10 +224,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (!this.about.socket.write(chunk)) this.#replica?.pause();
   }
 
-  /** The client has ended its side. Before the switch that ends the call. */
+  /** Called when the client has ended its side. Before the switch this ends the call. */
   #clientEnded(): void {
     if (this.#isOver) return;
-    if (!this.#isSwitched) return this.#over("client_gone");
+    if (!this.#isSwitched) return this.#finish("client_gone");
     this.#replica?.end();
     this.#expectEnd();
   }
@@ -245,7 +246,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   #fail(reason: string): void {
     if (this.#isOver) return;
-    if (this.status !== null) this.#over("answered");
+    if (this.status !== null) this.#finish("answered");
     else this.#refuseRunning(replicaFailed(this.about.runId, reason));
   }
 
@@ -255,7 +256,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.refuse(fault);
   }
 
-  #over(outcome: CallOutcome): void {
+  #finish(outcome: CallOutcome): void {
     if (this.#isOver) return;
     this.#isOver = true;
     const { socket } = this.about;

@@ -1,7 +1,7 @@
 // Compares the platform's replicas with those of the driver: at the start of the platform, and
 // periodically for missed events. Adopts running replicas unchanged, records the end of exited
-// ones, and stops unknown ones that carry the label of this installation. Leaves replicas of other
-// installations alone, and rows whose replicas this platform cannot see.
+// ones, and stops unknown ones that carry the label of this installation. Leaves alone replicas of
+// other installations, and rows whose replicas this platform cannot see.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import { deliverKept } from "#drivers/kept-ends.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -23,15 +23,15 @@ export type AdoptParts = Pick<Foundation, "clock" | "log"> & {
   readonly drain: ReplicaDrain;
   readonly removal: ReplicaRemoval;
   /**
-   * The ends and the last lines of replicas that ended while no platform ran; null: nobody keeps
-   * them.
+   * The file with the ends and the last lines of replicas that ended while no platform ran; null:
+   * there is none.
    */
   readonly endsFile: string | null;
 };
 
 /**
- * Only larger clock steps are detectable: the process starts a little before usage does, so its
- * running time differs by a few seconds.
+ * Smaller clock steps are not noticed: a process starts a little before its usage does, so its
+ * running time always differs by a few seconds.
  */
 const awayStepMsMin = 60_000;
 
@@ -42,7 +42,8 @@ const awayStepMsMin = 60_000;
 export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promise<void> {
   const { clock, driver, fleet, log } = parts;
   const rows = await parts.rows.alive(parts.backend);
-  // Register them before the driver is opened, so that none of their events and lines is lost.
+  // Replicas are registered before the driver is opened, so that none of their events and lines is
+  // lost.
   for (const row of rows) {
     const { appId, replicaId, unreadable } = row;
     if (unreadable !== undefined)
@@ -51,11 +52,11 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   }
   await driver.open(sink);
   if (parts.endsFile !== null) await deliverKept(parts.endsFile, sink, parts);
-  const owned = new Map((await driver.list()).map((one) => [one.replicaId, one]));
-  for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));
+  const listed = new Map((await driver.list()).map((owned) => [owned.replicaId, owned]));
+  for (const row of rows) adoptReplica(parts, row, listed.get(row.replicaId));
   const known = new Set(rows.map((row) => row.replicaId));
-  const unknown = [...owned.values()].filter((one) => !known.has(one.replicaId));
-  for (const one of unknown) void clearUnknown(parts, one);
+  const unknown = [...listed.values()].filter((owned) => !known.has(owned.replicaId));
+  for (const owned of unknown) void clearUnknown(parts, owned);
   log.info(
     { adopted: fleet.all().length, rows: rows.length, unknown: unknown.length },
     "replicas taken over",
@@ -70,32 +71,33 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
 }
 
 /**
- * Finds what events missed: replicas that are gone, and unknown replicas. Rejects when the driver
- * does not answer.
+ * Finds replicas that are gone or unknown although no event said so. Rejects when the driver does
+ * not answer.
  */
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const { clock, driver, fleet, removal } = parts;
-  const before = fleet.all().filter((replica) => !replica.isCreating);
-  const owned = await driver.list();
-  const listed = new Set(owned.map((one) => one.replicaId));
-  for (const replica of before) {
-    if (listed.has(replica.replicaId)) continue;
+  const created = fleet.all().filter((replica) => !replica.isCreating);
+  const listed = await driver.list();
+  const listedIds = new Set(listed.map(({ replicaId }) => replicaId));
+  for (const replica of created) {
+    if (listedIds.has(replica.replicaId)) continue;
     removal.remove(replica, {
       reason: "It is gone, and its end was not observed.",
       exitCode: null,
       at: clock.now(),
     });
   }
-  // Exited replicas are already recorded, or about to be, and forgotten after that.
-  const unknown = owned.filter(
-    (one) => one.state !== "exited" && fleet.get(one.replicaId) === undefined,
+  // The end of an exited replica is recorded already or will be soon, and the driver then forgets
+  // it.
+  const unknown = listed.filter(
+    ({ replicaId, state }) => state !== "exited" && fleet.get(replicaId) === undefined,
   );
-  await Promise.all(unknown.map((one) => clearUnknown(parts, one)));
+  await Promise.all(unknown.map((owned) => clearUnknown(parts, owned)));
 }
 
 /**
- * Creates the replica from its row; `beganAtMs` preserves its deadline. One that drains ends for
- * the reason that it had.
+ * Creates the replica from its row; `beganAtMs` preserves its deadline. A draining replica keeps
+ * the reason for which it ends.
  */
 function replicaOf(row: AliveRow, clock: Clock): Replica {
   const {
@@ -126,8 +128,8 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
 }
 
 /**
- * Goes on with the stored end order. Its grace period neither begins anew nor ends because the
- * platform was away.
+ * Makes the replica follow the stored order to end. The grace period neither begins anew nor ends
+ * early because the platform was away.
  */
 function takeStoredOrder(replica: Replica, row: AliveRow): void {
   const drainingAt = row.drainingAt ?? row.lastKnownAt;
@@ -142,13 +144,13 @@ function takeStoredOrder(replica: Replica, row: AliveRow): void {
   });
 }
 
-function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefined): void {
+function adoptReplica(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefined): void {
   const { clock, drain, fleet, removal, watch } = parts;
   const replica = fleet.get(row.replicaId);
-  // An event since the driver was opened has already settled it.
+  // An event since the driver was opened has already recorded its end.
   if (replica === undefined) return;
   if (owned === undefined) {
-    // The time of exit is unknown: usage counts up to the last moment when it certainly ran.
+    // The time of its exit is unknown, so usage counts up to the last moment when it surely ran.
     const reason = "It ended while the platform was away.";
     // It may have been killed with the platform before the driver had started it.
     const isExternal = row.startedAt === null;
@@ -163,9 +165,9 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     });
     return;
   }
-  putRight(parts, replica, { row, owned });
+  correctTimes(parts, replica, { row, owned });
   const nowMs = clock.monotonicMs();
-  // It started just when the platform ended, or while the platform was away.
+  // The replica started just when the platform ended, or while the platform was away.
   if (row.startedAt === null && owned.address !== null) {
     void parts.writer.change(row.replicaId, {
       kind: "started",
@@ -175,8 +177,8 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
-    // Plain calls went through the previous process of the platform, which is gone; async runs may
-    // still be at work.
+    // Its plain calls ended with the previous process of the platform, but async runs may still be
+    // running.
     takeStoredOrder(replica, row);
     drain.endWhenIdle(replica);
     return;
@@ -195,16 +197,16 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
 }
 
-/** Preserves a cooldown that started with its readiness. */
+/** When the replica became ready, so that a cooldown that began then goes on. */
 function readyAtMs(replica: Replica, row: AliveRow, nowMs: number): number {
   return Math.min(nowMs, replica.beganAtMs + (row.readyAt ?? row.createdAt) - row.createdAt);
 }
 
 /**
- * Corrects times after a clock step while the platform was away; the machine's count of a process's
- * running time is independent of it.
+ * Corrects the replica's times if the clock stepped while the platform was away. The running time
+ * of a process, as the machine counts it, does not depend on the clock.
  */
-function putRight(
+function correctTimes(
   { clock, log }: AdoptParts,
   replica: Replica,
   { row, owned }: { readonly row: AliveRow; readonly owned: OwnedReplica },
@@ -221,8 +223,8 @@ function putRight(
 }
 
 /**
- * Rows are written before replicas exist, so it belongs to another database, or this one was
- * restored from an older backup.
+ * Stops a replica without a row. Rows are written before replicas exist, so the replica belongs to
+ * another database, or this database was restored from an older backup.
  */
 async function clearUnknown(
   { driver, log, removal, rows }: AdoptParts,
@@ -240,6 +242,6 @@ async function clearUnknown(
     log.error({ err: error, replicaId: owned.replicaId }, "could not stop an unknown replica");
     return;
   }
-  // Its row may have ended just before the platform, which had not stored all of its lines.
+  // Its row may have ended just before the platform did, which had not stored all of its lines.
   await removal.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
 }

@@ -1,6 +1,6 @@
 // How many replicas a project may have, and what stops an app from having any. Declares the
-// interface that the scheduler queries; the owner of plans and budgets implements it. The rest is
-// pure: how many slots a limit leaves, and what to end after it is lowered.
+// interface that the scheduler queries; the owner of plans and budgets implements it. The functions
+// are pure: how many slots a limit leaves, and which replicas end after it is lowered.
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 
 /** Limits of a project; null for no limit. */
@@ -20,8 +20,8 @@ export interface Allowance {
   /** Why the app may have no replicas and its calls are refused; undefined: it may have some. */
   stopOf(projectId: ProjectId, appId: AppId): AppStop | undefined;
   /**
-   * Calls `listener` after each change of a project (null: of any). Returns a function that removes
-   * it.
+   * Calls `listener` after each change of a project's limits or stops; null: any project may have
+   * changed. Returns a function that removes the listener.
    */
   onChange(listener: (projectId: ProjectId | null) => void): () => void;
 }
@@ -31,7 +31,7 @@ export type CountedReplica = {
   readonly replicaId: ReplicaId;
   readonly isStarting: boolean;
   readonly gpus: number;
-  /** Number of calls it is working on. */
+  /** The number of calls that the replica is working on. */
   readonly running: number;
   readonly beganAtMs: number;
 };
@@ -40,28 +40,29 @@ export type CountedReplica = {
 export type Leaving = { readonly replicas: number; readonly gpus: number };
 
 /**
- * How many replicas with this many GPUs each may be added. Leaving replicas do not count, but only
- * up to the limit once more: otherwise a project could have any number of them by deploying again
- * and again.
+ * How many replicas with this many GPUs each may be added. As many leaving replicas as the
+ * limit allows do not count, but further ones do: otherwise a project could have any number of them
+ * by deploying again and again.
  */
 export function slotsLeft(
   limits: ReplicaLimits,
-  has: { readonly counted: readonly CountedReplica[]; readonly leaving: Leaving },
+  usage: { readonly counted: readonly CountedReplica[]; readonly leaving: Leaving },
   gpusEach: number,
 ): number {
-  const { counted, leaving } = has;
-  const replicas = leftOf(limits.replicasMax, counted.length, leaving.replicas);
-  const gpus = leftOf(limits.gpusMax, sumOf(counted), leaving.gpus);
+  const { counted, leaving } = usage;
+  const replicas = freeOf(limits.replicasMax, counted.length, leaving.replicas);
+  const gpus = freeOf(limits.gpusMax, sumOf(counted), leaving.gpus);
   return Math.max(0, gpusEach === 0 ? replicas : Math.min(replicas, Math.floor(gpus / gpusEach)));
 }
 
-function leftOf(max: number | null, used: number, leaving: number): number {
+function freeOf(max: number | null, used: number, leaving: number): number {
   return max === null ? Number.POSITIVE_INFINITY : Math.min(max, 2 * max - leaving) - used;
 }
 
 /**
- * Replicas to end to satisfy the limits: those without calls first, then the youngest. Keeps a
- * starting replica until it is ready; for the GPU limit only replicas with GPUs end.
+ * The replicas to end so that the limits hold: those with the fewest calls first, and of these the
+ * youngest. A starting replica stays until it is ready; for the GPU limit only replicas with GPUs
+ * end.
  */
 export function beyondLimits(
   limits: ReplicaLimits,
@@ -70,7 +71,7 @@ export function beyondLimits(
   const { replicasMax, gpusMax } = limits;
   let replicas = counted.length;
   let gpus = sumOf(counted);
-  const going = new Set<ReplicaId>();
+  const ending = new Set<ReplicaId>();
   const order = counted
     .filter((replica) => !replica.isStarting)
     .toSorted((left, right) => left.running - right.running || right.beganAtMs - left.beganAtMs);
@@ -78,14 +79,14 @@ export function beyondLimits(
     const hasTooMany = replicasMax !== null && replicas > replicasMax;
     const hasTooManyGpus = gpusMax !== null && gpus > gpusMax && replica.gpus > 0;
     if (!hasTooMany && !hasTooManyGpus) continue;
-    going.add(replica.replicaId);
+    ending.add(replica.replicaId);
     replicas--;
     gpus -= replica.gpus;
   }
-  return going;
+  return ending;
 }
 
-/** Why not even one replica with this many GPUs may ever start; undefined: one may. */
+/** Why a replica with this many GPUs can never start; undefined: it can. */
 export function neverFits({ name, gpusMax }: ReplicaLimits, gpusEach: number): string | undefined {
   if (gpusMax === null || gpusEach <= gpusMax) return undefined;
   const allowed =
@@ -93,7 +94,7 @@ export function neverFits({ name, gpusMax }: ReplicaLimits, gpusEach: number): s
   return `${name} allows ${allowed}, and a replica of the app needs ${gpusEach}. Request fewer (gpuCount, compute), or ask the operator for another plan.`;
 }
 
-/** What a start waits for, in a sentence. */
+/** Why a start is held back, in a sentence. */
 export function heldBackReason(
   { name, replicasMax, gpusMax }: ReplicaLimits,
   counted: readonly CountedReplica[],

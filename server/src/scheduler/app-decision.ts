@@ -1,6 +1,6 @@
-// Decides one turn of an app from what was read of it: which replicas end, how many each release
-// should have, which part of the calls each gets, and what the next turn has to know. Pure:
-// `app-reconciler.ts` reads, carries the decision out and publishes it.
+// Decides one turn of an app: which replicas end, how many replicas each release should have, which
+// share of the calls each release gets, and what the next turn has to know. Pure:
+// `app-reconciler.ts` reads the app, carries out the decision and publishes it.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppStop } from "./allowance.ts";
 import type { AppState, SchedulerRoute, ServedRelease } from "./app-state.ts";
@@ -15,29 +15,29 @@ import { divide, type Division, type Party } from "./shares.ts";
 import { shownFailure, type StartRecord } from "./start-record.ts";
 import type { MeasuredLoad } from "./utilization.ts";
 
-/** What was read of an app for one turn. */
+/** Everything about an app that one turn depends on. */
 export type AppReading = {
   /** Undefined: the app was deleted. */
   readonly route: SchedulerRoute | undefined;
-  /** Why it may have no replicas; undefined: it may have some. */
+  /** Why the app may have no replicas; undefined: it may have some. */
   readonly stop: AppStop | undefined;
-  /** All that have not stopped, in the order of their starts. */
+  /** All replicas that have not stopped, in the order of their starts. */
   readonly replicas: readonly Replica[];
   readonly load: Demand;
-  /** What its last turn has kept; undefined: nothing. */
+  /** The state after the app's last turn; undefined: it has none. */
   readonly state: AppState | undefined;
   /** Which compute type a new replica of the release would get, or why there can be none. */
   readonly choiceOf: (route: SchedulerRoute, release: ServedRelease) => ComputeChoice;
   /** What these replicas use; see `Utilization`. */
   readonly useOf: (replicas: readonly Replica[], settings: AppSettings) => MeasuredLoad | null;
-  /** In `Clock.monotonicMs`. */
+  /** The time of the turn, by `Clock.monotonicMs`. */
   readonly nowMs: number;
 };
 
-/** A release that takes calls, and what it is to have. */
+/** A release that takes calls, with the replicas and the share of the calls that it should have. */
 export type ServedDecision = Division & {
   readonly release: ServedRelease;
-  /** The part of the calls that it is to get once it has enough replicas, from 0 to 1. */
+  /** The share of the calls that it should get once it has enough replicas, from 0 to 1. */
   readonly target: number;
   readonly replicas: readonly Replica[];
   readonly choice: ComputeChoice;
@@ -45,24 +45,24 @@ export type ServedDecision = Division & {
   readonly starts: StartRecord | undefined;
 };
 
-/** Whether replicas are held back shows when the decision is carried out. */
-type KeptState = Omit<AppState, "heldBack">;
+/** The state without `heldBack`, which is known only when the decision is carried out. */
+type DecidedState = Omit<AppState, "heldBack">;
 
-/** What a turn is to do and to publish. */
+/** What a turn does and publishes. */
 export type AppDecision = {
   /** Replicas that end at once, and why. */
   readonly ends: readonly { readonly replica: Replica; readonly reason: string }[];
-  /** The live release first; none: no calls are taken, or no replica is needed. */
+  /** The live release first. Empty: no calls are taken, or no replica is needed. */
   readonly served: readonly ServedDecision[];
   /** Replicas of replaced releases, which serve until their successors do. */
   readonly leaving: Division & { readonly replicas: readonly Replica[] };
   /** Why calls need not wait while no replica takes them; undefined: they may. */
   readonly failure: StartFailure | undefined;
   /** What the next turn has to know; undefined: nothing. */
-  readonly state: KeptState | undefined;
+  readonly state: DecidedState | undefined;
 };
 
-/** How much longer than a start of its successor may take a leaving replica is kept. */
+/** A leaving replica is kept this much longer than the start of its successor may take. */
 const leaveSlackMs = 60_000;
 
 /**
@@ -79,10 +79,10 @@ const endReasons: Readonly<Record<Refusal["kind"] | "no_release", string>> = {
   deleted: "The app was deleted.",
 };
 
-const none: Division = { weight: 0, wanted: 0 };
-const nobodyLeaves: AppDecision["leaving"] = { ...none, replicas: [] };
+const noShare: Division = { weight: 0, wanted: 0 };
+const nothingLeaving: AppDecision["leaving"] = { ...noShare, replicas: [] };
 
-/** Changes nothing, neither replicas nor the state. */
+/** Decides one turn. Changes neither the replicas nor the state. */
 export function decideApp(reading: AppReading): AppDecision {
   const { route } = reading;
   const refusal = refusalOf(reading);
@@ -105,17 +105,17 @@ function withoutCalls(
   refusal: Refusal | undefined,
 ): AppDecision {
   const servedIds = [route?.live?.releaseId, route?.rollOut?.release.releaseId];
-  const going = replicas.filter(({ state, heldUntilMs, release }) => {
+  const ending = replicas.filter(({ state, heldUntilMs, release }) => {
     const isHeld = nowMs < heldUntilMs && !servedIds.includes(release.releaseId);
     return state !== "draining" && !isHeld;
   });
   const reason = endReasons[refusal?.kind ?? "no_release"];
-  // Nothing is kept of an app that is gone, once nobody asks for it.
+  // A deleted app is forgotten once no replica is left and no call waits for it.
   const isForgotten = route === undefined && replicas.length === 0 && load.waiting === 0;
   return {
-    ends: going.map((replica) => ({ replica, reason })),
+    ends: ending.map((replica) => ({ replica, reason })),
     served: [],
-    leaving: nobodyLeaves,
+    leaving: nothingLeaving,
     failure: isForgotten ? undefined : refusal,
     state: undefined,
   };
@@ -135,9 +135,9 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
     load.running + load.waiting === 0 &&
     live.settings.minReplicaCount === 0;
   if (isAsleep && reading.state === undefined)
-    return { ends: [], served: [], leaving: nobodyLeaves, failure: noCapacity, state: undefined };
+    return { ends: [], served: [], leaving: nothingLeaving, failure: noCapacity, state: undefined };
   const { leaving, ends } = othersOf(reading, route);
-  const serving = [...served.flatMap((one) => one.replicas), ...leaving];
+  const serving = [...served.flatMap((entry) => entry.replicas), ...leaving];
   const state = stateNow(reading, { route, live, serving });
   const { starts, rollOutStarts } = state;
   const decisions = decideEach(reading, { served, serving, history: state.history });
@@ -146,12 +146,12 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
   const isCalm = starts === undefined && rollOutStarts === undefined;
   return {
     ends,
-    served: served.map((one, index) => ({
-      ...one,
-      ...(divisions[index] ?? none),
+    served: served.map((entry, index) => ({
+      ...entry,
+      ...(divisions[index] ?? noShare),
       starts: index === 0 ? starts : rollOutStarts,
     })),
-    leaving: { ...(divisions.at(-1) ?? none), replicas: leaving },
+    leaving: { ...(divisions.at(-1) ?? noShare), replicas: leaving },
     failure: noCapacity ?? shownFailure(starts, nowMs),
     state:
       isAsleep && needed[0] === 0 && isCalm
@@ -160,33 +160,34 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
   };
 }
 
-/** The releases that are to take calls, each with its part of them; the live one first. */
+/** The releases that should take calls, each with its share; the live one first. */
 function targetsOf(
   { rollOut }: SchedulerRoute,
   live: ServedRelease,
 ): (readonly [ServedRelease, number])[] {
   if (!rollOut || rollOut.share === 0) return [[live, 1]];
-  const part = rollOut.share / 100;
+  const share = rollOut.share / 100;
   return [
-    [live, 1 - part],
-    [rollOut.release, part],
+    [live, 1 - share],
+    [rollOut.release, share],
   ];
 }
 
 /**
- * Which replicas of other releases serve until their successors do, and which end. One that is held
- * does neither.
+ * Which replicas of other releases serve until their successors do, and which end. A held
+ * replica does neither.
  */
 function othersOf(
   { replicas, nowMs }: AppReading,
   { live, rollOut, refusedReleaseId }: SchedulerRoute,
 ): { readonly leaving: readonly Replica[]; readonly ends: AppDecision["ends"] } {
   const keptMs = (live?.settings.deploymentInitializationTimeout ?? 0) * 1000 + leaveSlackMs;
+  const servedIds = [live?.releaseId, rollOut?.release.releaseId];
   const others = replicas.filter(
     (replica) =>
       isWanted(replica) &&
       nowMs >= replica.heldUntilMs &&
-      ![live?.releaseId, rollOut?.release.releaseId].includes(replica.release.releaseId),
+      !servedIds.includes(replica.release.releaseId),
   );
   const stays = (replica: Replica): boolean => {
     const isInTime = nowMs - (replica.leavingSinceMs ?? nowMs) < keptMs;
@@ -209,13 +210,13 @@ function othersOf(
 /** The app's state, without outdated failures. */
 function stateNow(
   { state, nowMs }: AppReading,
-  given: {
+  context: {
     readonly route: SchedulerRoute;
     readonly live: ServedRelease;
     readonly serving: readonly Replica[];
   },
-): KeptState {
-  const { route, live, serving } = given;
+): DecidedState {
+  const { route, live, serving } = context;
   const { rollOutStarts } = state ?? {};
   const isPromoted = rollOutStarts?.releaseId === live.releaseId;
   const starts = isPromoted ? rollOutStarts : state?.starts;
@@ -230,13 +231,13 @@ function stateNow(
 /** How many replicas of each served release would serve all calls. */
 function decideEach(
   { load, useOf, nowMs }: AppReading,
-  given: {
+  context: {
     readonly served: readonly Pick<ServedDecision, "release">[];
     readonly serving: readonly Replica[];
     readonly history: AppState["history"];
   },
 ): Decision[] {
-  const { served, serving, history } = given;
+  const { served, serving, history } = context;
   const cooldownSecondsMax = Math.max(
     ...served.map(({ release }) => release.settings.cooldownPeriodSeconds),
   );
@@ -246,7 +247,7 @@ function decideEach(
   });
 }
 
-/** What divides the calls: each served release, then all that leaves together. */
+/** The parties that share the calls: each served release, then all leaving replicas as one. */
 function partiesOf(
   served: readonly Pick<ServedDecision, "target" | "replicas">[],
   leaving: readonly Replica[],
@@ -260,15 +261,16 @@ function partiesOf(
   return [...parties, { target: 0, needed: needed[0] ?? 0, ready: leaving.length }];
 }
 
+/** Why calls need not wait for the release; undefined: it may soon get a compute type. */
 function failureOf(choice: ComputeChoice | undefined, nowMs: number): StartFailure | undefined {
   if (choice === undefined || choice.ok || choice.why === "full") return undefined;
   const { reason } = choice;
   if (choice.why !== "outage") return { kind: "no_capacity", reason, retryAtMs: null };
   const { sinceMs } = choice;
-  const tries = Math.floor((nowMs - sinceMs) / outagePatienceMs);
-  return tries === 0
+  const periods = Math.floor((nowMs - sinceMs) / outagePatienceMs);
+  return periods === 0
     ? undefined
-    : { kind: "outage", reason, retryAtMs: sinceMs + (tries + 1) * outagePatienceMs };
+    : { kind: "outage", reason, retryAtMs: sinceMs + (periods + 1) * outagePatienceMs };
 }
 
 function isWanted({ state }: Replica): boolean {

@@ -1,5 +1,5 @@
-// The scheduler's state of one app between two turns, and the messages for people derived from it:
-// pure.
+// The scheduler's state of one app between two turns, and the messages for people that follow from
+// it. Pure.
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { LoadHistory } from "./decide.ts";
 import type { ReplicaRelease } from "./replica.ts";
@@ -23,11 +23,11 @@ export type SchedulerRoute = {
   readonly projectId: ReplicaRelease["projectId"];
   /** Null before the first release. */
   readonly live: ServedRelease | null;
-  /** A roll-out: `release` is to get `share` percent of the calls, and `live` the rest. */
+  /** A roll-out: `release` should get `share` percent of the calls, and `live` the rest. */
   readonly rollOut?: { readonly release: ServedRelease; readonly share: number } | null;
   /**
-   * A release that was taken back because it was worse: it gets no calls, not even until another
-   * one serves.
+   * A release that was taken back because it was worse. It gets no calls, not even until another
+   * release serves.
    */
   readonly refusedReleaseId?: ReleaseId | null;
   /** How often a restart of its replicas was requested; absent: never. */
@@ -44,12 +44,12 @@ export type AppState = {
   readonly heldBack: string | undefined;
 };
 
-/** The state of each app that has any. */
+/** The states of apps; an app without state has no entry. */
 export type AppStates = Map<AppId, AppState>;
 
 /**
  * Why an app's calls wait, or why it has fewer replicas than are wanted, in sentences for its
- * owner; undefined when neither is so.
+ * owner; undefined: neither is true.
  */
 export function waitReason(state: {
   readonly failureReason: string | undefined;
@@ -69,8 +69,10 @@ export function waitReason(state: {
   if (state.failureReason !== undefined) return state.failureReason;
   const heldBack =
     state.heldBack === undefined ? undefined : `More replicas are wanted. ${state.heldBack}`;
-  if (state.starting > 0)
-    return [startingText(state), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
+  if (state.starting > 0) {
+    const text = startingText(state);
+    return heldBack === undefined ? text : `${text} ${heldBack}`;
+  }
   if (
     state.starts !== undefined &&
     (state.ready === 0 || state.waiting > 0) &&

@@ -1,5 +1,5 @@
-// What others ask of an app between its turns: how its releases do, and why its calls wait. Answers
-// come from memory.
+// Answers questions about an app between its turns: how well its releases serve, and why its calls
+// wait. The answers come from memory.
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { waitReason, type AppStates, type RouteSource } from "./app-state.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -17,7 +17,7 @@ type StatusParts = {
   readonly clock: Clock;
 };
 
-/** How apps do now; one per scheduler. */
+/** The current status of apps; one per scheduler. */
 export class AppStatus {
   readonly #parts: StatusParts;
 
@@ -25,23 +25,24 @@ export class AppStatus {
     this.#parts = parts;
   }
 
-  /** How a release that is served does. */
+  /** How well a release that takes calls serves them. */
   serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
     const { states, fleet } = this.#parts;
     const state = states.get(appId);
     const starts = [state?.starts, state?.rollOutStarts].find(
       (record) => record?.releaseId === releaseId,
     );
-    const own = fleet.ofApp(appId).filter((replica) => isOf(replica, { releaseId }));
+    const replicas = fleet.ofApp(appId).filter((replica) => isOf(replica, { releaseId }));
     return {
-      serving: own.filter(isServing).length,
-      unready: own.filter((replica) => replica.state === "ready" && !isServing(replica)).length,
+      serving: replicas.filter(isServing).length,
+      unready: replicas.filter((replica) => replica.state === "ready" && !isServing(replica))
+        .length,
       failedStarts: starts?.failures ?? 0,
       startReason: starts?.reason ?? null,
     };
   }
 
-  /** See `waitReason` in `app-state.ts`. */
+  /** Why the app's calls wait; see `waitReason` in `app-state.ts`. */
   waitReason(appId: AppId): string | undefined {
     const { states, fleet, routes, demand, view, clock } = this.#parts;
     const live = routes.byAppId(appId)?.live ?? undefined;

@@ -1,6 +1,6 @@
-// Which releases wait for a pool with enough free, in which order they get it, and why others must
-// wait: protected replicas come first, then whoever has waited longer. What the first ones lack is
-// not given to those behind them, so that none starves.
+// The releases that wait for a pool with enough free capacity, in the order in which they get it:
+// protected releases come first, then those that have waited longer. Releases behind get nothing
+// that the first ones still need, so that none starves.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
@@ -23,23 +23,25 @@ type Entry = WaitingRelease & {
   /** Lower numbers are first. */
   order: number;
   sinceMs: number;
-  /** It waits no longer if it does not say so again by then. */
+  /** The entry is dropped then, unless the release has said again that it waits. */
   untilMs: number;
 };
 
 type LineParts = {
   readonly driver: Pick<Driver, "outage" | "pools">;
   readonly clock: Clock;
-  /** Called when a protected release waits, with all that do, the first one first. */
+  /** Called when a protected release waits, with all waiting protected releases in their order. */
   readonly onProtectedWait: (waiting: readonly ProtectedWish[]) => void;
 };
 
-/** One that needs very much may wait for long: then others have their turn. */
+/**
+ * How long a release keeps its position: a release that needs very much must not hold up others.
+ */
 const turnMsMax = 600_000;
-/** Each turn of an app says again what it waits for, a build every few seconds. */
+/** How long an entry lasts: each turn of an app renews it, and a build does every few seconds. */
 const stillWaitsMs = 15_000;
 
-/** The line; one per scheduler. Bounded by the number of releases that are to serve. */
+/** The line; one per scheduler. Bounded by the number of releases that should serve. */
 export class CapacityLine {
   readonly #parts: LineParts;
   readonly #entries = new Map<ReleaseId, Entry>();
@@ -55,55 +57,55 @@ export class CapacityLine {
   }
 
   /**
-   * The release waits. `isServed`: it has just got a replica, so that others are first for another
-   * one.
+   * Makes the release wait in the line. `isServed`: it has just got a replica, so others come
+   * before it now.
    */
   wait(release: WaitingRelease, isServed = false): void {
     const nowMs = this.#parts.clock.monotonicMs();
     const { releaseId, settings } = release;
-    const known = this.#entries.get(releaseId);
-    const isLate = known === undefined || isServed || nowMs - known.sinceMs > turnMsMax;
+    const entry = this.#entries.get(releaseId);
+    const goesLast = entry === undefined || isServed || nowMs - entry.sinceMs > turnMsMax;
     this.#entries.set(releaseId, {
       ...release,
       wish: wishOf(settings),
       isProtected: isProtected(release),
-      order: isLate ? ++this.#orders : known.order,
-      sinceMs: isLate ? nowMs : known.sinceMs,
+      order: goesLast ? ++this.#orders : entry.order,
+      sinceMs: goesLast ? nowMs : entry.sinceMs,
       untilMs: nowMs + stillWaitsMs,
     });
     if (isProtected(release)) this.#parts.onProtectedWait(this.#protectedWishes());
   }
 
-  /** The release does not wait, or no longer. */
+  /** Removes the release from the line, if it is there. */
   leave(releaseId: ReleaseId): void {
     this.#entries.delete(releaseId);
   }
 
-  /** Why a release of the app waits now, in sentences; undefined: none does. */
+  /** Why a release of the app waits now, in sentences; undefined: none waits. */
   reasonOf(appId: AppId): string | undefined {
-    const entry = this.#sorted().find((one) => one.appId === appId);
+    const entry = this.#sorted().find((waiting) => waiting.appId === appId);
     const choice = entry === undefined ? undefined : this.choose(entry);
     return choice === undefined || choice.ok ? undefined : choice.reason;
   }
 
-  /** The apps that wait, in the order in which they get what is free. */
+  /** The apps that wait, in the order in which they get free capacity. */
   apps(): AppId[] {
     return this.#sorted().map(({ appId }) => appId);
   }
 
   /** The wishes that come before that of the release. */
   ahead(release: WaitingRelease): PoolWish[] {
-    const own = this.#entries.get(release.releaseId);
-    const before = this.#sorted().filter(
-      (entry) => entry !== own && isBefore(entry, own ?? release),
+    const ownEntry = this.#entries.get(release.releaseId);
+    const earlier = this.#sorted().filter(
+      (entry) => entry !== ownEntry && isBefore(entry, ownEntry ?? release),
     );
-    return before.map(({ wish }) => wish);
+    return earlier.map(({ wish }) => wish);
   }
 
   #protectedWishes(): ProtectedWish[] {
-    return this.#sorted().flatMap(({ appId, wish, ...entry }) =>
-      entry.isProtected ? [{ appId, wish }] : [],
-    );
+    return this.#sorted()
+      .filter((entry) => entry.isProtected)
+      .map(({ appId, wish }) => ({ appId, wish }));
   }
 
   #sorted(): Entry[] {
@@ -112,8 +114,8 @@ export class CapacityLine {
     for (const [releaseId, { untilMs }] of this.#entries)
       if (untilMs < nowMs) this.#entries.delete(releaseId);
     return [...this.#entries.values()].toSorted(
-      (one, other) =>
-        Number(other.isProtected) - Number(one.isProtected) || one.order - other.order,
+      (left, right) =>
+        Number(right.isProtected) - Number(left.isProtected) || left.order - right.order,
     );
   }
 }

@@ -1,5 +1,5 @@
-// Decides how many replicas of an app's live release there should be: pure, from its settings, its
-// demand and earlier results. Scales up with the load at once; scales down only after the load was
+// Decides how many replicas of an app's live release there should be, from its settings, its demand
+// and earlier results. Pure. Scales up with the load at once; scales down only after the load was
 // lower for the whole cooldown.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Demand } from "./demand.ts";
@@ -18,7 +18,7 @@ export type ScalingSettings = Pick<
   | "evaluationIntervalSeconds"
 >;
 
-/** Results of earlier decisions on an app. Times in `Clock.monotonicMs`. */
+/** Results of earlier decisions on an app. Times are by `Clock.monotonicMs`. */
 export type LoadHistory = {
   /**
    * Recommendations that may still matter, oldest first, each higher than all later ones; the last
@@ -27,10 +27,11 @@ export type LoadHistory = {
   readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
   /** Samples of the demand's totals, oldest first, for means over the evaluation interval. */
   readonly samples: readonly LoadSample[];
-  /** What the load was before is unknown; minus infinity: there was none. */
+  /** The load before this time is unknown; minus infinity: there was none. */
   readonly knownFromMs: number;
-  /** What the metric alone asked for, without need, buffer and limits. */
+  /** The number of replicas by the metric alone, without need, buffer and limits. */
   readonly byMetric: number;
+  /** When the last decision was made. */
   readonly lookedAtMs: number;
 };
 
@@ -50,12 +51,12 @@ const tolerance = 0.1;
 /** Minimum time between samples; bounds the history to 600 for the longest interval. */
 const sampleGapMs = 500;
 
-/** The shortest time that a mean is taken of where the load before is unknown. */
+/** The shortest time over which a mean is taken if the load before it is unknown. */
 const knownMsMin = 1000;
 
 /**
- * The history of a new app: its running `replicas` count as wanted until now; one without any had
- * no load.
+ * The history of a new app: its running `replicas` count as wanted until now. An app without
+ * replicas had no load.
  */
 export function newHistory(replicas: number, nowMs: number): LoadHistory {
   const knownFromMs = replicas === 0 ? Number.NEGATIVE_INFINITY : nowMs;
@@ -67,10 +68,10 @@ export function newHistory(replicas: number, nowMs: number): LoadHistory {
 export function decide(situation: {
   readonly settings: ScalingSettings;
   readonly demand: Demand;
-  /** For metrics measured by drivers; null: not measured (yet). */
+  /** The load for metrics that drivers measure; null: it is not measured, or not yet. */
   readonly measured: MeasuredLoad | null;
   readonly history: LoadHistory;
-  /** The history serves releases with a cooldown of up to this; absent: only this one. */
+  /** The longest cooldown of the releases that share the history; absent: that of this release. */
   readonly cooldownSecondsMax?: number;
   readonly nowMs: number;
 }): Decision {
@@ -87,10 +88,11 @@ export function decide(situation: {
   const count = isActive ? Math.max(need, byMetric) + bufferOf(settings) : 0;
   const oldestMs = nowMs - (situation.cooldownSecondsMax ?? cooldownPeriodSeconds) * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
-  const held = recommendations.find(
+  // The first recommendation within the cooldown is the highest.
+  const firstInCooldown = recommendations.find(
     ({ untilMs }) => untilMs > nowMs - cooldownPeriodSeconds * 1000,
   );
-  const highest = held?.count ?? count;
+  const highest = firstInCooldown?.count ?? count;
   return {
     desired: Math.min(Math.max(highest, settings.minReplicaCount), settings.maxReplicaCount),
     history: { ...history, recommendations, byMetric, lookedAtMs: nowMs },
@@ -125,15 +127,15 @@ function replicasByMetric(
 }
 
 /**
- * Rounds up, but `current` replicas may carry a tenth more than their target: a mean near it would
- * come and go by chance.
+ * Rounds up, but `current` replicas may carry a tenth more than their target: otherwise a mean near
+ * the target would make a replica come and go by chance.
  */
 function replicasFor(load: number, perReplica: number, current: number): number {
   const isNear = load > perReplica * current && load <= perReplica * current * (1 + tolerance);
   return isNear ? current : quotient(load, perReplica);
 }
 
-/** Replicas on top of the recommendation for an active app; an idle one falls to its minimum. */
+/** How many replicas an active app gets on top; an idle app falls to its minimum. */
 function bufferOf({ scalingMetric, scalingBuffer }: ScalingSettings): number {
   return scalingMetric === "concurrency_utilization" || scalingMetric === "requests_per_second"
     ? scalingBuffer
@@ -146,8 +148,8 @@ function quotient(load: number, perReplica: number): number {
 }
 
 /**
- * How much a total grew per millisecond of the evaluation interval; before the load is known, of
- * the time since then.
+ * How much a total grew per millisecond, over the evaluation interval or, if that is shorter, over
+ * the time for which the load is known.
  */
 function meanOf(
   total: "receivedTotal" | "runMs",
@@ -168,8 +170,8 @@ function meanOf(
 }
 
 /**
- * Adds a sample when one is due and drops those from before the interval, except the one that
- * starts it.
+ * Adds a sample when one is due. Drops samples from before the interval, except the latest of them,
+ * with which the interval starts.
  */
 function sampled(
   settings: ScalingSettings,
@@ -181,30 +183,30 @@ function sampled(
   const latest = samples.at(-1);
   if (latest !== undefined && nowMs - latest.atMs < sampleGapMs) return history;
   const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
-  const begin = samples.findLastIndex((sample) => sample.atMs <= fromMs);
+  const startIndex = samples.findLastIndex((sample) => sample.atMs <= fromMs);
   const sample = { atMs: nowMs, receivedTotal: demand.receivedTotal, runMs: demand.runMs };
   return {
     ...history,
-    samples: [...samples.slice(Math.max(0, begin)), sample],
-    // A longer interval that is set later finds no load from before.
-    knownFromMs: begin > 0 ? (samples[begin]?.atMs ?? nowMs) : history.knownFromMs,
+    samples: [...samples.slice(Math.max(0, startIndex)), sample],
+    // Dropped samples are missing if a longer interval is set later.
+    knownFromMs: startIndex > 0 ? (samples[startIndex]?.atMs ?? nowMs) : history.knownFromMs,
   };
 }
 
 /**
- * Adds the latest recommendation, valid until now; drops lower ones before a higher one, since they
- * cannot matter again.
+ * Adds the latest recommendation. Until now the one before it was valid. Drops recommendations that
+ * are too old or not higher than the latest, since they cannot matter again.
  */
 function remember(
-  before: LoadHistory["recommendations"],
+  earlier: LoadHistory["recommendations"],
   latest: LoadHistory["recommendations"][number],
   oldestMs: number,
 ): LoadHistory["recommendations"] {
-  const held = before.map((entry, index) =>
-    index === before.length - 1 ? { ...entry, untilMs: latest.untilMs } : entry,
+  const extended = earlier.map((entry, index) =>
+    index === earlier.length - 1 ? { ...entry, untilMs: latest.untilMs } : entry,
   );
   return [
-    ...held.filter((entry) => entry.count > latest.count && entry.untilMs > oldestMs),
+    ...extended.filter((entry) => entry.count > latest.count && entry.untilMs > oldestMs),
     latest,
   ];
 }

@@ -13,7 +13,7 @@ type FailedStartsParts = {
   readonly routes: RouteSource;
   readonly counters: Counters;
   readonly clock: Clock;
-  /** Has the app looked at after `afterMs`. */
+  /** Gives the app a turn after `afterMs`. */
   readonly again: (appId: AppId, afterMs: number) => void;
 };
 
@@ -25,7 +25,7 @@ export class FailedStarts {
     this.#parts = parts;
   }
 
-  /** Takes in the end of a replica that was not on trial. */
+  /** Judges the end of a replica that was not on trial, and records a failed start. */
   onEnd(replica: Replica, end: ReplicaEnd, from: EndedFrom): void {
     const { states, routes, counters, clock, again } = this.#parts;
     const { appId, endOrder, beganAtMs } = replica;
@@ -38,7 +38,7 @@ export class FailedStarts {
     const { releaseId } = replica.release;
     const route = routes.byAppId(appId);
     const isLive = route?.live?.releaseId === releaseId;
-    // A replica on trial, or of a replaced release, says nothing about those that are served.
+    // A replica of a release that is not served says nothing about the served releases.
     if (state === undefined || (!isLive && route?.rollOut?.release.releaseId !== releaseId)) return;
     const failure: Failure = {
       releaseId,
@@ -48,14 +48,14 @@ export class FailedStarts {
       kind,
       isRefused: end.isRefused === true,
     };
-    const before = isLive ? state.starts : state.rollOutStarts;
-    const starts = recordFailure(before, failure, clock.random());
+    const earlier = isLive ? state.starts : state.rollOutStarts;
+    const starts = recordFailure(earlier, failure, clock.random());
     states.set(appId, isLive ? { ...state, starts } : { ...state, rollOutStarts: starts });
     again(appId, Math.max(0, starts.retryAtMs - nowMs));
   }
 }
 
-/** The kind of failed start that an exit represents; undefined when it represents none. */
+/** The kind of failed start that an end counts as; undefined: it is no failed start. */
 export function failureKind(
   { endOrder, readyAtMs }: Pick<Replica, "endOrder" | "readyAtMs">,
   end: Pick<ReplicaEnd, "isExternal">,

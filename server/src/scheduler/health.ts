@@ -10,7 +10,7 @@ export type HealthChecks = ReplicaChecks & { readonly address: Address };
 
 export type HealthEvents = {
   readonly onReady: () => void;
-  /** Called while it is not ready yet, with what its ready check found. */
+  /** Called after each check while the replica is not ready yet, with the reason. */
   readonly onNotReady: (reason: string) => void;
   /** Called when the result of its ready check changes. */
   readonly onRouted: (isRouted: boolean) => void;
@@ -19,7 +19,8 @@ export type HealthEvents = {
 };
 
 /**
- * Detects a fast start within milliseconds, and a slow one with a delay of a tenth of its duration.
+ * The pauses between ready checks: a fast start is noticed within milliseconds, and a slow start
+ * with a delay of a tenth of its duration.
  */
 const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
 const slowShare = 1 / 10;
@@ -27,15 +28,15 @@ const slowMsMax = 500;
 const readyTimeoutMs = 2000;
 /** The default interval of Kubernetes liveness checks. */
 const checkIntervalMs = 10_000;
-/** Shorter, since calls may wait for a replica whose ready check fails. */
+/** The interval after a failed check: shorter, since calls may wait for the replica. */
 const unroutedIntervalMs = 1000;
-/** A single-threaded server does not answer while it computes; do not report it dead too soon. */
+/** A single-threaded server does not answer while it computes, and must not count as dead. */
 const checkTimeoutMs = 10_000;
 const failuresMax = 5;
 
 type Watch = {
   readonly checks: HealthChecks;
-  /** It was ready before. */
+  /** The replica has been ready before. */
   readonly isReady: boolean;
   readonly events: HealthEvents;
   readonly probe: Probe;
@@ -46,19 +47,19 @@ type Watch = {
 /** Monitors until `signal` is aborted or the replica is unhealthy; never rejects. */
 export async function watchHealth(watch: Watch): Promise<void> {
   if (!watch.isReady && !(await waitUntilReady(watch))) return;
-  await checkOn(watch);
+  await checkRegularly(watch);
 }
 
-/** A replica whose health check fails would be ended soon, so that must pass, too. */
+/** The health check must pass, too: a replica that fails it would soon be ended. */
 async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): Promise<boolean> {
   const { address, ready, health } = checks;
   const endpoints = health === null || health === ready ? [ready] : [ready, health];
   const beganMs = clock.monotonicMs();
   for (let attempt = 1; !signal.aborted; attempt++) {
     let answer: ProbeAnswer = { ok: true };
-    const askedMs = clock.monotonicMs();
+    const attemptBeganMs = clock.monotonicMs();
     for (const endpoint of endpoints) {
-      // A server that is ready may take as long for its health check as later.
+      // The health check of a ready server may take as long here as it may later.
       const timeoutMs = endpoint === ready ? readyTimeoutMs : checkTimeoutMs;
       if (answer.ok) answer = await probe({ address, endpoint, timeoutMs, signal });
     }
@@ -68,26 +69,27 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
       return true;
     }
     events.onNotReady(answer.reason);
-    // The cortex runtime answers when the app is imported, so that somebody should be waiting then.
-    if (clock.monotonicMs() - askedMs >= readyTimeoutMs) continue;
+    // The cortex runtime answers only when the app is imported: the next check waits for that
+    // again.
+    if (clock.monotonicMs() - attemptBeganMs >= readyTimeoutMs) continue;
     const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
   }
   return false;
 }
 
-async function checkOn({ checks, events, probe, clock, signal }: Watch): Promise<void> {
+async function checkRegularly({ checks, events, probe, clock, signal }: Watch): Promise<void> {
   const { ready, health: healthPath } = checks;
   if (healthPath === null) return;
-  const ask = (endpoint: string): Promise<ProbeAnswer> =>
+  const check = (endpoint: string): Promise<ProbeAnswer> =>
     probe({ address: checks.address, endpoint, timeoutMs: checkTimeoutMs, signal });
   let isRouted = true;
   let failures = 0;
   while (!signal.aborted) {
     await pause(clock, isRouted && failures === 0 ? checkIntervalMs : unroutedIntervalMs, signal);
     if (signal.aborted) return;
-    const health = await ask(healthPath);
-    const readiness = ready === healthPath ? health : await ask(ready);
+    const health = await check(healthPath);
+    const readiness = ready === healthPath ? health : await check(ready);
     if (signal.aborted) return;
     if (readiness.ok !== isRouted) {
       isRouted = readiness.ok;

@@ -1,11 +1,11 @@
-// Periodically records, for all replicas at once, that they are running: if the machine or the
-// platform disappears with them, usage is counted up to then and no further.
+// Periodically records, for all replicas at once, that they are running. If the machine or the
+// platform disappears with them, their usage is counted up to the last record.
 import type { Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { Fleet } from "./replica.ts";
+import type { Fleet, Replica } from "./replica.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 
-/** Upper bound of the usage that is lost for a replica that disappears. */
+/** A replica that disappears loses at most this much usage. */
 export const heartbeatIntervalMs = 15_000;
 
 export type HeartbeatParts = {
@@ -15,7 +15,7 @@ export type HeartbeatParts = {
   readonly clock: Clock;
 };
 
-/** Rejects when the database or the driver does not answer. */
+/** Records the running replicas. Rejects when the database or the driver does not answer. */
 export async function writeHeartbeats({
   fleet,
   driver,
@@ -23,10 +23,12 @@ export async function writeHeartbeats({
   clock,
 }: HeartbeatParts): Promise<void> {
   const nowMs = clock.monotonicMs();
-  const running = (await driver.list()).flatMap(({ replicaId, state, isUnseen }) => {
-    const replica = state === "running" && isUnseen !== true ? fleet.get(replicaId) : undefined;
-    return replica === undefined || replica.isCreating ? [] : [replica];
-  });
+  const running: Replica[] = [];
+  for (const { replicaId, state, isUnseen } of await driver.list()) {
+    if (state !== "running" || isUnseen === true) continue;
+    const replica = fleet.get(replicaId);
+    if (replica !== undefined && !replica.isCreating) running.push(replica);
+  }
   if (running.length === 0) return;
   for (const replica of running)
     replica.seenAtMs = Math.max(replica.seenAtMs, replica.timeAt(nowMs));

@@ -1,18 +1,18 @@
-// Plans starts and drains for the replicas of one release, given the desired number: pure. It never
-// gets more than `desired` starting or serving replicas, except for a few replacements during a
-// restart. Scaling down never ends a starting replica. Draining replicas do not count: they end by
-// themselves, and a call that arrives meanwhile must not wait for that.
+// Plans starts and drains for the replicas of one release, given the desired number. Pure. The
+// release never gets more than `desired` starting or serving replicas, except for a few
+// replacements during a restart. Scaling down never ends a starting replica; draining replicas do
+// not count, since a call that arrives meanwhile must not wait for their end.
 import type { ReplicaId } from "#lib/ids.ts";
 
-/** One replica, starting or ready. Times in `Clock.monotonicMs`. */
+/** One replica, starting or ready. Times are by `Clock.monotonicMs`. */
 export type PlannedReplica = {
   readonly replicaId: ReplicaId;
   readonly state: "starting" | "ready";
-  /** The app was restarted since it started: it needs a replacement. */
+  /** The app was restarted after this replica started, so it needs a replacement. */
   readonly isOutdated: boolean;
-  /** It receives calls; false while its ready check fails. */
+  /** The replica receives calls; false while its ready check fails. */
   readonly isRouted: boolean;
-  /** Number of calls it is working on. */
+  /** Number of calls that the replica is working on. */
   readonly running: number;
   /** Null while it is starting. */
   readonly readyAtMs: number | null;
@@ -46,14 +46,14 @@ export function plan(situation: {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
     drains: [
       ...drainsOf(replacedNow, restarted),
-      ...drainsOf(victims(current, situation), "It was no longer needed."),
+      ...drainsOf(unneeded(current, situation), "It was no longer needed."),
     ],
   };
 }
 
 /**
- * For a restart without capacity for an additional replica: selects one to drain, whose slot the
- * replacement takes at once.
+ * Plans a restart without capacity for an additional replica: one replica drains, and its
+ * replacement takes its slot at once. Null: none is outdated, or a replacement is starting.
  */
 export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan | null {
   const isUnderWay = replicas.some(
@@ -65,13 +65,13 @@ export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan |
     : { starts: 1, drains: drainsOf([first], restarted) };
 }
 
-/** Replicas of releases that leave, beyond those that serve until their successors do. */
+/** Drains leaving replicas, except `keep` of them, which serve until their successors do. */
 export function planLeaving(
   replicas: readonly PlannedReplica[],
   keep: number,
 ): ReplicaPlan["drains"] {
-  const going = leastNeededFirst(replicas).slice(0, Math.max(0, replicas.length - keep));
-  return drainsOf(going, replacedReason);
+  const ending = leastNeededFirst(replicas).slice(0, Math.max(0, replicas.length - keep));
+  return drainsOf(ending, replacedReason);
 }
 
 /** Why a replica of a replaced release ends. */
@@ -117,10 +117,10 @@ function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly Planned
 }
 
 /**
- * Ready replicas beyond the desired number: those without calls first, then the youngest; none
- * within a cooldown after its readiness.
+ * Ready replicas beyond the desired number: first those whose ready check fails, then those with
+ * the fewest calls, then the youngest. None is within a cooldown after it became ready.
  */
-function victims(
+function unneeded(
   current: readonly PlannedReplica[],
   limits: { readonly desired: number; readonly cooldownMs: number; readonly nowMs: number },
 ): readonly PlannedReplica[] {

@@ -1,5 +1,5 @@
-// Probes a replica: a GET that must return 200, or a connect, at a port or a socket of the file
-// system. Each probe has a deadline, which also covers a hanging connect.
+// Probes a replica: a GET that must return 200, or a connect, to a port or to a socket file. Each
+// probe has a deadline, which also covers a hanging connect.
 import { existsSync, watch } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
@@ -32,11 +32,11 @@ export function networkProbe(clock: Clock): Probe {
     );
     const signal = AbortSignal.any([target.signal, deadline.signal]);
     try {
-      // If another program answered, it would be taken for the replica.
+      // Another program's answer must not be taken for the replica's.
       const { address } = target;
       if (isTaken(address))
         return { ok: false, reason: `The app does not listen on ${hostAndPort(address)} yet.` };
-      if ("path" in address) await untilThere(address.path, signal);
+      if ("path" in address) await waitForSocket(address.path, signal);
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
       cancel();
@@ -45,10 +45,10 @@ export function networkProbe(clock: Clock): Probe {
 }
 
 /**
- * Resolves as soon as the socket of a replica that starts is there; at the latest when `signal` is
+ * Resolves as soon as the socket file of a starting replica exists; at the latest when `signal` is
  * aborted.
  */
-async function untilThere(path: string, signal: AbortSignal): Promise<void> {
+async function waitForSocket(path: string, signal: AbortSignal): Promise<void> {
   if (existsSync(path)) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   try {
@@ -61,7 +61,7 @@ async function untilThere(path: string, signal: AbortSignal): Promise<void> {
     await promise;
     watcher.close();
   } catch {
-    // Out of watches (fs.inotify.max_user_watches): the next probe finds it.
+    // No watch is free (fs.inotify.max_user_watches), so the next probe finds the socket.
   }
 }
 
@@ -70,8 +70,8 @@ function httpProbe(
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
   return new Promise((resolve) => {
-    const no = (what: string): void => resolve({ ok: false, reason: `GET ${endpoint} ${what}.` });
-    const asking = request({
+    const fail = (what: string): void => resolve({ ok: false, reason: `GET ${endpoint} ${what}.` });
+    const probeRequest = request({
       ...requestAddress(address),
       path: endpoint,
       method: "GET",
@@ -83,18 +83,18 @@ function httpProbe(
       agent: false,
       signal,
     });
-    asking.on("response", (response) => {
+    probeRequest.on("response", (response) => {
       const { statusCode } = response;
       if (statusCode === 200) resolve({ ok: true });
-      else no(`answered ${statusCode} instead of 200`);
+      else fail(`answered ${statusCode} instead of 200`);
       // Only the status matters; do not read the body.
-      asking.destroy();
+      probeRequest.destroy();
     });
-    asking.on("error", (error) => {
+    probeRequest.on("error", (error) => {
       if (isRefused(error)) resolve({ ok: false, reason: nothingListens(address) });
-      else no(failure(error, signal, timeoutMs));
+      else fail(failure(error, signal, timeoutMs));
     });
-    asking.end();
+    probeRequest.end();
   });
 }
 

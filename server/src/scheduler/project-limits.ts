@@ -1,4 +1,4 @@
-// Enforces a project's limits in each turn for one of its apps: holds back starts beyond a limit,
+// Enforces a project's limits in each turn of one of its apps: holds back starts beyond a limit,
 // ends replicas beyond a lowered limit, and frees the slot of an idle replica when calls of another
 // app wait for one. Turns within a process are sequential, so two of them cannot exceed a limit
 // together.
@@ -21,8 +21,8 @@ export type ProjectLimitsParts = {
 /** The plan of a turn, and the GPUs of each replica that it would start. */
 export type WantedPlan = ReplicaPlan & { readonly gpusEach: number };
 /**
- * `mayExchange`: nothing could start, but a start may replace a replica of the app that is drained
- * for it.
+ * The part of a plan that the limits allow. `heldBack`: why it starts fewer replicas; undefined: it
+ * starts all. `mayExchange`: a replica may start in exchange for one of the app that is drained.
  */
 export type AllowedPlan = ReplicaPlan & {
   readonly heldBack: string | undefined;
@@ -61,7 +61,11 @@ export class ProjectLimits {
       app.isWaiting &&
       rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0
     ) {
-      counted = this.#makeRoom(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
+      counted = this.#freeSlots(
+        limits,
+        { counted, leaving },
+        { ...app, gpusEach: wanted.gpusEach },
+      );
     }
     const starts = Math.min(
       wanted.starts,
@@ -81,62 +85,57 @@ export class ProjectLimits {
     { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },
     { appId, gpusEach }: ReconciledApp & { readonly gpusEach: number },
   ): boolean {
-    const given = counted.find(({ replica }) => replica.appId === appId);
-    if (given === undefined) return false;
-    const more = { replicas: leaving.replicas + 1, gpus: leaving.gpus + given.gpus };
-    return (
-      rules.slotsLeft(
-        limits,
-        { counted: counted.filter((one) => one !== given), leaving: more },
-        gpusEach,
-      ) > 0
-    );
+    const exchanged = counted.find(({ replica }) => replica.appId === appId);
+    if (exchanged === undefined) return false;
+    const after = {
+      counted: counted.filter((other) => other !== exchanged),
+      leaving: { replicas: leaving.replicas + 1, gpus: leaving.gpus + exchanged.gpus },
+    };
+    return rules.slotsLeft(limits, after, gpusEach) > 0;
   }
 
   /**
    * Replicas of the project that start or serve and are not about to be drained. Replicas on trial
-   * count for their deployment instead.
+   * do not count: a deployment may have one replica beyond the limit.
    */
   #counted(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Counted[] {
     const { fleet, occupancy, clock } = this.#parts;
     const nowMs = clock.monotonicMs();
-    return [...fleet.ofProject(projectId)].flatMap((replica) => {
-      const { replicaId, state, beganAtMs, heldUntilMs, leavingSinceMs } = replica;
-      const isKept = leavingSinceMs === null && nowMs >= heldUntilMs && !drained.has(replicaId);
-      const isCounted = isKept && (state === "starting" || state === "ready");
-      if (!isCounted) return [];
-      const running = occupancy.running(replicaId);
-      return [
-        {
-          replicaId,
-          isStarting: state === "starting",
-          gpus: replica.gpus,
-          running,
-          beganAtMs,
-          replica,
-        },
-      ];
-    });
+    const isCounted = ({ replicaId, state, heldUntilMs, leavingSinceMs }: Replica): boolean => {
+      const stays = leavingSinceMs === null && nowMs >= heldUntilMs && !drained.has(replicaId);
+      return stays && (state === "starting" || state === "ready");
+    };
+    return [...fleet.ofProject(projectId)].filter(isCounted).map((replica) => ({
+      replicaId: replica.replicaId,
+      isStarting: replica.state === "starting",
+      gpus: replica.gpus,
+      running: occupancy.running(replica.replicaId),
+      beganAtMs: replica.beganAtMs,
+      replica,
+    }));
   }
 
-  /** Replicas that are draining, about to, or that serve until those of another release do. */
+  /** Replicas that drain, are about to drain, or serve only until another release does. */
   #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): rules.Leaving {
     const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
       ({ replicaId, state, leavingSinceMs }) =>
         state === "draining" || leavingSinceMs !== null || drained.has(replicaId),
     );
-    return { replicas: replicas.length, gpus: replicas.reduce((sum, one) => sum + one.gpus, 0) };
+    return {
+      replicas: replicas.length,
+      gpus: replicas.reduce((sum, replica) => sum + replica.gpus, 0),
+    };
   }
 
-  /** Only for this app; turns of the other apps handle theirs. */
+  /** The drains of this app's replicas beyond the limits; the other apps have their own turns. */
   #drainsBeyond(
     limits: rules.ReplicaLimits,
     counted: readonly Counted[],
     app: ReconciledApp,
   ): ReplicaPlan["drains"] {
-    const going = rules.beyondLimits(limits, counted);
+    const beyond = rules.beyondLimits(limits, counted);
     return counted
-      .filter(({ replica }) => going.has(replica.replicaId) && replica.appId === app.appId)
+      .filter(({ replica }) => beyond.has(replica.replicaId) && replica.appId === app.appId)
       .map(({ replicaId }) => ({
         replicaId,
         reason: `${limits.name} allows the project no more replicas.`,
@@ -144,25 +143,25 @@ export class ProjectLimits {
   }
 
   /**
-   * An app without replicas must not wait for the cooldown of another app: ends idle replicas,
-   * oldest first.
+   * Ends idle replicas of other apps, oldest first, if the app has no replicas: it must not wait
+   * for the cooldown of another app. Returns the replicas that still count.
    */
-  #makeRoom(
+  #freeSlots(
     limits: rules.ReplicaLimits,
     { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },
     app: ReconciledApp & { readonly gpusEach: number },
   ): Counted[] {
-    let left = [...counted];
-    if (left.some(({ replica }) => replica.appId === app.appId)) return left;
-    const idle = left.filter(({ isStarting, running }) => !isStarting && running === 0);
-    for (const { replica } of idle.toSorted((one, other) => one.beganAtMs - other.beganAtMs)) {
-      if (rules.slotsLeft(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
-      const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
+    let remaining = [...counted];
+    if (remaining.some(({ replica }) => replica.appId === app.appId)) return remaining;
+    const idle = remaining.filter(({ isStarting, running }) => !isStarting && running === 0);
+    for (const { replica } of idle.toSorted((left, right) => left.beganAtMs - right.beganAtMs)) {
+      if (rules.slotsLeft(limits, { counted: remaining, leaving }, app.gpusEach) > 0) break;
+      const ofItsApp = remaining.filter((other) => other.replica.appId === replica.appId).length;
       if (ofItsApp <= replica.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project are waiting for its slot: ${limits.name} allows no more replicas.`;
       this.#parts.drain.end(replica, { reason, kind: "wanted" });
-      left = left.filter((one) => one.replica !== replica);
+      remaining = remaining.filter((other) => other.replica !== replica);
     }
-    return left;
+    return remaining;
   }
 }

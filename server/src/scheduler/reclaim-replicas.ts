@@ -1,8 +1,13 @@
-// Ends interruptible replicas where protected ones wait and nothing else makes way for them.
-// `reclaim.ts` decides which.
+// Ends interruptible replicas when protected releases wait and no other capacity becomes free for
+// them. `reclaim.ts` chooses the replicas.
 import type { Driver } from "#drivers/driver.ts";
 import type { Occupancy } from "./demand.ts";
-import { chooseReclaimed, reclaimedReason, type ProtectedWish } from "./reclaim.ts";
+import {
+  chooseReclaimed,
+  reclaimedReason,
+  type ClaimingReplica,
+  type ProtectedWish,
+} from "./reclaim.ts";
 import type { Fleet } from "./replica.ts";
 import type { ReplicaDrain } from "./replica-drain.ts";
 
@@ -13,18 +18,18 @@ type ReclaimParts = {
   readonly drain: ReplicaDrain;
 };
 
-/** `waiting`: the protected releases that wait, the first one first. */
+/** Ends replicas so that the protected releases in `waiting` can start; earlier ones come first. */
 export function reclaimReplicas(parts: ReclaimParts, waiting: readonly ProtectedWish[]): void {
   const { driver, fleet, occupancy, drain } = parts;
   const { all: pools, claims, free } = driver.pools;
-  const replicas = fleet.all().flatMap((replica) => {
-    const { replicaId, appId, state, isTrial, beganAtMs } = replica;
+  const replicas: ClaimingReplica[] = [];
+  for (const { replicaId, appId, state, isTrial, beganAtMs } of fleet.all()) {
     const claim = claims.get(replicaId);
-    if (claim === undefined) return [];
+    if (claim === undefined) continue;
     const running = occupancy.running(replicaId);
     const isDraining = state === "draining";
-    return [{ replicaId, appId, claim, isTrial, running, beganAtMs, isDraining }];
-  });
+    replicas.push({ replicaId, appId, claim, isTrial, running, beganAtMs, isDraining });
+  }
   for (const replicaId of chooseReclaimed({ pools, free, replicas, waiting })) {
     const replica = fleet.get(replicaId);
     if (replica !== undefined) drain.end(replica, { reason: reclaimedReason, kind: "reclaimed" });

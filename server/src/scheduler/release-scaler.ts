@@ -1,5 +1,5 @@
-// Starts and ends the replicas of one release until it has as many as were decided: within the
-// limits of its project, the pools, and the pauses after failed starts. Never waits.
+// Starts and ends replicas of one release until it has the decided number, within the limits of its
+// project, the pools, and the pauses after failed starts. Never waits.
 import { neverFits } from "./allowance.ts";
 import type { ServedDecision } from "./app-decision.ts";
 import type { SchedulerRoute, ServedRelease } from "./app-state.ts";
@@ -45,14 +45,14 @@ export class ReleaseScaler {
   /** Starts and ends replicas of one release; returns why fewer were started than needed. */
   scale(
     { release, target, replicas, choice, starts, wanted: desired }: ServedDecision,
-    given: {
+    context: {
       readonly route: SchedulerRoute;
       /** True when the release's replicas are all that the app has. */
       readonly isAlone: boolean;
       readonly isWaiting: boolean;
     },
   ): string | undefined {
-    const { route, isAlone, isWaiting } = given;
+    const { route, isAlone, isWaiting } = context;
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);
@@ -63,31 +63,34 @@ export class ReleaseScaler {
       desired,
       nowMs,
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
-      // While calls move to another release, the cooldown of the need is enough.
+      // While calls move to another release, the cooldown in the decided number is enough.
       cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
     });
     const [firstType = "CPU"] = settings.compute;
-    const wanted = {
+    const wantedPlan = {
       ...next,
       gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType),
     };
-    const within = this.#limits.within(wanted, { ...route, live: release, isWaiting });
-    const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
-    const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
+    const within = this.#limits.within(wantedPlan, { ...route, live: release, isWaiting });
+    const isBlocked = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
+    const exchange = isBlocked && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut((exchange ?? within).drains);
     const isOutage = !choice.ok && choice.why === "outage";
     // During an outage nothing starts, so that the capacity line stays as it is.
-    const full = isOutage ? undefined : this.#start(route, release, (exchange ?? within).starts);
+    const lineReason = isOutage
+      ? undefined
+      : this.#start(route, release, (exchange ?? within).starts);
     const isDraining = this.#parts.fleet
       .ofApp(route.appId)
       .some(({ state }) => state === "draining");
-    // What a restart replaces may have the very capacity that its replacement needs.
-    if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
+    // A replica that a restart replaces may hold the very capacity that its replacement needs.
+    if (lineReason !== undefined && !isDraining)
+      this.#carryOut(planExchange(planned)?.drains ?? []);
     const outage = isOutage && desired > planned.length ? choice.reason : undefined;
-    return full ?? within.heldBack ?? outage;
+    return lineReason ?? within.heldBack ?? outage;
   }
 
-  /** Ends replicas of replaced releases until `wanted` are left, or until `endsMax` are ended. */
+  /** Ends replicas of replaced releases until `wanted` are left, or `endsMax` have ended. */
   drainLeaving(
     leaving: readonly Replica[],
     {
@@ -103,7 +106,10 @@ export class ReleaseScaler {
     this.#carryOut(planLeaving(this.#planned(leaving, route), wanted).slice(0, endsMax));
   }
 
-  /** Starts as many as fit into the pools; returns why not all did, and waits in line then. */
+  /**
+   * Starts as many replicas as fit into the pools. If not all fit, the release waits in line, and
+   * the reason is returned.
+   */
   #start(
     { projectId, appId }: SchedulerRoute,
     release: ServedRelease,
@@ -111,17 +117,17 @@ export class ReleaseScaler {
   ): string | undefined {
     const { line, starter } = this.#parts;
     const { releaseId, buildId, settings } = release;
-    const wanted = { projectId, appId, releaseId, buildId, settings };
+    const replicaRelease = { projectId, appId, releaseId, buildId, settings };
     for (let started = 0; started < count; started++) {
-      const choice = line.choose(wanted);
+      const choice = line.choose(replicaRelease);
       if (!choice.ok) {
-        line.wait(wanted, started > 0);
+        line.wait(replicaRelease, started > 0);
         return choice.reason;
       }
       const deadlineMs = settings.deploymentInitializationTimeout * 1000;
-      starter.start(wanted, {
+      starter.start(replicaRelease, {
         request: choice.request,
-        ahead: line.ahead(wanted),
+        ahead: line.ahead(replicaRelease),
         deadlineMs,
       });
     }
@@ -132,7 +138,7 @@ export class ReleaseScaler {
   /** How many replicas may start while the app has replicas of several releases. */
   #startsBeside(
     { appId, live, rollOut, restarts = 0 }: SchedulerRoute,
-    own: readonly Replica[],
+    replicas: readonly Replica[],
   ): number {
     const { clock, fleet } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -140,7 +146,7 @@ export class ReleaseScaler {
       (release) => release?.settings.maxReplicaCount ?? 0,
     );
     const replicasMax = Math.max(...maxima);
-    const isRestarting = own.some((replica) => replica.restarts < restarts);
+    const isRestarting = replicas.some((replica) => replica.restarts < restarts);
     const max =
       countWhileMoving(replicasMax) +
       (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
@@ -162,12 +168,13 @@ export class ReleaseScaler {
   }
 
   #planned(replicas: readonly Replica[], route: SchedulerRoute): PlannedReplica[] {
-    return replicas.flatMap((replica) => {
-      const { replicaId, state, isRouted, readyAtMs } = replica;
-      if (state !== "starting" && state !== "ready") return [];
-      const isOutdated = replica.restarts < (route.restarts ?? 0);
+    const planned: PlannedReplica[] = [];
+    for (const { replicaId, state, isRouted, readyAtMs, restarts } of replicas) {
+      if (state !== "starting" && state !== "ready") continue;
+      const isOutdated = restarts < (route.restarts ?? 0);
       const running = this.#parts.occupancy.running(replicaId);
-      return [{ replicaId, state, isOutdated, isRouted, running, readyAtMs }];
-    });
+      planned.push({ replicaId, state, isOutdated, isRouted, running, readyAtMs });
+    }
+    return planned;
   }
 }

@@ -1,5 +1,5 @@
 // Ends replicas that run: takes them out of service, lets their calls finish within the grace
-// period, and asks the driver to stop them. May be asked again at any time, for any replica.
+// period, and asks the driver to stop them. May be called again at any time, for any replica.
 import type { Driver } from "#drivers/driver.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -16,7 +16,7 @@ type DrainParts = Pick<Foundation, "clock" | "log"> & {
   /** How long a replica without calls may take to exit after SIGTERM. */
   readonly exitMs: number;
   readonly removal: ReplicaRemoval;
-  /** The replicas of an app changed, or what they can take. */
+  /** Called when the replicas of an app have changed, or the calls that they can take. */
   readonly onChange: (appId: AppId) => void;
 };
 
@@ -24,9 +24,9 @@ type DrainParts = Pick<Foundation, "clock" | "log"> & {
  * After the grace period of its calls, a replica may clean up for this long before it is killed.
  */
 const terminateMsMin = 2000;
-/** A replica that never took a call has nothing to finish. */
+/** The grace period of a replica that never took a call, and so has nothing to finish. */
 const unreadyGraceMs = 5000;
-/** Pause before a retry when a driver failed to stop a replica. */
+/** The pause before a retry when a driver failed to stop a replica. */
 const stopAgainMs = 5000;
 
 /** Ends replicas that run. */
@@ -38,8 +38,8 @@ export class ReplicaDrain {
   }
 
   /**
-   * Takes a replica out of service and ends it: at once when it never took calls, else after its
-   * running calls end.
+   * Takes a replica out of service and ends it: at once if it never took calls, otherwise when its
+   * running calls have ended.
    */
   end(replica: Replica, order: EndOrder): void {
     if (replica.endOrder !== null) return;
@@ -78,9 +78,9 @@ export class ReplicaDrain {
     replica.terminating = how;
     await replica.creating;
     if (replica.state === "stopped") return;
-    const leftMs = Math.max(terminateMsMin, replica.graceEndsAtMs - clock.monotonicMs());
-    // The driver keeps the earlier of two ends.
-    const graceMs = how === "idle" ? Math.min(exitMs, leftMs) : leftMs;
+    const remainingMs = Math.max(terminateMsMin, replica.graceEndsAtMs - clock.monotonicMs());
+    // A second request can only shorten the first: the driver keeps the earlier end.
+    const graceMs = how === "idle" ? Math.min(exitMs, remainingMs) : remainingMs;
     try {
       await driver.stop(replica.replicaId, { graceMs });
     } catch (error) {

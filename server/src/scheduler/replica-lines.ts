@@ -1,19 +1,19 @@
-// Takes the lines of replicas to the logs of their apps: what they print, and what the platform
-// notices about one of them. A trial follows those of its replica meanwhile.
+// Passes the lines of replicas to the logs of their apps: their output, and notices of the platform
+// about them. A trial also follows the lines of its replica.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Replica, ReplicaRelease } from "./replica.ts";
 
+type LineOfApp = ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">;
+
 /** Stores lines of apps; implemented by `logs/app-log.ts`. */
 export interface LineStore {
   /** Resolves when the lines are stored. */
-  append(
-    lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[],
-  ): Promise<void>;
+  append(lines: readonly LineOfApp[]): Promise<void>;
   /**
-   * The replica's last stored lines that belong to no run, from `since` on, belong to these runs
-   * too.
+   * Assigns to each of these runs the replica's last stored lines, from `since` on, that belong to
+   * no run.
    */
   assignLast(
     replicaId: ReplicaId,
@@ -23,7 +23,7 @@ export interface LineStore {
 
 type LinesParts = Pick<Foundation, "clock" | "log"> & {
   readonly store: Pick<LineStore, "append">;
-  /** Whose lines a replica prints; undefined: nobody's. */
+  /** The app that the lines of a replica belong to; undefined: there is none. */
   readonly ownerOf: (
     replicaId: ReplicaId,
   ) => Pick<ReplicaRelease, "projectId" | "appId"> | undefined;
@@ -40,18 +40,19 @@ export class ReplicaLines {
     this.#parts = parts;
   }
 
-  /** Resolves when the lines are stored. Drops those of replicas that belong to nobody. */
+  /** Resolves when the lines are stored. Drops lines of replicas that belong to no app. */
   async append(lines: readonly ReplicaLine[]): Promise<void> {
-    const known = lines.flatMap((line) => {
+    const linesOfApps: LineOfApp[] = [];
+    for (const line of lines) {
       const owner = this.#parts.ownerOf(line.replicaId);
-      if (owner === undefined) return [];
+      if (owner === undefined) continue;
       this.#followers.get(line.replicaId)?.(line);
-      return [{ ...line, projectId: owner.projectId, appId: owner.appId }];
-    });
-    if (known.length > 0) await this.#parts.store.append(known);
+      linesOfApps.push({ ...line, projectId: owner.projectId, appId: owner.appId });
+    }
+    if (linesOfApps.length > 0) await this.#parts.store.append(linesOfApps);
   }
 
-  /** Adds a line of the platform's own about the replica. */
+  /** Adds a notice of the platform about the replica. */
   notice({ replicaId }: Replica, text: string): void {
     const { clock, log } = this.#parts;
     const line: ReplicaLine = {
@@ -67,8 +68,8 @@ export class ReplicaLines {
   }
 
   /**
-   * Calls `follower` with each further line of the replica until the result is disposed; one at a
-   * time for each replica.
+   * Calls `follower` with each further line of the replica until the result is disposed of. A
+   * replica has one follower at a time.
    */
   follow(replicaId: ReplicaId, follower: Follower): Disposable {
     this.#followers.set(replicaId, follower);

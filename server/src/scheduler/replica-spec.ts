@@ -1,5 +1,5 @@
-// Derives from a release what a driver starts: pure. Selects the compute type of a replica, or
-// explains why none is available.
+// Derives from a release what a driver starts, and selects the compute type of a replica, or
+// explains why none is available. Pure.
 import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, Outage, ReplicaSpec, Resources } from "#drivers/driver.ts";
@@ -22,25 +22,28 @@ export type ComputeChoice =
   /** The driver's backend does not answer. */
   | ({ readonly ok: false; readonly why: "outage" } & Outage);
 
-/** The first type in the app's list with free capacity, for one that `ahead` does not need. */
+/**
+ * Chooses the first type in the app's list with enough free capacity. `ahead`: what releases
+ * earlier in the capacity line need.
+ */
 export function chooseCompute(
   settings: AppSettings,
   driver: Pick<Driver, "outage" | "pools">,
   ahead: readonly PoolWish[] = [],
 ): ComputeChoice {
-  const asked = wishOf(settings).map(
+  const capacities = wishOf(settings).map(
     (request) => [request, driver.pools.capacity(request, ahead)] as const,
   );
-  const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
+  const [free] = capacities.find(([, capacity]) => capacity === "now") ?? [];
   const outage = driver.outage();
-  if (outage !== null && asked.some(([, capacity]) => capacity !== "never"))
+  if (outage !== null && capacities.some(([, capacity]) => capacity !== "never"))
     return { ok: false, why: "outage", ...outage };
   if (free !== undefined) return { ok: true, compute: free.compute, request: free };
-  if (asked.some(([, capacity]) => capacity === "later")) {
+  if (capacities.some(([, capacity]) => capacity === "later")) {
     return {
       ok: false,
       why: "full",
-      // Most turns do not read it.
+      // It is computed on demand, since most turns do not read it.
       get reason() {
         return whyWaiting(driver.pools.free, wishOf(settings), ahead);
       },
@@ -92,7 +95,7 @@ export function replicaSpec(
 
 type ReplicaIds = Pick<NewReplicaRow, "projectId" | "appId" | "releaseId" | "buildId">;
 
-/** The basis for computing usage; provider and region are those of the pool. */
+/** The row from which usage is computed; provider and region are those of the pool. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
   start: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & {
@@ -124,7 +127,7 @@ function resourcesOf(
   };
 }
 
-/** Number of GPUs of a replica; CPU ignores the setting. */
+/** Number of GPUs of a replica; with compute type CPU, the setting is ignored. */
 export function gpuCountOf(settings: Pick<AppSettings, "gpuCount">, compute: string): number {
   return compute === "CPU" ? 0 : settings.gpuCount;
 }

@@ -1,6 +1,6 @@
-// Starts single replicas on the driver: reserves what each needs of a pool, stores its row, hands
-// the driver its release and environment, and clears up after a failed start. The scheduler decides
-// how many there should be.
+// Starts single replicas on the driver: reserves their capacity in a pool, stores their rows, hands
+// the driver their release and environment, and clears up after a failed start. The scheduler
+// decides how many replicas there should be.
 import { randomUUID } from "node:crypto";
 import { StartRefused, type Driver } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
@@ -29,18 +29,18 @@ type StarterParts = Pick<Foundation, "clock" | "log"> & {
   readonly fleet: Fleet;
   readonly environmentOf: EnvironmentOf;
   /**
-   * How often an app has been restarted. Read before the environment, so that a start that counts a
-   * restart also has the changes that led to it.
+   * How often an app has been restarted. This is read before the environment, so that a start that
+   * counts a restart also has the environment for which the restart was requested.
    */
   readonly restartsOf: (appId: AppId) => number;
   readonly counters: Counters;
   readonly watch: ReplicaWatch;
   readonly removal: ReplicaRemoval;
-  /** The replicas of an app changed, or what they can take. */
+  /** Called when the replicas of an app have changed, or the calls that they can take. */
   readonly onChange: (appId: AppId) => void;
 };
 
-/** `ahead`: what the start leaves to others. */
+/** `ahead`: what other releases need, which the start leaves free. */
 type StartOptions = {
   readonly request: PoolRequest;
   readonly ahead: readonly PoolWish[];
@@ -78,7 +78,7 @@ export class ReplicaStarter {
       isTrial: options.isTrial === true,
     });
     if (replica.isTrial) replica.heldUntilMs = Number.POSITIVE_INFINITY;
-    // At once, so that nobody else gets it while the start is on its way.
+    // The capacity is reserved at once, so that no other start gets it meanwhile.
     const claim = driver.pools.reserve(replica.replicaId, request, options.ahead);
     fleet.add(replica);
     counters.starts++;
@@ -136,8 +136,8 @@ export class ReplicaStarter {
   }
 
   async #release(releaseId: ReleaseId): Promise<StoredRelease> {
-    const known = this.#releases.get(releaseId);
-    if (known !== undefined) return known;
+    const cached = this.#releases.get(releaseId);
+    if (cached !== undefined) return cached;
     const stored = must(
       await this.#parts.rows.release(releaseId),
       `release ${releaseId} is not stored`,
@@ -146,7 +146,10 @@ export class ReplicaStarter {
     return stored;
   }
 
-  /** Handles a failed start. Waiting writes follow the row's insert, whatever its result. */
+  /**
+   * Handles a failed start. The replica's end is written after the insert of its row, whether that
+   * has succeeded or failed.
+   */
   async #abandon(replica: Replica, error: unknown): Promise<void> {
     const { clock, driver, log, removal } = this.#parts;
     const { replicaId } = replica;

@@ -62,7 +62,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
     await sql`
       with running as (
         select id, at from replicas
-          join unnest(${heartbeats.map((one) => one.replicaId)}::text[], ${heartbeats.map((one) => new Date(one.at))}::timestamptz[])
+          join unnest(${heartbeats.map(({ replicaId }) => replicaId)}::text[], ${heartbeats.map(({ at }) => new Date(at))}::timestamptz[])
             as given (given_id, at) on given_id = id
          where stopped_at is null order by id for no key update of replicas
       )
@@ -71,8 +71,8 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /**
-   * Takes over rows that nobody looks after, then reads this backend's: oldest first, each with the
-   * settings of its release.
+   * Takes over rows that no platform looks after, then reads the rows of this backend: oldest
+   * first, each with the settings of its release.
    */
   async alive(backend: replicaRows.Backend): Promise<readonly replicaRows.AliveRow[]> {
     const { instanceId, name } = backend;
@@ -101,7 +101,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       buildId: row.build_id,
       state: aliveState(row.state),
       address: row.address === null ? null : parseAddress(row.address),
-      ...adopted(row.app_id, row.settings),
+      ...settingsOf(row.app_id, row.settings),
       gpus: row.gpu_count,
       restarts: row.restarts,
       isTrial: row.is_trial,
@@ -116,8 +116,8 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /**
-   * On a shared backend also the rows of the installation's other platforms. What those started
-   * that ran before installations had an id carries their own. Locks the rows.
+   * Takes over the rows without an instance, and on a shared backend those of the installation's
+   * other instances. An instance without an installation's id counts by its own id. Locks the rows.
    */
   async #takeOver(backend: replicaRows.Backend): Promise<void> {
     const { instanceId, installationId, name, isShared } = backend;
@@ -136,7 +136,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       .execute();
   }
 
-  /** No locks. */
+  /** Counts the unstopped rows of other instances or drivers. No locks. */
   async countOthers({ instanceId, name }: replicaRows.Backend): Promise<number> {
     const running = this.#db.selectFrom("replicas").where("stopped_at", "is", null);
     return await countRows(
@@ -146,7 +146,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
     );
   }
 
-  /** All rows. No locks. */
+  /** Reads the state of all apps, in no order. No locks. */
   async scaling(): Promise<readonly replicaRows.StoredScaling[]> {
     return await this.#db.selectFrom("app_scaling").selectAll().execute();
   }
@@ -197,9 +197,10 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
 }
 
 /**
- * A replica with unreadable settings receives no calls, but it must be ended and its end recorded.
+ * The settings of a stored replica; defaults if they cannot be read. Such a replica receives no
+ * calls, but it must be ended and its end recorded.
  */
-function adopted(
+function settingsOf(
   appId: AppId,
   stored: unknown,
 ): Pick<replicaRows.AliveRow, "settings" | "unreadable"> {
@@ -231,8 +232,7 @@ function columnsOf(change: replicaRows.ReplicaChange) {
         state: "stopped" as const,
         reason: change.reason,
         exit_code: change.exitCode,
-        // The start is noted when the platform hears of it, which may be after the end: then it
-        // lasted no time.
+        // The platform may learn of the start only after the end; the replica then ran for no time.
         stopped_at: sql<Date>`greatest(${at}::timestamptz, started_at)`,
       };
     default:
@@ -244,14 +244,14 @@ function aliveState(state: ReplicaState): Exclude<ReplicaState, "stopped"> {
   return state === "stopped" ? never(state as never) : state;
 }
 
-/** The app that a replica is of. */
+/** The app that a replica belongs to. */
 export type AppOfReplica = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
   readonly name: string;
 };
 
-/** The app of each of these replicas, by the replica's id. Those of deleted apps are left out. */
+/** The app of each replica, by the replica's id; none for a deleted app. No order, no locks. */
 export async function readAppsOf(
   db: Db,
   replicas: readonly ReplicaId[],

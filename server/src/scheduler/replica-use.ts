@@ -1,4 +1,4 @@
-// What replicas use now, for people and metrics: measured when somebody wants to know.
+// Measures what replicas use now, for people and metrics, whenever somebody asks.
 import type { ReplicaId } from "#lib/ids.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -7,6 +7,7 @@ import type { ReplicaUse, UsageReader, UsageSampler } from "./usage-sampler.ts";
 /** The use of each replica that could be measured. */
 export type ReplicaUses = ReadonlyMap<ReplicaId, ReplicaUse>;
 
+/** How long the driver may take to answer. */
 const waitMs = 2_000;
 /** The longest time over which the mean of cores is taken. */
 const meanMsMax = 60_000;
@@ -15,7 +16,7 @@ export type UseOfReplicasOptions = Pick<Foundation, "clock" | "log"> & {
   readonly sampler: UsageSampler;
 };
 
-/** One instance per platform. */
+/** Measures the use of replicas; one instance per platform. */
 export class UseOfReplicas {
   readonly #options: UseOfReplicasOptions;
   readonly #reader: UsageReader;
@@ -38,7 +39,7 @@ export class UseOfReplicas {
         return null;
       },
     );
-    const read = await withDeadline(clock, waitMs, reading).catch(() => null);
-    return read ?? new Map();
+    const result = await withDeadline(clock, waitMs, reading).catch(() => null);
+    return result ?? new Map();
   }
 }

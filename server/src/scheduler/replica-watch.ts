@@ -1,5 +1,5 @@
 // Watches replicas from their start to their end: until they run, until they are ready, and whether
-// they stay healthy. Ends those that miss a deadline or fail their health check.
+// they stay healthy. Ends replicas that miss a deadline or fail their health check.
 import type { Address, Driver, ReplicaEvent } from "#drivers/driver.ts";
 import { checksOf } from "#drivers/readiness.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -18,19 +18,19 @@ type WatchParts = Pick<Foundation, "clock"> & {
   readonly writer: RowWriter;
   readonly fleet: Fleet;
   readonly counters: Counters;
-  /** Timeout for a machine or its image; the deadline of its start begins after it. */
+  /** How long a replica may wait for a machine or its image, before the deadline of its start. */
   readonly pendingMs: number;
   readonly drain: ReplicaDrain;
-  /** The replicas of an app changed, or what they can take. */
+  /** Called when the replicas of an app have changed, or the calls that they can take. */
   readonly onChange: (appId: AppId) => void;
   readonly onReady: (replica: Replica) => void;
-  /** The platform has a line for the log of a replica. */
+  /** Called with a line of the platform for the log of a replica. */
   readonly onNotice: (replica: Replica, text: string) => void;
 };
 
 type Started = Extract<ReplicaEvent, { kind: "started" }>;
 
-/** Watches replicas. What it begins for one ends with the replica's `abort`. */
+/** Watches replicas. All timers and checks of a replica end with its `abort`. */
 export class ReplicaWatch {
   readonly #parts: WatchParts;
   #isStopped = false;
@@ -39,21 +39,21 @@ export class ReplicaWatch {
     this.#parts = parts;
   }
 
-  /** Abandons a replica that does not run within `pendingMs` of its start. */
+  /** Ends a replica that does not run within `pendingMs` of its start. */
   awaitRunning(replica: Replica): void {
     const { clock, pendingMs } = this.#parts;
-    const leftMs = Math.max(0, replica.beganAtMs + pendingMs - clock.monotonicMs());
+    const remainingMs = Math.max(0, replica.beganAtMs + pendingMs - clock.monotonicMs());
     const seconds = pendingMs / 1000;
     const minutes = seconds === 60 ? "1 minute" : `${seconds / 60} minutes`;
     const time = seconds % 60 === 0 ? minutes : `${seconds} seconds`;
-    this.#endAfter(replica, leftMs, () =>
+    this.#endAfter(replica, remainingMs, () =>
       replica.isPending
         ? `It did not run within ${time}: no machine was free for it, or its image took longer.`
         : null,
     );
   }
 
-  /** The driver says that the replica runs now. */
+  /** Called when the driver reports that the replica runs. */
   started(replica: Replica, { address, hint }: Started): void {
     if (this.#isStopped) return;
     const { clock, writer } = this.#parts;
@@ -64,14 +64,14 @@ export class ReplicaWatch {
   }
 
   /**
-   * It runs at `address`, now or already before: probes for readiness, and abandons it if it is not
-   * ready after `leftMs`.
+   * Probes a replica that runs at `address` until it is ready, and ends it if it is not ready after
+   * `remainingMs`.
    */
-  awaitReady(replica: Replica, address: Address, leftMs: number): void {
+  awaitReady(replica: Replica, address: Address, remainingMs: number): void {
     const { driver, clock, onNotice } = this.#parts;
     replica.isPending = false;
     void watchUnreached(replica, { driver, clock, onFound: (line) => onNotice(replica, line) });
-    this.#endAfter(replica, leftMs, () => this.#reasonNotReady(replica));
+    this.#endAfter(replica, remainingMs, () => this.#reasonNotReady(replica));
     this.checkHealth(replica, address);
   }
 
@@ -99,7 +99,7 @@ export class ReplicaWatch {
     });
   }
 
-  /** Watches no replica from now on: the platform stops, and replicas keep running. */
+  /** Stops watching all replicas: the platform stops, and replicas keep running. */
   stop(): void {
     this.#isStopped = true;
     for (const { abort } of this.#parts.fleet.all()) abort.abort(new Error("the platform stops"));
@@ -115,7 +115,7 @@ export class ReplicaWatch {
     onReady(replica);
   }
 
-  /** Ends a replica after the time, unless there is no reason then. */
+  /** Ends a replica after `afterMs` for the reason of `reasonNow`, unless that is null. */
   #endAfter(
     replica: Replica,
     afterMs: number,
@@ -133,15 +133,15 @@ export class ReplicaWatch {
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
 
-  /** What to tell the app's owner at the deadline; null: it no longer starts. */
+  /** The reason at the deadline, for the app's owner; null: the replica is no longer starting. */
   async #reasonNotReady(replica: Replica): Promise<string | null> {
     if (replica.state !== "starting") return null;
     const { driver, clock } = this.#parts;
     const isCortex = replica.settings.runtime === "cortex";
-    const found = isCortex ? "Its main.py was still being imported." : replica.notReady;
-    const instead = await reasonUnreached(replica, { driver, clock });
+    const detail = isCortex ? "Its main.py was still being imported." : replica.notReady;
+    const unreached = await reasonUnreached(replica, { driver, clock });
     if (replica.state !== "starting") return null;
     const reason = `It did not become ready within ${Math.round(replica.deadlineMs / 1000)} seconds.`;
-    return [reason, found, instead, replica.hint].filter((text) => text !== null).join(" ");
+    return [reason, detail, unreached, replica.hint].filter((text) => text !== null).join(" ");
   }
 }

@@ -33,11 +33,11 @@ export type SchedulerParts = ReplicaParts & {
   readonly allowance: Allowance;
 };
 
-/** For cooldowns and drains; urgent work comes by nudges. */
-const lookIntervalMs = 1000;
-/** Finds what events missed, such as a start that completed while the platform was dying. */
+/** How often all apps have a turn, for cooldowns and drains; urgent turns come by nudges. */
+const turnIntervalMs = 1000;
+/** Comparing finds what no event reported, such as a start just before the platform was killed. */
 const compareIntervalMs = 30_000;
-/** A kill loses changes since the last save. */
+/** How often the state of scaling is saved; a kill loses later changes. */
 const saveIntervalMs = 2000;
 /** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
@@ -45,8 +45,8 @@ const stopWaitMs = 5000;
 const stuckReason = "A run was cancelled, and its function could not be stopped in any other way.";
 
 /**
- * One instance per platform. Call `start()` before the first call is accepted; `stop()` leaves
- * replicas running.
+ * Scales all apps; one instance per platform. Call `start()` before the first call is accepted;
+ * `stop()` leaves replicas running.
  */
 export class Scheduler implements TrialStarter {
   /** Counters for metrics. */
@@ -70,9 +70,9 @@ export class Scheduler implements TrialStarter {
     const turns = new AppTurns(log);
     const counters = new Counters();
     const states = this.#states;
-    const again = (appId: AppId, afterMs: number): void =>
+    const nudgeAfter = (appId: AppId, afterMs: number): void =>
       void clock.after(afterMs, () => turns.nudge(appId));
-    const failedStarts = new FailedStarts({ states, routes, counters, clock, again });
+    const failedStarts = new FailedStarts({ states, routes, counters, clock, again: nudgeAfter });
     const replicas = new ReplicaLifecycle(parts, counters, {
       onChange: (appId) => turns.nudge(appId),
       onReady: (replica) => this.#trials.onReady(replica),
@@ -111,7 +111,7 @@ export class Scheduler implements TrialStarter {
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });
     this.#loops = [
-      loop("scheduler", lookIntervalMs, () => this.#runAll()),
+      loop("scheduler", turnIntervalMs, () => this.#runAll()),
       loop("replica comparison", compareIntervalMs, () => replicas.compare()),
       loop("use of replicas", measureEveryMs, () => utilization.measure()),
       loop("state of scaling", saveIntervalMs, () => this.#scaling.save()),
@@ -143,18 +143,18 @@ export class Scheduler implements TrialStarter {
     this.#turns.end();
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
-    await this.#noteLast();
+    await this.#saveLast();
     this.#trials.stop();
     await this.#replicas.stop(stopWaitMs);
   }
 
-  /** Save before aborting starts, so that the aborts do not count as failures. */
-  async #noteLast(): Promise<void> {
+  /** Saves before starts are aborted, so that the aborts do not count as failures. */
+  async #saveLast(): Promise<void> {
     const writes = [this.#replicas.writeHeartbeats(), this.#scaling.save()];
-    for (const noted of await Promise.allSettled(writes)) {
-      if (noted.status === "fulfilled") continue;
+    for (const result of await Promise.allSettled(writes)) {
+      if (result.status === "fulfilled") continue;
       this.#parts.log.warn(
-        { err: noted.reason },
+        { err: result.reason },
         "what the next start should know could not be written",
       );
     }
@@ -166,8 +166,8 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * Starts one replica of a release that takes no traffic yet. On success it stays and waits a
-   * minute for the promotion of its release; otherwise it is gone when this resolves. Never
+   * Starts one replica of a release that takes no traffic yet. On success the replica stays and
+   * waits a minute for the promotion of its release; otherwise it is gone when this resolves. Never
    * rejects.
    */
   tryRelease(release: CandidateRelease, options: TrialOptions): Promise<TrialOutcome> {
@@ -184,9 +184,9 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * A call broke off on the replica. Resolves with why the replica has ended, whose last lines then
-   * belong to the call's run; null when it does not end within a moment, or within `waitMs`. May be
-   * asked again for a call. Never rejects.
+   * Reports a call that broke off on its replica. Resolves with the reason why the replica has
+   * ended; its last lines then belong to the call's run. Null: it does not end within a moment, or
+   * within `waitMs`. May be called again for the same call. Never rejects.
    */
   brokeOff(call: BrokenCall, waitMs?: number): Promise<EndOfReplica | null> {
     return this.#replicas.ends.brokeOff(call, waitMs);
@@ -202,15 +202,15 @@ export class Scheduler implements TrialStarter {
 
   /**
    * Why calls of the app wait, or why it has fewer replicas than are wanted, in sentences for its
-   * owner; undefined when neither is so.
+   * owner; undefined: neither is true.
    */
   waitReason(appId: AppId): string | undefined {
     return this.#status.waitReason(appId);
   }
 
   /**
-   * Why the replica of a build of the app waits, in sentences for its owner; undefined when none
-   * does.
+   * Why the replica of a build of the app waits, in sentences for its owner; undefined: none
+   * waits.
    */
   buildWaitReason(appId: AppId): string | undefined {
     const reason = this.#line.reasonOf(appId);
@@ -219,7 +219,7 @@ export class Scheduler implements TrialStarter {
       : `A build is finished, and its replica waits. ${reason}`;
   }
 
-  /** How a release that is served does. */
+  /** How well a release that takes calls serves them. */
   serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
     return this.#status.serviceOf(appId, releaseId);
   }
@@ -249,7 +249,7 @@ export class Scheduler implements TrialStarter {
     return Promise.resolve();
   }
 
-  /** Null: the apps of all projects. */
+  /** Nudges the apps of a project; null: of all projects. */
   #nudgeProject(projectId: ProjectId | null): void {
     for (const route of this.#parts.routes.all()) {
       if (projectId === null || route.projectId === projectId) this.nudge(route.appId);

@@ -1,5 +1,5 @@
-// What a turn of the scheduler says about the releases of an app that take calls: which replicas
-// serve, how the calls are divided between them, and which failed starts still count. Pure.
+// Answers a turn's questions about the releases of an app that take calls: which replicas serve,
+// how the calls are divided between the releases, and which failed starts still count. Pure.
 import type { CallCounts, ReleaseCondition } from "#deploy/worse.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { ServedRelease } from "./app-state.ts";
@@ -7,7 +7,7 @@ import type { Replica } from "./replica.ts";
 import type { AppReplicas, StartFailure } from "./replica-view.ts";
 import { isOver, startsAllowed, type StartRecord } from "./start-record.ts";
 
-/** How the replicas of a release do. */
+/** How well the replicas of a release serve. */
 export type ReleaseService = Omit<ReleaseCondition, keyof CallCounts>;
 
 /**
@@ -21,12 +21,12 @@ export function isOf(replica: Replica, { releaseId }: Pick<ServedRelease, "relea
   return replica.release.releaseId === releaseId;
 }
 
-/** True when it takes calls. */
+/** True when the replica takes calls. */
 export function isServing(replica: Replica): boolean {
   return replica.state === "ready" && replica.isRouted && replica.ready !== null;
 }
 
-/** True until it is ready or gone. */
+/** True until the replica is ready or ends. */
 export function isStarting({ state }: Replica): boolean {
   return state === "starting";
 }
@@ -40,46 +40,46 @@ export function currentStarts(
 ): StartRecord | undefined {
   if (record === undefined || releaseId === undefined) return undefined;
   const readyAtMs = serving
-    .filter((one) => isOf(one, { releaseId }))
-    .flatMap((one) => one.readyAtMs ?? []);
+    .filter((replica) => isOf(replica, { releaseId }))
+    .flatMap((replica) => replica.readyAtMs ?? []);
   return isOver(record, { liveReleaseId: releaseId, readyAtMs, nowMs }) ? undefined : record;
 }
 
 /**
- * What the proxy is told: which replicas take calls, oldest first, or why there are none and
- * waiting is useless.
+ * The view of the app for the proxy: the replicas that take calls, oldest first, or why there are
+ * none and waiting is useless.
  */
 export function viewOf(facts: {
-  /** All of the app. */
+  /** All replicas of the app. */
   readonly replicas: readonly Replica[];
-  /** The parts of the calls that the served releases get. */
+  /** The share of the calls that each served release gets. */
   readonly weights: ReadonlyMap<ReleaseId, number>;
-  /**
-   * Replicas of other releases that serve for a while, and the part of the calls that they get
-   * together.
-   */
+  /** Replicas of other releases that serve until their successors do. */
   readonly leaving: readonly Replica[];
+  /** The share of the calls that the leaving replicas get together. */
   readonly weightLeft: number;
   readonly failure: StartFailure | undefined;
 }): AppReplicas {
-  const left = facts.leaving.filter(isServing);
+  const leaving = facts.leaving.filter(isServing);
   const ofServed = facts.replicas.filter(({ release }) => facts.weights.has(release.releaseId));
-  const serving = [...left, ...ofServed.filter(isServing)].toSorted(
-    (one, other) => one.beganAtMs - other.beganAtMs,
+  const serving = [...leaving, ...ofServed.filter(isServing)].toSorted(
+    (first, second) => first.beganAtMs - second.beganAtMs,
   );
   const weights = new Map<ReleaseId, number>();
   for (const { release } of serving) {
     const { releaseId } = release;
+    // Each leaving replica adds its part to the share of its release.
     const weight =
       facts.weights.get(releaseId) ??
-      (weights.get(releaseId) ?? 0) + facts.weightLeft / left.length;
+      (weights.get(releaseId) ?? 0) + facts.weightLeft / leaving.length;
     weights.set(releaseId, weight);
   }
-  const hasHope =
-    left.length > 0 || ofServed.some((one) => isStarting(one) || one.state === "ready");
+  const isWorthWaiting =
+    leaving.length > 0 ||
+    ofServed.some((replica) => isStarting(replica) || replica.state === "ready");
   return {
     ready: serving.flatMap(({ ready }) => ready ?? []),
-    failure: hasHope ? undefined : facts.failure,
+    failure: isWorthWaiting ? undefined : facts.failure,
     shares:
       weights.size < 2
         ? undefined
@@ -93,10 +93,10 @@ export function viewOf(facts: {
  */
 export function startsMax(
   starts: StartRecord | undefined,
-  own: readonly Replica[],
+  replicas: readonly Replica[],
   nowMs: number,
 ): number {
-  const starting = own.filter((replica) => replica.state === "starting");
+  const starting = replicas.filter((replica) => replica.state === "starting");
   const creating = starting.filter((replica) => replica.isCreating).length;
   return startsAllowed(starts, {
     nowMs,

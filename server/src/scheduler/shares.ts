@@ -1,45 +1,47 @@
-// Divides an app's calls between the releases that serve it: pure. A release gets its share only as
-// far as its replicas can carry it, and the release that gives calls up keeps the replicas for the
-// rest: no switch ends a replica whose successor does not serve yet.
+// Divides an app's calls between the releases that serve it. Pure. A release gets its share only as
+// far as its replicas can carry it, and the release that gives up calls keeps enough replicas for
+// the rest, so that no replica ends before its successor serves.
 
 /** A release that serves, or a group of releases that leave. */
 export type Party = {
   /**
-   * The part of the calls that it is to get, from 0 to 1; 0: it leaves. The targets of an app sum
-   * to 1.
+   * The share of the calls that the party should get, from 0 to 1; 0: it leaves. The targets of an
+   * app sum to 1.
    */
   readonly target: number;
   /** The number of replicas that would serve all calls. */
   readonly needed: number;
-  /** The number of its replicas that take calls. */
+  /** The number of the party's replicas that take calls. */
   readonly ready: number;
 };
 
-/** `weight`: the part of the calls that it gets now; `wanted`: how many replicas it should have. */
+/** A party's share of the calls now (`weight`), and how many replicas it should have (`wanted`). */
 export type Division = { readonly weight: number; readonly wanted: number };
 
 /** Ignores excess from binary fractions. */
 const epsilon = 1e-9;
 
-/** The division of each party, in their order. The weights sum to 1. */
+/** Divides the calls. One result for each party, in their order; the weights sum to 1. */
 export function divide(parties: readonly Party[]): Division[] {
+  // The part of its target that each party's replicas can carry.
   const carried = parties.map(({ target, needed, ready }) =>
     ready === 0 ? 0 : target * Math.min(1, ready / Math.max(1, ceil(needed * target))),
   );
+  // The rest goes to parties with replicas to spare, or else to all with replicas.
   const rest = Math.max(0, 1 - sumOf(carried));
   const spare = parties.map(({ needed, ready }, index) =>
     Math.max(0, ready - needed * (carried[index] ?? 0)),
   );
-  const bySpare = sumOf(spare);
-  const byReady = sumOf(parties.map(({ ready }) => ready));
+  const spareSum = sumOf(spare);
+  const readySum = sumOf(parties.map(({ ready }) => ready));
   return parties.map(({ target, needed, ready }, index) => {
-    let ofRest = target;
-    if (bySpare > epsilon) ofRest = (spare[index] ?? 0) / bySpare;
-    else if (byReady > 0) ofRest = ready / byReady;
-    const weight = (carried[index] ?? 0) + rest * ofRest;
-    // Rounds down what leaves: its last replica must not keep the slot that its successor needs.
-    const kept = target === 0 ? Math.floor(needed * rest + epsilon) : ceil(needed * weight);
-    return { weight, wanted: Math.max(kept, ceil(needed * target)) };
+    let shareOfRest = target;
+    if (spareSum > epsilon) shareOfRest = (spare[index] ?? 0) / spareSum;
+    else if (readySum > 0) shareOfRest = ready / readySum;
+    const weight = (carried[index] ?? 0) + rest * shareOfRest;
+    // For a leaving party this rounds down: its last replica must not keep its successor's slot.
+    const neededNow = target === 0 ? Math.floor(needed * rest + epsilon) : ceil(needed * weight);
+    return { weight, wanted: Math.max(neededNow, ceil(needed * target)) };
   });
 }
 
@@ -56,5 +58,5 @@ function ceil(count: number): number {
 }
 
 function sumOf(numbers: readonly number[]): number {
-  return numbers.reduce((sum, one) => sum + one, 0);
+  return numbers.reduce((sum, number) => sum + number, 0);
 }

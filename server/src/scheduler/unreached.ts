@@ -1,64 +1,64 @@
-// Notices that a replica which starts listens elsewhere than where it is called, long before its
-// start is given up. `ReplicaWatch` asks for it: a line in its log then says so within seconds,
-// while the start goes on, since a server may open the port of its metrics first.
+// Notices long before the deadline of a start that the replica listens at another address than the
+// platform calls. `ReplicaWatch` then adds a line to the replica's log within seconds. The start
+// goes on, since a server may open the port of its metrics first.
 import type { Driver } from "#drivers/driver.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import type { Replica } from "./replica.ts";
 
-/** How long a driver may look for where a replica listens. */
-const lookMsMax = 5000;
-/** Looking costs the docker driver a program in the container. */
+/** How long a driver may take to find out where a replica listens. */
+const searchMsMax = 5000;
+/** The pauses between searches: for each, the docker driver runs a program in the container. */
 const pauses: Backoff = { firstMs: 1000, factor: 2, msMax: 10_000, jitter: 0 };
-/** It must still be so after that: many servers open one port right after another. */
+/** The pause before a result is confirmed: many servers open one port right after another. */
 const confirmMs = 2000;
 
 type Parts = { readonly driver: Pick<Driver, "whyUnreached">; readonly clock: Clock };
-type Looked = Pick<Replica, "replicaId" | "settings" | "state" | "deadlineMs" | "abort">;
+type StartingReplica = Pick<Replica, "replicaId" | "settings" | "state" | "deadlineMs" | "abort">;
 
 /**
- * A sentence for the app's owner; null: nothing is to be said, or it could not be found out. Never
- * rejects.
+ * Why calls cannot reach the replica, in a sentence for the app's owner; null: they can, or the
+ * reason could not be found out. Never rejects.
  */
 export async function reasonUnreached(
-  { replicaId, settings }: Looked,
+  { replicaId, settings }: StartingReplica,
   { driver, clock }: Parts,
 ): Promise<string | null> {
-  // It listens on a socket that the platform made.
+  // The cortex runtime listens on a socket that the platform made.
   if (settings.runtime === "cortex") return null;
-  return await withDeadline(clock, lookMsMax, driver.whyUnreached(replicaId)).catch(() => null);
+  return await withDeadline(clock, searchMsMax, driver.whyUnreached(replicaId)).catch(() => null);
 }
 
 /**
- * Calls `onFound` at most once, with a line for its log; ends when it has, or when the replica no
- * longer starts.
+ * Calls `onFound` at most once, with a line for the replica's log. Resolves after that, or when the
+ * replica is no longer starting.
  */
 export async function watchUnreached(
-  replica: Looked,
+  replica: StartingReplica,
   { onFound, ...parts }: Parts & { readonly onFound: (line: string) => void },
 ): Promise<void> {
   if (replica.settings.runtime === "cortex") return;
   const { signal } = replica.abort;
-  let before: string | null = null;
+  let previous: string | null = null;
   for (let attempt = 1; isStarting(replica); attempt++) {
-    const pauseMs = before === null ? backoffMs(pauses, attempt, 0.5) : confirmMs;
+    const pauseMs = previous === null ? backoffMs(pauses, attempt, 0.5) : confirmMs;
     await parts.clock.sleep(pauseMs, signal).catch(() => undefined);
     if (!isStarting(replica)) return;
-    const found = await reasonUnreached(replica, parts);
+    const reason = await reasonUnreached(replica, parts);
     if (!isStarting(replica)) return;
-    if (found !== null && found === before) {
-      onFound(`[slipway] No call can reach it yet. ${found} ${waitText(replica)}`);
+    if (reason !== null && reason === previous) {
+      onFound(`[slipway] No call can reach it yet. ${reason} ${waitText(replica)}`);
       return;
     }
-    before = found;
+    previous = reason;
   }
 }
 
-function isStarting({ state, abort }: Looked): boolean {
+function isStarting({ state, abort }: StartingReplica): boolean {
   return state === "starting" && !abort.signal.aborted;
 }
 
-function waitText({ deadlineMs }: Looked): string {
+function waitText({ deadlineMs }: StartingReplica): string {
   return `The start goes on for up to ${Math.round(deadlineMs / 1000)} s, in case it opens its port later.`;
 }

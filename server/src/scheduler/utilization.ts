@@ -1,14 +1,14 @@
-// Usage of processor time and memory by an app's replicas together, for apps that scale by it:
-// measured periodically, averaged over the app's evaluation interval. The sum of all
-// replicas does not change when their number does.
+// Measures how much processor time and memory all replicas of an app use together, for apps that
+// scale by it. It measures periodically, and takes the mean over the app's evaluation interval. The
+// sum over all replicas does not change when their number does.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica } from "./replica.ts";
 import type { MeasuredUses, UsageReader, UsageSampler } from "./usage-sampler.ts";
 
 /**
- * What all ready replicas of an app used from one measurement to the next; `cores` is null before
- * the second one.
+ * What all ready replicas of an app used from one measurement to the next. `cores` is null until a
+ * replica was measured twice.
  */
 type Period = {
   readonly atMs: number;
@@ -18,14 +18,14 @@ type Period = {
 };
 
 /**
- * An app's ready replicas: their number, and the mean of their usage together as shares of what one
- * may use.
+ * The number of an app's ready replicas, and the mean of their total usage, as a multiple of what
+ * one replica may use.
  */
 export type MeasuredLoad = { readonly replicas: number; readonly shares: number };
 
-const nothing: MeasuredUses = { atMs: 0, uses: new Map() };
+const nothingMeasured: MeasuredUses = { atMs: 0, uses: new Map() };
 
-/** Interval between measurements of all replicas: two for the shortest evaluation interval. */
+/** The interval of measurements; the shortest evaluation interval has two of them. */
 export const measureEveryMs = 3_000;
 
 export type UtilizationParts = {
@@ -40,9 +40,9 @@ export type UtilizationParts = {
 export class Utilization {
   readonly #parts: UtilizationParts;
   readonly #reader: UsageReader;
-  /** Replicas of the previous measurement: what one used until it was ready is no load. */
+  /** Replicas of the previous measurement. What a replica used until it was ready is no load. */
   #measured = new Set<ReplicaId>();
-  /** Within each app's evaluation interval, oldest first. */
+  /** The periods within each app's evaluation interval, oldest first. */
   #periods = new Map<AppId, readonly Period[]>();
 
   constructor(parts: UtilizationParts) {
@@ -59,12 +59,12 @@ export class Utilization {
       .all()
       .filter(({ state, appId }) => state === "ready" && isMeasured(settingsOf(appId)));
     const periods = new Map<AppId, readonly Period[]>();
-    const measured = wanted.length === 0 ? nothing : await this.#reader.read();
+    const measured = wanted.length === 0 ? nothingMeasured : await this.#reader.read();
     for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
       const fromMs = measured.atMs - (settingsOf(appId)?.evaluationIntervalSeconds ?? 0) * 1000;
-      const known = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
-      const period = this.#period(replicas, measured, known.at(-1)?.atMs);
-      periods.set(appId, period === null ? known : [...known, period]);
+      const earlier = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
+      const period = this.#period(replicas, measured, earlier.at(-1)?.atMs);
+      periods.set(appId, period === null ? earlier : [...earlier, period]);
     }
     this.#periods = periods;
     this.#measured = new Set(
@@ -73,8 +73,8 @@ export class Utilization {
   }
 
   /**
-   * Replicas that could not be measured count as the mean of the others; null when nothing was
-   * measured.
+   * The period since the previous measurement. Replicas that could not be measured count as the
+   * mean of the others. Null: nothing was measured.
    */
   #period(
     replicas: readonly Replica[],
@@ -82,10 +82,9 @@ export class Utilization {
     sinceMs = atMs - measureEveryMs,
   ): Period | null {
     const bytes = replicas.flatMap(({ replicaId }) => uses.get(replicaId)?.memoryBytes ?? []);
-    const cores = replicas.flatMap(({ replicaId }) => {
-      const isKnown = this.#measured.has(replicaId);
-      return (isKnown ? uses.get(replicaId)?.cpuCores : null) ?? [];
-    });
+    const cores = replicas
+      .filter(({ replicaId }) => this.#measured.has(replicaId))
+      .flatMap(({ replicaId }) => uses.get(replicaId)?.cpuCores ?? []);
     if (bytes.length === 0) return null;
     const all = replicas.length;
     return {
@@ -97,22 +96,29 @@ export class Utilization {
   }
 
   /**
-   * The usage of an app that has these replicas. Null: nothing was measured (long enough) yet, or
-   * it does not scale by it.
+   * The usage of the app that has these replicas. Null: nothing was measured yet, or not for long
+   * enough, or the app does not scale by it.
    */
   of(replicas: readonly Replica[], settings: AppSettings): MeasuredLoad | null {
     const ready = replicas.filter(({ state }) => state === "ready");
     const [first] = ready;
     if (first === undefined || !isMeasured(settings)) return null;
-    const shares = (this.#periods.get(first.appId) ?? []).flatMap(({ ms, cores, bytes }) => {
-      if (settings.scalingMetric === "memory_utilization")
-        return [{ ms, share: bytes / (settings.memory * 1e9) }];
-      return cores === null ? [] : [{ ms, share: cores / settings.cpu }];
-    });
-    const ms = shares.reduce((sum, one) => sum + one.ms, 0);
-    const used = shares.reduce((sum, one) => sum + one.ms * one.share, 0);
-    return ms === 0 ? null : { replicas: ready.length, shares: used / ms };
+    let totalMs = 0;
+    let weightedShares = 0;
+    for (const period of this.#periods.get(first.appId) ?? []) {
+      const share = shareOf(period, settings);
+      if (share === null) continue;
+      totalMs += period.ms;
+      weightedShares += period.ms * share;
+    }
+    return totalMs === 0 ? null : { replicas: ready.length, shares: weightedShares / totalMs };
   }
+}
+
+/** The usage of a period as a multiple of what one replica may use; null: it is unknown. */
+function shareOf({ cores, bytes }: Period, settings: AppSettings): number | null {
+  if (settings.scalingMetric === "memory_utilization") return bytes / (settings.memory * 1e9);
+  return cores === null ? null : cores / settings.cpu;
 }
 
 function isMeasured(settings: Pick<AppSettings, "scalingMetric"> | undefined): boolean {
@@ -123,5 +129,5 @@ function isMeasured(settings: Pick<AppSettings, "scalingMetric"> | undefined): b
 }
 
 function mean(numbers: readonly number[]): number {
-  return numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 }
