@@ -14,7 +14,7 @@ import { pathPart, type ApiCall } from "./call.ts";
 /** The part of `Authenticator` that the API uses. */
 export type ApiAuthenticator = { check(token: string, address: string): Promise<Authentication> };
 
-/** The caller of a request with a valid token. Throws `Fault("unauthorized" | "rate_limited")`. */
+/** Returns the caller of a request. Throws `Fault("unauthorized" | "rate_limited")`. */
 export async function authenticate(
   request: FastifyRequest,
   tokens: ApiAuthenticator,
@@ -41,7 +41,8 @@ export async function authenticate(
 
 /**
  * Throws `Fault("forbidden")` unless the caller may use the route. Throws the same
- * `Fault("no_such_project")` for a project that does not exist and for one of others.
+ * `Fault("no_such_project")` for a project that does not exist and for one that the caller may not
+ * see.
  */
 export async function authorize(
   access: { readonly caller: Caller; readonly route: Route; readonly request: FastifyRequest },
@@ -53,19 +54,19 @@ export async function authorize(
     throw noSuchProject();
   }
   if (mayUse(caller, route, projectId ?? null)) return;
-  const kind = caller.kind === "inference" ? "is only for calling apps and" : "";
-  const right =
+  const limitText = caller.kind === "inference" ? "is only for calling apps and" : "";
+  const refusal =
     route.access === "any" || route.access === "person"
       ? "not allow this"
       : `not allow this: it lacks the permission ${route.access}`;
-  const who =
+  const callerText =
     caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
-  throw new Fault("forbidden", `${who} ${kind} does ${right}.`.replace(/ +/g, " "));
+  throw new Fault("forbidden", `${callerText} ${limitText} does ${refusal}.`.replace(/ +/g, " "));
 }
 
 /**
- * Throws `Fault("forbidden")` unless the caller has the permission in the project of the path. For
- * permissions that a route needs only in some cases.
+ * Throws `Fault("forbidden")` unless the caller has the permission in the project of the path.
+ * Handlers use it for permissions that a route needs only in some cases.
  */
 export function requirePermission({ caller, request }: ApiCall, permission: Permission): void {
   if (caller !== null && allows(caller, permission, pathPart(request, "project_id") ?? null))
@@ -83,7 +84,7 @@ function mayUse(caller: Caller, { access }: Route, projectId: string | null): bo
   return allows(caller, access, projectId);
 }
 
-/** Whether the caller sees the project. The operator also sees the audit log of a deleted one. */
+/** Whether the caller may see the project. The operator may read the audit log of a deleted one. */
 async function isVisible(
   { caller, route }: { readonly caller: Caller; readonly route: Route },
   projectId: string,

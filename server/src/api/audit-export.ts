@@ -1,6 +1,6 @@
 // Exports an audit log as a stream at the client's pace, and disconnects clients that are too slow.
-// A failed export ends without the final chunk of the chunked body, so that no client mistakes a
-// part for the whole.
+// A failed export ends without the last chunk of the chunked body, so that no client takes an
+// incomplete export for a complete one.
 import { pipeline } from "node:stream/promises";
 import type { ExportFormat } from "#audit/export/audit-export.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
@@ -19,17 +19,20 @@ const types: Readonly<Record<ExportFormat, string>> = {
   csv: "text/csv; charset=utf-8; header=present",
 };
 
-/** Each repeatedly takes a database connection, and some megabytes. */
+/**
+ * The maximum number of running exports, in all and for one owner. Each of them repeatedly takes a
+ * database connection, and uses some megabytes of memory.
+ */
 const exportsMax = { all: 6, owner: 2 } as const;
 
-/** Route handlers for exports. */
+/** Route handlers for exports of audit logs. */
 export function auditExportHandlers(parts: Parts) {
   const gate = new Gate({ max: exportsMax.all, keyMax: exportsMax.owner, waitingMax: 0 });
   return {
     async exportAuditLog(call) {
       const projectId = projectOf(call);
       const format = call.query["format"] as ExportFormat;
-      if (call.request.method === "HEAD") return headOnly(call, format);
+      if (call.request.method === "HEAD") return answerHead(call, format);
       const leave = await enter(gate, await parts.ownerKeyOf(projectId));
       try {
         await answer(call, parts, format);
@@ -41,8 +44,8 @@ export function auditExportHandlers(parts: Parts) {
   } satisfies Handlers;
 }
 
-/** Nothing is exported, so nothing is recorded. */
-function headOnly({ reply }: ApiCall, format: ExportFormat): undefined {
+/** Answers a HEAD request. Nothing is exported, so nothing is recorded. */
+function answerHead({ reply }: ApiCall, format: ExportFormat): undefined {
   void reply.header("content-type", types[format]).code(200).send();
   return undefined;
 }
@@ -63,8 +66,8 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
     },
     by,
   );
-  // Before the head, so that an early failure gets a proper answer.
-  const begin = await exported.next();
+  // Read before the head is sent, so that an early failure is answered with its status and message.
+  const firstPart = await exported.next();
   const day = new Date(parts.clock.now()).toISOString().slice(0, 10);
   void reply.header("content-type", types[format]);
   void reply.header(
@@ -74,15 +77,15 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   void reply.header("cache-control", "no-store");
   const response = takenOver(reply);
   response.writeHead(200);
-  async function* parted(): AsyncGenerator<string> {
-    for (let part = begin; part.done !== true; part = await exported.next()) {
+  async function* authorizedParts(): AsyncGenerator<string> {
+    for (let part = firstPart; part.done !== true; part = await exported.next()) {
       yield part.value;
-      // This may take minutes: stop when the caller has lost the right meanwhile.
+      // An export may take minutes. It stops when the caller loses the permission meanwhile.
       await call.admit();
     }
   }
   try {
-    await pipeline(paced(parted(), { response, clock: parts.clock }), response, {
+    await pipeline(paced(authorizedParts(), { response, clock: parts.clock }), response, {
       signal: parts.stopping,
     });
   } catch (error) {
@@ -94,14 +97,14 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   }
 }
 
-/** Throws `Fault("rate_limited")` when too many are running; nobody waits. */
+/** Throws `Fault("rate_limited")` at once when too many exports are running. */
 async function enter(gate: Gate, ownerKey: string): Promise<Leave> {
   const leave = await gate.enter({ key: ownerKey });
   if (leave !== null) return leave;
-  const isOfOwner = gate.countOf(ownerKey) >= exportsMax.owner;
-  const what = isOfOwner
+  const isOwnerAtLimit = gate.countOf(ownerKey) >= exportsMax.owner;
+  const running = isOwnerAtLimit
     ? `${exportsMax.owner} exports of the project's owner`
     : `${exportsMax.all} exports`;
-  const message = `${what} are already running; try again when one has ended.`;
+  const message = `${running} are already running; try again when one has ended.`;
   throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
 }

@@ -1,4 +1,4 @@
-// The forwarding of a project's audit log.
+// Route handlers for the forwarding of a project's audit log to a receiver.
 import type { z } from "zod";
 import type { newAuditForwarding } from "@slipway/contract/audit-routes.ts";
 import type { Sent } from "@slipway/contract/route.ts";
@@ -6,7 +6,7 @@ import { Secret } from "#lib/secret.ts";
 import { projectOf, bodyOf, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Route handlers for the forwarding. */
+/** Route handlers for the forwarding of audit logs. */
 export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerParts) {
   return {
     async getAuditForwarding(call) {
@@ -14,10 +14,10 @@ export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerPa
     },
     async setAuditForwarding(call) {
       const body = bodyOf(call);
-      const given = body["secret"];
+      const secretText = body["secret"];
       const wish = {
         url: String(body["url"]),
-        ...(typeof given === "string" ? { secret: new Secret(given) } : {}),
+        ...(typeof secretText === "string" ? { secret: new Secret(secretText) } : {}),
       };
       const { forwarding, secret } = await useCases.set(projectOf(call), wish, call.by);
       return {

@@ -1,4 +1,4 @@
-// Budgets of projects and apps.
+// Route handlers for the budgets of projects and apps.
 import { shownAppId } from "#lib/ids.ts";
 import type { z } from "zod";
 import type { budget } from "@slipway/contract/plan-routes.ts";
@@ -11,21 +11,24 @@ import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for budgets. */
 export function budgetHandlers({ budgets: useCases, apps }: HandlerParts) {
-  const ofProject = (call: ApiCall): BudgetScope => ({ projectId: projectOf(call), appId: null });
-  const ofApp = async (call: ApiCall): Promise<BudgetScope> => {
+  const projectScope = (call: ApiCall): BudgetScope => ({
+    projectId: projectOf(call),
+    appId: null,
+  });
+  const appScope = async (call: ApiCall): Promise<BudgetScope> => {
     const ref = refOf(call);
     await apps.require(ref.projectId, ref.appId);
     return ref;
   };
   return {
-    getProjectBudget: async (call) => show(await useCases.get(ofProject(call))),
+    getProjectBudget: async (call) => show(await useCases.get(projectScope(call))),
     setProjectBudget: async (call) =>
-      show(await useCases.set(ofProject(call), wishOf(call), call.by)),
-    deleteProjectBudget: async (call) => show(await useCases.delete(ofProject(call), call.by)),
-    getAppBudget: async (call) => show(await useCases.get(await ofApp(call))),
+      show(await useCases.set(projectScope(call), wishOf(call), call.by)),
+    deleteProjectBudget: async (call) => show(await useCases.delete(projectScope(call), call.by)),
+    getAppBudget: async (call) => show(await useCases.get(await appScope(call))),
     setAppBudget: async (call) =>
-      show(await useCases.set(await ofApp(call), wishOf(call), call.by)),
-    deleteAppBudget: async (call) => show(await useCases.delete(await ofApp(call), call.by)),
+      show(await useCases.set(await appScope(call), wishOf(call), call.by)),
+    deleteAppBudget: async (call) => show(await useCases.delete(await appScope(call), call.by)),
   } satisfies Handlers;
 }
 
@@ -35,29 +38,31 @@ function wishOf(call: ApiCall): BudgetWish {
   const warnPercent = body["warn_percent"] as unknown as readonly number[];
   return {
     amountMicros: BigInt(Number(body["amount_cents"])) * microsOfCent,
-    warnPercent: warnPercent.toSorted((one, other) => one - other),
+    warnPercent: warnPercent.toSorted((first, second) => first - second),
     isStop: body["stop"] === true,
     webhookUrl: body["webhook_url"] as string | null,
   };
 }
 
-function show({ budget: of, period, spentMicros }: BudgetView): z.infer<typeof budget> {
-  const { terms, state } = of;
+function show(view: BudgetView): z.infer<typeof budget> {
+  const { period, spentMicros } = view;
+  const { projectId, appId, terms, state, webhookUrl } = view.budget;
+  const { stoppedAt, createdAt, updatedAt } = view.budget;
   // The state of an earlier month no longer counts.
-  const isNow = state.period === period;
+  const isCurrent = state.period === period;
   return {
-    project_id: of.projectId,
-    app_id: of.appId === null ? null : shownAppId(of.appId),
+    project_id: projectId,
+    app_id: appId === null ? null : shownAppId(appId),
     amount_cents: wholeCentsOf(terms.amountMicros),
     currency: "USD",
     warn_percent: [...terms.warnPercent],
     stop: terms.isStop,
-    webhook_url: of.webhookUrl,
+    webhook_url: webhookUrl,
     month: period,
     spent_cents: wholeCentsOf(spentMicros),
-    warned_percent: isNow && state.warnedPercent > 0 ? state.warnedPercent : null,
-    stopped_at: isNow ? (of.stoppedAt?.toISOString() ?? null) : null,
-    created_at: of.createdAt.toISOString(),
-    updated_at: of.updatedAt.toISOString(),
+    warned_percent: isCurrent && state.warnedPercent > 0 ? state.warnedPercent : null,
+    stopped_at: isCurrent ? (stoppedAt?.toISOString() ?? null) : null,
+    created_at: createdAt.toISOString(),
+    updated_at: updatedAt.toISOString(),
   };
 }

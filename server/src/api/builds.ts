@@ -1,4 +1,4 @@
-// Builds: read, request, cancel, repeat.
+// Route handlers that read, request, cancel and repeat builds.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
@@ -37,21 +37,21 @@ export function buildHandlers({ builds, urls }: HandlerParts) {
           "commit and branch are both given, but a build is of one of them: leave one out.",
         );
       }
-      const given = {
+      const source = {
         ...(commit && { commit: String(commit) }),
         ...(branch && { branch: String(branch) }),
       };
-      return showReceived(app, await builds.create(app, { ...given, by: call.by }));
+      return showReceived(app, await builds.create(app, { ...source, by: call.by }));
     },
     async rebuild(call) {
       const build = buildOf(call);
-      if (!isEmpty(call.body)) throw new Fault("invalid", nothingToChoose);
+      if (!isEmpty(call.body)) throw new Fault("invalid", rebuildBodyText);
       return showReceived(build, await builds.rebuild(build, call.by));
     },
   } satisfies Handlers;
 }
 
-const nothingToChoose =
+const rebuildBodyText =
   "A rebuild is of the commit and with the settings of the earlier build, so its body must be empty. To build a branch or another commit, use POST …/apps/{app}/builds with branch or commit.";
 
 function isEmpty(body: unknown): boolean {

@@ -1,6 +1,6 @@
-// One call of the management API as its handler sees it: validated ids, the caller, parameters and
-// bodies read by rows of the contract's tables with the same wording for every refusal, and pages
-// of lists.
+// One call of the management API as its handler sees it: the caller, validated ids, and pages of
+// lists. Parameters and bodies are read by the rows of the contract's tables, and every refusal has
+// the same wording.
 import { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
@@ -23,7 +23,9 @@ import type { Page } from "#lib/page-token.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The client's address, as far as proxies are trusted. */
+    /**
+     * The client's address. If the sender is a trusted proxy, it is the address that it reports.
+     */
     readonly clientAddress: string;
   }
 }
@@ -32,29 +34,32 @@ export type ApiCall = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly route: Route;
-  /** The app in the path, which exists; null: the path names none. */
+  /** The app in the path, already checked to exist; null: the path names none. */
   readonly appId: AppId | null;
-  /** Null on routes without a token. */
+  /** Null: the route needs no token. */
   readonly caller: Caller | null;
   readonly by: By;
   /** Validated by the route's table; omitted values have their default. */
   readonly query: Readonly<Record<string, string | number | boolean | null>>;
-  /** Throws `Fault` when the caller has lost the right: for long answers. Uses only cached data. */
+  /**
+   * Long answers call it repeatedly. Throws `Fault` when the caller has lost the permission. Uses
+   * only cached data.
+   */
   readonly admit: () => Promise<void>;
-  /** Parsed JSON of any shape; undefined when there was no body. */
+  /** Parsed JSON of any shape; undefined: the request has no body. */
   readonly body: unknown;
 };
 
 /**
- * Handles one route: the result is sent as JSON; undefined: the handler has taken over the
- * connection.
+ * Handles the calls of one route. Its result is sent as JSON; undefined: the handler has taken over
+ * the connection.
  */
 export type Handler = ((call: ApiCall) => Promise<object | undefined>) & {
   /** Called before the body is read. Throws `Fault` to refuse it. */
   readonly beforeBody?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 };
 
-/** Handlers of some routes. */
+/** The handlers of some of the routes, by the id of the route. */
 export type Handlers = Partial<Record<RouteId, Handler>>;
 
 /** The caller of a route that needs a token. */
@@ -62,7 +67,7 @@ export function callerOf(call: ApiCall): Caller {
   return must(call.caller, "the route needs a token");
 }
 
-/** The project in the path, already checked to exist and to be the caller's. */
+/** The project in the path, already checked to exist and to be visible to the caller. */
 export function projectOf(call: ApiCall): ProjectId {
   return partOf(call, "project_id") as ProjectId;
 }
@@ -78,13 +83,13 @@ export function refOf(call: ApiCall): AppKey {
 }
 
 /**
- * The name of the app in the path, which has its id, or only its name; undefined when the path
- * names none.
+ * The name of the app in the path, where callers write its id or only its name; undefined: the path
+ * names no app.
  */
 export function appNameOf(request: FastifyRequest, part = "app_id"): string | undefined {
   const prefix = `${pathPart(request, "project_id")}-`;
-  const given = pathPart(request, part);
-  return given?.startsWith(prefix) === true ? given.slice(prefix.length) : given;
+  const idOrName = pathPart(request, part);
+  return idOrName?.startsWith(prefix) === true ? idOrName.slice(prefix.length) : idOrName;
 }
 
 /** The build in the path. Throws `Fault("not_found")` for an invalid one. */
@@ -105,17 +110,17 @@ export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runI
 
 /** A UUID in the path. Throws `Fault("not_found")` with `refusal` for anything else. */
 export function idOf(call: ApiCall, name: string, refusal: string): string {
-  const given = partOf(call, name);
-  if (!uuidForm.test(given)) throw new Fault("not_found", refusal);
-  return given;
+  const id = partOf(call, name);
+  if (!uuidForm.test(id)) throw new Fault("not_found", refusal);
+  return id;
 }
 
-/** A part of the path that the route has, decoded. */
+/** The decoded part of the path with this name, which the route must have. */
 export function partOf({ request }: Pick<ApiCall, "request">, name: string): string {
   return must(pathPart(request, name), `the route names a ${name}`);
 }
 
-/** A part of the path by its name in the route, decoded. */
+/** The decoded part of the path with this name; undefined: the route has no such part. */
 export function pathPart(request: FastifyRequest, name: string): string | undefined {
   return (request.params as Readonly<Record<string, string | undefined>>)[name];
 }
@@ -124,19 +129,19 @@ type Fields = Readonly<Record<string, Field>>;
 type Value = string | number | boolean | null;
 
 /**
- * The parameters of a query; `""` counts as absent, and absent ones get their default. Throws
- * `Fault("invalid")`.
+ * Reads the parameters of a query. An empty value counts as absent, and an absent parameter gets
+ * its default. Throws `Fault("invalid")`.
  */
 export function readQuery(
   fields: Fields,
   query: Readonly<Record<string, unknown>>,
 ): Record<string, Value> {
   for (const name of Object.keys(query)) {
-    if (!Object.hasOwn(fields, name)) throw unknown(name, "parameter", fields);
+    if (!Object.hasOwn(fields, name)) throw unknownName(name, "parameter", fields);
   }
   return readFields(fields, (name, field) => {
-    const given = Object.hasOwn(query, name) ? query[name] : undefined;
-    return given === "" ? undefined : fromText(field, given);
+    const value = Object.hasOwn(query, name) ? query[name] : undefined;
+    return value === "" ? undefined : fromText(field, value);
   });
 }
 
@@ -146,7 +151,7 @@ export function streamOf({ request }: ApiCall): Readable {
 }
 
 /**
- * The fields of the call's body, which may be missing when none is required. Throws
+ * Reads the fields of the call's body. The body may be missing when no field is required. Throws
  * `Fault("malformed" | "invalid")`.
  */
 export function bodyOf({ route, body }: ApiCall): Record<string, Value> {
@@ -157,43 +162,46 @@ export function bodyOf({ route, body }: ApiCall): Record<string, Value> {
   return readBody(shape, body === undefined && shape.required.length === 0 ? {} : body);
 }
 
-/** The fields of a body; null counts as absent. Throws `Fault("malformed" | "invalid")`. */
+/**
+ * Reads the fields of a body. A field that is null counts as absent, and an absent field gets its
+ * default. Throws `Fault("malformed" | "invalid")`.
+ */
 export function readBody(
   shape: { readonly fields: Fields; readonly required: readonly string[] },
   body: unknown,
 ): Record<string, Value> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    const having = shape.required.length === 0 ? "" : ` with ${shape.required.join(", ")}`;
+    const requiredText = shape.required.length === 0 ? "" : ` with ${shape.required.join(", ")}`;
     throw new Fault(
       "malformed",
-      `The body is ${kindOf(body)}, but must be a JSON object${having}.`,
+      `The body is ${kindOf(body)}, but must be a JSON object${requiredText}.`,
     );
   }
   for (const name of Object.keys(body)) {
-    if (!Object.hasOwn(shape.fields, name)) throw unknown(name, "field", shape.fields);
+    if (!Object.hasOwn(shape.fields, name)) throw unknownName(name, "field", shape.fields);
   }
-  const given = new Map<string, unknown>(
+  const values = new Map<string, unknown>(
     Object.entries(body).filter(([, value]) => value !== null),
   );
   for (const name of shape.required) {
     const field = shape.fields[name];
-    if (field !== undefined && !given.has(name)) {
+    if (field !== undefined && !values.has(name)) {
       throw new Fault("invalid", `${name} is missing; it must be ${allowedText(field)}.`);
     }
   }
-  return readFields(shape.fields, (name) => given.get(name));
+  return readFields(shape.fields, (name) => values.get(name));
 }
 
 /**
- * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")`
- * for a day that does not exist.
+ * Reads a time whose syntax was validated; `name` is its parameter or field. Throws
+ * `Fault("invalid")` for a day that does not exist.
  */
 export function readTime(name: string, value: unknown): Date {
   const at = new Date(String(value));
   const [year = 0, month = 0, day = 0] = String(value).split(/[-T]/i, 3).map(Number);
-  // A day such as February 30 would silently become one in March.
-  const hasDay = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
-  if (!Number.isNaN(at.getTime()) && hasDay) return at;
+  // `Date` silently turns a day such as February 30 into one in March.
+  const dayExists = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
+  if (!Number.isNaN(at.getTime()) && dayExists) return at;
   const form = "a valid time of the form 2026-01-31T12:00:00Z";
   throw new Fault("invalid", `${name} is ${shown(value)}, but must be ${form}.`);
 }
@@ -204,22 +212,24 @@ function readFields(
 ): Record<string, Value> {
   const values: Record<string, Value> = {};
   for (const [name, field] of Object.entries(fields)) {
-    const given = read(name, field);
-    if (given !== undefined && !fieldSchema(field).safeParse(given).success) {
+    const value = read(name, field);
+    if (value !== undefined && !fieldSchema(field).safeParse(value).success) {
       throw refused({
         field: name,
-        given,
+        given: value,
         allowed: allowedText(field),
         isSecret: "isSecret" in field,
       });
     }
-    // The schema is derived from the row, whose types here are text, number, boolean and choice.
-    values[name] = (given ?? field.default) as Value;
+    // The schema has checked the value. Handlers of the few fields that are lists cast them again.
+    values[name] = (value ?? field.default) as Value;
   }
   return values;
 }
 
-/** Converts the text of a query to the type of its row; invalid text stays text and is refused. */
+/**
+ * Converts a text of the query to its field's type. Invalid text stays text and is refused later.
+ */
 function fromText(field: Field, value: unknown): unknown {
   if (typeof value !== "string") return value;
   if (field.kind === "boolean" && (value === "true" || value === "false")) return value === "true";
@@ -229,10 +239,10 @@ function fromText(field: Field, value: unknown): unknown {
   return isNumber ? Number(value) : value;
 }
 
-function unknown(name: string, what: string, fields: Fields): Fault {
+function unknownName(name: string, kind: "parameter" | "field", fields: Fields): Fault {
   const hint =
     suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;
-  return new Fault("invalid", `${shown(name)} is not a ${what} of this request${hint}`);
+  return new Fault("invalid", `${shown(name)} is not a ${kind} of this request${hint}`);
 }
 
 /** The page that a request asks for. The contract has validated the types of the values. */
@@ -243,7 +253,10 @@ export function pageWanted({ query }: ApiCall): {
   return { pageSize: Number(query["pageSize"]), nextToken: query["nextToken"] as string | null };
 }
 
-/** The page after a row with a number. The contract has validated the types of the values. */
+/**
+ * The page that a request for a list of numbered rows asks for, newest first: `before` is the
+ * number of the last row of the page before. The contract has validated the types of the values.
+ */
 export function pageBefore({ query }: ApiCall): {
   readonly size: number;
   readonly before: number | null;
@@ -254,7 +267,7 @@ export function pageBefore({ query }: ApiCall): {
   };
 }
 
-/** The answer; `nextToken` is absent at the end. */
+/** The answer to a request for a page; `nextToken` is absent on the last page. */
 export function showPage<Item, Shown>(
   { items, nextToken }: Page<Item>,
   show: (item: Item) => Shown,

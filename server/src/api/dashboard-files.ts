@@ -1,12 +1,13 @@
-// The built pages of the dashboard, held in memory. They are built beside the running platform: a
-// build that has ended since is read when somebody asks for a page, and until there is one a page
-// says that it is being built, or why it could not be.
+// The files of the dashboard, held in memory. They are built while the platform runs: a newer build
+// is read when somebody asks for a page. When a build failed, `problem` says why.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { errorCode } from "#lib/error-code.ts";
 import { ownFiles } from "#lib/own-files.ts";
 
-/** A file as it is sent; `gzip` and `br` are there when the build has compressed it. */
+/**
+ * A file as it is sent. `gzip` and `br` are its compressed forms, if the build has written them.
+ */
 export type DashboardFile = {
   readonly type: string;
   readonly plain: Buffer;
@@ -21,12 +22,12 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** The media type of a file by its name; undefined: it is not one that pages have. */
+/** The media type of a file by its name; undefined: the dashboard has no files of this type. */
 export function typeOf(name: string): string | undefined {
   return types[name.slice(name.lastIndexOf(".") + 1)];
 }
 
-/** Reads what is below `folder` of a build, and again when there is another one. */
+/** Holds the files of the latest build in `folder`, and reads them again after a newer build. */
 export class DashboardFiles {
   readonly #folder: string;
   #version = "";
@@ -36,7 +37,7 @@ export class DashboardFiles {
     this.#folder = folder;
   }
 
-  /** The page of all addresses; null: it was never built. */
+  /** The page that is sent for every address of the dashboard; null: it was never built. */
   page(): DashboardFile | null {
     this.#refresh();
     return this.#files.get("index.html") ?? null;
@@ -44,13 +45,13 @@ export class DashboardFiles {
 
   /** A file that the page names, such as `assets/a.js`. */
   file(name: string): DashboardFile | null {
-    const held = this.#files.get(name);
-    if (held !== undefined) return held;
+    const known = this.#files.get(name);
+    if (known !== undefined) return known;
     this.#refresh();
     return this.#files.get(name) ?? null;
   }
 
-  /** Why the latest build failed; null: none has, so far. */
+  /** Why the latest attempt to build the dashboard failed; null: it did not fail. */
   problem(): string | null {
     return readText(join(this.#folder, "problem.txt"));
   }
@@ -62,7 +63,7 @@ export class DashboardFiles {
       this.#files = readFiles(join(this.#folder, "pages"));
       this.#version = version;
     } catch (error) {
-      // Just now the next build takes its place; what was read before is still good.
+      // A newer build is just replacing the files. The earlier ones in memory are still good.
       if (errorCode(error) !== "ENOENT") throw error;
     }
   }
@@ -73,28 +74,28 @@ function readFiles(folder: string): ReadonlyMap<string, DashboardFile> {
     entry.isFile(),
   );
   const paths = new Set(entries.map((entry) => join(entry.parentPath, entry.name)));
-  const compressed = (path: string): Buffer | undefined =>
+  const readIfPresent = (path: string): Buffer | undefined =>
     paths.has(path) ? readFileSync(path) : undefined;
   const files = new Map<string, DashboardFile>();
   for (const path of paths) {
     const type = typeOf(path);
     if (type === undefined) continue;
-    const gzip = compressed(`${path}.gz`);
-    const br = compressed(`${path}.br`);
-    const more = { ...(gzip === undefined ? {} : { gzip }), ...(br === undefined ? {} : { br }) };
+    const gzip = readIfPresent(`${path}.gz`);
+    const br = readIfPresent(`${path}.br`);
     files.set(relative(folder, path).split(sep).join("/"), {
       type,
       plain: readFileSync(path),
-      ...more,
+      ...(gzip === undefined ? {} : { gzip }),
+      ...(br === undefined ? {} : { br }),
     });
   }
   return files;
 }
 
-/** Differs between builds; null: there is none. */
+/** Identifies the build that wrote a file; null: the file does not exist. */
 function versionOf(path: string): string | null {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found === undefined ? null : `${found.ino} ${found.mtimeMs}`;
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.ino} ${stats.mtimeMs}`;
 }
 
 function readText(path: string): string | null {

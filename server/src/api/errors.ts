@@ -6,10 +6,13 @@ import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.t
 import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
-/** The refusal of a body of another type. */
+/** The text that refuses a body that is not JSON. */
 export const noJson = 'The body must be JSON, sent with "Content-Type: application/json".';
 
-/** The fault for the caller. `requestId` leads to the log entry when the platform is the cause. */
+/**
+ * The fault that the caller is answered with. For an internal error its text names `requestId`, by
+ * which the operator finds the cause in the log.
+ */
 export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof Fault) return error;
   const code = errorCode(error);
@@ -19,16 +22,16 @@ export function faultOf(error: unknown, requestId: string): Fault {
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
     return new Fault("unsupported_media_type", noJson, { cause: error });
   }
-  if (isEndedProject(code, error)) {
+  if (isDeletedProject(code, error)) {
     // The project was deleted during the request: the answer is the same as a moment later.
     return noSuchProject(error);
   }
-  if (isBrokenOff(error)) {
+  if (isClientDisconnect(error)) {
     return new Fault("malformed", "The connection was closed before the request was complete.", {
       cause: error,
     });
   }
-  if (isDatabaseAway(code, error)) {
+  if (isDatabaseUnreachable(code, error)) {
     const text = "The platform's database is not responding at the moment; try again.";
     return new Fault("unavailable", text, { cause: error, retryAfterSeconds: 1 });
   }
@@ -64,8 +67,8 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
   if (fault.retryAfterSeconds !== undefined)
     void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
-  // Fastify closes the connection after an oversized body; with unread bytes that resets it, and
-  // the answer is lost.
+  // After an oversized body Fastify would close the connection. If bytes are still unread, closing
+  // resets the connection, and the answer is lost.
   void reply.removeHeader("connection");
   return reply
     .code(status)
@@ -73,23 +76,26 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
     .send({ message: fault.message });
 }
 
-/** The database's own refusal to add something to a deleted project. */
-function isEndedProject(code: string, error: unknown): boolean {
+/** Whether the database refused to add something to a project because the project was deleted. */
+function isDeletedProject(code: string, error: unknown): boolean {
   return (
     code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project"
   );
 }
 
-/** The client disconnected while sending its body; resets by the database have no status. */
-function isBrokenOff(error: unknown): boolean {
+/**
+ * Whether the client disconnected while it sent its body. Unlike this error, a connection reset by
+ * the database has no HTTP status.
+ */
+function isClientDisconnect(error: unknown): boolean {
   return errorCode(error) === "ECONNRESET" && isClientError(error);
 }
 
 /**
- * Connection errors of Node and PostgreSQL (refused, reset, shutdown, too many connections), and
- * the pool's, which have no code.
+ * Whether the database cannot be reached: connection errors of Node and PostgreSQL (refused, reset,
+ * shutdown, too many connections), and errors of the connection pool, which have no code.
  */
-function isDatabaseAway(code: string, error: unknown): boolean {
+function isDatabaseUnreachable(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;
   return (
     error instanceof Error &&
@@ -97,6 +103,7 @@ function isDatabaseAway(code: string, error: unknown): boolean {
   );
 }
 
+/** Whether Fastify has marked the error with a status for mistakes of the client. */
 function isClientError(error: unknown): boolean {
   if (typeof error !== "object" || error === null || !("statusCode" in error)) return false;
   return typeof error.statusCode === "number" && error.statusCode >= 400 && error.statusCode < 500;

@@ -1,5 +1,5 @@
 // Commands in replicas: the route that starts one, and the WebSocket that carries its input and
-// output. A slow end holds up the other one; nothing is gathered here.
+// output. A slow side holds up the other one: nothing is buffered here.
 import type { Readable } from "node:stream";
 import type { WebSocket } from "ws";
 import { execProtocol, execQuery } from "@slipway/contract/exec-routes.ts";
@@ -13,21 +13,22 @@ import { frame, readFrame, execStatusOf } from "./exec-frames.ts";
 import { offeredProtocols, upgraded } from "./exec-upgrade.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Each holds some processes and two sockets. */
+/** The maximum number of running commands: each holds some processes and two sockets. */
 const openMax = 200;
-/** In the projects of one owner. */
+/** The maximum number of running commands in the projects of one owner. */
 const ownerOpenMax = 20;
-/** How often it is asked whether the client is still there, and the caller still allowed. */
+/** How often the platform checks that the client is still there, and the caller still allowed. */
 const pingEveryMs = 30_000;
 /**
- * How long a client has to take what is left once the command has ended: far less than a megabyte.
+ * How long a client has to receive the rest of the output once the command has ended: far less than
+ * a megabyte.
  */
-const takeWaitMs = 15_000;
-/** In the middle of common terminals. */
+const lastOutputWaitMs = 15_000;
+/** The size of a common terminal, for clients that send none. */
 const usualSize = { columns: 80, rows: 24 };
-const left = "The client has left.";
+const clientLeftText = "The client has left.";
 
-/** The route handler; it takes over the connection. */
+/** The handler of the route that runs a command. It takes over the connection. */
 export function execHandlers(parts: HandlerParts) {
   const gate = new Gate({ max: openMax, keyMax: ownerOpenMax, waitingMax: 0, refusal: tooMany });
   const execInContainer = async (call: ApiCall): Promise<undefined> => {
@@ -43,23 +44,27 @@ function tooMany(): Fault {
   return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 
-/** Throws `Fault` for what cannot be run. */
+/** The command to run. Throws `Fault` when the request or its replica is not valid. */
 async function wishOf(call: ApiCall, parts: HandlerParts): Promise<ExecWish> {
   const command = commandOf(call);
-  refuseOthers(call);
+  requireProtocol(call);
   const replicaId = partOf(call, "container_id") as ReplicaId;
   const replicas = await parts.apps.replicas(projectOf(call), appOf(call));
   if (!replicas.some(({ id }) => id === replicaId)) throw notRunning();
   return { replicaId, command, terminal: call.query["tty"] === true ? sizeOf(call) : null };
 }
 
-async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<undefined> {
+async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise<undefined> {
   const { replicaId, command, terminal } = wish;
   const projectId = projectOf(call);
   const [program, ...words] = command;
   const began = parts.clock.monotonicMs();
   const app = shownAppId(appOf(call));
-  const about = { app: { new: app }, program: { new: program }, arguments: { new: words.length } };
+  const commandChanges = {
+    app: { new: app },
+    program: { new: program },
+    arguments: { new: words.length },
+  };
   const entry = { projectId, replicaId, by: call.by } as const;
   const recordEnd = async ({ exitCode, message }: Awaited<ExecSession["ended"]>): Promise<void> => {
     const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
@@ -68,7 +73,7 @@ async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<unde
       seconds: { new: seconds },
       endedBecause: { new: message },
     };
-    const changes = { ...about, ...end };
+    const changes = { ...commandChanges, ...end };
     await parts
       .recordOfReplica({ ...entry, action: "replica.exec_end", changes })
       .catch((error: unknown) => {
@@ -78,8 +83,8 @@ async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<unde
         );
       });
   };
-  // Before it starts: no command runs unrecorded.
-  const changes = { ...about, terminal: { new: terminal !== null } };
+  // Recorded before the command starts, so that none runs unrecorded.
+  const changes = { ...commandChanges, terminal: { new: terminal !== null } };
   await parts.recordOfReplica({ ...entry, action: "replica.exec", changes });
   const session = await parts.execs.open(wish).catch(async (error: unknown) => {
     await recordEnd({
@@ -91,22 +96,23 @@ async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<unde
   if (call.query["stdin"] !== true) session.stdin.end();
   call.reply.hijack();
   const client = await upgraded(call.request.raw);
-  if (client === null) session.end(left);
+  if (client === null) session.end(clientLeftText);
   else await serve(client, session, { call, parts });
   await recordEnd(await session.ended);
   return undefined;
 }
 
-function refuseOthers({ request }: ApiCall): void {
+/** Throws `Fault("invalid")` unless the request opens a WebSocket with the protocol of commands. */
+function requireProtocol({ request }: ApiCall): void {
   const offered = offeredProtocols(request.raw);
   if (offered?.includes(execProtocol) === true) return;
-  const what =
+  const problem =
     offered === null
       ? "The request opens no WebSocket"
       : `Sec-WebSocket-Protocol has no ${execProtocol}`;
   throw new Fault(
     "invalid",
-    `${what}; open one with the subprotocol ${execProtocol}. The command line does: slipway exec.`,
+    `${problem}; open one with the subprotocol ${execProtocol}. The command line does: slipway exec.`,
   );
 }
 
@@ -117,10 +123,10 @@ function notRunning(): Fault {
   );
 }
 
-/** The contract has validated its words. */
+/** The program and its arguments, which the contract has validated. Throws `Fault("invalid")`. */
 function commandOf({ query }: ApiCall): [string, ...string[]] {
-  const given = query["command"] as unknown as string | readonly string[] | null;
-  const [program = "", ...words] = typeof given === "string" ? [given] : (given ?? []);
+  const value = query["command"] as unknown as string | readonly string[] | null;
+  const [program = "", ...words] = typeof value === "string" ? [value] : (value ?? []);
   if (program !== "") return [program, ...words];
   throw new Fault(
     "invalid",
@@ -133,33 +139,36 @@ function sizeOf({ query }: ApiCall): { columns: number; rows: number } {
   return { columns: side("columns"), rows: side("rows") };
 }
 
-type Around = { readonly call: ApiCall; readonly parts: HandlerParts };
+type ExecContext = { readonly call: ApiCall; readonly parts: HandlerParts };
 
-/** Resolves when the client has received the end of the command, or has left. */
+/**
+ * Passes input and output between the client and the command. Resolves when the client has received
+ * the end of the command, or has left.
+ */
 async function serve(
   client: WebSocket,
   session: ExecSession,
-  { call, parts }: Around,
+  { call, parts }: ExecContext,
 ): Promise<void> {
   const watch = watchClient(client, session, { call, parts });
   let cancelWait = (): void => undefined;
   void session.ended.then(() => {
-    cancelWait = parts.clock.after(takeWaitMs, () => client.terminate());
+    cancelWait = parts.clock.after(lastOutputWaitMs, () => client.terminate());
   });
-  takeInput(client, session, call.query["stdin"] === true);
+  forwardInput(client, session, call.query["stdin"] === true);
   const send = async (bytes: Buffer): Promise<void> => {
-    watch.isSending++;
+    watch.unsentCount++;
     try {
       await new Promise<void>((resolve) => client.send(bytes, () => resolve()));
     } finally {
-      watch.isSending--;
+      watch.unsentCount--;
     }
     session.noteUse();
   };
   const pump = async (channel: "stdout" | "stderr", stream: Readable): Promise<void> => {
     for await (const chunk of stream) await send(frame(channel, chunk as Buffer));
   };
-  // An output that was dropped has ended, as `ended` tells.
+  // A stream that was dropped rejects here; `session.ended` says how the command ended.
   await Promise.allSettled([pump("stdout", session.stdout), pump("stderr", session.stderr)]);
   const end = await session.ended;
   watch.stop();
@@ -171,42 +180,43 @@ async function serve(
 }
 
 /**
- * Ends the command when the client has left, the caller has lost the right, or the platform stops.
+ * Ends the command when the client has left, the caller has lost the permission, or the platform
+ * stops.
  */
-function watchClient(client: WebSocket, session: ExecSession, { call, parts }: Around) {
+function watchClient(client: WebSocket, session: ExecSession, { call, parts }: ExecContext) {
   const { clock, stopping } = parts;
-  const watch = { isSending: 0, stop: (): void => undefined };
+  const watch = { unsentCount: 0, stop: (): void => undefined };
   let isAlive = true;
   let cancel = (): void => undefined;
-  const stopped = (): void => session.end("The platform is stopping.");
-  const turn = (): void => {
-    // Behind output that the client has not taken, or input that the command does not, no answer
-    // arrives: idle time bounds both.
-    if (!isAlive && watch.isSending === 0 && !client.isPaused) return client.terminate();
+  const onStopping = (): void => session.end("The platform is stopping.");
+  const checkClient = (): void => {
+    // The answer to a ping waits behind output that the client has not received yet, and behind
+    // input that the command does not read. The session's limit of idle time bounds both.
+    if (!isAlive && watch.unsentCount === 0 && !client.isPaused) return client.terminate();
     isAlive = false;
     client.ping();
     call.admit().catch(() => session.end("You may not run commands here any more."));
-    cancel = clock.after(pingEveryMs, turn);
+    cancel = clock.after(pingEveryMs, checkClient);
   };
-  cancel = clock.after(pingEveryMs, turn);
+  cancel = clock.after(pingEveryMs, checkClient);
   watch.stop = () => {
     cancel();
-    stopping.removeEventListener("abort", stopped);
+    stopping.removeEventListener("abort", onStopping);
   };
-  stopping.addEventListener("abort", stopped);
-  if (stopping.aborted) stopped();
+  stopping.addEventListener("abort", onStopping);
+  if (stopping.aborted) onStopping();
   client
     .on("pong", () => (isAlive = true))
     .on("error", () => undefined)
     .on("close", () => {
       watch.stop();
-      session.end(left);
+      session.end(clientLeftText);
     });
   return watch;
 }
 
-/** Passes on what the client sends, no faster than the command reads it. */
-function takeInput(client: WebSocket, session: ExecSession, hasInput: boolean): void {
+/** Passes on the client's input, no faster than the command reads it. */
+function forwardInput(client: WebSocket, session: ExecSession, hasInput: boolean): void {
   const { stdin } = session;
   const resume = (): void => client.resume();
   stdin.on("drain", resume).on("close", resume).on("error", resume);

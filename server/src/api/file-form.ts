@@ -1,5 +1,5 @@
-// Reads the form of a file that runs once: `data`, which is small, and `file`, which is handed on
-// as it arrives. Other parts are skipped; all are bounded.
+// Reads the form of a file run: `data`, which is small, and `file`, which is handed on as it
+// arrives. Other parts are skipped. The number and the size of the parts are bounded.
 import type { IncomingHttpHeaders } from "node:http";
 import { addAbortSignal, type Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
@@ -13,15 +13,15 @@ type Form<Stored> = {
   readonly body: Readable;
   readonly dataBytesMax: number;
   readonly signal: AbortSignal;
-  /** Stores the file: reads it to its end, or rejects; also when the signal is aborted. */
+  /** Stores the file: reads it to its end, or rejects. It must also reject when `signal` aborts. */
   readonly take: (file: Readable, signal: AbortSignal) => Promise<Stored>;
 };
 
 const limits = { fields: 4, files: 4, parts: 8, headerPairs: 50, fieldNameSize: 100 };
 
 /**
- * `data` is `{}` when there is none. Throws `Fault("malformed" | "invalid" | "too_large")`, and
- * what `take` throws.
+ * Reads both parts of the form; `data` is `{}` when the form has no such part. Throws
+ * `Fault("malformed" | "invalid" | "too_large")`, and the errors of `take`.
  */
 export async function readFileForm<Stored>(
   form: Form<Stored>,
@@ -34,32 +34,33 @@ export async function readFileForm<Stored>(
     data: null,
     file: null,
   };
-  const reading = <Result>(result: Promise<Result>): Promise<Result> => {
+  const abortOnFailure = <Result>(result: Promise<Result>): Promise<Result> => {
     result.catch((error: unknown) => failed.abort(error));
     return result;
   };
   reader.on("file", (name, stream) => {
-    // That of a form that breaks off, which the reader has too, may come when nobody reads the part
-    // any more.
+    // When a form breaks off, its parts fail too, perhaps when nobody reads them any more. The
+    // reader reports the same error.
     stream.on("error", () => undefined);
     if (name === "data" && parts.data === null)
-      parts.data = reading(
+      parts.data = abortOnFailure(
         boundedText(addAbortSignal(ended, stream), dataBytesMax, () => dataTooLarge(dataBytesMax)),
       );
-    else if (name === "file" && parts.file === null) parts.file = reading(take(stream, ended));
+    else if (name === "file" && parts.file === null)
+      parts.file = abortOnFailure(take(stream, ended));
     else stream.resume();
   });
   reader.on("field", (name, value, _isNameCut, isCut) => {
     if (name !== "data" || parts.data !== null) return;
-    parts.data = reading(
+    parts.data = abortOnFailure(
       isCut ? Promise.reject(dataTooLarge(dataBytesMax)) : Promise.resolve(value),
     );
   });
   try {
-    await piped(body, reader, ended);
+    await feed(body, reader, ended);
   } catch (error) {
     if (!ended.aborted) failed.abort(incomplete(error));
-    // What is stored of the file goes first.
+    // A partly stored file is removed before the caller gets the answer.
     await Promise.allSettled([parts.data, parts.file]);
     throw ended.reason;
   }
@@ -70,15 +71,15 @@ export async function readFileForm<Stored>(
 }
 
 /**
- * Unlike a pipeline, a failure leaves the request open for the answer; what still comes of its body
- * is dropped.
+ * Feeds the body to the reader. Unlike in a pipeline, a failure leaves the request open for the
+ * answer, and the rest of the body is read and dropped.
  */
-async function piped(body: Readable, reader: BusboyInstance, signal: AbortSignal): Promise<void> {
+async function feed(body: Readable, reader: BusboyInstance, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const gone = (): void => {
+  const onClose = (): void => {
     if (!body.readableEnded) reject(new Error("the client has gone"));
   };
-  body.on("error", reject).on("close", gone);
+  body.on("error", reject).on("close", onClose);
   reader.on("error", reject).on("finish", resolve);
   body.pipe(reader);
   try {

@@ -1,6 +1,6 @@
 // Live logs over WebSockets, as published clients read them: `/ws-build-logs` and `/ws-logs`, with
-// the token in the query. Each is a followed log of the management API, asked for in the caller's
-// name: the same routes decide who may read it.
+// the token in the query. Each sends a followed log of the management API, which is requested with
+// the client's token: the same routes decide who may read it.
 import type { IncomingMessage } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
@@ -21,34 +21,35 @@ type LogSocketParts = {
 /** A line as the API sends it. */
 type Line = Readonly<Record<string, unknown>>;
 
-/** What a client has asked for: messages of lines that are there, then those of a followed log. */
+/** The log that a client has asked for: messages of stored lines, then those of a followed log. */
 type Source = {
   readonly before: AsyncIterable<object>;
+  /** The server-sent events of the followed log. */
   readonly events: Readable;
-  /** Null: this line is not wanted. */
+  /** The message for a line; null: the client has not asked for this line. */
   readonly messageOf: (line: Line) => object | null;
-  /** Ends the request. */
+  /** Ends the request for the followed log. */
   readonly end: () => void;
 };
 
 const paths = { build: "/ws-build-logs", app: "/ws-logs" };
 /** Clients send nothing but pings. */
 const messageBytesMax = 1024;
-/** A client that does not answer a ping within this time is gone. */
+/** A client that has not answered a ping until the next one is gone. */
 const pingEveryMs = 30_000;
 const pageSize = 1000;
 const refusalBytesMax = 10_000;
 
-/** True when a WebSocket with this path and query is one of these. */
+/** Whether the URL of a WebSocket, a path with a query, is that of a live log. */
 export function isLogSocket(url: string): boolean {
   const path = url.split("?", 1)[0]?.replace(/^\/+/, "/");
   return path === paths.build || path === paths.app;
 }
 
-/** Refused with the status and the message of the API. */
+/** Thrown when the API refuses the request for a log. Has the status and the body of its answer. */
 class SocketRefused extends Error {
   readonly status: number;
-  /** JSON. */
+  /** The JSON that the API sent. */
   readonly body: string;
 
   constructor(status: number, body: string) {
@@ -58,7 +59,7 @@ class SocketRefused extends Error {
   }
 }
 
-/** Takes the requests for which `isLogSocket` is true. They end with the API. */
+/** Serves the requests for which `isLogSocket` is true. They end when the API stops. */
 export class LogSockets {
   readonly #parts: LogSocketParts;
   readonly #server = new WebSocketServer({
@@ -71,13 +72,13 @@ export class LogSockets {
     this.#parts = parts;
   }
 
-  /** Never throws. */
+  /** Serves the request, or refuses it. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
     socket.on("error", () => undefined);
     this.#open(request).then(
       (source) => {
         if (socket.destroyed) return source.end();
-        // Also when the rest of the handshake is refused.
+        // The socket also closes when the handshake fails.
         socket.once("close", source.end);
         this.#server.handleUpgrade(
           request,
@@ -97,35 +98,35 @@ export class LogSockets {
     );
     const after = afterOf(query.get("after"));
     const project = query.get("projectID") ?? "";
-    const ask = (path: string, options: { readonly lastId?: number } = {}) =>
-      this.#ask(request, query, path, options);
-    if (pathname === paths.app) return await this.#openApp(query, { project, after, ask });
+    const requestLog = (path: string, options: { readonly lastId?: number } = {}) =>
+      this.#requestLog(request, query, path, options);
+    if (pathname === paths.app) return await this.#openApp(query, { project, after, requestLog });
     const build = query.get("buildID") ?? "";
     const app = uuidForm.test(build)
       ? await this.#parts.builds.appOf(project as ProjectId, build as BuildId)
       : null;
-    const { response, end } = await ask(
+    const { response, end } = await requestLog(
       `${pathOf(project, app ?? "unknown")}/builds/${encodeURIComponent(build)}/logs?follow=true`,
     );
     return {
       before: nothing(),
       events: response,
-      messageOf: (line) =>
-        Date.parse(String(line["createdAt"])) < after
-          ? null
-          : {
-              build_id: build,
-              log_id: line["id"],
-              app_id: app,
-              container_id: "",
-              timestamp: line["createdAt"],
-              log: line["log"],
-              k8s_namespace: "",
-              stream: line["stream"],
-              region: "",
-              log_line_number: line["lineNumber"],
-              stage: line["stage"],
-            },
+      messageOf: (line) => {
+        if (Date.parse(String(line["createdAt"])) < after) return null;
+        return {
+          build_id: build,
+          log_id: line["id"],
+          app_id: app,
+          container_id: "",
+          timestamp: line["createdAt"],
+          log: line["log"],
+          k8s_namespace: "",
+          stream: line["stream"],
+          region: "",
+          log_line_number: line["lineNumber"],
+          stage: line["stage"],
+        };
+      },
       end,
     };
   }
@@ -135,45 +136,46 @@ export class LogSockets {
     {
       project,
       after,
-      ask,
-    }: { readonly project: string; readonly after: number; readonly ask: Ask },
+      requestLog,
+    }: { readonly project: string; readonly after: number; readonly requestLog: RequestLog },
   ): Promise<Source> {
     const path = `${pathOf(project, query.get("appID") ?? "")}/logs`;
     const filter = new URLSearchParams();
-    for (const [name, given] of [
+    for (const [name, value] of [
       ["container", query.get("containerID")],
       ["runId", query.get("runID")],
     ] as const)
-      if (given !== null && given !== "") filter.set(name, given);
+      if (value !== null && value !== "") filter.set(name, value);
     const pageOf = async (
-      more: Record<string, string>,
+      page: Record<string, string>,
     ): Promise<{ logs: Line[]; nextPageToken?: string }> => {
-      const { response } = await ask(
-        `${path}?${new URLSearchParams({ ...Object.fromEntries(filter), ...more }).toString()}`,
+      const { response } = await requestLog(
+        `${path}?${new URLSearchParams({ ...Object.fromEntries(filter), ...page }).toString()}`,
       );
       return JSON.parse(await textOf(response, Number.POSITIVE_INFINITY)) as { logs: Line[] };
     };
-    // Of all lines, not only the wanted ones: a wanted line that is stored meanwhile would belong
-    // to neither part.
-    const newestPage = await ask(`${path}?direction=backward&pageSize=1`);
+    // The newest of all lines, not only of those that pass the filter, is the border between the
+    // stored and the followed lines: each line is on exactly one side of it.
+    const newestPage = await requestLog(`${path}?direction=backward&pageSize=1`);
     const newest = JSON.parse(await textOf(newestPage.response, Number.POSITIVE_INFINITY)) as {
       logs: Line[];
     };
     const lastId = Number(newest.logs[0]?.["lineNumber"] ?? 0);
     const follow = new URLSearchParams(filter);
     follow.set("follow", "true");
-    const { response, end } = await ask(`${path}?${follow.toString()}`, { lastId });
+    const { response, end } = await requestLog(`${path}?${follow.toString()}`, { lastId });
     const messageOf = (line: Line): object => ({
       app_id: line["appId"],
       run_id: line["runId"] ?? "",
-      timestamp: ownTime(line),
+      timestamp: distinctTime(line),
       container_name: line["containerName"],
       log: line["logLine"],
     });
     async function* before(): AsyncGenerator<object> {
       if (lastId === 0 || !Number.isFinite(after)) return;
       const since = { afterDate: new Date(after).toISOString(), pageSize: String(pageSize) };
-      for (let token = ""; ;) {
+      let token = "";
+      for (;;) {
         const page = await pageOf({ ...since, nextToken: token });
         for (const line of page.logs)
           if (Number(line["lineNumber"]) <= lastId) yield messageOf(line);
@@ -184,8 +186,8 @@ export class LogSockets {
     return { before: before(), events: response, messageOf, end };
   }
 
-  /** Asks the API in the caller's name. */
-  async #ask(
+  /** Requests a log from the API with the client's token. Throws `SocketRefused`. */
+  async #requestLog(
     request: IncomingMessage,
     query: URLSearchParams,
     url: string,
@@ -229,7 +231,7 @@ export class LogSockets {
         const message = messageOf(data);
         if (message !== null) await send(message);
       }
-      // The platform stops, or the right to read is gone.
+      // The platform is stopping, or the caller may no longer read this log.
       client.close(1001);
     } catch (error) {
       if (client.readyState === client.OPEN) {
@@ -239,18 +241,18 @@ export class LogSockets {
     }
   }
 
-  /** Ends a client that is gone. Returns what stops it. */
+  /** Pings the client, and disconnects it when it is gone. Returns the function that stops this. */
   #ping(client: WebSocket): () => void {
     const { clock } = this.#parts;
     let isAlive = true;
     let cancel = (): void => undefined;
-    const turn = (): void => {
+    const checkClient = (): void => {
       if (!isAlive) return client.terminate();
       isAlive = false;
       client.ping();
-      cancel = clock.after(pingEveryMs, turn);
+      cancel = clock.after(pingEveryMs, checkClient);
     };
-    cancel = clock.after(pingEveryMs, turn);
+    cancel = clock.after(pingEveryMs, checkClient);
     client.on("pong", () => (isAlive = true));
     return () => cancel();
   }
@@ -260,19 +262,19 @@ export class LogSockets {
       error instanceof Fault ? error : new Fault("internal", "The platform's log has the reason.");
     if (!(error instanceof SocketRefused || error instanceof Fault))
       this.#parts.log.error({ err: error }, "a live log over a WebSocket could not be opened");
-    const own = {
+    const faultAnswer = {
       status: faultTable[fault.code].status,
       body: JSON.stringify({ message: fault.message }),
     };
-    const { status, body } = error instanceof SocketRefused ? error : own;
+    const { status, body } = error instanceof SocketRefused ? error : faultAnswer;
     const head = `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
-    // Nobody reads what the client still sends, so its end would not be seen.
+    // Nobody reads the socket any more, so its end would not be noticed.
     socket.once("finish", () => socket.destroy());
     socket.end(head + body);
   }
 }
 
-type Ask = (
+type RequestLog = (
   path: string,
   options?: { readonly lastId?: number },
 ) => Promise<{ readonly response: Readable; readonly end: () => void }>;
@@ -281,7 +283,11 @@ function pathOf(project: string, app: string): string {
   return `/v2/projects/${encodeURIComponent(project)}/apps/${encodeURIComponent(app)}`;
 }
 
-/** In milliseconds; without one, from now on. */
+/**
+ * The time from which a client wants lines, in milliseconds. Without one it is `-Infinity`: an
+ * app's log then begins with the next line, a build's log with its first. Throws
+ * `Fault("invalid")`.
+ */
 function afterOf(text: string | null): number {
   if (text === null || text === "") return Number.NEGATIVE_INFINITY;
   const ms = Date.parse(text);
@@ -293,10 +299,10 @@ function afterOf(text: string | null): number {
 }
 
 /**
- * The time of a line with its number below the millisecond: clients take lines of one app, run and
- * time for the same line.
+ * The time of a line, with digits of its number below the millisecond. Clients take two lines of
+ * one app and run with the same time for the same line.
  */
-function ownTime(line: Line): string {
+function distinctTime(line: Line): string {
   const number = Number(line["lineNumber"]) % 1_000_000;
   return String(line["timestamp"]).replace(/Z$/, `${String(number).padStart(6, "0")}Z`);
 }

@@ -1,4 +1,5 @@
-// Members of projects, and invitations: both sides of them.
+// Route handlers for members of projects, and for invitations, which members create and invited
+// people accept.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/project-answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
@@ -17,8 +18,8 @@ import type { HandlerParts } from "./parts.ts";
 import { requesterOf } from "./token-answers.ts";
 
 /**
- * Per project, and per caller over all projects: nobody types more, and each may cause unsolicited
- * mail.
+ * The maximum for a project, and for a caller in all projects. Nobody types more, and each
+ * invitation may be unsolicited mail.
  */
 const invitationsPerMinute = 30;
 
@@ -49,8 +50,8 @@ export function memberHandlers({ membership: { members } }: HandlerParts) {
 /** Route handlers for invitations. */
 export function invitationHandlers({ membership, tokens, urls, clock }: HandlerParts) {
   const { invitations, postMail } = membership;
-  const ofProject = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
-  const ofCaller = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
+  const projectLimit = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
+  const callerLimit = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
   return {
     async listInvitations(call) {
       return (await invitations.list(projectOf(call))).map(showInvitation);
@@ -58,8 +59,8 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     async createInvitation(call) {
       const projectId = projectOf(call);
       const body = bodyOf(call);
-      ofCaller.take(call.by.actor.id ?? "");
-      ofProject.take(projectId);
+      callerLimit.take(call.by.actor.id ?? "");
+      projectLimit.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
       const created = await invitations.create(wish, requesterOf(call));
       const link = invitationPage(urls(), created.secret);

@@ -1,6 +1,6 @@
-// Reads requests of older clients of the published interface: leaves out what they repeat, as the
-// contract's table `older-clients` says. What contradicts the rest of the request is refused, never
-// ignored.
+// Reads requests of older clients of the published interface, which send some values twice: leaves
+// out the repetitions that the contract's file `older-clients.ts` allows. A value that contradicts
+// the rest of the request is refused, never ignored.
 import { repeatedProject } from "@slipway/contract/older-clients.ts";
 import { refused } from "#apps/refusal.ts";
 import type { Log } from "#lib/log.ts";
@@ -10,25 +10,25 @@ type Values = Readonly<Record<string, unknown>>;
 export type RepeatedParts = {
   /** The project in the path. */
   readonly projectId: string | undefined;
-  /** The names that the document has; others may be repetitions. */
+  /** The fields of the query or the body that the route defines. Other names may be repetitions. */
   readonly known: Values;
 };
 
 /**
- * The query without repetitions. Throws `Fault("invalid")` for a value that differs from what it
- * repeats.
+ * Returns the query without repetitions, and the names that it left out. Throws `Fault("invalid")`
+ * when a repetition has another value.
  */
 export function queryOnce(
   query: Values,
   { projectId, known, body }: RepeatedParts & { readonly body: unknown },
 ): { readonly query: Values; readonly ignored: readonly string[] } {
-  const once: Record<string, unknown> = {};
+  const remaining: Record<string, unknown> = {};
   const ignored: string[] = [];
-  for (const [name, given] of Object.entries(query)) {
-    const value = isList(known[name]) ? given : sameValue(name, given);
+  for (const [name, values] of Object.entries(query)) {
+    const value = isList(known[name]) ? values : singleValue(name, values);
     const expected = Object.hasOwn(known, name) ? undefined : repeatedValue(name, projectId, body);
     if (expected === undefined) {
-      once[name] = value;
+      remaining[name] = value;
     } else if (value === expected) {
       ignored.push(name);
     } else {
@@ -36,22 +36,22 @@ export function queryOnce(
       throw refused({ field: `${name} in the query`, given: value, allowed });
     }
   }
-  return { query: once, ignored };
+  return { query: remaining, ignored };
 }
 
 /**
- * The body without the project's id, where the document has no such field. Throws
- * `Fault("invalid")` for another project's.
+ * Returns the body without the id of the project, unless the route defines such a field. Throws
+ * `Fault("invalid")` for the id of another project.
  */
 export function bodyOnce(body: unknown, { projectId, known }: RepeatedParts): unknown {
-  const isRepeated = projectId !== undefined && !Object.hasOwn(known, repeatedProject);
-  if (!isRepeated || !isMap(body) || !Object.hasOwn(body, repeatedProject)) return body;
-  const { [repeatedProject]: given, ...rest } = body;
-  if (given === projectId) return rest;
-  throw refused({ field: repeatedProject, given, allowed: `${projectId}, as in the path` });
+  const mayRepeat = projectId !== undefined && !Object.hasOwn(known, repeatedProject);
+  if (!mayRepeat || !isMap(body) || !Object.hasOwn(body, repeatedProject)) return body;
+  const { [repeatedProject]: bodyId, ...rest } = body;
+  if (bodyId === projectId) return rest;
+  throw refused({ field: repeatedProject, given: bodyId, allowed: `${projectId}, as in the path` });
 }
 
-/** Notes ignored names in the platform's log, once for each route and name. */
+/** Writes ignored names to the platform's log, once for each route and name. */
 export class IgnoredNames {
   readonly #log: Log;
   readonly #noted = new Set<string>();
@@ -63,7 +63,7 @@ export class IgnoredNames {
   note(path: string, names: readonly string[]): void {
     for (const name of names) {
       const key = `${path} ${name}`;
-      // The names are of a table or of a body that the document knows, so there are few.
+      // Ignored names are ones of the contract, so the set stays small.
       if (this.#noted.has(key)) continue;
       this.#noted.add(key);
       this.#log.info({ path, name }, "a client repeats a value, which is ignored");
@@ -71,7 +71,9 @@ export class IgnoredNames {
   }
 }
 
-/** What a parameter that the document does not have repeats; undefined: nothing. */
+/**
+ * The value that a parameter which the route does not define repeats; undefined: it repeats none.
+ */
 function repeatedValue(
   name: string,
   projectId: string | undefined,
@@ -85,19 +87,20 @@ function repeatedValue(
   return isSimple ? String(value) : undefined;
 }
 
-/** A parameter that may come several times. */
+/** Whether a parameter may be sent several times. */
 function isList(field: unknown): boolean {
   return isMap(field) && field["kind"] === "list";
 }
 
-function sameValue(name: string, value: unknown): unknown {
-  if (!Array.isArray(value)) return value;
-  const [first, ...others] = value as unknown[];
-  const other = others.find((one) => one !== first);
-  if (other === undefined) return first;
+/** The value of a parameter that was sent once, or several times with the same value. */
+function singleValue(name: string, values: unknown): unknown {
+  if (!Array.isArray(values)) return values;
+  const [first, ...others] = values as unknown[];
+  const different = others.find((other) => other !== first);
+  if (different === undefined) return first;
   throw refused({
     field: name,
-    given: other,
+    given: different,
     allowed: `${String(first)}, which it also is in this query`,
   });
 }

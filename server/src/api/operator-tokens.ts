@@ -1,4 +1,4 @@
-// Operators manage their own tokens and the keys that sign all tokens.
+// Route handlers by which operators manage their tokens and the keys that sign all tokens.
 import type { z } from "zod";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { operatorToken, signingKey } from "@slipway/contract/token-fields.ts";
@@ -58,10 +58,9 @@ type ListedKey = Awaited<ReturnType<SigningKeyUseCases["list"]>>[number];
 
 function showKey(key: ListedKey): Sent<z.infer<typeof signingKey>> {
   const { id, created_at, retired_at, withdrawn_at, validTokens } = key;
-  const state = keyState(key);
   return {
     id,
-    state,
+    state: keyState(key),
     created_at,
     retired_at,
     withdrawn_at,

@@ -1,5 +1,5 @@
-// The gate for expensive requests: the owners of projects take turns, so that one person's searches
-// leave database connections and memory to everything else, however many projects that person has.
+// The gate for expensive requests: the owners of projects take turns, so that one person's requests
+// leave database connections and memory to everybody else, however many projects the person has.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate, type GateEntry, type Leave } from "#lib/gate.ts";
@@ -8,18 +8,18 @@ import type { ProjectId } from "#lib/ids.ts";
 type Bounds = {
   readonly max: number;
   /**
-   * How many requests the projects of one owner may run at once. `half`: at most as many as that
-   * leaves to others.
+   * The maximum number of requests that the projects of one owner may run at once. `half`: as many
+   * as are then left free for other owners, so at most half of `max`.
    */
   readonly ownerMax: number | "half";
   readonly ownerWaitingMax: number;
-  /** The name of the requests, for the refusal. */
+  /** The name of these requests in the text of a refusal. */
   readonly what: string;
 };
 
 type Entry = Pick<GateEntry, "deadline"> & { readonly projectId: ProjectId };
 
-/** Slots and their queue, by the owner of a project. */
+/** The slots for requests of one kind, and the requests that wait for a slot, by project owner. */
 export class OwnerGate {
   readonly #ownerKeyOf: OwnerKeyOf;
   readonly #gate: Gate;
@@ -27,8 +27,8 @@ export class OwnerGate {
 
   constructor({ ownerKeyOf }: { readonly ownerKeyOf: OwnerKeyOf }, bounds: Bounds) {
     const { max, ownerMax, ownerWaitingMax, what } = bounds;
-    const own = ownerMax === "half" ? Math.ceil(max / 2) : ownerMax;
-    const message = `Too many requests for ${what} at once: at most ${own} of one owner's projects are answered and ${ownerWaitingMax} wait, ${max} of all are answered; try again when some have been.`;
+    const ownerMaxText = ownerMax === "half" ? Math.ceil(max / 2) : ownerMax;
+    const message = `Too many requests for ${what} at once: at most ${ownerMaxText} of one owner's projects are answered and ${ownerWaitingMax} wait, ${max} of all are answered; try again when some have been.`;
     this.#ownerKeyOf = ownerKeyOf;
     this.#refusal = () => new Fault("rate_limited", message, { retryAfterSeconds: 1 });
     this.#gate = new Gate({
@@ -40,8 +40,8 @@ export class OwnerGate {
   }
 
   /**
-   * Throws `Fault("rate_limited")` when too many requests of the owner wait, or when this one has
-   * waited too long.
+   * Does the work as soon as a slot is free. Throws `Fault("rate_limited")` when too many requests
+   * of the owner wait, or when this request has waited too long.
    */
   async run<Result>(work: () => Promise<Result>, entry: Entry): Promise<Result> {
     const leave = await this.enter(entry);
@@ -52,7 +52,7 @@ export class OwnerGate {
     }
   }
 
-  /** Resolves with what frees the slot; rejects as `run` does. */
+  /** Waits for a slot, and returns the function that frees it. Rejects as `run` does. */
   async enter({ projectId, deadline }: Entry): Promise<Leave> {
     const key = await this.#ownerKeyOf(projectId);
     const leave = await this.#gate.enter(deadline === undefined ? { key } : { key, deadline });

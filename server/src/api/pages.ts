@@ -1,6 +1,7 @@
-// Serves the dashboard, as one page for all its addresses and the files that it names, and the API
-// reference. They contain no secrets, and all data comes from the API: a person's sign-in is a
-// cookie that no script can read; it yields access tokens that stay in the browser's memory.
+// Serves the dashboard, which is one page for all its addresses and the files that this page loads,
+// and the API reference. They contain no secrets, and all data comes from the API. A person's
+// session is a cookie that no script can read; it is exchanged for access tokens that stay in the
+// browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -10,23 +11,25 @@ import { DashboardFiles, typeOf, type DashboardFile } from "./dashboard-files.ts
 import { escaped } from "./html-text.ts";
 import type { OtherMethods } from "./other-methods.ts";
 
-/** Only scripts and styles from here, none inline; the page may call only this API. */
+/** Allows only scripts and styles of the platform, none inline, and calls of this API only. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Other pages, whether opener or opened, get no reference to its window. */
+/**
+ * The headers of all pages. Pages that open them, or are opened by them, cannot reach the window.
+ */
 const headers = {
   "content-security-policy": policy,
   "cache-control": "no-cache",
   "cross-origin-opener-policy": "same-origin",
 };
 
-/** Names of assets change with their content. */
+/** Assets may be cached forever, since their names change with their content. */
 const forever = "public, max-age=31536000, immutable";
-/** How long the page that stands in for the others waits before it looks again. */
-const lookAgainSeconds = 2;
+/** How often the page that is shown while there is no dashboard reloads itself. */
+const reloadSeconds = 2;
 
-/** Files of the API reference, which needs no build. */
+/** The files that the page of the API reference loads. They need no build. */
 const reference = [
   "docs.js",
   "docs-operation.js",
@@ -51,23 +54,23 @@ export function addPages(
   const sendPage: Answer = (request, reply) => {
     const page = files.page();
     if (page !== null) return send(page, request, reply.headers(headers));
-    const again = String(lookAgainSeconds);
-    void reply.code(503).headers({ ...headers, "retry-after": again, refresh: again });
-    return reply.type("text/html; charset=utf-8").send(standIn(files.problem()));
+    const seconds = String(reloadSeconds);
+    void reply.code(503).headers({ ...headers, "retry-after": seconds, refresh: seconds });
+    return reply.type("text/html; charset=utf-8").send(unbuiltPage(files.problem()));
   };
   for (const url of ["/dashboard", "/dashboard/*"]) add(url, sendPage);
   add("/dashboard/assets/:name", (request, reply) => {
-    const found = files.file(`assets/${(request.params as { name: string }).name}`);
-    if (found === null)
+    const asset = files.file(`assets/${(request.params as { name: string }).name}`);
+    if (asset === null)
       throw new Fault(
         "not_found",
         "The dashboard has no such file; it was built anew. Reload the page.",
       );
-    return send(found, request, reply.headers({ ...headers, "cache-control": forever }));
+    return send(asset, request, reply.headers({ ...headers, "cache-control": forever }));
   });
   add("/dashboard/favicon.svg", (request, reply) => {
-    const found = files.file("favicon.svg");
-    return found === null ? sendPage(request, reply) : send(found, request, reply.headers(headers));
+    const icon = files.file("favicon.svg");
+    return icon === null ? sendPage(request, reply) : send(icon, request, reply.headers(headers));
   });
   for (const name of reference) add(`/docs/assets/${name}`, answerWith(name));
   add("/docs", answerWith("docs.html"));
@@ -85,18 +88,19 @@ function send(file: DashboardFile, request: FastifyRequest, reply: FastifyReply)
   void reply.type(file.type).header("vary", "accept-encoding");
   for (const encoding of ["br", "gzip"] as const) {
     const content = file[encoding];
-    if (
-      content !== undefined &&
-      new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted)
-    ) {
+    // A quality of 0 means that the client does not accept the encoding.
+    const isAccepted = new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted);
+    if (content !== undefined && isAccepted)
       return reply.header("content-encoding", encoding).send(content);
-    }
   }
   return reply.send(file.plain);
 }
 
-/** Reloads itself by a header. `problem`: why there are no pages. */
-function standIn(problem: string | null): string {
+/**
+ * The page that is shown while there is no dashboard. `problem` says why the build failed; null:
+ * the build has not ended.
+ */
+function unbuiltPage(problem: string | null): string {
   const text =
     problem === null
       ? "<p>The dashboard is not built yet. That begins with the platform and takes about a minute after the first start; <code>npm run dashboard</code> in the platform's folder does it by hand. This page reloads itself.</p>"

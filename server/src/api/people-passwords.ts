@@ -1,12 +1,12 @@
-// Passwords and second factors of people.
+// Route handlers for the passwords and second factors of people.
 import { Secret } from "#lib/secret.ts";
 import { bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { answerSignedIn, personCallerOf, trierOf } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** The answer to everyone who asks for a link, whether the address is known or not. */
-const asked =
+/** The answer to every request for a link, whether the address is known or not. */
+const linkRequestedText =
   "If there is an account with this address, a link is on its way to it. The link works once, within an hour.";
 
 /** Route handlers for passwords. */
@@ -30,7 +30,7 @@ export function passwordHandlers(api: HandlerParts) {
       requireOwnPage(call.request, urls().baseUrl);
       const body = bodyOf(call);
       people.passwords.forgot(String(body["email"]), call.by);
-      return { message: asked };
+      return { message: linkRequestedText };
     },
     async resetPassword(call) {
       requireOwnPage(call.request, urls().baseUrl);
@@ -53,7 +53,7 @@ export function passwordHandlers(api: HandlerParts) {
 /** Route handlers for second factors. */
 export function twoFactorHandlers(api: HandlerParts) {
   const { people, urls } = api;
-  const change = (call: ApiCall): { code: string; password: Secret | null } => {
+  const proofOf = (call: ApiCall): { code: string; password: Secret | null } => {
     const body = bodyOf(call);
     return { code: String(body["code"]), password: secretOf(body["password"]) };
   };
@@ -61,12 +61,12 @@ export function twoFactorHandlers(api: HandlerParts) {
     async signInTwoFactor(call) {
       requireOwnPage(call.request, urls().baseUrl);
       const body = bodyOf(call);
-      const given = {
+      const attempt = {
         challenge: String(body["challenge"]),
         code: String(body["code"]),
         ...trierOf(call, api),
       };
-      return answerSignedIn(call, await people.twoFactor.signIn(given), api);
+      return answerSignedIn(call, await people.twoFactor.signIn(attempt), api);
     },
     async beginTwoFactor(call) {
       const body = bodyOf(call);
@@ -83,7 +83,7 @@ export function twoFactorHandlers(api: HandlerParts) {
     },
     async disableTwoFactor(call) {
       const signedIn = await people.twoFactor.disable(personCallerOf(call), {
-        ...change(call),
+        ...proofOf(call),
         by: call.by,
       });
       return answerSignedIn(call, signedIn, api);
@@ -96,7 +96,7 @@ export function twoFactorHandlers(api: HandlerParts) {
     async renewBackupCodes(call) {
       return {
         backupCodes: await people.twoFactor.renewBackupCodes(personCallerOf(call), {
-          ...change(call),
+          ...proofOf(call),
           by: call.by,
         }),
       };
@@ -104,7 +104,7 @@ export function twoFactorHandlers(api: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** A secret of a body, or null. */
+/** The value of a body's field as a secret; null: the body does not have the field. */
 export function secretOf(value: unknown): Secret | null {
   return typeof value === "string" ? new Secret(value) : null;
 }

@@ -1,4 +1,4 @@
-// Sign-in with a provider: redirects the browser there and handles its return.
+// Sign-in with a provider: sends the browser to the provider, and handles its return.
 import type { z } from "zod";
 import type { signInMethods } from "@slipway/contract/people-answers.ts";
 import { Fault } from "#lib/fault.ts";
@@ -10,7 +10,7 @@ import { secretOf } from "./people-passwords.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Answers of providers are shorter. */
+/** The maximum length of a parameter that a provider returns. Real answers are shorter. */
 const queryLengthMax = 4_000;
 
 /** Route handlers for providers. */
@@ -71,7 +71,7 @@ export function providerHandlers(api: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** The cookies are the browser's proof that it began the visit. */
+/** Answers with the URL of the visit. Its cookies later prove that this browser began the visit. */
 function sendVisit({ reply }: ApiCall, { url, cookies }: VisitBegin): { url: string } {
   for (const line of cookies) void reply.header("set-cookie", line);
   return { url };
@@ -82,23 +82,29 @@ function changeOf(call: ApiCall): ProviderChange {
   return { provider: provider as ProviderId, password: secretOf(password), by: call.by };
 }
 
-/** The result is in the fragment, which is not sent to servers and not logged. */
+/**
+ * The page to which the browser returns. The result is in the fragment of the URL, which is neither
+ * sent to servers nor logged.
+ */
 function locationOf({ done, returnTo }: VisitEnd): string {
   if (done.kind === "signed_in" || done.kind === "connected") return returnTo;
   if (done.kind === "refused") return `${returnTo}#sign-in-problem=${done.why}`;
   return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;
 }
 
-/** Only the cookie of the visit: the provider flow needs no other. */
+/**
+ * The cookie of the visit, the only one that the return from a provider needs; null: none was sent.
+ */
 function visitCookie({ request }: ApiCall): string | null {
   const parts = (request.headers.cookie ?? "").split(";").map((part) => part.trim());
   return parts.find((part) => /^(?:__Secure-)?slipway\.state=/.test(part)) ?? null;
 }
 
-/** Providers add parameters of their own; ignores repeated ones and those that are not text. */
+/** The parameters of the protocol. Ignores repeated ones, and others that providers add. */
 function queryOf({ request }: ApiCall): Record<string, string> {
-  const given = Object.entries(request.query as Record<string, unknown>);
-  const texts = given.filter((entry): entry is [string, string] => typeof entry[1] === "string");
-  const wanted = texts.filter(([name]) => ["code", "state", "error", "iss"].includes(name));
-  return Object.fromEntries(wanted.map(([name, value]) => [name, value.slice(0, queryLengthMax)]));
+  const entries = Object.entries(request.query as Record<string, unknown>);
+  // A repeated parameter is a list.
+  const texts = entries.filter((entry): entry is [string, string] => typeof entry[1] === "string");
+  const known = texts.filter(([name]) => ["code", "state", "error", "iss"].includes(name));
+  return Object.fromEntries(known.map(([name, value]) => [name, value.slice(0, queryLengthMax)]));
 }

@@ -1,4 +1,4 @@
-// Releases: list, read, go back to one, and resume automatic deploys.
+// Route handlers that list and read releases, roll back to one, and resume automatic deploys.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { ReleaseRow } from "#apps/release-store.ts";
@@ -29,18 +29,18 @@ export function releaseHandlers({ releases, shareNow }: HandlerParts) {
       >;
     },
     async getRelease(call) {
-      const found = await releases.get(refOf(call), numberOf(call));
-      return { ...show(call, found), settings: found.settings } satisfies z.infer<
+      const release = await releases.get(refOf(call), numberOf(call));
+      return { ...show(call, release), settings: release.settings } satisfies z.infer<
         typeof answers.oneRelease
       >;
     },
     async rollBack(call) {
       const { release } = bodyOf(call);
-      const now = await releases.rollBack(refOf(call), {
+      const liveRelease = await releases.rollBack(refOf(call), {
         number: release as number | null,
         by: call.by,
       });
-      return show(call, now);
+      return show(call, liveRelease);
     },
     async resumeDeploys(call) {
       await releases.resumeDeploys(refOf(call), call.by);
@@ -53,13 +53,14 @@ export function releaseHandlers({ releases, shareNow }: HandlerParts) {
 }
 
 /**
- * The number in the path; `v3` is accepted as well as `3`. Throws `Fault("not_found")` for anything
- * else.
+ * The release's number in the path, written as `v3` or `3`. Throws `Fault("not_found")` for
+ * anything else.
  */
 function numberOf(call: ApiCall): number {
-  const given = /^v?([1-9]\d{0,8})$/.exec(pathPart(call.request, "release") ?? "")?.[1];
-  if (given === undefined) throw new Fault("not_found", "The app has no release with that number.");
-  return Number(given);
+  const digits = /^v?([1-9]\d{0,8})$/.exec(pathPart(call.request, "release") ?? "")?.[1];
+  if (digits === undefined)
+    throw new Fault("not_found", "The app has no release with that number.");
+  return Number(digits);
 }
 
 function showRelease(release: ReleaseRow, share: number | null): z.infer<typeof answers.release> {
@@ -71,7 +72,7 @@ function showRelease(release: ReleaseRow, share: number | null): z.infer<typeof 
     endReason: release.end_reason,
     trafficPercent: trafficOf(release),
     currentPercent: share === null ? null : Math.round(share * 100),
-    // It took calls, and its artifact is kept.
+    // A release that was once live, and whose artifact still exists, can be made live again.
     isStartable: release.promoted_at !== null && release.collected_at === null,
     cause: release.cause,
     createdBy: by === null ? null : { type: by.type, id: by.id, name: by.name },

@@ -12,13 +12,13 @@ type Metrics = z.infer<typeof resourceMetrics>;
 type Series = Metrics["cpu"]["series"][number];
 
 /**
- * Replicas in a chart, those that ran longest: an app whose replicas come and go has had thousands
- * in a month.
+ * The maximum number of replicas in a chart; it shows the ones that ran longest. An app whose
+ * replicas come and go may have had thousands within a month.
  */
 const seriesMax = 50;
 
-/** The percentiles of latencies that are shown. */
-const quantiles = [50, 95, 99];
+/** The percentiles that the chart of latencies shows. */
+const percentiles = [50, 95, 99];
 
 /** Route handlers for charts of an app. */
 export function resourceMetricsHandlers({ apps, useHistory }: HandlerParts) {
@@ -43,7 +43,7 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
   const count = Math.max(0, Math.ceil((chart.toMs - chart.fromMs) / chart.stepMs));
   const times = Array.from({ length: count }, (_, index) => chart.fromMs + index * chart.stepMs);
   const timestamps = times.map((at) => new Date(at).toISOString());
-  const one = (
+  const seriesOf = (
     name: string,
     points: readonly UsePoint[],
     show: (point: UsePoint) => string | null,
@@ -52,36 +52,45 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
     return { name, data: times.map((at) => byTime.get(at) ?? null) };
   };
   const app = chart.points.filter(({ replicaId }) => replicaId === "");
-  const ofReplicas = Map.groupBy(
+  const pointsByReplica = Map.groupBy(
     chart.points.filter(({ replicaId }) => replicaId !== ""),
     ({ replicaId }) => replicaId,
   );
-  const shown = Array.from(ofReplicas)
-    .toSorted(([, points], [, others]) => samplesOf(others) - samplesOf(points))
+  const longestReplicas = Array.from(pointsByReplica)
+    .toSorted(([, first], [, second]) => samplesOf(second) - samplesOf(first))
     .slice(0, seriesMax);
+  // The points of the app contain the use of its replicas that have no points of their own.
   const others = withOthers ? app.filter(({ memoryBytes }) => memoryBytes > 0) : [];
-  const each = (show: (point: UsePoint) => string | null): Metrics["cpu"] => ({
+  const chartOfReplicas = (show: (point: UsePoint) => string | null): Metrics["cpu"] => ({
     timestamps,
-    series: [...shown, ...(others.length === 0 ? [] : [["others", others] as const])]
-      .map(([name, points]) => one(name, points, show))
+    series: [...longestReplicas, ...(others.length === 0 ? [] : [["others", others] as const])]
+      .map(([name, points]) => seriesOf(name, points, show))
       .filter(({ data }) => data.some((point) => point !== null)),
   });
   return {
-    cpu: each(({ cores }) => text(cores, 4)),
-    memory: each(({ memoryBytes }) => text(memoryBytes, 0)),
-    gpu: each(({ gpu }) => (gpu === null ? null : text(gpu * 100, 2))),
+    cpu: chartOfReplicas(({ cores }) => text(cores, 4)),
+    memory: chartOfReplicas(({ memoryBytes }) => text(memoryBytes, 0)),
+    gpu: chartOfReplicas(({ gpu }) => (gpu === null ? null : text(gpu * 100, 2))),
     containers: {
       timestamps,
       series: [
-        one("running", app, ({ running }) => text(running, 2)),
-        one("ready", app, ({ ready }) => text(ready, 2)),
+        seriesOf("running", app, ({ running }) => text(running, 2)),
+        seriesOf("ready", app, ({ ready }) => text(ready, 2)),
       ],
     },
-    requests: { timestamps, series: [one("requests", app, ({ requests }) => text(requests, 0))] },
-    failures: { timestamps, series: [one("failures", app, ({ failures }) => text(failures, 0))] },
+    requests: {
+      timestamps,
+      series: [seriesOf("requests", app, ({ requests }) => text(requests, 0))],
+    },
+    failures: {
+      timestamps,
+      series: [seriesOf("failures", app, ({ failures }) => text(failures, 0))],
+    },
     latency: {
       timestamps,
-      series: quantiles.map((percent) => one(`p${percent}`, app, (at) => latency(at, percent))),
+      series: percentiles.map((percent) =>
+        seriesOf(`p${percent}`, app, (point) => latency(point, percent)),
+      ),
     },
     starts: {
       timestamps,
@@ -96,13 +105,13 @@ function samplesOf(points: readonly UsePoint[]): number {
   return points.reduce((total, { samples }) => total + samples, 0);
 }
 
-/** In milliseconds. */
+/** The latency at a percentile, in milliseconds; null: there were no calls. */
 function latency({ durations }: UsePoint, percent: number): string | null {
   const ms = quantileMs(durations ?? [], percent / 100);
   return ms === null ? null : text(ms, 2);
 }
 
-/** Without an exponent, and without zeros at the end. */
+/** The number as a text, with at most this many digits after the point. */
 function text(value: number, digits: number): string {
   return String(Number(value.toFixed(digits)));
 }

@@ -1,4 +1,4 @@
-// Roll-outs: read, follow live, pause, resume, finish, take back.
+// Route handlers that read, follow live, pause, resume, finish and cancel roll-outs.
 import { Fault } from "#lib/fault.ts";
 import type { z } from "zod";
 import type { rollOut } from "@slipway/contract/roll-out-answers.ts";
@@ -11,26 +11,26 @@ import type { HandlerParts } from "./parts.ts";
 
 type Answer = z.infer<typeof rollOut>;
 
-/** Changes are shown within this time. */
-const lookMs = 500;
+/** How often a followed roll-out is read again. */
+const readEveryMs = 500;
 
-/** Route handlers for roll-outs; a followed one takes over its connection. */
+/** Route handlers for roll-outs. A followed roll-out takes over its connection. */
 export function rollOutHandlers(parts: HandlerParts) {
   const { rollOuts, conditionsOf } = parts;
-  const shown = (call: ApiCall, row: RollOutRow): Answer => {
+  const answerOf = (call: ApiCall, row: RollOutRow): Answer => {
     const { release_id: next, from_release_id: old } = row;
     return show(row, conditionsOf(appOf(call), { old, next }));
   };
   const read = async (call: ApiCall): Promise<Answer> =>
-    shown(call, await rollOuts.get(refOf(call)));
-  const ordered =
-    (order: RollOutOrder): Handler =>
-    async (call) =>
-      shown(call, await rollOuts.order(refOf(call), order, call.by));
+    answerOf(call, await rollOuts.get(refOf(call)));
+  function ordered(order: RollOutOrder): Handler {
+    return async (call) => answerOf(call, await rollOuts.order(refOf(call), order, call.by));
+  }
   return {
     async getRollOut(call) {
-      const now = await read(call);
-      return wantsEvents(call) ? await follow(call, parts, () => read(call)) : now;
+      // The roll-out is also read before it is followed, so that a missing one is refused.
+      const answer = await read(call);
+      return wantsEvents(call) ? await follow(call, parts, () => read(call)) : answer;
     },
     pauseRollOut: ordered("pause"),
     resumeRollOut: ordered("resume"),
@@ -48,17 +48,17 @@ async function follow(
     let last = "";
     for (;;) {
       await call.admit();
-      const now = await read().catch((error: unknown) => {
-        // It was deleted.
+      const answer = await read().catch((error: unknown) => {
+        // The roll-out was deleted after it had been sent.
         if (error instanceof Fault && error.code === "not_found" && last !== "") return null;
         throw error;
       });
-      if (now === null) return await send(`event: end\ndata: ${last}\n\n`);
-      const text = JSON.stringify(now);
+      if (answer === null) return await send(`event: end\ndata: ${last}\n\n`);
+      const text = JSON.stringify(answer);
       if (text !== last) await send(`data: ${text}\n\n`);
-      if (now.endedAt !== null) return await send(`event: end\ndata: ${text}\n\n`);
+      if (answer.endedAt !== null) return await send(`event: end\ndata: ${text}\n\n`);
       last = text;
-      await parts.clock.sleep(lookMs, signal);
+      await parts.clock.sleep(readEveryMs, signal);
     }
   });
 }

@@ -1,5 +1,5 @@
-// Registers the routes of the contract's table: for each the access check, the audit row of
-// refusals, and the handler. A known path with another method is answered 405, everything else 404.
+// Registers the routes of the contract's table, each with its access check, its handler, and an
+// audit row for a refusal. A known path with another method is answered 405, everything else 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isOlderClient, repeatedProject } from "@slipway/contract/older-clients.ts";
 import { takesKey, type Route } from "@slipway/contract/route.ts";
@@ -18,8 +18,9 @@ import type { OtherMethods } from "./other-methods.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /**
- * The maximum of refused attempts recorded per caller and minute: a token without rights, such as a
- * widely shared one for calling apps, must not fill the log. Further ones add no information.
+ * The maximum number of refused attempts that are recorded per caller and minute: a token without
+ * permissions, such as a widely shared one for calling apps, must not fill the audit log. More rows
+ * would add no information.
  */
 const refusalsMax = 300;
 
@@ -28,8 +29,11 @@ const bytesMax = 26_214_400;
 
 const keyForm = /^[\x21-\x7e]{1,255}$/;
 
-/** What is known about a request with a valid token. */
-const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly caller: Caller }>();
+/** The route and the caller of each request whose token was valid. */
+const authenticated = new WeakMap<
+  FastifyRequest,
+  { readonly route: Route; readonly caller: Caller }
+>();
 
 /** Adds all routes and the error handlers. */
 export function addRoutes(
@@ -37,23 +41,24 @@ export function addRoutes(
   handlers: Readonly<Record<RouteId, Handler>>,
   { parts, others }: { readonly parts: HandlerParts; readonly others: OtherMethods },
 ): void {
-  const recorded = new RateLimit({ max: refusalsMax, clock: parts.clock });
+  const recordLimit = new RateLimit({ max: refusalsMax, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   for (const path of new Set<string>(routeIds.map((id) => routes[id].path))) {
-    const has = routeIds.filter((id) => routes[id].path === path).map((id) => routes[id].method);
-    others.add(urlOf(path), has);
+    const ids = routeIds.filter((id) => routes[id].path === path);
+    const methods = ids.map((id) => routes[id].method);
+    others.add(urlOf(path), methods);
   }
   api.setNotFoundHandler(() => {
     throw new Fault("not_found", "There is nothing at this path; /openapi.json lists all paths.");
   });
   api.setErrorHandler(async (error: FastifyError, request, reply) => {
     const fault = faultOf(error, request.id);
-    await recordRefusal(fault, request, { ...parts, recorded });
+    await recordRefusal(fault, request, { ...parts, recordLimit });
     return sendFault(fault, reply, parts.log);
   });
 }
 
-/** Routes that take bytes are in a scope of their own, whose parsers leave bodies as they are. */
+/** A route that takes bytes gets a separate scope, whose parsers leave the body as it is. */
 function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
   if (route.takesBytes !== true && route.takesStream !== true)
     return addPlainRoute(api, route, handle, parts);
@@ -82,19 +87,20 @@ function addPlainRoute(
   api.route({
     method: route.method,
     url: urlOf(route.path),
-    // Before the body is read: a caller without the right is refused whatever it holds.
+    // Runs before the body is read: a caller without the permission is refused whatever it
+    // contains.
     onRequest: async (request, reply) => {
       await handle.beforeBody?.(request, reply);
       await admit(request, route, parts);
       countRequest(request, reply, parts);
     },
-    // A body may take minutes to arrive: a caller who has lost the right meanwhile must not act.
+    // A body may take minutes to arrive. A caller who has lost the permission meanwhile is refused.
     preHandler: async (request) => {
       if (request.body !== undefined) await admit(request, route, parts);
     },
     handler: async (request, reply) => {
-      const caller = known.get(request)?.caller ?? null;
-      const { query, body } = readOnce(request, route, parts.ignored);
+      const caller = authenticated.get(request)?.caller ?? null;
+      const { query, body } = readRequest(request, route, parts.ignored);
       const by = byOf(request, caller);
       const appName = appNameOf(request);
       const projectId = pathPart(request, "project_id") as ProjectId;
@@ -112,14 +118,16 @@ function addPlainRoute(
       };
       const answer = await handleOnce(call, handle, parts);
       if (answer === undefined) return reply;
-      const isOk = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
-      return reply.code(isOk ? 200 : route.status).send(answer);
+      const needs200 = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
+      return reply.code(needs200 ? 200 : route.status).send(answer);
     },
   });
 }
 
-/** Query and body without what older clients repeat in them. Throws `Fault`. */
-function readOnce(
+/**
+ * The query and the body without the values that older clients repeat. Throws `Fault("invalid")`.
+ */
+function readRequest(
   request: FastifyRequest,
   route: Route,
   ignored: IgnoredNames,
@@ -130,13 +138,13 @@ function readOnce(
     fields === null ? request.body : bodyOnce(request.body, { projectId, known: fields });
   if (body !== request.body) ignored.note(route.path, [repeatedProject]);
   if (route.query === undefined && fields === null) return { query: {}, body };
-  const given = request.query as Record<string, unknown>;
-  const once = queryOnce(given, { projectId, known: route.query ?? {}, body });
-  ignored.note(route.path, once.ignored);
-  return { query: route.query === undefined ? {} : readQuery(route.query, once.query), body };
+  const sentQuery = request.query as Record<string, unknown>;
+  const read = queryOnce(sentQuery, { projectId, known: route.query ?? {}, body });
+  ignored.note(route.path, read.ignored);
+  return { query: route.query === undefined ? {} : readQuery(route.query, read.query), body };
 }
 
-/** Handles a request with an Idempotency-Key once, and answers its repetitions from memory. */
+/** Handles a request with an Idempotency-Key once, and answers repetitions with the same answer. */
 async function handleOnce(
   call: ApiCall,
   handle: Handler,
@@ -160,20 +168,20 @@ async function handleOnce(
 async function admit(request: FastifyRequest, route: Route, parts: HandlerParts): Promise<void> {
   if (route.access === "public") return;
   const caller = await authenticate(request, parts.tokens);
-  known.set(request, { route, caller });
+  authenticated.set(request, { route, caller });
   await authorize({ caller, route, request }, parts.projects);
 }
 
 /**
- * Counts a request of a known caller and tells what is left. Throws `Fault("rate_limited")`, which
- * is not recorded.
+ * Counts an authenticated request, and sets the headers that tell how many more are allowed. Throws
+ * `Fault("rate_limited")`, which is not recorded as a refusal.
  */
 function countRequest(
   request: FastifyRequest,
   reply: FastifyReply,
   { requestLimit }: HandlerParts,
 ): void {
-  const caller = known.get(request)?.caller;
+  const caller = authenticated.get(request)?.caller;
   if (caller === undefined) return;
   const key = `${caller.kind}:${actorOf(caller).id}`;
   const refusal = requestLimit.refusal(key);
@@ -185,24 +193,24 @@ function countRequest(
     "ratelimit-reset": resetSeconds,
   });
   if (refusal === null) return;
-  known.delete(request);
+  authenticated.delete(request);
   throw refusal;
 }
 
 /**
- * Records a refused attempt of a known caller in the log of the caller's own project: nobody writes
- * into another's.
+ * Records a refused attempt of an authenticated caller in the audit log of the caller's project:
+ * nobody can write to the log of another project.
  */
 async function recordRefusal(
   fault: Fault,
   request: FastifyRequest,
-  { recordFailure, log, recorded }: HandlerParts & { readonly recorded: RateLimit },
+  { recordFailure, log, recordLimit }: HandlerParts & { readonly recordLimit: RateLimit },
 ): Promise<void> {
-  const found = known.get(request);
-  const action = found?.route.audit ?? null;
-  if (found === undefined || action === null) return;
-  const { caller } = found;
-  if (!recorded.tryTake(actorOf(caller).id ?? "")) {
+  const attempted = authenticated.get(request);
+  const action = attempted?.route.audit ?? null;
+  if (attempted === undefined || action === null) return;
+  const { caller } = attempted;
+  if (!recordLimit.tryTake(actorOf(caller).id ?? "")) {
     log.warn(
       { actor: actorOf(caller).id, action },
       "a caller is refused so often that it is not recorded each time",
@@ -211,8 +219,8 @@ async function recordRefusal(
   }
   const projects =
     caller.kind === "person"
-      ? ownProjects(request, caller, action)
-      : [caller.projectId ?? knownProject(request, fault)];
+      ? projectsOfPerson(request, caller, action)
+      : [caller.projectId ?? existingProject(request, fault)];
   const attempt = {
     action,
     by: byOf(request, caller),
@@ -230,28 +238,30 @@ async function recordRefusal(
 }
 
 /**
- * The project in the path if the person is a member; otherwise they must not write into it.
- * Attempts with a person's own sign-in are recorded in all their projects.
+ * The projects in whose audit logs a person's attempt is recorded: the project in the path if the
+ * person is a member of it, and all projects of the person for actions on the person's own sign-in.
+ * Null: it is recorded without a project.
  */
-function ownProjects(
+function projectsOfPerson(
   request: FastifyRequest,
   { roles }: PersonCaller,
   action: AuditAction,
 ): readonly (ProjectId | null)[] {
-  const named = pathPart(request, "project_id") as ProjectId | undefined;
-  if (named !== undefined) return [roles.has(named) ? named : null];
+  const projectId = pathPart(request, "project_id") as ProjectId | undefined;
+  if (projectId !== undefined) return [roles.has(projectId) ? projectId : null];
   return action.startsWith("person.") && roles.size > 0
-    ? [...roles.keys()].slice(0, ownProjectsMax)
+    ? [...roles.keys()].slice(0, recordedProjectsMax)
     : [null];
 }
 
-/** Only in tests does a person belong to more projects. */
-const ownProjectsMax = 200;
+/** The maximum number of a person's projects in which one attempt is recorded. */
+const recordedProjectsMax = 200;
 
-/** The project that an operator acted on, unless it was refused because it does not exist. */
-function knownProject(request: FastifyRequest, fault: Fault): ProjectId | null {
-  const named = pathPart(request, "project_id");
-  return named === undefined || fault.code === "no_such_project" ? null : (named as ProjectId);
+/** The project in the path of an operator's request; null: the path names none that exists. */
+function existingProject(request: FastifyRequest, fault: Fault): ProjectId | null {
+  const projectId = pathPart(request, "project_id");
+  const exists = projectId !== undefined && fault.code !== "no_such_project";
+  return exists ? (projectId as ProjectId) : null;
 }
 
 function resourceOf(request: FastifyRequest, caller: Caller): { type: string; id: string } {
@@ -264,7 +274,7 @@ function resourceOf(request: FastifyRequest, caller: Caller): { type: string; id
     : { type: "platform", id: "" };
 }
 
-/** The most specific part of the path first. */
+/** The types of resources and their parts of a path, the most specific part first. */
 const resourceParts = [
   ["build", "build_id"],
   ["run", "run_id"],
@@ -295,7 +305,7 @@ function byOf(request: FastifyRequest, caller: Caller | null): By {
   };
 }
 
-/** `{name}` in Fastify's notation. */
+/** The path in Fastify's notation: `:name` for `{name}`. */
 function urlOf(path: string): string {
   return path.replaceAll(/\{(\w+)\}/g, ":$1");
 }

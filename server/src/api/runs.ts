@@ -1,4 +1,5 @@
-// Runs of apps: lists, one run and its result, cancelling, and actions on dead runs.
+// Route handlers that list, read and cancel runs, send their results, and redrive or purge dead
+// runs.
 import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
@@ -24,22 +25,22 @@ import { limitTaking } from "./slow-clients.ts";
 import { showRun } from "./show-run.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Each may have the maximum size of results, and stays in memory until it is sent. */
+/** A result may be large, and stays in memory until it is sent. */
 const results = { max: 8, ownerMax: 4, ownerWaitingMax: 100, what: "results" };
 /**
- * The only list without its own index: among a million failed runs, it finds the successful ones in
- * half a second.
+ * The list of successful runs has no index: among a million failed runs, it takes half a second to
+ * find them.
  */
 const successes = { max: 4, ownerMax: 2, ownerWaitingMax: 100, what: "lists of successful runs" };
-/** They take database connections for seconds. */
+/** Redriving or purging many dead runs takes a database connection for seconds. */
 const sweeps = { max: 2, ownerMax: 1, ownerWaitingMax: 10, what: "dead runs" };
 
 /** Route handlers for runs. */
 export function runHandlers(parts: HandlerParts) {
-  return { ...readers(parts), ...actors(parts) };
+  return { ...readHandlers(parts), ...actionHandlers(parts) };
 }
 
-function readers(parts: HandlerParts) {
+function readHandlers(parts: HandlerParts) {
   const { runs, apps } = parts;
   const resultGate = new OwnerGate(parts, results);
   const successGate = new OwnerGate(parts, successes);
@@ -49,12 +50,16 @@ function readers(parts: HandlerParts) {
       await apps.require(projectOf(call), appId);
       // The contract has validated the choices of the status, here and below.
       const status = call.query["status"] as RunState | null;
-      const wanted = { asyncOnly: call.query["asyncOnly"] === true, status, ...pageWanted(call) };
-      const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
+      const selection = {
+        asyncOnly: call.query["asyncOnly"] === true,
+        status,
+        ...pageWanted(call),
+      };
+      const readPage = (): Promise<RunAndCallPage> => runs.list.page(appId, selection);
       const page =
         status === "success"
-          ? await successGate.run(ask, { projectId: projectOf(call) })
-          : await ask();
+          ? await successGate.run(readPage, { projectId: projectOf(call) })
+          : await readPage();
       const isOlder = isOlderClient(call.request.headers["x-cli-version"]);
       const shown = showPage(page, (row) => {
         const run = show(row, call, parts);
@@ -79,12 +84,12 @@ function readers(parts: HandlerParts) {
           "slipway-run-id": runId,
         });
         void reply.headers(contentFieldsOf(result, runId));
-        // Not `type()`, which would add a charset that the app did not set.
+        // `type()` would add a charset that the app did not set.
         void reply
           .header("content-type", contentTypeOf(result.contentType))
           .code(200)
           .send(result.body);
-        await left(reply.raw, result.body.length, parts.clock);
+        await waitUntilSent(reply.raw, result.body.length, parts.clock);
       };
       await resultGate.run(send, { projectId: projectOf(call) });
       return undefined;
@@ -101,7 +106,7 @@ function readers(parts: HandlerParts) {
   } satisfies Handlers;
 }
 
-function actors(parts: HandlerParts) {
+function actionHandlers(parts: HandlerParts) {
   const { runs, apps } = parts;
   const gate = new OwnerGate(parts, sweeps);
   const sweep = async (
@@ -134,10 +139,10 @@ function actors(parts: HandlerParts) {
 }
 
 /**
- * Resolves when the answer has left the memory, or the client is gone; disconnects clients that are
- * too slow.
+ * Resolves when the answer has been sent, or the client is gone. Disconnects clients that are too
+ * slow.
  */
-async function left(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
+async function waitUntilSent(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
   if (response.closed || response.destroyed) return;
   const cancel = limitTaking(response, bytes, clock);
   await new Promise((resolve) => response.once("close", resolve));
@@ -145,22 +150,23 @@ async function left(response: ServerResponse, bytes: number, clock: Clock): Prom
 }
 
 /**
- * An app's bytes are served from the platform's origin: a browser must neither render nor run them.
+ * The headers for bytes of an app. They come from the platform's origin, so a browser must neither
+ * render nor run them.
  */
 const untrusted = {
   "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
 };
 
-/** What else the app says about the body. It stays a file to be saved, whatever the app says. */
+/** The app's other headers about the body. Whatever they say, browsers save the body as a file. */
 function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<string, string> {
-  const named = (name: keyof NonNullable<RunResult["contentFields"]>): string | undefined => {
+  const allowed = (name: keyof NonNullable<RunResult["contentFields"]>): string | undefined => {
     const value = contentFields?.[name];
     return value !== undefined && /^[\x20-\x7e]{1,1024}$/.test(value) ? value : undefined;
   };
-  const encoding = named("content-encoding");
-  const language = named("content-language");
-  const file = /;.*$/.exec(named("content-disposition") ?? "")?.[0] ?? `; filename="${runId}"`;
+  const encoding = allowed("content-encoding");
+  const language = allowed("content-language");
+  const file = /;.*$/.exec(allowed("content-disposition") ?? "")?.[0] ?? `; filename="${runId}"`;
   return {
     ...(encoding === undefined ? {} : { "content-encoding": encoding }),
     ...(language === undefined ? {} : { "content-language": language }),
@@ -168,11 +174,10 @@ function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<str
   };
 }
 
-/** The app's content type, if it is allowed in a header. */
-function contentTypeOf(named: string | null): string {
-  return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named)
-    ? named
-    : "application/octet-stream";
+/** The content type that the app set, if it is allowed in a header. */
+function contentTypeOf(appType: string | null): string {
+  const isAllowed = appType !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(appType);
+  return isAllowed ? appType : "application/octet-stream";
 }
 
 function choiceOf(call: ApiCall): DeadChoice {

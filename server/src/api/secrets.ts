@@ -1,10 +1,10 @@
-// Secrets of projects and apps: flat maps.
+// Route handlers that read and replace the secrets of projects and apps, which are flat maps.
 import type { SecretScope } from "#apps/secret-store.ts";
 import { readSecretMap, type SecretMap } from "#apps/secrets.ts";
 import { projectOf, refOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** A whole file of names that need a word should not bury the rest of the answer. */
+/** The maximum number of warnings in an answer: more would bury its first sentence. */
 const warningsShownMax = 5;
 
 /** Route handlers for secrets. */
@@ -18,24 +18,26 @@ export function secretHandlers({ secrets }: HandlerParts) {
       restarts,
     });
     const { changed, restarted, warnings } = replaced;
-    const done = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
-    const apps = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;
-    const message = restarts ? `${done}; ${apps}.` : `${done}; replicas see it when they start.`;
+    const changedText = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
+    const restartedText = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;
+    const message = restarts
+      ? `${changedText}; ${restartedText}.`
+      : `${changedText}; replicas see it when they start.`;
     return { message: [message, ...warnings.slice(0, warningsShownMax)].join(" ") };
   };
   return {
-    getProjectSecrets: (call) => read(call, ofProject(call)),
-    setProjectSecrets: (call) => replace(call, ofProject(call)),
+    getProjectSecrets: (call) => read(call, projectScope(call)),
+    setProjectSecrets: (call) => replace(call, projectScope(call)),
     getAppSecrets: (call) => read(call, refOf(call)),
     setAppSecrets: (call) => replace(call, refOf(call)),
   } satisfies Handlers;
 }
 
-function ofProject(call: ApiCall): SecretScope {
+function projectScope(call: ApiCall): SecretScope {
   return { projectId: projectOf(call), appId: null };
 }
 
-/** The only code that reveals secrets: to a caller who may read them. */
+/** Reveals the secrets to a caller who may read them. */
 function shown(secrets: SecretMap): Record<string, string> {
   return Object.fromEntries([...secrets].map(([name, value]) => [name, value.reveal()]));
 }

@@ -1,6 +1,6 @@
-// The management API: a Fastify instance without its own listener. The platform passes it the
-// requests that are not calls of apps with `instance.routing(request, response)`, after `await
-// instance.ready()`, and ends it with `close()`.
+// The management API: a Fastify instance without its own listener. The platform awaits
+// `instance.ready()`, then hands it all requests that are not calls of apps by
+// `instance.routing(request, response)`, and ends it with `close()`.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import {
@@ -62,12 +62,12 @@ import type { ApiParts, HandlerParts } from "./parts.ts";
 
 /** The maximum size of a JSON body, in bytes. */
 const bodyBytesMax = 1_048_576;
-/** Secret names have at most 253 characters, and so do hosts. */
+/** The longest parts of paths are names of secrets and hosts, with at most 253 characters. */
 const pathPartLengthMax = 300;
 
 /**
- * Creates the instance; call `ready()` before use and `close()` at the end, which also ends live
- * logs.
+ * Creates the instance. Call `ready()` before its first use, and `close()` at the end, which also
+ * ends live logs.
  */
 export function createApi(parts: ApiParts): FastifyInstance {
   const { useCases, clock } = parts;
@@ -140,7 +140,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
   return api;
 }
 
-/** Configures how it reads requests, and the headers of every answer. */
+/** Opens an instance that reads requests as the API does, and sets the headers of every answer. */
 function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance {
   const api = fastify({
     logger: false,
@@ -161,12 +161,12 @@ function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance
   api.decorateRequest("clientAddress", {
     getter(this: FastifyRequest): string {
       const { socket, headers } = this.raw;
-      // Node joins repeated fields.
+      // Node joins repeated headers into one text.
       return trustedProxies.peerOf(socket).originOf(headers["x-forwarded-for"]?.toString()).address;
     },
   });
   readJsonBodies(api);
-  takeForms(api);
+  readForms(api);
   readUnreadBodies(api, clock);
   api.addHook("onRequest", (request, reply, done) => {
     void reply.header("x-request-id", request.id);
@@ -177,20 +177,20 @@ function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance
 }
 
 /**
- * Accepts only JSON. An empty body counts as none, even with a content type: some clients send one
- * with every request.
+ * Accepts only JSON. An empty body counts as no body, even with a content type, because some
+ * clients send a content type with every request.
  */
 function readJsonBodies(api: FastifyInstance): void {
   api.removeAllContentTypeParsers();
-  // Without a body, the listener's stream has already ended before anybody listens: waiting for its
-  // end would hang.
+  // The stream of a request without a body may have ended before Fastify reads it. Fastify would
+  // then wait for its end forever.
   api.addHook("preParsing", (_request, _reply, payload, done) => {
     done(null, payload.readable ? payload : Readable.from([]));
   });
   api.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
     readJson(String(text), done);
   });
-  // Fastify asks this parser also for a body without a content type.
+  // Fastify also uses this parser for a body without a content type.
   api.addContentTypeParser("*", { parseAs: "string" }, ({ headers, url }, text, done) => {
     const isUntyped = headers["content-type"] === undefined;
     if (isUntyped && takesUntypedJson(url)) return readJson(String(text), done);
@@ -211,21 +211,25 @@ function readJson(text: string, done: (error: Error | null, body?: unknown) => v
 const tooManyDeployments = perMinute((used) => `The project has started ${used} deployments`);
 const tooManyRequests = perMinute((used) => `This token has sent ${used} requests`);
 
+/** The maximum number of fields of a form. */
 const fieldsMax = 100;
 
-/** Makes the opted-in routes accept forms; all others answer as for any body that is not JSON. */
-function takeForms(api: FastifyInstance): void {
-  const takers = new Set(
+/**
+ * Lets routes with `takesForm` accept forms. All others refuse a form as a body that is not JSON.
+ */
+function readForms(api: FastifyInstance): void {
+  const formPaths = new Set(
     routeIds.filter((id) => (routes[id] as Route).takesForm).map((id) => routes[id].path),
   );
   const type = "application/x-www-form-urlencoded";
   api.addContentTypeParser(type, { parseAs: "string" }, (request, text, done) => {
     const path: string | undefined = request.routeOptions.url;
-    if (path === undefined || !takers.has(path as never)) {
+    if (path === undefined || !formPaths.has(path as never)) {
       return done(new Fault("unsupported_media_type", noJson));
     }
     const fields = [...new URLSearchParams(String(text))];
-    if (new Set(fields.map(([name]) => name)).size !== fields.length || fields.length > fieldsMax) {
+    const hasRepeatedField = new Set(fields.map(([name]) => name)).size !== fields.length;
+    if (hasRepeatedField || fields.length > fieldsMax) {
       return done(new Fault("malformed", "The form contains a field twice, or too many fields."));
     }
     done(null, Object.fromEntries(fields));
@@ -233,8 +237,8 @@ function takeForms(api: FastifyInstance): void {
 }
 
 /**
- * API answers are data: no framing, no content sniffing, no caching. Pages override the policy and
- * the caching.
+ * Answers of the API are data: browsers must not frame, sniff or cache them. Pages override the
+ * policy and the caching.
  */
 function setSecurityHeaders(reply: FastifyReply): void {
   void reply.headers({

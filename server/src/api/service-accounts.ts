@@ -1,4 +1,4 @@
-// Service accounts of a project: tokens with which programs manage it.
+// Route handlers for the service accounts of a project: tokens by which programs manage it.
 import type { z } from "zod";
 import type { issuedServiceAccount, serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { Permission, Role } from "@slipway/contract/words.ts";
@@ -58,8 +58,8 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
 }
 
 /**
- * Null: neither is given. Throws `Fault("invalid")` if both are. The contract has validated the
- * values.
+ * The rights that a body asks for, which the contract has validated; null: it has neither a role
+ * nor permissions. Throws `Fault("invalid")` if it has both.
  */
 function rightsOf(body: Readonly<Record<string, unknown>>): Rights | null {
   const role = body["role"] as Role | null;
@@ -73,8 +73,11 @@ function rightsOf(body: Readonly<Record<string, unknown>>): Rights | null {
 
 function show(account: AccountView): z.infer<typeof serviceAccount> {
   const { role, permissions } = account.rights;
-  const chosen = permissions as z.infer<typeof serviceAccount>["permissions"];
-  return { ...showAccount(account), role, permissions: chosen };
+  return {
+    ...showAccount(account),
+    role,
+    permissions: permissions as z.infer<typeof serviceAccount>["permissions"],
+  };
 }
 
 function showIssued({ account, token }: IssuedAccount): z.infer<typeof issuedServiceAccount> {

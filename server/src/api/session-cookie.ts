@@ -1,18 +1,18 @@
 // The session cookie, which pages of the platform exchange for access tokens. It is sent only to
 // routes below /v2/auth, no script can read it, and no other site can make the browser send it. The
-// device cookie is separate, see people/device-cookies.ts; a sign-out keeps it.
+// device cookie (see people/device-cookies.ts) is separate, and stays after a sign-out.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 
 const path = "/v2/auth";
 const maxAgeSeconds = 30 * 24 * 3600;
-/** The maximum in browsers. */
+/** The longest lifetime that browsers allow. */
 const deviceMaxAgeSeconds = 400 * 24 * 3600;
 
 /**
- * A cookie to set. A visit to a provider ends with a request from another site, which does not
- * carry `Strict` cookies.
+ * A cookie to set. Browsers do not send `Strict` cookies with a request that comes from another
+ * site, such as the return from a provider.
  */
 type Cookie = {
   readonly name: "session" | "device";
@@ -26,7 +26,7 @@ export function setSessionCookie(reply: FastifyReply, value: Secret, baseUrl: st
   const sessionOnly = { name: "session", sameSite: "Strict" } as const;
   void reply.header(
     "set-cookie",
-    line({ ...sessionOnly, value: value.reveal(), maxAge: maxAgeSeconds }, baseUrl),
+    headerValue({ ...sessionOnly, value: value.reveal(), maxAge: maxAgeSeconds }, baseUrl),
   );
 }
 
@@ -35,22 +35,22 @@ export function setDeviceCookie(reply: FastifyReply, value: Secret, baseUrl: str
   const deviceOnly = { name: "device", sameSite: "Lax" } as const;
   void reply.header(
     "set-cookie",
-    line({ ...deviceOnly, value: value.reveal(), maxAge: deviceMaxAgeSeconds }, baseUrl),
+    headerValue({ ...deviceOnly, value: value.reveal(), maxAge: deviceMaxAgeSeconds }, baseUrl),
   );
 }
 
 /** Makes the browser delete the session cookie. */
 export function clearSessionCookie(reply: FastifyReply, baseUrl: string): void {
-  const gone = { name: "session", value: "", maxAge: 0, sameSite: "Strict" } as const;
-  void reply.header("set-cookie", line(gone, baseUrl));
+  const expired = { name: "session", value: "", maxAge: 0, sameSite: "Strict" } as const;
+  void reply.header("set-cookie", headerValue(expired, baseUrl));
 }
 
-/** The value of the session cookie, or null. */
+/** The value of the session cookie; null: the request has none. */
 export function sessionCookie(request: FastifyRequest, baseUrl: string): string | null {
   return valueOf(request, nameOf("session", baseUrl));
 }
 
-/** The value of the device cookie, or null. */
+/** The value of the device cookie; null: the request has none. */
 export function deviceCookie(request: FastifyRequest, baseUrl: string): string | null {
   return valueOf(request, nameOf("device", baseUrl));
 }
@@ -64,17 +64,16 @@ function valueOf(request: FastifyRequest, name: string): string | null {
 }
 
 /**
- * Throws `Fault("forbidden")` for a request triggered by a page of another site. Programs send no
- * origin.
+ * Throws `Fault("forbidden")` for a request that a page of another site triggered. Requests of
+ * programs, which have no origin, are accepted.
  */
 export function requireOwnPage(request: FastifyRequest, baseUrl: string): void {
   const { "sec-fetch-site": site, origin, host } = request.headers;
-  if (
-    site !== undefined
-      ? site === "same-origin" || site === "none"
-      : isOwnOrigin(origin, host, baseUrl)
-  )
-    return;
+  const isOwnPage =
+    site === undefined
+      ? isOwnOrigin(origin, host, baseUrl)
+      : site === "same-origin" || site === "none";
+  if (isOwnPage) return;
   throw new Fault("forbidden", "Pages of other sites cannot sign people in or out.");
 }
 
@@ -84,20 +83,22 @@ function isOwnOrigin(
   baseUrl: string,
 ): boolean {
   if (origin === undefined) return true;
-  // The page has the origin of the request's target, or the platform's public one.
+  // A page of the platform has its public origin, or the origin that this request is sent to.
   return (
     origin === new URL(baseUrl).origin ||
     (host !== undefined && URL.parse(origin)?.host === host.toLowerCase())
   );
 }
 
-function line({ name, value, maxAge, sameSite }: Cookie, baseUrl: string): string {
+/** The value of the header `Set-Cookie`. */
+function headerValue({ name, value, maxAge, sameSite }: Cookie, baseUrl: string): string {
   const secure = isSecure(baseUrl) ? "; Secure" : "";
-  // Browsers with too many cookies of one site evict those of apps first: see proxy/cookies.ts.
+  // The priority makes a browser with too many cookies of this site evict cookies of apps first;
+  // see proxy/cookies.ts.
   return `${nameOf(name, baseUrl)}=${value}; Path=${path}; Max-Age=${maxAge}; HttpOnly; SameSite=${sameSite}; Priority=High${secure}`;
 }
 
-/** The prefix makes browsers accept and send it only over HTTPS. */
+/** The name of a cookie. Its prefix makes browsers accept and send it only over HTTPS. */
 function nameOf(name: Cookie["name"], baseUrl: string): string {
   return isSecure(baseUrl) ? `__Secure-slipway_${name}` : `slipway_${name}`;
 }

@@ -1,27 +1,29 @@
-// Amounts and times of usage in the format of answers.
+// Converts amounts and times of usage to the format of answers.
 import { assert } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
 import type { StatementLine } from "#billing/statements/statement.ts";
 import { costOf, type UsageSums } from "#billing/usage/usage-store.ts";
 
-/** Exact, as a number; JSON numbers lose precision only at amounts of nine billion. */
+/** The amount as a number. Up to nine billion of the currency's unit, this is exact. */
 export function microsOf(micros: bigint): number {
   const number = Number(micros);
   assert(Number.isSafeInteger(number), "an amount fits into a number");
   return number;
 }
 
-/** Cents, rounded to the nearest, halves up. */
+/** The amount in cents, rounded to the nearest cent; half a cent is rounded up. */
 export function centsOf(micros: bigint): number {
   const raised = micros + microsOfCent / 2n;
-  const cents = raised / microsOfCent - (raised < 0n && raised % microsOfCent !== 0n ? 1n : 0n);
-  return microsOf(cents);
+  const truncated = raised / microsOfCent;
+  // The division truncates towards zero, which for negative amounts is up.
+  const isTruncatedUp = raised < 0n && raised % microsOfCent !== 0n;
+  return microsOf(isTruncatedUp ? truncated - 1n : truncated);
 }
 
 /**
- * Cents of usage, of discounts, of corrections and of the resulting debt, which add up: usage, the
- * rest after coupons and the total after corrections are rounded; discounts and corrections are the
- * differences. So a discount is never negative or larger than its base.
+ * Usage, discounts, corrections and their total in cents, which add up: the usage, the remainder
+ * after coupons and the total are rounded; discounts and corrections are the differences between
+ * them. So a discount is never negative, and never larger than the usage.
  */
 export function sumInCents(sum: Readonly<Record<"usage" | "discounts" | "corrections", bigint>>) {
   const usage = centsOf(sum.usage);
@@ -30,12 +32,12 @@ export function sumInCents(sum: Readonly<Record<"usage" | "discounts" | "correct
   return { usage, discounts: usage - discounted, corrections: total - discounted, total };
 }
 
-/** With millisecond precision. */
+/** The time in seconds, with three decimal places. */
 export function secondsOf(ms: number): number {
   return Math.round(ms) / 1000;
 }
 
-/** The GB of a statement's line: of memory, or of storage. */
+/** The GB seconds of a statement's line, as memory or as storage. */
 export function showGbSeconds({ kind, gbMs }: Pick<StatementLine, "kind" | "gbMs">) {
   const gbSeconds = secondsOf(gbMs);
   return kind === "storage"
@@ -43,7 +45,7 @@ export function showGbSeconds({ kind, gbMs }: Pick<StatementLine, "kind" | "gbMs
     : { memory_gb_seconds: gbSeconds };
 }
 
-/** The fields of usage sums. */
+/** Usage sums as the fields of an answer. */
 export function showSums(sums: UsageSums) {
   const cost = costOf(sums);
   return {
@@ -59,7 +61,7 @@ export function showSums(sums: UsageSums) {
   };
 }
 
-/** An amount for people: `12.34` for 12,340,000 micro-units, with further digits if needed. */
+/** The amount as people read it: `12.34` for 12,340,000 micro-units, with more digits if needed. */
 export function decimalOf(micros: bigint): string {
   const sign = micros < 0n ? "-" : "";
   const digits = String(micros < 0n ? -micros : micros).padStart(7, "0");

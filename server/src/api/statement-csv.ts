@@ -1,5 +1,5 @@
-// A statement as CSV: one record per line of usage, discount and correction, and the total. Amounts
-// are in the currency's unit, with a decimal point, to the micro-unit.
+// A statement as CSV: one record for each line of usage, discount and correction, and one for the
+// total. Amounts are in the currency's unit, with a decimal point, exact to the micro-unit.
 import type { StatementContent } from "#billing/statements/statement.ts";
 import { csvText } from "#lib/csv.ts";
 import { decimalOf, secondsOf, showGbSeconds } from "./show-money.ts";
@@ -27,7 +27,7 @@ const columns = [
 
 type Values = Partial<Record<(typeof columns)[number], string | number>>;
 
-/** The whole text, including its head; the amounts above the total add up to it. */
+/** The whole text, with a header line. The amounts of the other records add up to the total. */
 export function statementCsv(statement: StatementContent): string {
   const records: Values[] = [
     ...statement.lines.map((line) => ({
@@ -66,11 +66,11 @@ export function statementCsv(statement: StatementContent): string {
 }
 
 /**
- * Spreadsheets must not read texts that people choose as formulas; negative amounts must stay
- * numbers.
+ * One value of a record. Spreadsheets must not read texts that people choose as formulas; negative
+ * amounts must stay numbers.
  */
 function cell(value: string | number, column: (typeof columns)[number]): string {
   const text = String(value);
-  const isChosen = column === "coupon_name" || column === "coupon_code" || column === "pool";
-  return isChosen && text !== "" ? csvText(text) : text;
+  const isFreeText = column === "coupon_name" || column === "coupon_code" || column === "pool";
+  return isFreeText && text !== "" ? csvText(text) : text;
 }

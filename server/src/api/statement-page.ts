@@ -1,4 +1,4 @@
-// A statement as a page to read and print: no script, and its policy allows only its own style.
+// A statement as a page to read and print. It has no script, and its policy allows only its style.
 import { createHash } from "node:crypto";
 import type { Statement } from "#billing/statements/statement-queries.ts";
 import { escaped } from "./html-text.ts";
@@ -17,10 +17,10 @@ tfoot td { border-bottom: 0; font-weight: 600; }
 @media print { body { margin: 0; max-width: none; } thead { display: table-header-group; } tr { break-inside: avoid; } }
 `;
 
-/** For the header Content-Security-Policy. */
+/** The value of the page's header `Content-Security-Policy`. */
 export const statementPagePolicy = `default-src 'none'; style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
 
-/** The whole page. */
+/** The whole page as HTML. */
 export function statementPage(projectId: string, { content, closedAt }: Statement): string {
   const { period, currency } = content;
   const state =
@@ -107,14 +107,20 @@ type Table = {
   readonly caption: string;
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** How many leading columns are text; the others are numbers. */
+  /** The number of leading columns that are text; the others are numbers. */
   readonly texts: number;
+  /** The sum in the last line of the table; null: the table has no such line. */
   readonly sum: string | null;
 };
 
 function table({ caption, head, rows, texts, sum }: Table): string {
-  const row = (cells: readonly string[], tag: "th" | "td"): string =>
-    `<tr>${cells.map((text, index) => `<${tag}${index < texts ? "" : ' class="n"'}>${escaped(text)}</${tag}>`).join("")}</tr>`;
+  const row = (cells: readonly string[], tag: "th" | "td"): string => {
+    const markup = cells.map((text, index) => {
+      const numberClass = index < texts ? "" : ' class="n"';
+      return `<${tag}${numberClass}>${escaped(text)}</${tag}>`;
+    });
+    return `<tr>${markup.join("")}</tr>`;
+  };
   const foot =
     sum === null ? "" : `<tfoot>${row([...head.slice(1).map(() => ""), sum], "td")}</tfoot>`;
   const body = rows.map((cells) => row(cells, "td")).join("");

@@ -1,4 +1,4 @@
-// Monthly statements, as JSON, CSV and a printable page.
+// Route handlers for monthly statements, which are sent as JSON, as CSV or as a printable page.
 import type { z } from "zod";
 import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
@@ -27,22 +27,22 @@ export function statementHandlers({ statements: queries }: HandlerParts) {
           `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`,
         );
       }
-      const found = await queries.read(projectId, month);
-      if (found === null)
+      const monthlyStatement = await queries.read(projectId, month);
+      if (monthlyStatement === null)
         throw new Fault("not_found", "This month is in the future: it has no statement yet.");
       const { reply, query } = call;
-      if (query["format"] === "json") return showStatement(projectId, found);
+      if (query["format"] === "json") return showStatement(projectId, monthlyStatement);
       if (query["format"] === "csv") {
         void reply.header("content-type", "text/csv; charset=utf-8; header=present");
         void reply.header(
           "content-disposition",
           `attachment; filename="statement-${projectId}-${month}.csv"`,
         );
-        void reply.code(200).send(statementCsv(found.content));
+        void reply.code(200).send(statementCsv(monthlyStatement.content));
       } else {
         void reply.header("content-type", "text/html; charset=utf-8");
         void reply.header("content-security-policy", statementPagePolicy);
-        void reply.code(200).send(statementPage(projectId, found));
+        void reply.code(200).send(statementPage(projectId, monthlyStatement));
       }
       return undefined;
     },
@@ -51,7 +51,7 @@ export function statementHandlers({ statements: queries }: HandlerParts) {
 
 function sumsOf({ content, closedAt }: Statement): z.infer<typeof statementList>["items"][number] {
   const { usageMicros, discountMicros, correctionMicros, totalMicros } = content;
-  const of = (micros: string): number => microsOf(BigInt(micros));
+  const numberOf = (micros: string): number => microsOf(BigInt(micros));
   const cents = sumInCents({
     usage: BigInt(usageMicros),
     discounts: BigInt(discountMicros),
@@ -63,21 +63,24 @@ function sumsOf({ content, closedAt }: Statement): z.infer<typeof statementList>
     status: closedAt === null ? "open" : "closed",
     closed_at: closedAt?.toISOString() ?? null,
     usage_cents: cents.usage,
-    usage_micros: of(usageMicros),
+    usage_micros: numberOf(usageMicros),
     discounts_cents: cents.discounts,
-    discounts_micros: of(discountMicros),
+    discounts_micros: numberOf(discountMicros),
     corrections_cents: cents.corrections,
-    corrections_micros: of(correctionMicros),
+    corrections_micros: numberOf(correctionMicros),
     total_cents: cents.total,
-    total_micros: of(totalMicros),
+    total_micros: numberOf(totalMicros),
   };
 }
 
-function showStatement(projectId: ProjectId, found: Statement): z.infer<typeof statement> {
-  const { lines, discounts, corrections } = found.content;
+function showStatement(
+  projectId: ProjectId,
+  monthlyStatement: Statement,
+): z.infer<typeof statement> {
+  const { lines, discounts, corrections } = monthlyStatement.content;
   return {
     project_id: projectId,
-    ...sumsOf(found),
+    ...sumsOf(monthlyStatement),
     lines: lines.map((line) => ({
       app_id: line.appId,
       kind: line.kind,

@@ -1,4 +1,5 @@
-// Token accounts in the format of answers, and what the bodies of their routes share.
+// Token accounts in the format of answers, and readers for the fields that the bodies of their
+// routes share.
 import type { z } from "zod";
 import { rotationFields, type serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
@@ -7,7 +8,7 @@ import type { Requester, Rotation, TokenAccountRef } from "#accounts/token-use-c
 import type { TokenId } from "#lib/ids.ts";
 import { callerOf, idOf, projectOf, readBody, readTime, type ApiCall } from "./call.ts";
 
-/** The fields that all kinds share. */
+/** The fields that the answers of all kinds of accounts have. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
 const pathParts = {
@@ -22,29 +23,31 @@ export function accountRefOf(call: ApiCall, kind: TokenKind): TokenAccountRef {
   return { kind, projectId: kind === "operator" ? null : projectOf(call), accountId };
 }
 
-/** The requester, whose rights bound those that they can grant. */
+/** The caller who requests a change, and who can grant no more rights than they have themselves. */
 export function requesterOf(call: ApiCall): Requester {
   return { caller: callerOf(call), by: call.by };
 }
 
 /**
- * The body of a rotation; no body counts as an empty one. A null end means never; an omitted one
- * keeps the previous lifetime.
+ * Reads the body of a rotation; no body counts as an empty one. If `expires_at` is null, the new
+ * token never expires; if it is omitted, the token is valid for as long as its predecessor was.
  */
 export function rotationOf(call: ApiCall): Rotation {
-  const given = call.body ?? {};
-  const body = readBody({ fields: rotationFields, required: [] }, given);
-  const isGiven = Object.hasOwn(given, "expires_at");
-  const expiresAt = isGiven ? endOf(body["expires_at"]) : undefined;
+  const sent = call.body ?? {};
+  const body = readBody({ fields: rotationFields, required: [] }, sent);
+  const hasEnd = Object.hasOwn(sent, "expires_at");
+  const expiresAt = hasEnd ? endOf(body["expires_at"]) : undefined;
   return { expiresAt, overlapSeconds: Number(body["overlap_seconds"]) };
 }
 
-/** A field `expires_at`, validated by its row; null: not given. */
+/**
+ * Reads the value of a field `expires_at`, which the contract has validated; null: it is absent.
+ */
 export function endOf(value: unknown): Date | null {
   return value === null || value === undefined ? null : readTime("expires_at", value);
 }
 
-/** Times as RFC 3339. */
+/** The fields that the answers of all kinds share, with times as in RFC 3339. */
 export function showAccount(account: AccountView): ShownAccount {
   const { id, name, state, createdAt, expiresAt, lastUse, tokens } = account;
   return {

@@ -1,4 +1,4 @@
-// Usage of projects: its cost, sums, the ledger, applied coupons.
+// Route handlers for the usage of projects: its cost, its sums, the ledger, and applied coupons.
 import type { z } from "zod";
 import type {
   appCost,
@@ -16,7 +16,7 @@ import { centsOf, microsOf, secondsOf, showSums, sumInCents } from "./show-money
 import type { HandlerParts } from "./parts.ts";
 
 const dayMs = 86_400_000;
-/** A year and a month: bounds the rows of an answer. */
+/** The longest period of a request, a year and a month, which bounds the rows of an answer. */
 const daysMax = 400;
 
 /** Route handlers for usage. */
@@ -69,20 +69,22 @@ export function usageHandlers({ usage: queries, apps, clock }: HandlerParts) {
   } satisfies Handlers;
 }
 
+/** The month of the query; null: it names none. */
 function monthOf({ query }: ApiCall): string | null {
-  const given = query["month"] ?? null;
-  return given === null ? null : String(given);
+  const month = query["month"] ?? null;
+  return month === null ? null : String(month);
 }
 
-/** Default: this month so far. */
+/**
+ * The period of the query, without the day `to`. Without `to` it ends after today, and without
+ * `from` it begins with the month of its last day.
+ */
 function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readonly to: string } {
-  const fromGiven = dayOf(call, "from");
-  const toGiven = dayOf(call, "to");
-  const to = toGiven ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
-  // Tomorrow may be in the next month.
-  const from =
-    fromGiven ??
-    `${new Date(toGiven === null ? nowMs : Date.parse(to) - dayMs).toISOString().slice(0, 7)}-01`;
+  const requestedFrom = dayOf(call, "from");
+  const requestedTo = dayOf(call, "to");
+  const to = requestedTo ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
+  const lastDayMs = requestedTo === null ? nowMs : Date.parse(to) - dayMs;
+  const from = requestedFrom ?? `${new Date(lastDayMs).toISOString().slice(0, 7)}-01`;
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
   if (days < 0)
     throw new Fault(
@@ -98,16 +100,17 @@ function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readon
   return { from, to };
 }
 
+/** A day of the query; null: it names none. Throws `Fault("invalid")` if there is no such day. */
 function dayOf({ query }: ApiCall, name: "from" | "to"): string | null {
-  const given = query[name] ?? null;
-  if (given === null) return null;
-  const atMs = Date.parse(`${String(given)}T00:00:00Z`);
-  // A day such as 2026-02-30 would become one in March.
-  const isDay = !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(String(given));
-  if (isDay) return String(given);
+  const value = query[name] ?? null;
+  if (value === null) return null;
+  const atMs = Date.parse(`${String(value)}T00:00:00Z`);
+  // `Date` turns a day such as 2026-02-30 into one in March.
+  const isDay = !Number.isNaN(atMs) && new Date(atMs).toISOString().startsWith(String(value));
+  if (isDay) return String(value);
   throw new Fault(
     "invalid",
-    `${name} is ${shown(given)}, but must be a valid day of the form 2026-01-31.`,
+    `${name} is ${shown(value)}, but must be a valid day of the form 2026-01-31.`,
   );
 }
 
@@ -119,28 +122,27 @@ function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {
 
 function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
   const { discountMicros, coupons, sums } = cost;
-  const before = costOf(sums);
-  const after = before - discountMicros;
-  const inCents = sumInCents({ usage: before, discounts: discountMicros, corrections: 0n });
+  const usageMicros = costOf(sums);
+  const cents = sumInCents({ usage: usageMicros, discounts: discountMicros, corrections: 0n });
   return {
     summary: {
       ...summaryOf(cost),
-      discounts_cents: inCents.discounts,
+      discounts_cents: cents.discounts,
       discounts_micros: microsOf(discountMicros),
-      combined_cost_after_discounts_cents: inCents.total,
-      combined_cost_after_discounts_micros: microsOf(after),
+      combined_cost_after_discounts_cents: cents.total,
+      combined_cost_after_discounts_micros: microsOf(usageMicros - discountMicros),
     },
     coupons: coupons.map(showCredit),
   };
 }
 
 function summaryOf({ month, currency, sums }: Pick<CostOfMonth, "month" | "currency" | "sums">) {
-  const before = costOf(sums);
+  const usageMicros = costOf(sums);
   return {
     month,
     currency,
-    combined_cost_before_discounts_cents: centsOf(before),
-    combined_cost_before_discounts_micros: microsOf(before),
+    combined_cost_before_discounts_cents: centsOf(usageMicros),
+    combined_cost_before_discounts_micros: microsOf(usageMicros),
     run_cost_micros: microsOf(sums.runMicros),
     build_cost_micros: microsOf(sums.buildMicros),
     storage_cost_micros: microsOf(sums.storageMicros),

@@ -1,5 +1,5 @@
-// Volumes: their files, uploads in parts, and the addresses that take parts and give files without
-// a token.
+// Route handlers for volumes: their files, uploads in parts, and the URLs that receive parts and
+// send files without a token.
 import type { z } from "zod";
 import type {
   begunVolumeUpload,
@@ -26,12 +26,13 @@ import type { HandlerParts } from "./parts.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import { downloadUrl, partUrl } from "./urls.ts";
 
-/** Each has a file open. */
+/** The limits of downloads, each of which keeps a file open. */
 const downloads = { max: 64, ownerMax: "half", ownerWaitingMax: 256, what: "downloads" } as const;
+/** How long a download waits for others to end. */
 const waitMs = 20_000;
 /**
- * Each reads all names of a folder, which an app may have filled: a second of computing for a
- * million.
+ * The limits of lists. Each list reads all names of a folder, which takes a second of computing for
+ * a million files of an app.
  */
 const lists = { max: 4, ownerMax: 2, ownerWaitingMax: 20, what: "lists of files" };
 
@@ -49,7 +50,7 @@ export function volumeHandlers(parts: HandlerParts) {
       const page = { dir: String(dir ?? ""), after: String(after ?? ""), max: Number(pageSize) };
       const projectId = volumeOf(call);
       const list = listGate.run(() => volumes.list(projectId, page), { projectId });
-      const entries = await (isOlder(call) ? list.catch(emptyOfAbsent) : list);
+      const entries = await (isOlder(call) ? list.catch(emptyIfAbsent) : list);
       return entries.map(({ name, isFolder, sizeBytes, modifiedAt }) => ({
         name,
         is_folder: isFolder,
@@ -59,13 +60,13 @@ export function volumeHandlers(parts: HandlerParts) {
     },
     async beginVolumeUpload(call) {
       const { file_path: filePath, part_count: partCount } = bodyOf(call);
-      const wanted = {
+      const upload = {
         filePath: String(filePath),
         partCount: Number(partCount),
         partBytes: isOlder(call) ? olderPartBytes : partBytes,
       };
-      const { uploadId, key } = await volumeUploads.begin(volumeOf(call), wanted);
-      const numbers = Array.from({ length: wanted.partCount }, (_, index) => index + 1);
+      const { uploadId, key } = await volumeUploads.begin(volumeOf(call), upload);
+      const numbers = Array.from({ length: upload.partCount }, (_, index) => index + 1);
       return {
         upload_id: uploadId,
         parts: numbers.map((number) => ({
@@ -75,8 +76,9 @@ export function volumeHandlers(parts: HandlerParts) {
       } satisfies z.infer<typeof begunVolumeUpload>;
     },
     async putVolumePart(call) {
-      const given = pathPart(call.request, "part_number") ?? "";
-      const number = /^\d{1,5}$/.test(given) ? Number(given) : 0;
+      const numberText = pathPart(call.request, "part_number") ?? "";
+      // No part has the number 0, so it is refused.
+      const number = /^\d{1,5}$/.test(numberText) ? Number(numberText) : 0;
       const { "content-length": length } = call.request.headers;
       const arriving = {
         length: length === undefined ? null : Number(length),
@@ -87,19 +89,19 @@ export function volumeHandlers(parts: HandlerParts) {
       return { part_number: number, etag } satisfies z.infer<typeof storedPart>;
     },
     async completeVolumeUpload(call) {
-      const { upload_id: uploadId, file_path: filePath, parts: named } = bodyOf(call);
+      const { upload_id: uploadId, file_path: filePath, parts: bodyParts } = bodyOf(call);
       // The contract has validated the types.
-      const given = named as unknown as readonly {
+      const uploadedParts = bodyParts as unknown as readonly {
         readonly part_number: number;
         readonly etag: string;
       }[];
-      const sent = given.map(({ part_number: number, etag }) => ({ number, etag }));
       const completion = {
+        parts: uploadedParts.map(({ part_number: number, etag }) => ({ number, etag })),
         projectId: volumeOf(call),
         uploadId: String(uploadId),
         filePath: String(filePath),
       };
-      await volumeUploads.complete({ ...completion, parts: sent }, call.by);
+      await volumeUploads.complete(completion, call.by);
       return { message: "Uploaded." };
     },
     async beginVolumeDownload(call) {
@@ -107,10 +109,10 @@ export function volumeHandlers(parts: HandlerParts) {
       return { url: downloadUrl(urls(), key) };
     },
     async getVolumeFile(call) {
-      const found = await volumes.findDownload(partOf(call, "download_key"));
-      // Those that wait have no file open: each owner may have many.
-      const entry = { projectId: found.projectId, deadline: { waitMs, clock } };
-      return await gate.run(() => download(call, found, parts), entry);
+      const file = await volumes.findDownload(partOf(call, "download_key"));
+      // The file is opened only after the wait, so that many downloads of an owner can wait.
+      const entry = { projectId: file.projectId, deadline: { waitMs, clock } };
+      return await gate.run(() => download(call, file, parts), entry);
     },
     async removeFile(call) {
       await volumes.remove(volumeOf(call), filePathOf(call), call.by);
@@ -128,22 +130,22 @@ function isOlder({ request }: ApiCall): boolean {
   return isOlderClient(request.headers["x-cli-version"]);
 }
 
-/** The list of a folder that is not there, for clients that list it before they make it. */
-function emptyOfAbsent(error: unknown): readonly [] {
+/** Lists a missing folder as empty, for clients that list a folder before they create it. */
+function emptyIfAbsent(error: unknown): readonly [] {
   if (error instanceof Fault && error.code === "not_found") return [];
   throw error;
 }
 
 async function download(
   call: ApiCall,
-  found: DownloadedFile,
+  file: DownloadedFile,
   parts: HandlerParts,
 ): Promise<undefined> {
-  const file = await parts.volumes.openDownload(found);
+  const openFile = await parts.volumes.openDownload(file);
   try {
-    return await sendFile(call, file, parts);
+    return await sendFile(call, openFile, parts);
   } finally {
-    await file.handle.close();
+    await openFile.handle.close();
   }
 }
 
@@ -151,14 +153,14 @@ function showVolume({ sizeGb, usedBytes }: VolumeState): z.infer<typeof volumeLi
   return { id: volumeId, name: volumeId, mountPath: "/persistent-storage", sizeGb, usedBytes };
 }
 
-/** The project of the volume in the path. */
+/** The project of the volume in the path. Throws `Fault("not_found")` for any other volume. */
 function volumeOf(call: ApiCall): ProjectId {
   if (pathPart(call.request, "volume_id") === volumeId) return projectOf(call);
   throw new Fault("not_found", `A project has one volume, ${volumeId}.`);
 }
 
 function filePathOf({ query }: ApiCall): string {
-  const given = query["file_path"];
-  if (given !== null) return String(given);
+  const filePath = query["file_path"];
+  if (filePath !== null) return String(filePath);
   throw new Fault("invalid", "file_path is missing; it must be a path within the volume.");
 }

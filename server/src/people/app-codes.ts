@@ -1,24 +1,26 @@
-// Codes of an authenticator app (TOTP, RFC 6238) and backup codes: making them, and telling whether
-// one is right. Pure but for chance; who may try how often is for two-factor.ts.
+// Makes and checks the codes of an authenticator app (TOTP, RFC 6238), and makes backup codes. Pure
+// except for random numbers. How often a person may try a code is decided by two-factor.ts.
 import { createHmac, randomBytes, randomInt } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 
 const stepMs = 30_000;
-/** Codes of one step before and after are taken: clocks differ, and people type slowly. */
-const steps = [-1, 0, 1];
+/**
+ * The codes of the step before and after are accepted too: clocks differ, and people type slowly.
+ */
+const stepOffsets = [-1, 0, 1];
 const digits = 6;
 const secretBytes = 24;
-const backupCodes = 10;
+const backupCodeCount = 10;
 const backupCodeLetters = 10;
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 const base32Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/** A new secret of an app, as text: its bytes in UTF-8 are the key. */
+/** A new secret for an app, as a text whose bytes in UTF-8 are the key. */
 export function newAppSecret(): string {
   return randomBytes(secretBytes).toString("base64url");
 }
 
-/** What an app reads to show codes for the secret. */
+/** The URI from which an app reads the secret, usually as a QR code. */
 export function appUri(secret: string, email: string): string {
   const query = new URLSearchParams({
     secret: base32(secret),
@@ -30,22 +32,23 @@ export function appUri(secret: string, email: string): string {
 }
 
 /**
- * When an app with the secret begins to show the code, in ms, of the step at the time, before and
- * after it; null: it does not.
+ * The beginning of the step in which an app with the secret shows the code, in milliseconds. Only
+ * the step at `atMs`, the one before and the one after count; null: the code belongs to none of
+ * them.
  */
 export function appCodeTime(secret: string, code: string, atMs: number): number | null {
-  const now = Math.floor(atMs / stepMs);
-  // All are compared: how long it takes says nothing about which one it was.
-  const shown = steps
-    .map((step) => now + step)
+  const currentStep = Math.floor(atMs / stepMs);
+  // All codes are compared, so that the time that it takes does not tell which one matched.
+  const matching = stepOffsets
+    .map((offset) => currentStep + offset)
     .filter((step) => isSameText(code, appCode(secret, step)));
-  const last = shown.at(-1);
+  const last = matching.at(-1);
   return last === undefined ? null : last * stepMs;
 }
 
 /** Ten codes such as `aB3dE-fG5hJ`, of 59 bits each. */
 export function newBackupCodes(): string[] {
-  return Array.from({ length: backupCodes }, () => {
+  return Array.from({ length: backupCodeCount }, () => {
     const code = Array.from(
       { length: backupCodeLetters },
       () => letters[randomInt(letters.length)],
@@ -58,6 +61,7 @@ function appCode(secret: string, step: number): string {
   const counter = Buffer.alloc(8);
   counter.writeBigInt64BE(BigInt(step));
   const hash = createHmac("sha1", secret).update(counter).digest();
+  // The last four bits of the hash say where in it the number is (RFC 4226, 5.3).
   const number = hash.readUInt32BE((hash.at(-1) ?? 0) & 0x0f) & 0x7fff_ffff;
   return String(number % 10 ** digits).padStart(digits, "0");
 }

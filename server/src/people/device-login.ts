@@ -1,7 +1,7 @@
-// Device login (as RFC 8628 has it): a command line gets two codes, a person who is signed in
-// compares the short one and approves, and the command line gets a session of its own for the long
-// one, once. Decision 0025 says why these rows are ours. Codes last ten minutes; how many wait is
-// bounded.
+// Device login (RFC 8628): a command line gets a user code and a device code. A person who is
+// signed in compares the user code and approves it, and the command line then exchanges the device
+// code for a session, once. Codes are valid for ten minutes, and the number of waiting logins is
+// bounded. Decision 0025 says why the platform implements this itself.
 import { randomUUID } from "node:crypto";
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/record.ts";
@@ -18,7 +18,7 @@ import { sessionEnded } from "./sessions.ts";
 
 const sessionConstraint = "device_logins_session_id_fkey";
 
-/** What a new session is used with. */
+/** The tokens of a new session. */
 export type DeviceTokens = { readonly accessToken: Secret; readonly refreshToken: Secret };
 
 export type DeviceLoginsOptions = Pick<Foundation, "db" | "clock"> & {
@@ -29,7 +29,7 @@ export type DeviceLoginsOptions = Pick<Foundation, "db" | "clock"> & {
   ) => Promise<DeviceTokens>;
 };
 
-/** What begins a device login. */
+/** The codes of a new device login, as the command line gets them. */
 export type BegunLogin = {
   readonly deviceCode: string;
   readonly userCode: string;
@@ -43,7 +43,7 @@ export type DeviceLogin = Pick<
   "user_code" | "state" | "client" | "address" | "created_at" | "expires_at"
 >;
 
-/** Why a device gets no tokens (yet); the names are those of RFC 8628, 3.5, and RFC 6749, 5.2. */
+/** Why a device gets no tokens, or not yet, in the words of RFC 8628, 3.5, and RFC 6749, 5.2. */
 export type NotYet =
   | "authorization_pending"
   | "slow_down"
@@ -51,30 +51,40 @@ export type NotYet =
   | "expired_token"
   | "invalid_grant";
 
-const lifeMs = 10 * 60_000;
+/** How long the codes of a login are valid. */
+const lifetimeMs = 10 * 60_000;
+/** The time between two polls that clients are asked to keep. */
 const intervalSeconds = 1;
 /** The minimum time between two polls: existing clients ignore the interval that they get. */
-const askedAgainMs = 200;
-/** For how long a device that comes too late gets the answer that its code has expired. */
-const rememberedMs = 60 * 60_000;
+const pollIntervalMinMs = 200;
+/**
+ * How long the row of an expired code stays, so that its device learns that the code has expired.
+ */
+const expiredKeptMs = 60 * 60_000;
+/** The maximum number of logins that wait on the whole platform. */
 const openMax = 10_000;
 const removedAtOnceMax = 1_000;
 const clientLengthMax = 200;
-/** Two codes that are alike among 10,000 of 20^8 come once in a million times. */
+/**
+ * How many user codes are tried for a login. With 10,000 of 20^8 codes in use, one in two million
+ * is taken.
+ */
 const triesMax = 5;
 
 /** Device logins. All state is in the database, so that any platform on it can answer any step. */
 export class DeviceLogins {
   readonly #options: DeviceLoginsOptions;
-  /** By the hash of a device code. Only for telling who asks too often. */
-  readonly #asks: RateLimit;
+  /**
+   * Counts polls by the hash of the device code, so that a device that polls too often learns it.
+   */
+  readonly #polls: RateLimit;
 
   constructor(options: DeviceLoginsOptions) {
     this.#options = options;
-    this.#asks = new RateLimit({ max: 1, windowMs: askedAgainMs, clock: options.clock });
+    this.#polls = new RateLimit({ max: 1, windowMs: pollIntervalMinMs, clock: options.clock });
   }
 
-  /** Begins one. Throws `Fault("rate_limited")` when too many wait on the whole platform. */
+  /** Begins a login. Throws `Fault("rate_limited")` when too many wait on the whole platform. */
   async begin(device: {
     readonly client: string;
     readonly address: string | null;
@@ -82,7 +92,7 @@ export class DeviceLogins {
     const { db, clock } = this.#options;
     const now = clock.now();
     await store.removeEndedLogins(db, {
-      before: new Date(now - rememberedMs),
+      before: new Date(now - expiredKeptMs),
       max: removedAtOnceMax,
     });
     if ((await store.countOpenLogins(db, { nowAt: new Date(now), max: openMax })) >= openMax) {
@@ -104,15 +114,15 @@ export class DeviceLogins {
         client: device.client.slice(0, clientLengthMax),
         address: device.address,
         created_at: new Date(now),
-        expires_at: new Date(now + lifeMs),
+        expires_at: new Date(now + lifetimeMs),
       });
       if (isAdded)
-        return { deviceCode, userCode, expiresInSeconds: lifeMs / 1000, intervalSeconds };
+        return { deviceCode, userCode, expiresInSeconds: lifetimeMs / 1000, intervalSeconds };
     }
     throw new Error("no user code was free");
   }
 
-  /** What shows this code, however it was typed. Throws `Fault("not_found")`. */
+  /** The login with this user code, however it was typed. Throws `Fault("not_found")`. */
   async find(typedCode: string): Promise<DeviceLogin> {
     const { db, clock } = this.#options;
     const userCode = readUserCode(typedCode);
@@ -125,18 +135,18 @@ export class DeviceLogins {
   }
 
   /**
-   * Approves or denies it as the person, once. Throws `Fault("not_found" | "conflict" |
-   * "unauthorized")`.
+   * Approves or denies a login in the name of the person, once. Throws `Fault("not_found" |
+   * "conflict" | "unauthorized")`.
    */
   async decide(
     typedCode: string,
     answer: { readonly isApproved: boolean; readonly person: PersonCaller; readonly by: By },
   ): Promise<DeviceLogin> {
     const { db, clock } = this.#options;
-    const found = await this.find(typedCode);
+    const login = await this.find(typedCode);
     const { person, isApproved } = answer;
     const state = isApproved ? "approved" : "denied";
-    const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
+    const decision = { userCode: login.user_code, state, sessionId: person.sessionId } as const;
     return await db.transaction().execute(async (tx) => {
       const decided = await store
         .decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) })
@@ -148,29 +158,30 @@ export class DeviceLogins {
     });
   }
 
-  /** The tokens of a login that was approved, once; else why there are none. */
+  /** Returns the tokens of an approved login, once, or else why the device gets none. */
   async redeem(deviceCode: string, by: By): Promise<DeviceTokens | NotYet> {
     const { db, clock, openSession } = this.#options;
     const hash = hashOfDeviceCode(deviceCode);
-    if (!this.#asks.tryTake(hash.toString("base64"))) return "slow_down";
+    if (!this.#polls.tryTake(hash.toString("base64"))) return "slow_down";
     const login = await store.loginByDeviceCode(db, hash);
     if (login === undefined) return "invalid_grant";
     if (login.expires_at.getTime() <= clock.now()) return "expired_token";
     if (login.state === "denied") return "access_denied";
     if (login.state === "waiting") return "authorization_pending";
     const tokens = await db.transaction().execute(async (tx) => {
-      // Who ends all sessions of the person takes this lock first, and the approval goes with the
-      // session: before or behind.
+      // Whatever ends all sessions of the person takes this lock first. An approval ends with its
+      // session, so the new session is either ended too, or never opened.
       const approver = await store.approverOf(tx, hash);
       if (approver !== undefined) await lockPerson(tx, approver.personId);
-      const taken = await store.takeApprovedLogin(tx, hash, new Date(clock.now()));
-      return taken === undefined ? null : await openSession(tx, { personId: taken.personId, by });
+      const redeemed = await store.takeApprovedLogin(tx, hash, new Date(clock.now()));
+      if (redeemed === undefined) return null;
+      return await openSession(tx, { personId: redeemed.personId, by });
     });
     return tokens ?? "invalid_grant";
   }
 }
 
-/** Into the log of each project that the device could act in from now on. */
+/** Records the decision in the audit log of each project in which the device could then act. */
 async function recordDecision(
   tx: Tx,
   login: store.DeviceLoginRow,
@@ -195,7 +206,9 @@ function unknownCode(): Fault {
   );
 }
 
-/** The session ended after its token was checked: the row refers to it. */
+/**
+ * Translates the error of a session that ended after its token was checked: the row refers to it.
+ */
 function refuseEnded(error: unknown): never {
   const isEnded =
     error instanceof Error && "constraint" in error && error.constraint === sessionConstraint;

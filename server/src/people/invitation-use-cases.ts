@@ -1,5 +1,6 @@
-// Invitations to projects: made by members who may, accepted by whoever has the link. Of the link's
-// secret only a hash is kept. Called by the API; a change and its audit row are one transaction.
+// Invitations to projects: members who may invite create them, and whoever has the link accepts
+// them. Only a hash of the link's secret is stored. Called by the API; a change and its audit row
+// are one transaction.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { z } from "zod";
 import type { acceptedInvitation, openInvitation } from "@slipway/contract/project-answers.ts";
@@ -25,42 +26,45 @@ import type { PeopleParts } from "./people-parts.ts";
 /** An invitation as members of its project see it. */
 export type Invitation = ReturnType<typeof invitationFrom>;
 
-/** An invitation as whoever has its link sees it. */
 /** A new invitation, with the secret of its link. */
 export type CreatedInvitation = {
   readonly invitation: Invitation;
   readonly projectName: string;
   readonly secret: Secret;
 };
+
+/** An invitation as it is shown to everybody who has its link. */
 type OpenInvitation = Sent<z.infer<typeof openInvitation>>;
 
-/** What was made of an accepted invitation. */
+/** The answer to somebody who has accepted an invitation. */
 type Accepted = z.infer<typeof acceptedInvitation>;
 
-/** What somebody who accepts sends. `caller`: by their own token, when they have one. */
+/** The request of somebody who accepts an invitation. */
 export type Acceptance = {
   readonly secret: Secret;
+  /** The name and the password of a new account; null: the person has an account. */
   readonly name: string | null;
   readonly password: Secret | null;
+  /** The caller by the token that was sent along; null: none was sent. */
   readonly caller: Caller | null;
   readonly by: By;
 };
 
 const daysValid = 7;
 const dayMs = 86_400_000;
-/** 256 bits: nobody guesses it, so a fast hash will do. */
+/** Nobody guesses 256 bits, so a fast hash of them is enough. */
 const secretBytes = 32;
 /** The maximum number of invitations of one project that wait to be accepted. */
 const waitingMax = 1_000;
 
 export type InvitationParts = Pick<PeopleParts, "db" | "clock" | "hashes"> & {
-  /** Hears of each new member after the commit, as in `MemberUseCases`. */
+  /** Called with each new member after the commit, as in `MemberUseCases`. */
   readonly personChanged: (personId: string) => void;
 };
 
 /**
- * The use cases. They throw `Fault("not_found" | "unauthorized" | "forbidden" | "invalid" |
- * "conflict")`.
+ * The use cases of invitations. They throw `Fault("not_found" | "unauthorized" | "forbidden" |
+ * "invalid" | "conflict")`.
  */
 export class InvitationUseCases {
   readonly #parts: InvitationParts;
@@ -80,8 +84,8 @@ export class InvitationUseCases {
   }
 
   /**
-   * Invites a person, and ends an earlier invitation of the same address to the same project. Only
-   * this returns the `secret`.
+   * Invites a person, and ends an earlier invitation of the same address to the same project. The
+   * `secret` is returned here only, since just its hash is stored.
    */
   async create(
     wish: { readonly projectId: ProjectId; readonly email: string; readonly role: Role },
@@ -103,24 +107,24 @@ export class InvitationUseCases {
     };
     const projectName = await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
-      const before = await store.invitationByEmail(tx, projectId, email);
-      const roles = before === undefined ? [role] : [before.role, role];
+      const earlier = await store.invitationByEmail(tx, projectId, email);
+      const roles = earlier === undefined ? [role] : [earlier.role, role];
       await requireRight(tx, { projectId, caller: acting.caller, roles });
-      await requireSpace(tx, { projectId, email, now: created_at });
+      await requireInvitable(tx, { projectId, email, now: created_at });
       await store.putInvitation(tx, row);
       await record(tx, {
         projectId,
         action: "invitation.create",
         by: acting.by,
         resource: { type: "invitation", id: row.id, name: email },
-        changes: { role: { old: before?.role, new: role }, expiresAt: { new: row.expires_at } },
+        changes: { role: { old: earlier?.role, new: role }, expiresAt: { new: row.expires_at } },
       });
       return project.name;
     });
     return { invitation: invitationFrom(row), projectName, secret };
   }
 
-  /** Withdraws one; its link ends at once. */
+  /** Withdraws an invitation. Its link stops working at once. */
   async delete(projectId: ProjectId, id: string, { caller, by }: Acting): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
@@ -140,7 +144,7 @@ export class InvitationUseCases {
     });
   }
 
-  /** What the link is to. */
+  /** The invitation that belongs to a link's secret. */
   async show(secret: Secret): Promise<OpenInvitation> {
     const row = await this.#open(secret);
     const { email, role, invited_by: invitedBy, expires_at: expiresAt } = row;
@@ -148,11 +152,11 @@ export class InvitationUseCases {
     return { ...project, email, role, invitedBy, expiresAt, hasAccount: row.person_id !== null };
   }
 
-  /** Makes whoever was invited a member, once. */
+  /** Makes the invited person a member of the project, once. */
   async accept(acceptance: Acceptance): Promise<Accepted> {
     const row = await this.#open(acceptance.secret);
     await this.#refuseOthers(row, acceptance);
-    const person = await whoAccepts(row, acceptance, this.#parts.hashes);
+    const person = await acceptingPerson(row, acceptance, this.#parts.hashes);
     const { project_id: projectId, email, role } = row;
     await this.#parts.db.transaction().execute(async (tx) => {
       if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
@@ -174,7 +178,7 @@ export class InvitationUseCases {
     return { projectId, projectName: row.project_name, personId: person.id, email, role };
   }
 
-  /** Whoever else has the link and is known is refused, and the project's owners learn of it. */
+  /** Refuses a caller who was not invited, and records this for the project's owners. */
   async #refuseOthers(row: store.OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
     if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
     const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
@@ -200,19 +204,22 @@ export class InvitationUseCases {
   }
 }
 
-/** Who accepts. With a hash: somebody who has no account yet. */
-type Accepting = {
+/** The person who accepts an invitation. */
+type AcceptingPerson = {
   readonly id: string;
   readonly name: string;
+  /** The password's hash for a new account; null: the person has an account. */
   readonly passwordHash: string | null;
 };
 
-/** Nobody else with a token comes here. */
-async function whoAccepts(
+/**
+ * The person who accepts. A caller with a token is the invited person: others were refused before.
+ */
+async function acceptingPerson(
   row: store.OpenInvitationRow,
   { caller, name, password }: Acceptance,
   hashes: Gate,
-): Promise<Accepting> {
+): Promise<AcceptingPerson> {
   if (caller?.kind === "person")
     return { id: caller.personId, name: caller.name, passwordHash: null };
   if (row.person_id !== null) {
@@ -230,7 +237,7 @@ async function whoAccepts(
 
 async function addAccount(
   tx: Tx,
-  { id, name, email, passwordHash }: Accepting & { email: string; passwordHash: string },
+  { id, name, email, passwordHash }: AcceptingPerson & { email: string; passwordHash: string },
 ): Promise<void> {
   if (!(await insertPerson(tx, { id, email, name }))) {
     throw new Fault(
@@ -254,7 +261,8 @@ async function join(
   await insertMember(tx, { project_id: projectId, person_id: personId, role });
 }
 
-async function requireSpace(
+/** Throws `Fault("conflict")` unless the address can get an invitation to the project. */
+async function requireInvitable(
   tx: Tx,
   invitation: { projectId: ProjectId; email: string; now: Date },
 ): Promise<void> {

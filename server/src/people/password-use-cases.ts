@@ -1,5 +1,6 @@
-// Use cases for passwords: changing one, and setting a new one by a link that was mailed or that
-// the operator has handed over. Nobody who asks for a link learns whether the address is known.
+// Use cases for passwords: a person changes the password, or sets a new one by a link that was
+// mailed or that the operator has handed over. Nobody who requests a link learns whether the
+// address is known.
 import { randomBytes } from "node:crypto";
 import { insertPassword, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -27,15 +28,16 @@ import {
 /** A link that sets a password. */
 export type ResetLink = { readonly url: Secret; readonly expiresAt: Date };
 
-const linkMs = 3_600_000;
-const makingMax = 200;
+const linkLifetimeMs = 3_600_000;
+/** The maximum number of links that are being made in the background. */
+const pendingLinksMax = 200;
 /**
- * What a link's secret begins with, so that only mail proves the address: whoever made the other
- * knows it, too.
+ * The first letter of a link's secret. Only a mailed link proves that the address is the person's:
+ * the operator who made the other kind of link knows its secret too.
  */
 const mailed = "m";
 const handedOver = "h";
-/** So that no other secret is good for a link. */
+/** The prefix of stored secrets of links, so that no secret of another purpose works as a link. */
 const linkPurpose = "reset-password:";
 const secretForm = /^[mh][A-Za-z0-9_-]{43}$/;
 
@@ -44,10 +46,10 @@ export class PasswordUseCases {
   readonly #parts: PeopleParts;
   readonly #sessions: Sessions;
   /**
-   * Links that are being made in the background. A request for a link does not wait for that, so
-   * that its duration does not show whether the address is known.
+   * The links that are being made in the background. A request for a link does not wait for it, so
+   * that the duration of the request does not show whether the address is known.
    */
-  readonly #making = new Set<Promise<void>>();
+  readonly #pendingLinks = new Set<Promise<void>>();
 
   constructor(parts: PeopleParts, sessions: Sessions) {
     this.#parts = parts;
@@ -55,75 +57,74 @@ export class PasswordUseCases {
   }
 
   /**
-   * Changes it, and ends the person's other sessions. Throws `Fault("not_usable")` when the current
-   * one is wrong.
+   * Changes the password, and ends the person's other sessions. Throws `Fault("not_usable")` when
+   * `current` is wrong.
    */
   async change(
     caller: PersonCaller,
-    given: { current: Secret; next: Secret; by: By },
+    change: { current: Secret; next: Secret; by: By },
   ): Promise<void> {
     const { limits: counts } = this.#parts;
-    checkNewPassword("newPassword", given.next, caller.email);
-    await counts.counted(limits.confirm, caller.personId, () => this.#change(caller, given));
-    this.#tell(caller.email, "changed");
+    checkNewPassword("newPassword", change.next, caller.email);
+    await counts.counted(limits.confirm, caller.personId, () => this.#change(caller, change));
+    this.#mailNotice(caller.email, "changed");
   }
 
   async #change(
     caller: PersonCaller,
-    given: { current: Secret; next: Secret; by: By },
+    change: { current: Secret; next: Secret; by: By },
   ): Promise<void> {
     const { db, hashes } = this.#parts;
-    const known = await store.passwordHashOf(db, caller.personId);
-    if (known === null) {
+    const currentHash = await store.passwordHashOf(db, caller.personId);
+    if (currentHash === null) {
       throw new Fault(
         "conflict",
         "You have no password; request a link to set one, as for a forgotten password.",
       );
     }
-    if (!(await hashes.run(() => isPassword(given.current.reveal(), known)))) {
-      throw new Fault("not_usable", "The current password is wrong.");
-    }
-    const hash = await hashes.run(() => hashPassword(given.next.reveal()));
+    const isRight = await hashes.run(() => isPassword(change.current.reveal(), currentHash));
+    if (!isRight) throw new Fault("not_usable", "The current password is wrong.");
+    const newHash = await hashes.run(() => hashPassword(change.next.reveal()));
     await db.transaction().execute(async (tx) => {
       await store.lockPerson(tx, caller.personId);
-      // Whoever has changed the password since it was compared has ended this session.
+      // If the password was changed since it was compared, that change has ended this session.
       const { person } = await this.#sessions.required(tx, caller);
-      await store.updatePassword(tx, person.id, hash);
+      await store.updatePassword(tx, person.id, newHash);
       await deleteVerificationsOf(tx, person.id);
       await deleteUnconfirmed(tx, person.id);
       await this.#sessions.end(tx, { personId: person.id, except: caller.sessionId });
       await recordOfPerson(tx, {
         action: "person.password_change",
         about: person,
-        by: byPerson(person, given.by),
+        by: byPerson(person, change.by),
       });
     });
   }
 
   /**
-   * Has a link mailed if the address is known, after `first`; returns at once. Without mail the log
-   * tells the operator how to make one.
+   * Mails a link in the background if the address is known, after `first`, and returns at once. If
+   * no mail server is configured, the log tells the operator how to create a link.
    */
   forgot(email: string, by: By, first: () => Promise<void> = async () => undefined): void {
     const { log } = this.#parts;
-    if (this.#making.size >= makingMax) {
+    if (this.#pendingLinks.size >= pendingLinksMax) {
       throw new Fault(
         "unavailable",
         "Too many links are being requested at the moment; try again in a minute.",
       );
     }
-    const making = first()
+    const pendingLink = first()
       .then(() => this.#mailLink(email.toLowerCase(), by))
       .catch((error: unknown) =>
         log.error({ err: error }, "a link that resets a password could not be made"),
       )
-      .finally(() => this.#making.delete(making));
-    this.#making.add(making);
+      .finally(() => this.#pendingLinks.delete(pendingLink));
+    this.#pendingLinks.add(pendingLink);
   }
 
   /**
-   * A link for the operator to hand over. Throws `Fault("not_found")` for an address that nobody
-   * has.
+   * Creates a link that the operator hands over. Throws `Fault("not_found")` when no person has the
+   * address.
    */
   async makeLink(email: string, by: By): Promise<ResetLink> {
     const { db } = this.#parts;
@@ -134,8 +135,8 @@ export class PasswordUseCases {
   }
 
   /**
-   * Sets a password by the secret of a link, which is good once, and ends all sessions. Throws
-   * `Fault("not_usable" | "invalid")`.
+   * Sets a password by the secret of a link, which works once, and ends all sessions. Throws
+   * `Fault("not_usable" | "invalid" | "rate_limited")`.
    */
   async reset(reset: Trier & { readonly secret: string; readonly next: Secret }): Promise<void> {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
@@ -146,12 +147,12 @@ export class PasswordUseCases {
     checkNewPassword("password", reset.next, person.email);
     const hash = await hashes.run(() => hashPassword(reset.next.reveal()));
     await db.transaction().execute((tx) => this.#reset(tx, { ...reset, hash, person }));
-    this.#tell(person.email, "set anew");
+    this.#mailNotice(person.email, "set anew");
   }
 
-  /** Waits for links that are being made. */
+  /** Waits for the links that are being made. */
   async close(): Promise<void> {
-    await Promise.all(this.#making);
+    await Promise.all(this.#pendingLinks);
   }
 
   async #reset(
@@ -159,12 +160,12 @@ export class PasswordUseCases {
     change: { secret: string; hash: string; by: By; person: PersonRow },
   ): Promise<void> {
     const { person, secret, hash: passwordHash } = change;
-    const locked = await store.lockPerson(tx, person.id);
+    const lockedPerson = await store.lockPerson(tx, person.id);
     if (!(await takeVerification(tx, linkPurpose + secret))) throw linkEnded();
     if (secret.startsWith(mailed)) {
-      // Accounts with providers that were connected before the address was proven may be somebody
-      // else's.
-      if (locked?.email_verified === false) await store.deleteAccounts(tx, person.id);
+      // Accounts with providers that were connected before the address was proven may belong to
+      // somebody else.
+      if (lockedPerson?.email_verified === false) await store.deleteAccounts(tx, person.id);
       await store.confirmAddress(tx, person.id);
     }
     if (!(await store.updatePassword(tx, person.id, passwordHash))) {
@@ -180,8 +181,9 @@ export class PasswordUseCases {
 
   async #mailLink(email: string, by: By): Promise<void> {
     const { db, mailer, log, limits: counts } = this.#parts;
-    if ((await counts.isTaken(limits.resetAddress, networkOf(by.request?.address ?? ""))) !== null)
-      return;
+    const network = networkOf(by.request?.address ?? "");
+    // Both return null while attempts are allowed.
+    if ((await counts.isTaken(limits.resetAddress, network)) !== null) return;
     if ((await counts.isTaken(limits.resetAccount, email)) !== null) return;
     const person = await store.credentialOf(db, { email, address: "" });
     if (person === undefined) return;
@@ -203,7 +205,7 @@ export class PasswordUseCases {
   async #link(person: PersonRow, link: { by: By; mark: string }): Promise<ResetLink> {
     const { db, clock, baseUrl } = this.#parts;
     const secret = link.mark + randomBytes(32).toString("base64url");
-    const expiresAt = new Date(clock.now() + linkMs);
+    const expiresAt = new Date(clock.now() + linkLifetimeMs);
     await db.transaction().execute(async (tx) => {
       await insertVerification(tx, { secret: linkPurpose + secret, value: person.id, expiresAt });
       const changes = { link: { new: link.mark === mailed ? "mailed" : "made by the operator" } };
@@ -224,10 +226,11 @@ export class PasswordUseCases {
       : undefined;
   }
 
-  /** Mails the person that the password was changed, in case somebody else has done it. */
-  #tell(email: string, what: string): void {
-    const text = `Your password for Slipway at ${this.#parts.baseUrl()} was ${what}, and your other sessions were ended.\n\nIf this was not you, set a new one now, and tell the owners of your projects.\n`;
-    this.#parts.mailer?.post({ to: email, subject: `Your password for Slipway was ${what}`, text });
+  /** Mails the person that the password was changed, in case somebody else has changed it. */
+  #mailNotice(email: string, change: "changed" | "set anew"): void {
+    const text = `Your password for Slipway at ${this.#parts.baseUrl()} was ${change}, and your other sessions were ended.\n\nIf this was not you, set a new one now, and tell the owners of your projects.\n`;
+    const subject = `Your password for Slipway was ${change}`;
+    this.#parts.mailer?.post({ to: email, subject, text });
   }
 }
 

@@ -1,4 +1,4 @@
-// Rows of people, of their sessions, and of what they sign in with.
+// Queries of people, their sessions, their ways to sign in, and the addresses they have used.
 import { sql, type Insertable, type Selectable } from "kysely";
 import type { Role } from "@slipway/contract/words.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
@@ -11,12 +11,12 @@ import type { PeopleSettings } from "./people-settings.ts";
 export type SessionRow = Selectable<Tables["person_sessions"]>;
 export type AccountRow = Selectable<Tables["person_accounts"]>;
 
-/** Writes the sealed secret unless there is one. */
+/** Writes the sealed secret unless the database has one. */
 export async function insertSecret(db: Db, sealed: string): Promise<void> {
   await insertNew(db, "person_secret", { secret_sealed: sealed });
 }
 
-/** The sealed secret, which must be there. */
+/** The sealed secret, which must exist. */
 export async function secretSealed(db: Db): Promise<string> {
   const row = await db.selectFrom("person_secret").select("secret_sealed").executeTakeFirst();
   return must(row, "the secret of sessions was made").secret_sealed;
@@ -28,9 +28,9 @@ export function personById(db: Db, id: string): Promise<PersonRow | undefined> {
 }
 
 /**
- * The person, or undefined; the row is locked. Whoever opens a session by what they have checked
- * takes this lock and checks again, and so does whoever ends all sessions of a person: none is
- * opened beside it that it does not see.
+ * The person, or undefined; locks the row. Code that opens a session takes this lock and then
+ * checks the credentials again, and code that ends all sessions of a person takes it too. So no
+ * session is opened unnoticed while all are being ended.
  */
 export function lockPerson(tx: Tx, id: string): Promise<PersonRow | undefined> {
   return tx
@@ -41,15 +41,15 @@ export function lockPerson(tx: Tx, id: string): Promise<PersonRow | undefined> {
     .executeTakeFirst();
 }
 
-/** A person with what a sign-in by password looks at. */
+/** A person with the data that a sign-in by password needs. */
 export type Credential = PersonRow & {
-  /** Null: they have no password. */
+  /** Null: the person has no password. */
   readonly passwordHash: string | null;
-  /** Whether they have signed in from the address before. */
+  /** Whether the person has signed in from the network address before. */
   readonly isKnownAddress: boolean;
 };
 
-/** The person with the address of mail (lower case), or undefined. */
+/** The person with the email address (in lower case), or undefined. No locks. */
 export function credentialOf(
   db: Db,
   attempt: { readonly email: string; readonly address: string },
@@ -73,7 +73,7 @@ export function credentialOf(
     .executeTakeFirst();
 }
 
-/** The hash of a person's password, or null. */
+/** The hash of a person's password; null: the person has none. */
 export async function passwordHashOf(db: Db, personId: string): Promise<string | null> {
   const row = await db
     .selectFrom("person_accounts")
@@ -84,13 +84,13 @@ export async function passwordHashOf(db: Db, personId: string): Promise<string |
   return row?.password_hash ?? null;
 }
 
-/** Gives the person another password; false when they have none. */
+/** Changes the person's password. Returns false when the person has none. */
 export async function updatePassword(tx: Tx, personId: string, hash: string): Promise<boolean> {
   return await changeOne(tx)`
     update person_accounts set password_hash = ${hash} where person_id = ${personId} and provider_id = 'credential'`;
 }
 
-/** What the person is a member of: projects that are there, oldest membership first. */
+/** The projects of the person that are not deleted, with the person's roles, oldest first. */
 export async function membershipsOf(
   db: Db,
   personId: string,
@@ -116,7 +116,7 @@ export function sessionByToken(db: Db, token: string): Promise<SessionRow | unde
   return db.selectFrom("person_sessions").selectAll().where("token", "=", token).executeTakeFirst();
 }
 
-/** A person's sessions that have not expired, the one that was used last first, at most `limit`. */
+/** At most `limit` sessions of a person that have not expired, the last used one first. */
 export function listSessions(
   db: Db,
   query: { readonly personId: string; readonly at: Date; readonly limit: number },
@@ -140,7 +140,7 @@ export function insertSession(
   return tx.insertInto("person_sessions").values(row).returningAll().executeTakeFirstOrThrow();
 }
 
-/** Lets a session go on until then. */
+/** Records that a session was used at `at`, and extends it until `until`. */
 export async function extendSession(
   db: Db,
   id: string,
@@ -153,25 +153,28 @@ export async function extendSession(
     .execute();
 }
 
-/** One session of a person, or all but one (null: all). */
+/** Sessions of a person: all, or one, or all but one. */
 export type SessionChoice = {
   readonly personId: string;
+  /** The id of the only session. */
   readonly only?: string;
+  /** The id of the session that is left out; null: none is. */
   readonly except?: string | null;
 };
 
-/** Ends sessions of a person. Returns the ids of those that were there. */
-export async function deleteSessions(tx: Db, which: SessionChoice): Promise<string[]> {
-  let query = tx.deleteFrom("person_sessions").where("person_id", "=", which.personId);
-  if (which.only !== undefined) query = query.where("id", "=", which.only);
-  if (which.except !== undefined && which.except !== null)
-    query = query.where("id", "<>", which.except);
+/** Deletes sessions of a person. Returns the ids of the deleted rows. */
+export async function deleteSessions(tx: Db, choice: SessionChoice): Promise<string[]> {
+  let query = tx.deleteFrom("person_sessions").where("person_id", "=", choice.personId);
+  if (choice.only !== undefined) query = query.where("id", "=", choice.only);
+  if (choice.except !== undefined && choice.except !== null)
+    query = query.where("id", "<>", choice.except);
   return (await query.returning("id").execute()).map((row) => row.id);
 }
 
 /**
- * Notes that a person signed in from an address; true when it is the first time, and not their
- * first address at all.
+ * Records that a person signed in from an address, and forgets the oldest addresses above
+ * `addressesMax`. Returns whether the address is new for the person, and whether it is the person's
+ * first address.
  */
 export async function noteAddress(
   tx: Db,
@@ -183,7 +186,7 @@ export async function noteAddress(
   },
 ): Promise<{ isNew: boolean; isFirst: boolean }> {
   const { personId, address, at, addressesMax } = use;
-  const known = await tx
+  const earlier = await tx
     .selectFrom("person_addresses")
     .select("address")
     .where("person_id", "=", personId)
@@ -196,19 +199,22 @@ export async function noteAddress(
       conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }),
     )
     .execute();
-  const tooMany = known.slice(addressesMax - 1).map((row) => row.address);
-  if (tooMany.length > 0) {
+  const surplus = earlier.slice(addressesMax - 1).map((row) => row.address);
+  if (surplus.length > 0) {
     await tx
       .deleteFrom("person_addresses")
       .where("person_id", "=", personId)
-      .where("address", "in", tooMany)
+      .where("address", "in", surplus)
       .where("address", "<>", address)
       .execute();
   }
-  return { isNew: !known.some((row) => row.address === address), isFirst: known.length === 0 };
+  return { isNew: !earlier.some((row) => row.address === address), isFirst: earlier.length === 0 };
 }
 
-/** Accounts that let a person in now, oldest first; that of the password is called `credential`. */
+/**
+ * The accounts with which a person can sign in now, oldest first. The password is an account whose
+ * provider is `credential`.
+ */
 export async function accountsOf(
   db: Db,
   personId: string,
@@ -216,17 +222,16 @@ export async function accountsOf(
 ): Promise<AccountRow[]> {
   const rows = db.selectFrom("person_accounts").selectAll().where("person_id", "=", personId);
   const all = await rows.orderBy("created_at").orderBy("id").execute();
-  // Others are of an issuer that the operator has replaced.
+  // Accounts with another URL belong to an issuer that the operator has replaced.
   return all.filter(({ provider_id: id, account_id }) => {
-    return (
-      id === "credential" || account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `)
-    );
+    if (id === "credential") return true;
+    return account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `);
   });
 }
 
 /**
- * Removes ways in which a person can sign in, all or those with one provider; returns how many
- * there were.
+ * Removes accounts with which a person can sign in: all, or the ones of one provider. Returns their
+ * number.
  */
 export async function deleteAccounts(
   tx: Db,
@@ -238,8 +243,8 @@ export async function deleteAccounts(
 }
 
 /**
- * Whether there is an invitation for the address (lower case) that has not expired, to a project
- * that is there.
+ * Whether the email address (in lower case) has an invitation that has not expired, to a project
+ * that is not deleted.
  */
 export async function isInvited(
   db: Db,
@@ -257,7 +262,7 @@ export async function isInvited(
   return row !== undefined;
 }
 
-/** Notes that mail to the address of a person reaches them. */
+/** Records that the person has proven to own their email address. */
 export async function confirmAddress(tx: Db, personId: string): Promise<void> {
   await tx.updateTable("people").set({ email_verified: true }).where("id", "=", personId).execute();
 }

@@ -1,5 +1,5 @@
-// People and how they sign in: what this area offers to others. Ways of signing in are fields of
-// it; each is a file of its own.
+// People and how they sign in: the part of this area that other areas use. Each way of signing in
+// is a field, whose class has its own file.
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
@@ -41,20 +41,21 @@ export class People {
   readonly settings: PeopleSettings;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
-  /** Whoever hashes passwords waits here for their turn. */
+  /** Limits how many passwords are hashed at once. */
   readonly hashes: Gate;
-  /** For the check of tokens: who an access token belongs to. */
+  /** Finds the person to whom an access token belongs. */
   readonly lookup: Lookup<PersonClaims>;
   readonly #parts: PeopleParts;
 
-  constructor({ settings, ...given }: PeopleOptions) {
-    const { secret } = given;
-    const made = {
+  constructor({ settings, ...options }: PeopleOptions) {
+    const { secret } = options;
+    const parts: PeopleParts = {
+      ...options,
       tokens: new SessionTokens(secret),
-      limits: new AttemptLimits(given),
+      limits: new AttemptLimits(options),
       hashes: passwordGate(),
+      deviceCookies: new DeviceCookies(secret),
     };
-    const parts = { ...given, ...made, deviceCookies: new DeviceCookies(secret) };
     this.#parts = parts;
     this.settings = settings;
     this.deviceCookies = parts.deviceCookies;
@@ -78,14 +79,14 @@ export class People {
     this.twoFactor = new TwoFactor(signInParts);
   }
 
-  /** The person, or undefined. */
+  /** The person with this id, or undefined. */
   personById(id: string): Promise<PersonRow | undefined> {
     return personById(this.#parts.db, id);
   }
 
   /**
-   * A new session of the person, recorded as a sign-in, with its tokens; for those who showed
-   * otherwise who they are.
+   * Opens a session of a person who was identified in another way, such as by an invitation.
+   * Records it as a sign-in, and returns its tokens.
    */
   async startSession(
     tx: Tx,
@@ -98,7 +99,7 @@ export class People {
     return this.sessions.tokensOf({ person, session });
   }
 
-  /** Waits for what is done in the background. */
+  /** Waits for the work in the background. */
   close(): Promise<void> {
     return this.passwords.close();
   }

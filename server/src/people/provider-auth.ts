@@ -1,7 +1,7 @@
-// better-auth as the client of the providers that the operator has set up: OpenID Connect and
-// GitHub. It makes the visit to the provider (state, PKCE, nonce), takes the code back and checks
-// the ID token; who is let in is for provider-gate.ts. All addresses that it calls are the
-// operator's setting, or what the provider there says of itself.
+// Configures better-auth as the client of the providers that the operator has set up: OpenID
+// Connect and GitHub. It makes the visit to the provider (state, PKCE, nonce), exchanges the code
+// and checks the ID token; provider-gate.ts decides who may sign in. It calls only URLs from the
+// operator's settings, or from the documents that the provider publishes there.
 import { randomUUID } from "node:crypto";
 import { betterAuth } from "better-auth";
 import { getOAuthState } from "better-auth/api";
@@ -15,49 +15,50 @@ import { githubProfile } from "./github-profile.ts";
 import type { ProviderSettings } from "./people-settings.ts";
 import type { ProviderGate } from "./provider-gate.ts";
 
-/** Who vouches for people. */
+/** A kind of provider. */
 export type ProviderId = "oidc" | "github";
 
 export type ProviderAuthOptions = {
   readonly database: Db;
   readonly secret: Secret;
-  /** Where the platform is reached. */
+  /** The platform's public URL. */
   readonly baseUrl: string;
   readonly oidc: ProviderSettings | null;
   readonly github: ProviderSettings | null;
   readonly gate: ProviderGate;
 };
 
-/** Below it are the addresses that providers send browsers back to. */
+/** The path below which are the URLs to which providers send browsers back. */
 const basePath = "/v2/auth";
 const times = { createdAt: "created_at", updatedAt: "updated_at" };
 
-/** Signs in with providers. Looks the one of OpenID Connect up when it is opened. */
+/** Opens better-auth, which then fetches the configuration of the OpenID Connect provider. */
 export function openProviderAuth(options: ProviderAuthOptions) {
   const { database, secret, baseUrl, oidc, github, gate } = options;
   return betterAuth({
     appName: "Slipway",
-    // Whole: to an address with a path it would add none.
+    // With the path: better-auth does not add `basePath` to a URL that has a path.
     baseURL: baseUrl + basePath,
     basePath,
-    // As a list, since it would otherwise look for one in the environment.
+    // A list, since better-auth would otherwise look for a secret in the environment.
     secrets: [{ version: 1, value: secret.reveal() }],
     database: { db: database, type: "postgres" },
     telemetry: { enabled: false },
     rateLimit: { enabled: false },
-    // Its messages name addresses of people; what matters of them is in our audit log.
+    // Its messages contain addresses of people. Important events are in our audit log.
     logger: { disabled: true },
     advanced: {
       cookiePrefix: "slipway",
-      // A test compares the tables with what it expects.
+      // A test checks that our tables are as better-auth expects them.
       database: { generateId: () => randomUUID(), validateSchema: false },
-      // The address of a request comes from our listener, not from fields that anybody may send.
+      // The address of a request comes from our listener, not from headers that anybody can send.
       ipAddress: { disableIpTracking: true },
-      // The provider sends the browser back from another site: a strict cookie would stay behind.
+      // The provider sends the browser back from another site, so it would not send a strict
+      // cookie.
       cookies: { state: { attributes: { path: basePath, sameSite: "lax", httpOnly: true } } },
     },
     ...providerTables,
-    // How long a session lasts, and what cookie it has, is ours to say.
+    // The lifetime of a session and its cookie are decided by sessions.ts, not by better-auth.
     session: { ...providerTables.session, disableSessionRefresh: true },
     user: {
       ...providerTables.user,
@@ -74,9 +75,11 @@ export function openProviderAuth(options: ProviderAuthOptions) {
             const { email = null, by, sessionId = "" } = (await getOAuthState<Visit>()) ?? {};
             const providerId = account.providerId as ProviderId;
             const changes = { [providerId]: { old: "none", new: email } };
-            const given = by && { changes, by, sessionId, providerId };
-            if (given !== undefined && !(await gate.isConnecting(account.userId, given)))
-              return false;
+            // Only a visit that connects an account names the person who began it.
+            if (by !== undefined) {
+              const connection = { changes, by, sessionId, providerId };
+              if (!(await gate.isConnecting(account.userId, connection))) return false;
+            }
             return { data: { ...account, ...noTokens, email } };
           },
         },
@@ -90,30 +93,30 @@ export function openProviderAuth(options: ProviderAuthOptions) {
           ...(github === null ? [] : [githubConfig(github)]),
         ],
       }),
-      // Whose account is connected, it reads from a session's token.
+      // Lets better-auth read from a session's token which person connects an account.
       bearer(),
     ],
   });
 }
 
 /**
- * What is kept of a visit: who connects an account by it, and the account's address once the
- * provider has named it.
+ * The data that is stored with a visit: the person who connects an account by it, and the account's
+ * address once the provider has named it.
  */
 type Visit = { readonly by?: By; readonly sessionId?: string; email?: string | null | undefined };
 
-/** Under which names our tables have what it reads and writes. */
+/** The names of the tables and columns that better-auth reads and writes. */
 export const providerTables = {
   user: { modelName: "people", fields: { emailVerified: "email_verified", ...times } },
   account: {
     modelName: "person_accounts",
     updateAccountOnSignIn: false,
-    // An account here is linked to one there of the same proven address; the gate sees to what was
-    // not proven here.
+    // A provider's account is linked to the person with the same address if the provider has proven
+    // it. The gate handles people whose address was not proven here.
     accountLinking: {
       enabled: true,
       requireLocalEmailVerified: false,
-      // Of accounts that somebody connects while they are signed in.
+      // An account that a signed-in person connects may have another address.
       allowDifferentEmails: true,
     },
     additionalFields: { email: { type: "string", required: false } },
@@ -143,7 +146,7 @@ export const providerTables = {
   verification: {
     modelName: "person_verifications",
     storeIdentifier: "hashed",
-    // `peopleCleanup` does it.
+    // `peopleCleanup` deletes old rows.
     disableCleanup: true,
     fields: { expiresAt: "expires_at", ...times },
   },
@@ -151,7 +154,7 @@ export const providerTables = {
 
 export type ProviderAuth = ReturnType<typeof openProviderAuth>;
 
-/** Nothing is done at the provider in a person's name. */
+/** Clears the provider's tokens, since the platform never acts at a provider in a person's name. */
 const noTokens = {
   accessToken: null,
   refreshToken: null,
@@ -170,7 +173,8 @@ function oidcConfig({ url, clientId, clientSecret, name }: ProviderSettings): Ge
     clientId,
     clientSecret: clientSecret.reveal(),
     scopes: ["openid", "email", "profile"],
-    // With the issuer: another provider, set up later, may use the same subjects for other people.
+    // The issuer is part of it: a provider that is set up later may use the same subjects for other
+    // people.
     accountSubject: ({ profile }) => `${url} ${String(profile.sub)}`,
     mapProfileToUser: userOf,
   };
@@ -191,23 +195,24 @@ function githubConfig({ url, clientId, clientSecret, name }: ProviderSettings): 
   };
 }
 
-/** ASCII only, as of all who are invited. */
+/** ASCII only, like the addresses of invitations. */
 const plainForm = /^[\x21-\x7e]+$/;
 
 /**
- * What is taken over of a profile. An address that nobody could be invited by is proven for nobody:
- * some of its letters may become plain ones as small letters (the Kelvin sign becomes a k), and so
- * it would become somebody else's.
+ * The parts of a profile that are used. An address with other characters than ASCII never counts as
+ * proven: in lower case, some letters become ASCII letters (the Kelvin sign becomes a k), and the
+ * address would become that of somebody else.
  */
-function userOf({ name: called, email }: { readonly name?: unknown; readonly email?: unknown }) {
-  const user = { name: nameOf(called, email), image: undefined };
+function userOf(profile: { readonly name?: unknown; readonly email?: unknown }) {
+  const { name, email } = profile;
+  const user = { name: nameOf(name, email), image: undefined };
   return plainForm.test(String(email)) ? user : { ...user, emailVerified: false };
 }
 
 const nameLengthMax = 100;
 
-/** What the provider calls them, without what would break a line; else the address. */
-function nameOf(called: unknown, email: unknown): string {
-  const text = typeof called === "string" ? oneLine(called).trim() : "";
+/** The provider's name for a person as one line, or the email address if there is no such name. */
+function nameOf(profileName: unknown, email: unknown): string {
+  const text = typeof profileName === "string" ? oneLine(profileName).trim() : "";
   return (text === "" ? String(email) : text).slice(0, nameLengthMax);
 }

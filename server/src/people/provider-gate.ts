@@ -1,7 +1,7 @@
-// Who is let in when a provider vouches for them: people who are known here or invited, by an
-// address that the provider has proven. Whoever had an account here under an address that was never
-// proven loses what let them in: the account belongs to whoever shows the address, and nobody waits
-// in it.
+// Decides who may sign in with a provider: people who have an account or an invitation, by an
+// address that the provider has proven. If the address of an existing account was never proven, its
+// sessions and other ways to sign in are removed: the account belongs to whoever proves the
+// address.
 import type { PersonRow } from "#accounts/account-store.ts";
 import { platformActor, type By } from "#audit/record.ts";
 import type { Tx } from "#store/database.ts";
@@ -15,7 +15,7 @@ import { recordOfPerson, type PersonEvent } from "./person-record.ts";
 import { deleteUnconfirmed } from "./two-factor-store.ts";
 import { deleteVerificationsOf } from "./verification-store.ts";
 
-/** Why somebody is not let in; shown by the sign-in page. */
+/** Why somebody may not sign in. The sign-in page shows it. */
 export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_first";
 
 type ProviderUser = {
@@ -26,7 +26,7 @@ type ProviderUser = {
 
 type GateOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly mailer: Mailer | null };
 
-/** Decides, when better-auth asks. */
+/** Decides who may sign in or connect an account. Called by better-auth. */
 export class ProviderGate {
   readonly #options: GateOptions;
   readonly #settings: PeopleSettings;
@@ -37,8 +37,9 @@ export class ProviderGate {
   }
 
   /**
-   * A refusal, or nothing. `sign-in`: the account there was linked to one here before. `isAsked`:
-   * somebody who is signed in here connects it, under whatever address it has there.
+   * Returns a refusal, or undefined. The action `sign-in` means that the provider's account was
+   * linked to a person before. `isAsked`: a signed-in person connects the account, whose address
+   * may be any.
    */
   async check(
     user: ProviderUser,
@@ -47,13 +48,15 @@ export class ProviderGate {
     if (action === "sign-in") return undefined;
     if (user.emailVerified !== true) return { error: "address_not_proven" };
     if (isAsked) return undefined;
-    return action === "link-account" ? this.#link(String(user.id)) : this.#make(String(user.email));
+    return action === "link-account"
+      ? this.#checkLink(String(user.id))
+      : this.#checkNew(String(user.email));
   }
 
   /**
-   * Records that somebody connects an account, just before that is stored. False: it is not to be,
-   * since the session that began it has ended meanwhile, or since another visit has connected one
-   * of the provider.
+   * Called just before a connected account is stored, and records that. Returns false when it must
+   * not be stored: the session that began the visit has ended, or another visit has connected an
+   * account of the same provider.
    */
   async isConnecting(
     personId: string,
@@ -63,52 +66,56 @@ export class ProviderGate {
     },
   ): Promise<boolean> {
     const { sessionId, providerId, ...event } = connection;
-    const about = await this.#options.db.transaction().execute(async (tx) => {
+    const connected = await this.#options.db.transaction().execute(async (tx) => {
       const person = await lockPerson(tx, personId);
       if (person === undefined || (await sessionById(tx, sessionId)) === undefined)
         return undefined;
       const accounts = await accountsOf(tx, personId, this.#settings);
-      if (accounts.some((one) => one.provider_id === providerId)) return undefined;
+      if (accounts.some((account) => account.provider_id === providerId)) return undefined;
       await recordOfPerson(tx, { action: "person.provider_connect", about: person, ...event });
       return person;
     });
-    if (about === undefined) return false;
+    if (connected === undefined) return false;
     const text = `An account with a provider was connected to your account for Slipway, as a way to sign in.\n\nIf this was not you, disconnect it on the page Account and set a new password, and tell the owners of your projects.\n`;
     this.#options.mailer?.post({
-      to: about.email,
+      to: connected.email,
       subject: "A new way to sign in to your account for Slipway",
       text,
     });
     return true;
   }
 
-  async #make(email: string): Promise<{ error: GateRefusal } | undefined> {
+  /** Whether an account may be created for a new person. */
+  async #checkNew(email: string): Promise<{ error: GateRefusal } | undefined> {
     if (this.#settings.signUp === "open") return undefined;
     const { db, clock } = this.#options;
-    const found = await isInvited(db, { email: email.toLowerCase(), at: new Date(clock.now()) });
-    return found ? undefined : { error: "not_invited" };
+    const at = new Date(clock.now());
+    const mayJoin = await isInvited(db, { email: email.toLowerCase(), at });
+    return mayJoin ? undefined : { error: "not_invited" };
   }
 
-  async #link(personId: string): Promise<{ error: GateRefusal } | undefined> {
+  /** Whether the provider's account may be linked to the person, who has the same address. */
+  async #checkLink(personId: string): Promise<{ error: GateRefusal } | undefined> {
     return this.#options.db.transaction().execute(async (tx) => {
       const person = await lockPerson(tx, personId);
       if (person === undefined) return { error: "not_invited" as const };
       if (person.email_verified) return undefined;
-      // Whoever turned it on is more than an address; and a provider must not be a way around it.
+      // A second factor is stronger than a proven address, and a provider must not bypass it.
       if (person.two_factor_enabled) return { error: "two_factor_first" as const };
       await this.#takeOver(tx, person);
       return undefined;
     });
   }
 
+  /** Removes everything by which somebody could have signed in before the address was proven. */
   async #takeOver(tx: Tx, person: PersonRow): Promise<void> {
-    const accounts = await deleteAccounts(tx, person.id);
+    const deletedCount = await deleteAccounts(tx, person.id);
     await deleteSessions(tx, { personId: person.id });
     await deleteVerificationsOf(tx, person.id);
     await deleteUnconfirmed(tx, person.id);
     await confirmAddress(tx, person.id);
     await notify(tx, "people", person.id);
-    if (accounts === 0) return;
+    if (deletedCount === 0) return;
     const by: By = { actor: platformActor };
     const changes = { password: { old: "chosen before the address was proven", new: "none" } };
     await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });

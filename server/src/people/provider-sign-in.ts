@@ -1,6 +1,6 @@
-// Signing in with a provider: a visit there begins with an address to go to and a cookie, and ends
-// when the browser comes back. Whatever comes back becomes a session, a challenge, or one of a few
-// words for why not. Whoever is signed in connects an account by such a visit, and disconnects it.
+// Signing in with a provider: a visit begins with a URL and a cookie for the browser, and ends when
+// the browser comes back. It results in a session, a challenge, or a refusal. A signed-in person
+// connects an account by such a visit, and can disconnect it again.
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -27,39 +27,41 @@ import type { SignInParts } from "./sign-in-parts.ts";
 import { requirePassword } from "./two-factor.ts";
 
 /**
- * Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by
- * the provider; `failed`: it answered nonsense; `account_taken`: the account is connected to
- * somebody else.
+ * Why a visit was refused. `expired`: the browser came back too late, twice, or was another one;
+ * `refused`: the provider refused; `failed`: the provider's answer was not valid; `account_taken`:
+ * the account is connected to somebody else.
  */
 export type ProviderRefusal = GateRefusal | "account_taken" | "expired" | "refused" | "failed";
 
-/** How a visit ended. `returnTo`: where the person wanted to go, within the dashboard. */
+/** How a visit ended. */
 export type VisitEnd = {
   readonly done:
     | SignedIn
     | Challenge
     | { readonly kind: "connected" }
     | { readonly kind: "refused"; readonly why: ProviderRefusal };
+  /** The path of the dashboard to which the person wanted to go. */
   readonly returnTo: string;
-  /** Header lines Set-Cookie, which end the visit's cookie. */
+  /** The values of the headers `Set-Cookie`, which delete the visit's cookie. */
   readonly cookies: readonly string[];
 };
 
-/** Where a visit begins. */
+/** The provider's URL for the browser, and the values of the headers `Set-Cookie`. */
 export type VisitBegin = { readonly url: string; readonly cookies: readonly string[] };
 
-/** What somebody who is signed in connects or disconnects. */
+/** The account that a signed-in person connects or disconnects. */
 export type ProviderChange = {
   readonly provider: ProviderId;
+  /** The person's password as a confirmation; null: none was sent. */
   readonly password: Secret | null;
   readonly by: By;
 };
 
 export type ProviderOffer = { readonly id: ProviderId; readonly name: string };
 
-/** For all that a provider is asked in one request of ours. */
+/** The maximum time for all requests to a provider within one request to the platform. */
 const waitMs = 20_000;
-/** Only pages of the dashboard, and nothing that a browser could take for another host. */
+/** Matches only pages of the dashboard, and nothing that a browser could take for another host. */
 const returnForm = /^\/dashboard(?:\/[\w.~-]+)*\/?(?:\?[\w.~=&%-]*)?$/;
 const returnLengthMax = 500;
 const dashboard = "/dashboard";
@@ -77,7 +79,7 @@ const expiredCodes: ReadonlySet<string> = new Set([
   "state_invalid",
 ]);
 
-/** Begins and ends visits. */
+/** Begins and ends visits to providers, and connects and disconnects accounts. */
 export class ProviderSignIn {
   readonly #parts: SignInParts;
   #auth: ProviderAuth | undefined;
@@ -86,7 +88,7 @@ export class ProviderSignIn {
     this.#parts = parts;
   }
 
-  /** What the operator has set up. */
+  /** The providers that the operator has set up. */
   offers(): ProviderOffer[] {
     const { oidc, github } = this.#parts.settings;
     return [
@@ -96,7 +98,7 @@ export class ProviderSignIn {
   }
 
   /**
-   * Where to send the browser. Throws `Fault("not_found" | "invalid" | "unavailable" |
+   * Begins a visit that signs a person in. Throws `Fault("not_found" | "invalid" | "unavailable" |
    * "rate_limited")`.
    */
   async begin(
@@ -126,16 +128,17 @@ export class ProviderSignIn {
   }
 
   /**
-   * Accounts that let the person in now, oldest first; that of the password is called `credential`.
+   * The accounts with which a person can sign in now, oldest first. The password is an account
+   * whose provider is `credential`.
    */
   async accountsOf(personId: string, db: Db = this.#parts.db): Promise<AccountRow[]> {
     return accountsOf(db, personId, this.#parts.settings);
   }
 
   /**
-   * Where to send the browser of whoever is signed in, for them to connect their account there.
-   * Throws as `begin` does, and `Fault("not_usable")` for a wrong password, `Fault("conflict")`
-   * when one is connected.
+   * Begins a visit that connects an account of the provider to the signed-in person. Throws as
+   * `begin` does, `Fault("not_usable")` for a wrong password, and `Fault("conflict")` when an
+   * account of the provider is already connected.
    */
   async connect(
     caller: PersonCaller,
@@ -162,8 +165,8 @@ export class ProviderSignIn {
   }
 
   /**
-   * Throws `Fault("not_usable" | "not_found" | "rate_limited")`, and `Fault("conflict")` for the
-   * only way to sign in.
+   * Disconnects the person's account of the provider. Throws `Fault("not_usable" | "not_found" |
+   * "rate_limited")`, and `Fault("conflict")` when it is the person's only way to sign in.
    */
   async disconnect(
     caller: PersonCaller,
@@ -173,22 +176,22 @@ export class ProviderSignIn {
     await this.#confirm(caller, password);
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockPerson(tx, caller.personId);
-      // Whoever has changed the password since it was compared has ended this session.
+      // If the password was changed since it was compared, that change has ended this session.
       const { person } = await this.#parts.sessions.required(tx, caller);
       const accounts = await this.accountsOf(person.id, tx);
-      const gone = accounts.find(({ provider_id }) => provider_id === id);
-      if (gone === undefined)
+      const account = accounts.find(({ provider_id }) => provider_id === id);
+      if (account === undefined)
         throw new Fault("not_found", `You have not connected an account with ${name}.`);
       if (accounts.every(({ provider_id }) => provider_id === id)) {
-        const first =
+        const advice =
           "set a password by “Forgot your password?” on the sign-in page, or connect another account, first";
         throw new Fault(
           "conflict",
-          `The account with ${name} is your only way to sign in: ${first}.`,
+          `The account with ${name} is your only way to sign in: ${advice}.`,
         );
       }
       await deleteAccounts(tx, person.id, id);
-      const changes = { [id]: { old: gone.email ?? gone.account_id, new: "none" } };
+      const changes = { [id]: { old: account.email ?? account.account_id, new: "none" } };
       const entry = {
         action: "person.provider_disconnect",
         about: person,
@@ -199,16 +202,17 @@ export class ProviderSignIn {
     });
   }
 
-  /** What it is called here. Throws `Fault("not_found")`. */
+  /** The name that the operator gave the provider. Throws `Fault("not_found")`. */
   nameOf(id: ProviderId): string {
-    const offer = this.offers().find((one) => one.id === id);
+    const offer = this.offers().find((provider) => provider.id === id);
     if (offer === undefined)
       throw new Fault("not_found", "Sign-in with this provider is not configured here.");
     return offer.name;
   }
 
   /**
-   * Takes what the provider sent back. Throws as `begin` does; whatever else is wrong is a refusal.
+   * Ends a visit by the query with which the provider sent the browser back. Throws as `begin`
+   * does; any other failure is returned as a refusal.
    */
   async end(
     id: ProviderId,
@@ -222,7 +226,7 @@ export class ProviderSignIn {
     const auth = await this.#open(id);
     const headers = new Headers(visit.cookie === null ? {} : { cookie: visit.cookie });
     const params = { id };
-    const response = await this.#ask(
+    const response = await this.#waitFor(
       id,
       auth.api.callbackOAuth({
         method: "GET",
@@ -237,21 +241,24 @@ export class ProviderSignIn {
     const cookies = response.headers
       .getSetCookie()
       .filter((line) => !/session_token=|session_data=/.test(line));
-    if (token === null) return { ...(await this.#endWithout(id, location, visit.by)), cookies };
+    if (token === null) {
+      const end = await this.#endWithoutSession(id, location, visit.by);
+      return { ...end, cookies };
+    }
     const done = await this.#enter(id, token, visit.by);
     return { done, returnTo: isReturn(location) ? location : dashboard, cookies };
   }
 
   /**
-   * The session that better-auth has made, which nobody has seen yet, makes way for one of ours or
-   * for a challenge.
+   * Replaces the session that better-auth has made, and whose token nobody has seen, by one of ours
+   * or by a challenge.
    */
   async #enter(id: ProviderId, token: string, by: By): Promise<SignedIn | Challenge> {
     const { db } = this.#parts;
     const done = await db.transaction().execute(async (tx) => {
       const session = await sessionByToken(tx, token);
       const person = session === undefined ? undefined : await lockPerson(tx, session.person_id);
-      // Sessions of the person may have been ended a moment ago, this one among them.
+      // All sessions of the person may have been ended a moment ago, including this one.
       const ended =
         session === undefined
           ? []
@@ -274,9 +281,10 @@ export class ProviderSignIn {
   }
 
   /**
-   * The end of a visit that began no session: an account was connected, or something was refused.
+   * The end of a visit after which better-auth opened no session: an account was connected, or the
+   * visit was refused.
    */
-  async #endWithout(
+  async #endWithoutSession(
     id: ProviderId,
     location: string,
     by: By,
@@ -292,31 +300,36 @@ export class ProviderSignIn {
       { provider: id, code: code?.slice(0, 100) },
       "a visit to a provider was refused",
     );
-    // Of a visit that ended in another browser, only whoever began it is known.
-    const byWhom = person === undefined || why === "expired" ? byAnybody(by) : byPerson(person, by);
+    // If a visit ends in another browser, the person at that browser is not known.
+    const isKnown = person !== undefined && why !== "expired";
+    const recordedBy = isKnown ? byPerson(person, by) : byAnybody(by);
     const action = person === undefined ? "person.sign_in" : "person.provider_connect";
-    const what =
+    const attempt =
       person === undefined ? "A sign-in with a provider" : `Connecting an account with ${id}`;
-    const reason = `${what} was refused: ${why}.`;
-    const about = person ?? { id: null, email: "", name: "" };
-    await recordOfPerson(this.#parts.db, { action, outcome: "failure", about, by: byWhom, reason });
+    await recordOfPerson(this.#parts.db, {
+      action,
+      outcome: "failure",
+      about: person ?? { id: null, email: "", name: "" },
+      by: recordedBy,
+      reason: `${attempt} was refused: ${why}.`,
+    });
     return {
       done: { kind: "refused", why },
       returnTo: person === undefined ? dashboard : accountPage,
     };
   }
 
-  /** Reads where better-auth sends the browser. */
+  /** Reads from better-auth's answer where it sends the browser. */
   async #visit(id: ProviderId, request: Promise<Response>): Promise<VisitBegin> {
-    const answer = await this.#ask(
+    const answer = await this.#waitFor(
       id,
       request.then(async (response) => ({
         cookies: response.headers.getSetCookie(),
-        found: response.ok ? ((await response.json()) as { url?: unknown }) : {},
+        body: response.ok ? ((await response.json()) as { url?: unknown }) : {},
       })),
     );
-    const { url } = answer.found;
-    if (typeof url !== "string") throw this.#away(id);
+    const { url } = answer.body;
+    if (typeof url !== "string") throw this.#unavailable(id);
     return { url, cookies: answer.cookies };
   }
 
@@ -324,10 +337,12 @@ export class ProviderSignIn {
     await this.#parts.limits.take(limits.secretAddress, this.#parts.deviceCookies.keyOf(trier));
   }
 
-  /** The instance; a provider that could not be looked up is looked up again by the next visit. */
+  /**
+   * Opens better-auth once. If a provider's configuration is missing, each visit fetches it again.
+   */
   async #open(id: ProviderId): Promise<ProviderAuth> {
     const { baseUrl, db, clock, log, mailer, secret, settings } = this.#parts;
-    // Loading its library takes a tenth of a second, and most platforms have no provider.
+    // Loading better-auth takes a tenth of a second, and most platforms have no provider.
     const { openProviderAuth } = await import("./provider-auth.ts");
     this.#auth ??= openProviderAuth({
       database: db,
@@ -337,32 +352,27 @@ export class ProviderSignIn {
       github: settings.github,
       gate: new ProviderGate({ db, clock, log, mailer, settings }),
     });
-    const context = await this.#ask(id, this.#auth.$context);
-    const provider = context.socialProviders.find((one) => one.id === id);
-    if (
-      id !== "oidc" ||
-      provider === undefined ||
-      isSameIssuer(provider.issuer, settings.oidc?.url)
-    ) {
-      return this.#auth;
-    }
+    const context = await this.#waitFor(id, this.#auth.$context);
+    const provider = context.socialProviders.find((candidate) => candidate.id === id);
+    if (id !== "oidc" || provider === undefined) return this.#auth;
+    if (isSameIssuer(provider.issuer, settings.oidc?.url)) return this.#auth;
     log.error(
       { issuer: provider.issuer },
       "SLIPWAY_OIDC_ISSUER does not match the issuer that the provider reports",
     );
-    throw this.#away(id);
+    throw this.#unavailable(id);
   }
 
-  /** Ends waiting for a provider that does not answer. */
-  async #ask<T>(id: ProviderId, answer: Promise<T>): Promise<T> {
+  /** Waits for an answer of a provider. Throws `Fault("unavailable")` when it takes too long. */
+  async #waitFor<T>(id: ProviderId, answer: Promise<T>): Promise<T> {
     try {
       return await withDeadline(this.#parts.clock, waitMs, answer);
     } catch (error) {
-      throw error instanceof DeadlineExceeded ? this.#away(id) : error;
+      throw error instanceof DeadlineExceeded ? this.#unavailable(id) : error;
     }
   }
 
-  #away(id: ProviderId): Fault {
+  #unavailable(id: ProviderId): Fault {
     return new Fault(
       "unavailable",
       `${this.nameOf(id)} is not responding correctly at the moment; try again.`,
@@ -374,16 +384,17 @@ function isReturn(path: string): boolean {
   return path.length <= returnLengthMax && returnForm.test(path) && !path.includes("..");
 }
 
-/** A slash at the end makes no difference: settings have none. */
-function isSameIssuer(said: string | undefined, set: string | undefined): boolean {
-  return said !== undefined && said.replace(/\/+$/, "") === set;
+/** Compares issuers. A slash at the end makes no difference; the setting has none. */
+function isSameIssuer(reported: string | undefined, configured: string | undefined): boolean {
+  return reported !== undefined && reported.replace(/\/+$/, "") === configured;
 }
 
+/** The refusal that a code of better-auth stands for. */
 function refusalOf(code: string): ProviderRefusal {
   if (gateRefusals.has(code)) return code as GateRefusal;
   if (code === "account_not_linked") return "address_not_proven";
   if (code === "account_already_linked_to_different_user") return "account_taken";
   if (code === "access_denied") return "refused";
-  // Of connecting: the session that began it has ended.
+  // An account cannot be linked when the session that began the visit has ended.
   return expiredCodes.has(code) || code === "unable_to_link_account" ? "expired" : "failed";
 }

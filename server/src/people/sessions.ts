@@ -1,5 +1,6 @@
-// Sessions of people: opened by whatever way of signing in, used to get access tokens, listed and
-// ended. Every platform refuses access tokens of an ended session within a second of the commit.
+// Sessions of people: every way of signing in opens one, and it is then used to get access tokens,
+// listed and ended. Every platform on the database refuses access tokens of an ended session within
+// a second of the commit.
 import { randomBytes, randomUUID } from "node:crypto";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -13,30 +14,35 @@ import * as store from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byPerson, recordOfPerson } from "./person-record.ts";
 
-/** A session with whose it is. */
+/** A session and its person. */
 export type PersonSession = { readonly person: PersonRow; readonly session: store.SessionRow };
 
-/** What whoever signed in is given. */
+/** The session and the tokens of somebody who has signed in. */
 export type SignedIn = PersonSession & {
   readonly kind: "signed_in";
   readonly accessToken: Secret;
   /** How long the access token is valid, in seconds. */
   readonly expiresIn: number;
-  /** Gives further access tokens for as long as the session lasts; also the value of the cookie. */
+  /**
+   * Is exchanged for access tokens while the session lasts. Also the value of the session cookie.
+   */
   readonly refreshToken: Secret;
 };
 
 /** How somebody signed in. */
 export type Way = "password" | "two_factor" | "oidc" | "github" | "device" | "invitation";
 
-const lifeMs = 30 * 24 * 3_600_000;
-/** As text they have 32 letters; see session-tokens.ts. */
+/** How long a session lasts after its last use. */
+const lifetimeMs = 30 * 24 * 3_600_000;
+/** As a text, these bytes have 32 letters; see session-tokens.ts. */
 const tokenBytes = 24;
-/** A session that is used goes on; not every use is written. */
+/** The time after which the next use extends a session, so that not every use is written. */
 const extendAfterMs = 3_600_000;
-/** The most sessions of a person; a further one ends the one that was used the longest time ago. */
+/**
+ * The maximum number of sessions of a person. A new one ends the one that was unused the longest.
+ */
 const sessionsMax = 100;
-/** The most addresses that are known of a person. */
+/** The maximum number of stored addresses of a person. */
 const addressesMax = 100;
 const userAgentLengthMax = 500;
 
@@ -49,8 +55,8 @@ export class Sessions {
   }
 
   /**
-   * A new session, recorded as a sign-in, whatever sessions the caller had before. The person is
-   * locked: see `lockPerson`.
+   * Opens a session, and records it as a sign-in. The caller of this function has locked the
+   * person; see `lockPerson`.
    */
   async open(
     tx: Tx,
@@ -79,18 +85,18 @@ export class Sessions {
   }
 
   /**
-   * A new session in place of the caller's, opened where that one was. Throws
-   * `Fault("unauthorized")` when it has ended.
+   * Replaces the caller's session by a new one with the same address and user agent. Throws
+   * `Fault("unauthorized")` when the session has ended.
    */
   async replace(tx: Tx, caller: PersonCaller): Promise<store.SessionRow> {
     const { session } = await this.required(tx, caller);
-    // Whoever ends one session does not lock the person, and may have done so since it was read.
+    // Ending a single session does not lock the person, so it may have ended since it was read.
     if (!(await this.end(tx, { personId: caller.personId, only: session.id })))
       throw sessionEnded();
     return this.#insert(tx, session);
   }
 
-  /** The caller's session, with whose it is. Throws `Fault("unauthorized")` when it has ended. */
+  /** The caller's session and person. Throws `Fault("unauthorized")` when the session has ended. */
   async required(db: Db, { sessionId }: Pick<PersonCaller, "sessionId">): Promise<PersonSession> {
     const session = await store.sessionById(db, sessionId);
     const person =
@@ -100,7 +106,7 @@ export class Sessions {
     return { person, session };
   }
 
-  /** The tokens of a session. */
+  /** Signs the tokens of a session. */
   async tokensOf({ person, session }: PersonSession): Promise<SignedIn> {
     const refreshToken = this.#parts.tokens.sign(session.token);
     const access = await this.#sign(person, session);
@@ -108,8 +114,8 @@ export class Sessions {
   }
 
   /**
-   * The session of a refresh token or cookie; null when there is none (any more). It goes on from
-   * now.
+   * The session of a refresh token or cookie; null: there is none, or it has ended. This use
+   * extends the session.
    */
   async of(refreshToken: string): Promise<PersonSession | null> {
     const { db, clock, tokens } = this.#parts;
@@ -121,25 +127,25 @@ export class Sessions {
     if (clock.now() - session.updated_at.getTime() > extendAfterMs) {
       await store.extendSession(db, session.id, {
         at: new Date(clock.now()),
-        until: new Date(clock.now() + lifeMs),
+        until: new Date(clock.now() + lifetimeMs),
       });
     }
     return { person, session };
   }
 
-  /** An access token of a session. Throws `Fault("unauthorized")` when it has ended. */
+  /** Signs an access token of a session. Throws `Fault("unauthorized")` when it has ended. */
   async issueAccess(sessionId: string): Promise<{ accessToken: Secret; expiresIn: number }> {
     const { person, session } = await this.required(this.#parts.db, { sessionId });
     return this.#sign(person, session);
   }
 
-  /** A person's sessions, the one that was used last first. */
+  /** A person's sessions, the last used one first. */
   list(personId: string): Promise<store.SessionRow[]> {
     const { db, clock } = this.#parts;
     return store.listSessions(db, { personId, at: new Date(clock.now()), limit: sessionsMax });
   }
 
-  /** Ends the session that is used to sign out. */
+  /** Ends the session, and records it as a sign-out. */
   async signOut({ person, session }: PersonSession, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await this.end(tx, { personId: person.id, only: session.id }))) return;
@@ -162,16 +168,17 @@ export class Sessions {
   }
 
   /**
-   * Ends sessions of the person, who is locked where all are ended but one (null: all); what they
-   * are used for stops within a second. False: there was none.
+   * Ends sessions of the person; their access tokens are refused within a second. The caller of
+   * this function has locked the person unless only one session is ended. Returns false when there
+   * was no such session.
    */
-  async end(tx: Tx, which: store.SessionChoice): Promise<boolean> {
-    const ids = await store.deleteSessions(tx, which);
-    if (ids.length > 0) await notify(tx, "people", which.personId);
+  async end(tx: Tx, choice: store.SessionChoice): Promise<boolean> {
+    const ids = await store.deleteSessions(tx, choice);
+    if (ids.length > 0) await notify(tx, "people", choice.personId);
     return ids.length > 0;
   }
 
-  /** Ends all sessions of the person but this one, recorded by itself. */
+  /** Ends all sessions of the person except one, and records it. */
   async endAllOthers(personId: string, except: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await store.lockPerson(tx, personId);
@@ -181,22 +188,18 @@ export class Sessions {
 
   #insert(
     tx: Tx,
-    {
-      person_id,
-      address,
-      user_agent,
-    }: Pick<store.SessionRow, "person_id" | "address" | "user_agent">,
+    origin: Pick<store.SessionRow, "person_id" | "address" | "user_agent">,
   ): Promise<store.SessionRow> {
     const at = new Date(this.#parts.clock.now());
-    const times = { created_at: at, updated_at: at, expires_at: new Date(at.getTime() + lifeMs) };
-    const token = randomBytes(tokenBytes).toString("base64url");
     return store.insertSession(tx, {
       id: randomUUID(),
-      person_id,
-      token,
-      address,
-      user_agent,
-      ...times,
+      person_id: origin.person_id,
+      token: randomBytes(tokenBytes).toString("base64url"),
+      address: origin.address,
+      user_agent: origin.user_agent,
+      created_at: at,
+      updated_at: at,
+      expires_at: new Date(at.getTime() + lifetimeMs),
     });
   }
 
@@ -211,6 +214,7 @@ export class Sessions {
   }
 
   async #endSurplus(tx: Db, personId: string): Promise<void> {
+    // At this time no session had expired, so expired ones are counted too.
     const at = new Date(0);
     const all = await store.listSessions(tx, { personId, at, limit: sessionsMax * 2 });
     const surplus = all.slice(sessionsMax);
@@ -223,9 +227,10 @@ export class Sessions {
     session: store.SessionRow,
   ): Promise<{ accessToken: Secret; expiresIn: number }> {
     const { keys, clock } = this.#parts;
-    const named = { personId: person.id, sessionId: session.id, email: person.email };
     const accessToken = await signPersonToken({
-      ...named,
+      personId: person.id,
+      sessionId: session.id,
+      email: person.email,
       key: keys.current(),
       nowMs: clock.now(),
     });

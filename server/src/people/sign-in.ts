@@ -1,5 +1,5 @@
-// Signing in with a password. Whether an address is known shows neither in the answer nor in how
-// long it takes; tries are limited by account and by where they come from, whatever the password.
+// Signing in with a password. Neither the answer nor its duration shows whether an email address is
+// known. Attempts are limited by account and by network address, whatever the password is.
 import type { By } from "#audit/record.ts";
 import { isPassword, nobodysHash } from "#accounts/passwords.ts";
 import { Fault } from "#lib/fault.ts";
@@ -19,7 +19,7 @@ export type PasswordSignIn = Trier & { readonly email: string; readonly password
 /** Signs in with a password. */
 export class SignIn {
   readonly #parts: SignInParts;
-  /** Compared with when there is none, which takes as long. */
+  /** The hash that is compared when the person has no password, which takes the same time. */
   readonly #nobodysHash = nobodysHash();
 
   constructor(parts: SignInParts) {
@@ -27,7 +27,8 @@ export class SignIn {
   }
 
   /**
-   * A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`.
+   * Returns a session, or a challenge for the second step. Throws `Fault("unauthorized" |
+   * "rate_limited")`.
    */
   async withPassword({
     email,
@@ -38,31 +39,33 @@ export class SignIn {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
     const address = by.request?.address ?? "";
     const person = await credentialOf(db, { email: email.toLowerCase(), address });
-    // With a browser that the person has signed in with, and else where they have been, they have
-    // tries of their own: nobody else's use those up. Others may come from the address, so a known
-    // browser is not counted by it.
-    const known = deviceCookies.ofPerson(device, person?.id);
-    const account = `${email.toLowerCase()} ${known ?? (person?.isKnownAddress === true ? address : "")}`;
-    if (known === null) await counts.take(limits.signInAddress, networkOf(address));
+    // Attempts in a browser or from an address where the person has signed in before are counted
+    // separately, so that nobody else uses them up. In a known browser attempts are not counted by
+    // address, which other people may share.
+    const knownDevice = deviceCookies.ofPerson(device, person?.id);
+    const knownAddress = person?.isKnownAddress === true ? address : "";
+    const account = `${email.toLowerCase()} ${knownDevice ?? knownAddress}`;
+    if (knownDevice === null) await counts.take(limits.signInAddress, networkOf(address));
     await counts.take(limits.signInAccount, account);
     const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
-    const isKnown = isRight && person !== undefined && person.passwordHash !== null;
-    const result = isKnown
+    const isVerified = isRight && person !== undefined && person.passwordHash !== null;
+    const result = isVerified
       ? await db.transaction().execute((tx) => this.#enter(tx, person, by))
       : null;
     if (result === null) {
       await this.#recordFailure({ email, person, by });
       throw new Fault("unauthorized", "The email address or the password is wrong.");
     }
-    if (known === null) await counts.giveBack(limits.signInAddress, networkOf(address));
+    if (knownDevice === null) await counts.giveBack(limits.signInAddress, networkOf(address));
     await counts.giveBack(limits.signInAccount, account);
     return result.kind === "two_factor" ? result : this.#parts.sessions.tokensOf(result);
   }
 
   /**
-   * Null: while the password was compared, which takes a while, it was changed. The sessions of who
-   * knew the old one have ended then, and no other may be opened by it.
+   * Opens a session or makes a challenge; null: the password was changed while it was compared,
+   * which takes a while. That change has ended all other sessions, and the old password must open
+   * no new one.
    */
   async #enter(
     tx: Tx,

@@ -1,6 +1,6 @@
-// Becoming a person without an invitation, where the operator allows it: whoever shows by a mailed
-// link that an address is theirs. Whether it is known already is told to nobody: its owner is
-// mailed a link either way.
+// Signing up without an invitation, where the operator allows it: a mailed link proves that the
+// address belongs to the person. The answer does not show whether the address is already known: a
+// link is mailed in both cases.
 import { randomUUID } from "node:crypto";
 import { insertPerson } from "#accounts/account-store.ts";
 import type { By } from "#audit/record.ts";
@@ -13,7 +13,7 @@ import type { PeopleSettings } from "./people-settings.ts";
 
 export type SignUpWish = { readonly email: string; readonly name: string; readonly by: By };
 
-/** Takes those who ask. */
+/** Lets people sign up. */
 export class SignUp {
   readonly #parts: PeopleParts;
   readonly #settings: PeopleSettings;
@@ -29,8 +29,8 @@ export class SignUp {
   }
 
   /**
-   * Has a link mailed, and returns at once. Throws `Fault("forbidden")` where people are invited
-   * only.
+   * Mails a link in the background, and returns at once. Throws `Fault("forbidden")` when accounts
+   * are by invitation only, or when no mail server is configured.
    */
   ask(wish: SignUpWish): void {
     if (this.#settings.signUp !== "open") {
@@ -46,14 +46,15 @@ export class SignUp {
       );
     }
     const email = wish.email.toLowerCase();
-    this.#passwords.forgot(email, wish.by, () => this.#make({ ...wish, email }));
+    this.#passwords.forgot(email, wish.by, () => this.#addPerson({ ...wish, email }));
   }
 
-  /** Makes the person, without a password, unless there is one of the address. */
-  async #make({ email, name, by }: SignUpWish): Promise<void> {
+  /** Adds a person without a password, unless the address belongs to one already. */
+  async #addPerson({ email, name, by }: SignUpWish): Promise<void> {
     const { db, limits: counts } = this.#parts;
-    if ((await counts.isTaken(limits.signUpAddress, networkOf(by.request?.address ?? ""))) !== null)
-      return;
+    const network = networkOf(by.request?.address ?? "");
+    const retryAfterSeconds = await counts.isTaken(limits.signUpAddress, network);
+    if (retryAfterSeconds !== null) return;
     await insertPerson(db, { id: randomUUID(), email, name });
   }
 }

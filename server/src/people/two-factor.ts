@@ -1,5 +1,5 @@
-// Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what,
-// which codes are taken, and what the audit log says of it. A code is good once; wrong ones in a
+// Two-factor sign-in with codes of an authenticator app and backup codes: who may change it, which
+// codes are accepted, and the entries in the audit log. A code works once. Several wrong codes in a
 // row lock the second step for a while.
 import { symmetricDecrypt, symmetricEncrypt } from "better-auth/crypto";
 import { personByEmail, type PersonRow } from "#accounts/account-store.ts";
@@ -20,14 +20,18 @@ import type { SignInParts } from "./sign-in-parts.ts";
 import * as store from "./two-factor-store.ts";
 import { deleteVerificationsOf, takeVerification } from "./verification-store.ts";
 
-/** What a person needs to set up their authenticator app, shown once. */
+/** The data with which a person sets up their authenticator app. It is shown once. */
 export type Enrolment = { readonly uri: string; readonly backupCodes: readonly string[] };
 
 /** A challenge and a code for it. */
 export type CodeSignIn = Trier & { readonly challenge: string; readonly code: string };
 
-/** What a person shows again to change their second factor; the password, if they have one. */
-type Confirmation = { readonly code: string; readonly password: Secret | null };
+/** The proof with which a person changes their second factor. */
+type Confirmation = {
+  readonly code: string;
+  /** Null: none was sent, which is accepted only from a person without a password. */
+  readonly password: Secret | null;
+};
 
 const appCodeForm = /^\d{6}$/;
 /**
@@ -38,7 +42,7 @@ const lockSeconds = 900;
 const wrongCode = "The code is wrong or was already used.";
 const notOn = "Two-factor sign-in is not on.";
 
-/** Turns it on and off, and takes codes. */
+/** Turns two-factor sign-in on and off, and checks codes. */
 export class TwoFactor {
   readonly #parts: SignInParts;
 
@@ -49,23 +53,23 @@ export class TwoFactor {
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
   async signIn(codeSignIn: CodeSignIn): Promise<SignedIn> {
     const { db, limits: counts, deviceCookies } = this.#parts;
-    const done = await counts.counted(
+    const opened = await counts.counted(
       limits.signInAddress,
       deviceCookies.keyOf(codeSignIn),
       async () => {
-        // A refusal is returned, not thrown: the count of wrong codes is part of the transaction,
-        // and must be kept.
-        const answer = await db.transaction().execute((tx) => this.#signIn(tx, codeSignIn));
-        if (answer instanceof Fault) throw answer;
-        return answer;
+        // A refusal is returned, not thrown: the transaction, which counts the wrong code, must be
+        // committed.
+        const result = await db.transaction().execute((tx) => this.#signIn(tx, codeSignIn));
+        if (result instanceof Fault) throw result;
+        return result;
       },
     );
-    return this.#parts.sessions.tokensOf(done);
+    return this.#parts.sessions.tokensOf(opened);
   }
 
   /**
-   * Begins to turn it on: it is on once a code of the app was confirmed. The password, if there is
-   * one, is asked for.
+   * Begins to turn it on: it is on when `confirm` has accepted a code of the app. Requires the
+   * person's password, if the person has one.
    */
   async begin(caller: PersonCaller, password: Secret | null): Promise<Enrolment> {
     const { db, secret: key, hashes } = this.#parts;
@@ -80,7 +84,7 @@ export class TwoFactor {
       };
       await db.transaction().execute(async (tx) => {
         await lockPerson(tx, caller.personId);
-        // Whoever has changed the password since it was compared has ended this session.
+        // If the password was changed since it was compared, that change has ended this session.
         await this.#parts.sessions.required(tx, caller);
         if (await store.putTwoFactor(tx, { person_id: caller.personId, ...sealed })) return;
         throw new Fault("conflict", "Two-factor sign-in is already on; turn it off first.");
@@ -96,13 +100,13 @@ export class TwoFactor {
         throw new Fault("conflict", "Two-factor sign-in is already on.");
       const factor = await store.lockTwoFactor(tx, person.id);
       if (factor === undefined) throw new Fault("conflict", notOn);
-      if (!(await this.#takeAppCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
+      if (!(await this.#acceptAppCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
     });
   }
 
   /**
-   * Turns it off, with a code and, if there is one, the password. The session is replaced by a new
-   * one.
+   * Turns it off. Requires a code and, if the person has one, the password. The session is replaced
+   * by a new one.
    */
   disable(
     caller: PersonCaller,
@@ -113,7 +117,7 @@ export class TwoFactor {
     );
   }
 
-  /** New backup codes instead of all before, with a code and, if there is one, the password. */
+  /** Replaces all backup codes. Requires a code and, if the person has one, the password. */
   async renewBackupCodes(
     caller: PersonCaller,
     confirmation: Confirmation & { readonly by: By },
@@ -137,8 +141,8 @@ export class TwoFactor {
   }
 
   /**
-   * Turns it off for somebody who has lost all that would, and ends their sessions. Throws
-   * `Fault("not_found" | "conflict")`.
+   * Turns it off for a person who has lost the app and the backup codes, and ends all their
+   * sessions. Throws `Fault("not_found" | "conflict")`.
    */
   async reset(email: string, by: By): Promise<void> {
     const { db, mailer, baseUrl } = this.#parts;
@@ -167,7 +171,7 @@ export class TwoFactor {
         "The sign-in has expired, or had too many wrong codes; start it again.",
       );
     }
-    const refusal = await this.#refusal(tx, person, codeSignIn);
+    const refusal = await this.#checkCode(tx, person, codeSignIn);
     if (refusal !== null) {
       const event = {
         action: "person.sign_in",
@@ -185,8 +189,10 @@ export class TwoFactor {
     };
   }
 
-  /** Takes the code of a sign-in, and counts it where it is wrong; null: it was right. */
-  async #refusal(tx: Tx, person: PersonRow, codeSignIn: CodeSignIn): Promise<Fault | null> {
+  /**
+   * Checks the code of a sign-in, and counts a wrong one. Returns the refusal, or null if right.
+   */
+  async #checkCode(tx: Tx, person: PersonRow, codeSignIn: CodeSignIn): Promise<Fault | null> {
     const now = this.#parts.clock.now();
     const factor = await store.lockTwoFactor(tx, person.id);
     if (factor?.verified !== true) return new Fault("unauthorized", notOn);
@@ -199,37 +205,41 @@ export class TwoFactor {
       return new Fault("unauthorized", "There were too many wrong codes; start the sign-in again.");
     }
     const code = codeSignIn.code.replaceAll(" ", "");
-    if (await this.#takeCode(tx, factor, code)) {
+    if (await this.#acceptCode(tx, factor, code)) {
       await store.updateTwoFactor(tx, person.id, {
         failed_verification_count: 0,
         locked_until: null,
       });
       return null;
     }
-    const wrong = (factor.locked_until === null ? factor.failed_verification_count : 0) + 1;
-    const locked_until = wrong < wrongCodesMax ? null : new Date(now + lockSeconds * 1000);
-    await store.updateTwoFactor(tx, person.id, { failed_verification_count: wrong, locked_until });
+    // After a lock has ended, the count begins again.
+    const earlierCount = factor.locked_until === null ? factor.failed_verification_count : 0;
+    const wrongCount = earlierCount + 1;
+    await store.updateTwoFactor(tx, person.id, {
+      failed_verification_count: wrongCount,
+      locked_until: wrongCount < wrongCodesMax ? null : new Date(now + lockSeconds * 1000),
+    });
     return new Fault("unauthorized", wrongCode);
   }
 
-  /** Whether it is a code of the app now, or a backup code, which it takes away. */
-  async #takeCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
-    if (appCodeForm.test(code)) return this.#takeAppCode(tx, factor, code);
+  /** Whether the code is one of the app now, or a backup code, which is then deleted. */
+  async #acceptCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
+    if (appCodeForm.test(code)) return this.#acceptAppCode(tx, factor, code);
     const { secret } = this.#parts;
-    const codes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
-    const others = codes.filter((one) => !isSameText(one, code));
-    if (others.length === codes.length) return false;
+    const backupCodes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
+    const remaining = backupCodes.filter((backupCode) => !isSameText(backupCode, code));
+    if (remaining.length === backupCodes.length) return false;
     await store.updateTwoFactor(tx, factor.person_id, {
-      backup_codes: await this.#sealCodes(others),
+      backup_codes: await this.#sealCodes(remaining),
     });
     return true;
   }
 
   /**
-   * Whether it is a code of the app now, later than the last that was taken, for whatever it was:
-   * whoever saw one has no use for it.
+   * Whether the code is one of the app now, and newer than the last accepted one. So a code works
+   * only once, for one action, and somebody who has seen it cannot use it again.
    */
-  async #takeAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
+  async #acceptAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     const { secret, clock } = this.#parts;
     const time = appCodeTime(await openFactor(secret, factor.secret), code, clock.now());
     if (time === null || time <= (factor.last_code_at?.getTime() ?? 0)) return false;
@@ -238,13 +248,13 @@ export class TwoFactor {
   }
 
   /**
-   * Throws `Fault` unless it is on, the code is one that a sign-in would take, and the password is
-   * right.
+   * Throws `Fault` unless two-factor sign-in is on, a sign-in would accept the code, and the
+   * password is right.
    */
   async #require(tx: Tx, caller: PersonCaller, { code, password }: Confirmation): Promise<void> {
     const factor = await store.lockTwoFactor(tx, caller.personId);
     if (factor?.verified !== true) throw new Fault("conflict", notOn);
-    if (!(await this.#takeCode(tx, factor, code.replaceAll(" ", ""))))
+    if (!(await this.#acceptCode(tx, factor, code.replaceAll(" ", ""))))
       throw new Fault("not_usable", wrongCode);
     await requirePassword(tx, caller, password);
   }
@@ -252,10 +262,10 @@ export class TwoFactor {
   async #switch(
     caller: PersonCaller,
     { by, isOn }: { readonly by: By; readonly isOn: boolean },
-    require: (tx: Tx, person: PersonRow) => Promise<void>,
+    check: (tx: Tx, person: PersonRow) => Promise<void>,
   ): Promise<SignedIn> {
-    const done = await this.#change(caller, async (tx, person) => {
-      await require(tx, person);
+    const replaced = await this.#change(caller, async (tx, person) => {
+      await check(tx, person);
       await store.switchTwoFactor(tx, person.id, isOn);
       const action = isOn ? "person.two_factor_enable" : "person.two_factor_disable";
       await recordOfPerson(tx, { action, about: person, by: byPerson(person, by) });
@@ -264,10 +274,10 @@ export class TwoFactor {
         session: await this.#parts.sessions.replace(tx, caller),
       };
     });
-    return this.#parts.sessions.tokensOf(done);
+    return this.#parts.sessions.tokensOf(replaced);
   }
 
-  /** In one transaction, with the person locked, when it is the turn of who hashes passwords. */
+  /** Runs `change` in one transaction with the person locked, and as one that hashes passwords. */
   #change<T>(caller: PersonCaller, change: (tx: Tx, person: PersonRow) => Promise<T>): Promise<T> {
     const { db, hashes } = this.#parts;
     return this.#counted(caller, () =>
@@ -282,8 +292,8 @@ export class TwoFactor {
   }
 
   /**
-   * Counts a try, unless it succeeds: passwords and codes of somebody whose access token was stolen
-   * are guessed here.
+   * Counts an attempt, unless it succeeds: a thief of an access token could guess the person's
+   * password and codes here.
    */
   #counted<T>({ personId }: PersonCaller, work: () => Promise<T>): Promise<T> {
     return this.#parts.limits.counted(limits.confirm, personId, work);
@@ -294,7 +304,7 @@ export class TwoFactor {
   }
 }
 
-/** Throws `Fault("not_usable")` unless it is the person's, or they have none. */
+/** Throws `Fault("not_usable")` unless the password is the person's, or the person has none. */
 export async function requirePassword(
   db: Db,
   { personId }: PersonCaller,
@@ -313,17 +323,17 @@ function aboutOf({ personId, email, name }: PersonCaller): {
   return { id: personId, email, name };
 }
 
-/** The text to store. */
+/** Encrypts a text for the database. */
 function sealFactor(key: Secret, text: string): Promise<string> {
   return symmetricEncrypt({ key: keysOf(key), data: text });
 }
 
-/** What was sealed. Throws when it was altered, or sealed with another secret. */
+/** Decrypts a text. Throws when it was altered, or encrypted with another secret. */
 function openFactor(key: Secret, sealed: string): Promise<string> {
   return symmetricDecrypt({ key: keysOf(key), data: sealed });
 }
 
-/** The number is part of what is stored. */
+/** The key in the form of better-auth. The version is part of each stored text. */
 function keysOf(key: Secret): { keys: Map<number, string>; currentVersion: number } {
   return { keys: new Map([[1, key.reveal()]]), currentVersion: 1 };
 }

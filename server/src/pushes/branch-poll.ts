@@ -1,6 +1,6 @@
 // Finds pushes that no hook reported: asks git for the newest commits of branches, once per
-// repository for all its apps. Apps whose hook has worked are asked for rarely, in case the
-// platform was away when a host sent something.
+// repository for all its apps. Repositories whose hooks have worked are asked rarely, in case the
+// platform was not running when a host sent an event.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
@@ -24,29 +24,37 @@ export type BranchPollParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly remote: Pick<GitRemote, "heads">;
   readonly pollMs: number;
-  /** A delivery waits for its verdict. */
+  /** Called when a delivery waits for its verdict. */
   readonly onDelivery: () => void;
 };
 
-/** When a repository was asked last, and how often in a row it has failed. `jitter` is around 1. */
-export type Pace = { askedMs: number; wasAsked: boolean; failures: number; jitter: number };
+/** The state from which the time of a repository's next poll is computed. */
+export type Pace = {
+  /** The monotonic time of the last poll. */
+  askedMs: number;
+  wasAsked: boolean;
+  /** The number of failed polls in a row. */
+  failures: number;
+  /** A factor around 1, which spreads the polls. */
+  jitter: number;
+};
 
-/** Repositories asked at the same time. */
+/** The maximum number of repositories that are polled at the same time. */
 const atOnceMax = 4;
 const hourMs = 3_600_000;
-/** Turns look for what is due, and cost one query. */
+/** The maximum time between two turns, each of which costs one query. */
 const turnMsMax = 15_000;
-/** After so many failures in a row, the pushes of each app of the repository show the reason. */
+/** After this many failures in a row, a delivery of each app of the repository shows the reason. */
 const failuresShown = 3;
 
-/** Call `loop.start()` once; `loop.stop()` ends what is under way. */
+/** Polls branches. Call `loop.start()` once; `loop.stop()` aborts running polls. */
 export class BranchPoll {
   readonly #parts: BranchPollParts;
   readonly loop: Loop;
-  /** As many wait as there are repositories. */
+  /** The number of waiting polls is bounded by the number of repositories. */
   readonly #gate = new Gate({ max: atOnceMax, waitingMax: Number.POSITIVE_INFINITY });
   readonly #paces = new Map<string, Pace>();
-  /** The apps of the last turn; null before the first turn. */
+  /** The apps of the last turn; null: no turn has run yet. */
   #apps: ReadonlySet<AppId> | null = null;
 
   constructor(parts: BranchPollParts) {
@@ -71,30 +79,30 @@ export class BranchPoll {
     for (const key of this.#paces.keys()) if (!repositories.has(key)) this.#paces.delete(key);
     const due = [...repositories].filter(([key, group]) => this.#isDue(key, group));
     this.#apps = new Set(apps.map((app) => app.id));
-    await Promise.all(
-      due.map(([key, group]) => this.#gate.run(() => this.#ask(key, group, signal))),
-    );
+    const polls = due.map(([key, group]) => this.#gate.run(() => this.#poll(key, group, signal)));
+    await Promise.all(polls);
   }
 
   #isDue(key: string, group: readonly PushedAppRow[]): boolean {
     const { clock, pollMs } = this.#parts;
     const nowMs = clock.monotonicMs();
-    // Started or resumed; a new app has just been read by its first build.
+    // An app with a known commit that was not polled in the last turn has been started or resumed.
     const isBack = group.some((app) => app.seen_sha !== null && this.#apps?.has(app.id) === false);
-    // After the start of the platform each is asked once, hook or not, spread over the interval.
-    const fresh: Pace = {
+    // After the start of the platform, each repository is polled once, even if it has a hook. The
+    // polls are spread over the interval.
+    const initial: Pace = {
       askedMs: nowMs - pollMs * clock.random(),
       wasAsked: false,
       failures: 0,
       jitter: 1,
     };
-    const pace = getOrInsert(this.#paces, key, () => fresh);
+    const pace = getOrInsert(this.#paces, key, () => initial);
     const isHooked = pace.wasAsked && group.every((app) => app.received_at !== null);
     return isBack || nowMs >= pace.askedMs + waitMs(pace, { pollMs, isHooked });
   }
 
-  /** Never rejects. */
-  async #ask(key: string, group: readonly PushedAppRow[], signal: AbortSignal): Promise<void> {
+  /** Polls the branches of the apps of one repository. Never rejects. */
+  async #poll(key: string, group: readonly PushedAppRow[], signal: AbortSignal): Promise<void> {
     const { clock, log, remote } = this.#parts;
     const [first] = group;
     const pace = this.#paces.get(key);
@@ -127,13 +135,9 @@ export class BranchPoll {
   async #compare(app: PushedAppRow, commit: string | undefined): Promise<void> {
     const { gitBranch, gitPath } = pushedApp(app);
     const seen = app.branch === gitBranch ? app.seen_sha : null;
-    if (
-      commit === undefined ||
-      commit === seen ||
-      app.has_waiting ||
-      (seen === null && app.is_reading)
-    )
-      return;
+    if (commit === undefined || commit === seen || app.has_waiting) return;
+    // A build is about to read this branch for the first time.
+    if (seen === null && app.is_reading) return;
     if (seen === null && commit === app.built_sha) {
       const head = { app_id: app.id, branch: gitBranch, seen_sha: commit, same_sha: commit };
       return await this.#parts.db.transaction().execute((tx) => putHead(tx, head));
@@ -150,29 +154,28 @@ export class BranchPoll {
 
   async #add(
     app: PushedAppRow,
-    found: Omit<NewGitDelivery, "id" | "app_id" | "event">,
+    delivery: Omit<NewGitDelivery, "id" | "app_id" | "event">,
   ): Promise<void> {
-    const delivery = { ...found, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
-    await this.#parts.db.transaction().execute((tx) => addDelivery(tx, delivery));
+    const row = { ...delivery, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
+    await this.#parts.db.transaction().execute((tx) => addDelivery(tx, row));
     this.#parts.onDelivery();
   }
 }
 
-/** How long after the last question the next one is asked. Failures double it, up to an hour. */
+/** The time from one poll to the next. Each failure doubles it, up to an hour. */
 export function waitMs(
   { failures, jitter }: Pick<Pace, "failures" | "jitter">,
   { pollMs, isHooked }: { readonly pollMs: number; readonly isHooked: boolean },
 ): number {
   const msMax = Math.max(pollMs, hourMs);
-  return (
-    jitter *
-    backoffMs({ firstMs: isHooked ? msMax : pollMs, factor: 2, msMax, jitter: 0 }, failures + 1, 0)
-  );
+  const policy = { firstMs: isHooked ? msMax : pollMs, factor: 2, msMax, jitter: 0 };
+  return jitter * backoffMs(policy, failures + 1, 0);
 }
 
 /**
- * Apps of one repository share an answer, but what a project's credential shows is for its own
- * apps.
+ * The key of apps that are polled together: apps of one repository. Apps of projects with
+ * credentials are kept apart by project, since other projects must not learn what these credentials
+ * show.
  */
 export function repositoryOf(
   app: PushSettingsRow & Pick<PushedAppRow, "project_id" | "has_credentials">,

@@ -1,6 +1,6 @@
-// Tells git hosts what became of the commits that were pushed: pending, then success or failure,
-// where a token of the project allows it. Compares the states of builds with what was reported, so
-// that a restart loses nothing; no build waits for it.
+// Reports the builds of pushed commits to git hosts: pending, then success or failure, where a
+// token of the project allows it. Compares the states of builds with the reported states, so that a
+// restart loses nothing. No build waits for a report.
 import type { BuildState } from "@slipway/contract/words.ts";
 import { isEnd } from "#deploy/build-states.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
@@ -14,7 +14,7 @@ import type { Notifications } from "#store/notify.ts";
 import { noteReport, unreportedBuilds, type UnreportedBuild } from "./push-store.ts";
 import { knownHostKind, statusRequest, type StatusState } from "./status-request.ts";
 
-/** Pages of the platform; the area of the API knows them. */
+/** The URLs that reports contain. The area of the API implements them. */
 export type PushPages = {
   readonly appEndpoint: (projectId: ProjectId, appName: string) => string;
   readonly buildPage: (build: { projectId: ProjectId; appId: AppId; buildId: BuildId }) => string;
@@ -28,13 +28,16 @@ export type CommitStatusParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly pages: PushPages;
 };
 
+/** The maximum number of reports in a turn, which are sent at the same time. */
 const atOnceMax = 20;
 const intervalMs = 5_000;
 const timeoutMs = 10_000;
 const triesMax = 6;
 const retries = { firstMs: 2_000, factor: 4, msMax: 600_000, jitter: 0.2 } as const;
 
-/** Stopping it waits for the requests under way, which have a timeout. */
+/**
+ * The loop that sends reports. Stopping it waits for the running requests, which have a timeout.
+ */
 export function commitStatuses(parts: CommitStatusParts): Loop {
   const { db, clock, log, notifications } = parts;
   const turn = async (): Promise<void> => {
@@ -50,8 +53,8 @@ export function commitStatuses(parts: CommitStatusParts): Loop {
 async function report(parts: CommitStatusParts, build: UnreportedBuild): Promise<void> {
   const { db, clock } = parts;
   const state = stateOf(build.status);
-  const outcome = await tell(parts, build, state);
-  if (outcome === "told")
+  const outcome = await sendReport(parts, build, state);
+  if (outcome === "sent")
     return await noteReport(db, build.id, { reported: state, isLast: state !== "pending" });
   const tries = build.reportTries + 1;
   const failure = outcome === null ? null : outcome.reason;
@@ -68,12 +71,12 @@ async function report(parts: CommitStatusParts, build: UnreportedBuild): Promise
   });
 }
 
-/** Null: there is no token, or no host that is known to take statuses. */
-async function tell(
+/** Sends a report; null: the project has no token, or the host is not known to accept statuses. */
+async function sendReport(
   { remote, findCredential, client, pages }: CommitStatusParts,
   build: UnreportedBuild,
   state: StatusState,
-): Promise<"told" | { reason: string; mayRetry: boolean } | null> {
+): Promise<"sent" | { reason: string; mayRetry: boolean } | null> {
   const source = remote.urlOf(build.gitRepo);
   if (!source.ok || source.value.host === "") return null;
   const kind = build.host ?? knownHostKind(source.value.host);
@@ -97,9 +100,9 @@ async function tell(
   );
   const answer = await client.post(url, { headers, body, timeoutMs, answerBytesMax: 0 });
   if (answer.kind === "failed") return { reason: answer.reason, mayRetry: true };
-  if (answer.status >= 200 && answer.status < 300) return "told";
-  const isTheirs = answer.status >= 500 || answer.status === 429;
-  return { reason: `${source.value.host} answered ${answer.status}`, mayRetry: isTheirs };
+  if (answer.status >= 200 && answer.status < 300) return "sent";
+  const mayRetry = answer.status >= 500 || answer.status === 429;
+  return { reason: `${source.value.host} answered ${answer.status}`, mayRetry };
 }
 
 function stateOf(status: BuildState): StatusState {

@@ -1,5 +1,5 @@
-// Decides what a push means for an app: first from what the host says, later from what git says of
-// the branch. Pure.
+// Decides what a push means for an app: first by the event that the host sent, later by the branch
+// as git shows it. Pure.
 import type { GitVerdict } from "@slipway/contract/words.ts";
 import { repositoryPath, type GitHosts } from "#apps/repository.ts";
 import type { RefUpdate } from "./push-bodies.ts";
@@ -13,7 +13,8 @@ export type PushedApp = {
   readonly gitBranch: string;
   readonly gitPath: string;
   /**
-   * Other folders and files of the repository that are in the app, by links; null: nobody knows.
+   * Other folders and files of the repository that belong to the app because of links; null: they
+   * are not known.
    */
   readonly sharedPaths: readonly string[] | null;
   readonly gitAutoDeploy: boolean;
@@ -22,15 +23,16 @@ export type PushedApp = {
   readonly isStopped: boolean;
 };
 
-/** A verdict, and why. */
+/** A verdict with its reason. */
 export type Judgement = { readonly verdict: GitVerdict; readonly reason: string };
 
 const skipMark = /\[skip deploy\]/i;
 const branchPrefix = "refs/heads/";
 
 /**
- * The update that concerns the app's branch and waits for git, or why nothing is deployed; `isOwn`:
- * it is of that branch, `isForeign`: of another repository.
+ * Judges a push by its event. `update` is the update of the app's branch, or another one if the
+ * push has none of that branch. `isOwn`: the push is to the app's branch in the app's repository.
+ * `isForeign`: the push is to another repository.
  */
 export function judgePush(
   app: PushedApp,
@@ -47,9 +49,9 @@ export function judgePush(
 } {
   const { event, updates, repository = null } = push;
   const update = updates.find(({ ref }) => ref === branchPrefix + app.gitBranch);
-  const [other] = updates;
-  const shown = update ?? other;
-  const isForeign = !isOf(repository, repositoryPath(app.gitRepo, hosts));
+  const [firstUpdate] = updates;
+  const shown = update ?? firstUpdate;
+  const isForeign = !isSameRepository(repository, repositoryPath(app.gitRepo, hosts));
   const isOwn = update !== undefined && !isForeign;
   if (shown === undefined)
     return { ...ignored(`the event ${event} is not a push`), update: shown, isOwn, isForeign };
@@ -57,26 +59,31 @@ export function judgePush(
     ? `${repository} is not ${app.gitRepo}`
     : refReason(app, { update, shown });
   if (reason !== null) return { ...ignored(reason), update: shown, isOwn, isForeign };
-  const waits = app.isStopped
+  const waitReason = app.isStopped
     ? "the app is stopped; this waits for its start"
     : "the branch is about to be read";
-  return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update, isOwn, isForeign };
+  const judgement = judgeApp(app) ?? ({ verdict: "waiting", reason: waitReason } as const);
+  return { ...judgement, update, isOwn, isForeign };
 }
 
-/** `repository` is `owner/name`, maybe below groups that only SLIPWAY_GIT_URL names. */
-function isOf(repository: string | null, path: string): boolean {
+/**
+ * Whether an event is of the app's repository. `repository` is `owner/name`, maybe below groups
+ * that only SLIPWAY_GIT_URL names; null: the event does not name it.
+ */
+function isSameRepository(repository: string | null, appPath: string): boolean {
   if (repository === null) return true;
-  const sent = repository.toLowerCase();
-  const own = path.toLowerCase();
-  return sent === own || sent.endsWith(`/${own}`);
+  const eventPath = repository.toLowerCase();
+  const path = appPath.toLowerCase();
+  return eventPath === path || eventPath.endsWith(`/${path}`);
 }
 
-/** The verdict on every push of an app that is not deployed automatically; null: it is. */
+/** The verdict on every push to an app without automatic deployment; null: pushes are deployed. */
 export function judgeApp({ gitAutoDeploy, pausedReason }: PushedApp): Judgement | null {
   if (!gitAutoDeploy) return ignored("gitAutoDeploy is false");
   return pausedReason === null ? null : ignored(`paused: ${pausedReason}`);
 }
 
+/** Why the updates of a push do not concern the app's branch; null: they do. */
 function refReason(
   { gitBranch }: PushedApp,
   { update, shown }: { readonly update: RefUpdate | undefined; readonly shown: RefUpdate },
@@ -88,7 +95,7 @@ function refReason(
 }
 
 /**
- * Whether a push changes the app's folder, or what is shared with it; null: git has to be asked.
+ * Whether a push changes the app's folder or shared paths; null: only git can tell.
  */
 export function isFolderTouched(
   { gitPath, sharedPaths }: Pick<PushedApp, "gitPath" | "sharedPaths">,
@@ -105,27 +112,27 @@ export function isFolderTouched(
 }
 
 /**
- * What several waiting pushes say together; `same` is the newest commit whose folder is that of the
- * latest build.
+ * Whether several waiting pushes change the app's folder; null: only git can tell. `same` is the
+ * newest commit with the same folder as the latest build.
  */
 export function areTouched(
   pushes: readonly { readonly before_sha: string | null; readonly is_touched: boolean | null }[],
   same: string | null,
 ): boolean | null {
   if (pushes.some((push) => push.is_touched === true)) return true;
-  const [only] = pushes;
-  return pushes.length === 1 && only?.is_touched === false && only.before_sha === same
-    ? false
-    : null;
+  const [first] = pushes;
+  const isUntouched =
+    pushes.length === 1 && first?.is_touched === false && first.before_sha === same;
+  return isUntouched ? false : null;
 }
 
-/** A commit of the branch in relation to what the app has built and seen. */
+/** The newest commit of the branch, compared with the commits that the app has built and seen. */
 export type BranchHead = {
   readonly commit: string;
   readonly message: string;
-  /** It was judged before, and nobody asks for it again. */
+  /** Whether the commit was judged before, and nobody has asked for it again. */
   readonly isSeen: boolean;
-  /** Null: the older commit is gone, so they cannot be compared. */
+  /** Whether the app's folder has changed; null: the older commit is gone, so nobody can tell. */
   readonly isTouched: boolean | null;
 };
 
@@ -135,11 +142,11 @@ export function judgeHead(app: PushedApp, head: BranchHead): Judgement {
   if (head.isSeen)
     return ignored(`${commit} is still the newest commit of ${app.gitBranch}, and nothing new`);
   if (skipMark.test(head.message)) return ignored(`the message of ${commit} says [skip deploy]`);
-  if (head.isTouched === false) return ignored(untouched(app));
+  if (head.isTouched === false) return ignored(untouchedReason(app));
   return { verdict: "built", reason: `a build of ${commit} was started` };
 }
 
-function untouched({ gitPath, sharedPaths }: PushedApp): string {
+function untouchedReason({ gitPath, sharedPaths }: PushedApp): string {
   const shared = sharedPaths ?? [];
   const links =
     shared.length === 0 ? "" : `, or where its links lead (${shared.slice(0, 5).join(", ")}),`;

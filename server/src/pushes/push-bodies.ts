@@ -4,27 +4,27 @@ import { z } from "zod";
 
 /** The move of one branch or tag. */
 export type RefUpdate = {
-  /** `refs/heads/…` or `refs/tags/…`. */
+  /** The full name: `refs/heads/…` or `refs/tags/…`. */
   readonly ref: string;
   /** Null: the ref is new. */
   readonly before: string | null;
   /** Null: the ref was deleted. */
   readonly after: string | null;
-  /** The message of the commit `after`; null when the host does not say. */
+  /** The message of the commit `after`; null: the host does not send it. */
   readonly message: string | null;
-  /** `name <address>`. */
+  /** The author of the commit `after` as `name <address>`; null: the host does not send it. */
   readonly author: string | null;
-  /** Files that the host says were changed; there may be more. */
+  /** The changed files that the host lists. More files may have changed. */
   readonly files: readonly string[];
   /** True when the host lists every commit and every file between `before` and `after`. */
   readonly isComplete: boolean;
 };
 
-/** GitHub lists at most this many commits of a push, and files of a commit. */
+/** The maximum number of commits that GitHub lists of a push, and of files of a commit. */
 const listedMax = { commits: 2048, files: 3000 } as const;
 
 const commitId = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/);
-/** Zeros mean none. */
+/** An id of zeros means that there is no commit. */
 const commitOrNone = commitId.transform((id) => (/^0+$/.test(id) ? null : id));
 const paths = z.array(z.string()).nullish();
 const commit = z.object({
@@ -44,7 +44,7 @@ const oneRef = z.object({
   commits: z.array(commit).nullish(),
   head_commit: commit.nullish(),
 });
-const side = z
+const refSide = z
   .object({
     type: z.string(),
     name: z.string(),
@@ -56,11 +56,11 @@ const side = z
   })
   .nullish();
 const severalRefs = z.object({
-  push: z.object({ changes: z.array(z.object({ new: side, old: side })) }),
+  push: z.object({ changes: z.array(z.object({ new: refSide, old: refSide })) }),
 });
 
-/** GitLab's is the first; the others call theirs a repository. */
-const named = z.union([
+/** GitLab sends a project, the other hosts send a repository. */
+const repositoryName = z.union([
   z
     .object({ project: z.object({ path_with_namespace: z.string() }) })
     .transform((body) => body.project.path_with_namespace),
@@ -69,46 +69,59 @@ const named = z.union([
     .transform((body) => body.repository.full_name),
 ]);
 
-/** The repository of an event, as `owner/name`; null when it does not say. */
+/** The repository of an event, as `owner/name`; null: the event does not name it. */
 export function repositoryIn(body: unknown): string | null {
-  return named.safeParse(body).data ?? null;
+  return repositoryName.safeParse(body).data ?? null;
 }
 
 /**
- * GitHub, Gitea, Forgejo and GitLab: a push moves one ref, and commits list their files. Only
- * GitHub says that a push was not forced, and so that its list is complete.
+ * Reads a push of GitHub, Gitea, Forgejo or GitLab, which moves one ref, and whose commits list
+ * their files. Only GitHub says whether a push was forced, without which a list is not known to be
+ * complete.
  */
 export function readOneRef(body: unknown): RefUpdate[] {
-  const { ref, before, after, created, forced, commits, head_commit: named } = oneRef.parse(body);
-  const head = named ?? commits?.find((one) => one.id === after);
-  const listed = (commits ?? []).map((one) =>
-    [one.added, one.removed, one.modified].flatMap((list) => list ?? []),
+  const push = oneRef.parse(body);
+  const { ref, before, after, created, forced } = push;
+  const commits = push.commits ?? [];
+  const head = push.head_commit ?? commits.find(({ id }) => id === after);
+  const filesOfCommits = commits.map(({ added, removed, modified }) =>
+    [added, removed, modified].flatMap((list) => list ?? []),
   );
-  const isShort =
-    listed.length < listedMax.commits && listed.every((files) => files.length < listedMax.files);
+  const isWithinLimits =
+    commits.length < listedMax.commits &&
+    filesOfCommits.every((files) => files.length < listedMax.files);
   return [
     {
       ref,
       before,
       after,
       message: head?.message ?? null,
-      files: listed.flat(),
+      files: filesOfCommits.flat(),
       author: head?.author ? `${head.author.name} <${head.author.email ?? ""}>` : null,
-      isComplete: created === false && forced === false && listed.length > 0 && isShort,
+      isComplete: created === false && forced === false && commits.length > 0 && isWithinLimits,
     },
   ];
 }
 
-/** Bitbucket: a push moves several refs, and no files are listed. */
+/** Reads a push of Bitbucket, which moves several refs, and lists no files. */
 export function readSeveralRefs(body: unknown): RefUpdate[] {
-  return severalRefs.parse(body).push.changes.flatMap(({ new: next, old }) => {
-    const named = next ?? old;
-    if (!named) return [];
-    const ref = `refs/${named.type === "tag" ? "tags" : "heads"}/${named.name}`;
-    const { message = null, author, hash: after = null } = next?.target ?? {};
-    const before = old?.target.hash ?? null;
-    return [
-      { ref, before, after, message, author: author?.raw ?? null, files: [], isComplete: false },
-    ];
-  });
+  const { changes } = severalRefs.parse(body).push;
+  return changes.map(updateOf).filter((update) => update !== null);
+}
+
+type Change = z.infer<typeof severalRefs>["push"]["changes"][number];
+
+function updateOf({ new: next, old }: Change): RefUpdate | null {
+  const side = next ?? old;
+  if (!side) return null;
+  const { message = null, author, hash: after = null } = next?.target ?? {};
+  return {
+    ref: `refs/${side.type === "tag" ? "tags" : "heads"}/${side.name}`,
+    before: old?.target.hash ?? null,
+    after,
+    message,
+    author: author?.raw ?? null,
+    files: [],
+    isComplete: false,
+  };
 }

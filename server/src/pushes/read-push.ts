@@ -8,26 +8,29 @@ import { commitText } from "#deploy/source.ts";
 import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { readOneRef, readSeveralRefs, repositoryIn, type RefUpdate } from "./push-bodies.ts";
 
-/** Header fields by lower-case name, as Node gives them. */
+/** Header fields by their lower-case names, as in Node. */
 export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** `body` is exactly what was received. */
+/** A received event, and the secret of the address that received it. */
 export type SignedMessage = {
   readonly headers: Headers;
+  /** The bytes exactly as they were received. */
   readonly body: Buffer;
   readonly secret: string;
   /** The time, for signatures that contain one. */
   readonly nowMs: number;
 };
 
-/** One kind of git host; of several header fields the first one counts. */
+/** One kind of git host. If a value may be in several header fields, the first one counts. */
 type GitHost = {
   readonly kind: GitHostKind;
+  /** The fields with the name of the event. */
   readonly eventFields: readonly string[];
-  /** The host's id of the delivery, the same when it is sent again. */
+  /** The fields with the host's id of the delivery, which is the same when it is sent again. */
   readonly keyFields: readonly string[];
-  /** HMAC-SHA256 in hexadecimal digits, with or without `sha256=`, in one of the fields. */
+  /** The fields with an HMAC-SHA256 in hexadecimal digits, with or without `sha256=`. */
   readonly signatureFields: readonly string[];
+  /** The names of the events that are pushes. */
   readonly pushEvents: readonly string[];
   readonly read: (body: unknown) => RefUpdate[];
 };
@@ -68,9 +71,9 @@ const hosts: readonly GitHost[] = [
   },
 ];
 
-/** The names that hosts and people choose are shown in lists. */
+/** Names of events and keys of deliveries are shown in lists, so they are cut to this length. */
 const nameLengthMax = 200;
-/** Standard Webhooks accepts five minutes in both directions. */
+/** How far a signature's time may be from now: five minutes, as in Standard Webhooks. */
 const toleranceSeconds = 300;
 
 /** An event of a host, before its signature is checked. */
@@ -80,21 +83,23 @@ export type HookEvent = {
   readonly deliveryKey: string;
 };
 
-/** The event that the headers announce; null when no known kind of host sends such headers. */
+/** The event that the headers announce; null: no known kind of host sends such headers. */
 export function eventOf(headers: Headers, body: Buffer): HookEvent | null {
   for (const host of hosts) {
     const [event] = fieldsOf(headers, host.eventFields);
     if (event === undefined) continue;
-    const [own = createHash("sha256").update(body).digest("hex")] = fieldsOf(
-      headers,
-      host.keyFields,
-    );
-    return { host, event: event.slice(0, nameLengthMax), deliveryKey: own.slice(0, nameLengthMax) };
+    const [hostKey] = fieldsOf(headers, host.keyFields);
+    const deliveryKey = hostKey ?? createHash("sha256").update(body).digest("hex");
+    return {
+      host,
+      event: event.slice(0, nameLengthMax),
+      deliveryKey: deliveryKey.slice(0, nameLengthMax),
+    };
   }
   return null;
 }
 
-/** The refs that a signed event moves, or a sentence that says why it cannot be used. */
+/** The refs that a signed event moves, or the reason why the event cannot be used. */
 export type PushReading =
   | {
       readonly ok: true;
@@ -115,14 +120,14 @@ export function readPush({ host, event }: HookEvent, message: SignedMessage): Pu
     const repository = repositoryIn(body);
     return { ok: true, updates, repository: repository && commitText(repository, "author") };
   } catch (error) {
-    // Whatever a stranger's JSON makes of the schemas is a body of another form.
-    const why =
+    // Any other error means that the JSON does not have the expected form.
+    const problem =
       error instanceof SyntaxError ? "is not JSON" : `is not what ${host.kind} sends for ${event}`;
-    return { ok: false, isSigned: true, reason: `the body ${why}` };
+    return { ok: false, isSigned: true, reason: `the body ${problem}` };
   }
 }
 
-/** GitHub and Gitea can also send a form with the JSON in one field. */
+/** Parses the JSON of a body. GitHub and Gitea can also send a form with the JSON in one field. */
 function jsonOf({ headers, body }: SignedMessage): unknown {
   const isForm = String(headers["content-type"]).startsWith("application/x-www-form-urlencoded");
   const text = body.toString("utf8");
@@ -132,8 +137,8 @@ function jsonOf({ headers, body }: SignedMessage): unknown {
 }
 
 /**
- * Over the bytes as they were received. GitLab sends the secret itself, or signs as Standard
- * Webhooks does ("signing token").
+ * Whether the body was signed with the secret. GitLab sends the secret itself, or signs as in
+ * Standard Webhooks (its "signing token").
  */
 function isSigned({ kind, signatureFields }: GitHost, message: SignedMessage): boolean {
   const { headers, body, secret } = message;
@@ -144,27 +149,28 @@ function isSigned({ kind, signatureFields }: GitHost, message: SignedMessage): b
     );
   }
   const expected = createHmac("sha256", secret).update(body).digest("hex");
-  return fieldsOf(headers, signatureFields).some((given) =>
-    isSameText(given.replace(/^sha256=/, ""), expected),
+  return fieldsOf(headers, signatureFields).some((signature) =>
+    isSameText(signature.replace(/^sha256=/, ""), expected),
   );
 }
 
 function isStandardSigned({ headers, body, secret, nowMs }: SignedMessage): boolean {
-  const [id, time, given] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map(
-    (name) => fieldsOf(headers, [name])[0],
-  );
+  const [id] = fieldsOf(headers, ["webhook-id"]);
+  const [time] = fieldsOf(headers, ["webhook-timestamp"]);
+  const [signatures] = fieldsOf(headers, ["webhook-signature"]);
   const key = readWebhookSecret(secret);
-  if (id === undefined || given === undefined || key === null) return false;
+  if (id === undefined || signatures === undefined || key === null) return false;
   const seconds = Number(time);
-  if (!(Math.abs(nowMs / 1000 - seconds) <= toleranceSeconds)) return false;
+  // The comparison is also false for a time that is not a number.
+  const isRecent = Math.abs(nowMs / 1000 - seconds) <= toleranceSeconds;
+  if (!isRecent) return false;
   const expected = standardSignature([key], { id, body }, seconds);
-  return given.split(" ").some((signature) => isSameText(signature, expected));
+  return signatures.split(" ").some((signature) => isSameText(signature, expected));
 }
 
-/** Values of the fields that are there once; some hosts send empty signatures. */
+/** The values of these fields. Leaves out repeated and empty ones: some hosts send no signature. */
 function fieldsOf(headers: Headers, names: readonly string[]): string[] {
-  return names.flatMap((name) => {
-    const value = headers[name];
-    return typeof value === "string" && value !== "" ? [value] : [];
-  });
+  return names
+    .map((name) => headers[name])
+    .filter((value): value is string => typeof value === "string" && value !== "");
 }

@@ -1,21 +1,23 @@
-// The request that lists the repositories which a token can see, by the public API of each kind of
-// git host, and how its answer is read. Pure. Bitbucket has no such list across workspaces.
+// Makes the request that lists the repositories which a token can see, by the public API of each
+// kind of git host, and reads its answer. Pure. Bitbucket has no such list across workspaces.
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { apiUrl, authorization, knownHostKind, type ApiReceiver } from "./status-request.ts";
 
+/** The form of a host's list. */
 type Form = {
-  /** The most that the host gives at once. */
+  /** The maximum number of repositories in an answer. */
   readonly pageSize: number;
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** The parameter that searches; null: the host cannot search in this list. */
+  /** The parameter for a search; null: the host cannot search in this list. */
   readonly search: string | null;
+  /** The parameter for the size of a page. */
   readonly size: string;
-  /** Where in an entry its `owner/repo` is. */
+  /** The field of an entry that contains `owner/repo`. */
   readonly name: string;
 };
 
-/** As hosts are asked of which nobody knows the kind. */
+/** The forms, in the order in which a host of an unknown kind is asked. */
 const forms: Readonly<Partial<Record<GitHostKind, Form>>> = {
   gitea: {
     pageSize: 50,
@@ -46,15 +48,15 @@ const forms: Readonly<Partial<Record<GitHostKind, Form>>> = {
 const pagesMax = 3;
 
 /**
- * How many pages are read of the list of such a host: more than one where the search is left to us.
+ * How many pages of a host's list are read: several if the host itself cannot search in the list.
  */
 export function pagesOf(kind: GitHostKind, search: string): number {
   return search !== "" && forms[kind]?.search === null ? pagesMax : 1;
 }
 
 /**
- * The kinds that a host may be of: the one that it is known for, else all. Empty: it has no such
- * list.
+ * The kinds that a host may have: its kind if that is known, otherwise all. Empty: the host has no
+ * such list.
  */
 export function kindsOf(host: string): readonly GitHostKind[] {
   const kinds = Object.keys(forms) as GitHostKind[];
@@ -62,7 +64,7 @@ export function kindsOf(host: string): readonly GitHostKind[] {
   return known === undefined ? kinds : kinds.filter((kind) => kind === known);
 }
 
-/** A GET. The headers contain the token. */
+/** The GET request for a page of the list. The headers contain the token. */
 export function repositoryRequest(
   kind: GitHostKind,
   { source, credential }: ApiReceiver,
@@ -76,14 +78,18 @@ export function repositoryRequest(
   return { url: `${apiUrl(kind, source)}${form?.path}?${query.toString()}`, headers };
 }
 
-/** `owner/repo`. `hasMore`: these are as many as the host gives at once. */
-export type NamedRepositories = { readonly names: readonly string[]; readonly hasMore: boolean };
+/** The repositories of a page, each as `owner/repo`. */
+export type NamedRepositories = {
+  readonly names: readonly string[];
+  /** Whether the page is full, so that the list may go on. */
+  readonly hasMore: boolean;
+};
 
-/** Null: this is not what a host of the kind answers. */
+/** Reads the answer; null: a host of this kind does not answer like this. */
 export function readRepositories(kind: GitHostKind, body: string): NamedRepositories | null {
   const form = forms[kind];
-  const entries =
-    kind === "gitea" ? (parsed(body) as { data?: unknown } | null)?.data : parsed(body);
+  const json = parsed(body);
+  const entries = kind === "gitea" ? (json as { data?: unknown } | null)?.data : json;
   if (form === undefined || !Array.isArray(entries)) return null;
   const names = entries.map(
     (entry: Readonly<Record<string, unknown>> | null) => entry?.[form.name],
@@ -94,6 +100,7 @@ export function readRepositories(kind: GitHostKind, body: string): NamedReposito
   };
 }
 
+/** The JSON of a body; null: the body is not JSON. */
 function parsed(body: string): unknown {
   try {
     return JSON.parse(body);
