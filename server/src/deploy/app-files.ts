@@ -7,7 +7,10 @@ import type { ReadText } from "./requirements.ts";
 
 /** Package lists and settings are far smaller. */
 export const textBytesMax = 1_000_000;
-/** What is larger is data in the form of a program; Python itself says what is wrong with it. */
+/**
+ * A larger file holds data in the form of a program and is not checked: Python itself reports its
+ * errors.
+ */
 const sourceBytesMax = 20_000_000;
 
 /** Names of an app's settings file; the first existing one applies. */
@@ -19,11 +22,14 @@ export type AppFiles = {
   /** True for a regular file inside the folder. */
   readonly has: (path: string) => boolean;
   /**
-   * Paths of files in the folder and in the folders there, for a message: not all if there are very
-   * many.
+   * The paths of the files in the folder and in its direct subfolders, for a message. Very long
+   * lists are cut.
    */
   readonly names: () => readonly string[];
-  /** Why Python cannot read a source file that is there; null: it can. */
+  /**
+   * Why Python cannot read a source file; null: it can, or the file is missing or too large to
+   * check.
+   */
   readonly pythonProblem: (path: string) => string | null;
 };
 
@@ -32,35 +38,34 @@ export function appFiles(appDir: string): AppFiles {
   const root = realpathSync(appDir);
   return {
     readText: (path) => {
-      const found = findFile(root, path);
-      if (found === null) return null;
-      checkTextSize(found.stats.size, path);
-      return decodeText(readFileSync(found.real), path);
+      const file = findFile(root, path);
+      if (file === null) return null;
+      checkTextSize(file.stats.size, path);
+      return decodeText(readFileSync(file.real), path);
     },
     has: (path) => findFile(root, path) !== null,
     names: () => namesIn(root),
     pythonProblem: (path) => {
-      const found = findFile(root, path);
-      if (found === null || found.stats.size > sourceBytesMax) return null;
-      return pythonProblem(readFileSync(found.real), path);
+      const file = findFile(root, path);
+      if (file === null || file.stats.size > sourceBytesMax) return null;
+      return pythonProblem(readFileSync(file.real), path);
     },
   };
 }
 
-/**
- * The maximum number of entries that are read of one folder, and of folders that are looked into.
- */
+/** The maximum number of entries that are read from one folder. */
 const namesMax = 500;
+/** The maximum number of subfolders whose entries are read. */
 const foldersMax = 50;
 
 function namesIn(root: string): string[] {
   const top = entriesOf(root, "");
   const folders = top.filter(({ isFolder }) => isFolder).slice(0, foldersMax);
   const all = [...top, ...folders.flatMap(({ path }) => entriesOf(root, path))];
-  // Only a link is looked up: a call for each of all files would hold up the platform.
-  const isThere = ({ path, isFolder, isFile }: Entry): boolean =>
+  // Only links are resolved: a system call for every file would hold up the platform.
+  const isRegularFile = ({ path, isFolder, isFile }: Entry): boolean =>
     isFile || (!isFolder && findFile(root, path) !== null);
-  return all.filter(isThere).map(({ path }) => path);
+  return all.filter(isRegularFile).map(({ path }) => path);
 }
 
 type Entry = {
@@ -70,34 +75,40 @@ type Entry = {
   readonly isFile: boolean;
 };
 
-/** Sorted. Hidden ones, and names that no message can show, are left out. */
+/**
+ * The entries of one folder, sorted by path. Hidden entries, and names that no message can show,
+ * are left out.
+ */
 function entriesOf(root: string, path: string): Entry[] {
-  const found: Entry[] = [];
+  const entries: Entry[] = [];
   let folder: Dir;
   try {
     folder = opendirSync(join(root, path));
   } catch {
-    // Gone, or not for us: the message names what else there is.
-    return found;
+    // The folder is gone or unreadable: the message names the other files.
+    return entries;
   }
   try {
     for (let read = 0; read < namesMax; read += 1) {
       const entry = folder.readSync();
       if (entry === null) break;
       if (!/^[\w@ +-][\w@ .+-]{0,99}$/.test(entry.name)) continue;
-      found.push({
+      entries.push({
         path: posix.join(path, entry.name),
         isFolder: entry.isDirectory(),
         isFile: entry.isFile(),
       });
     }
-    return found.toSorted((one, other) => (one.path < other.path ? -1 : 1));
+    return entries.toSorted((a, b) => (a.path < b.path ? -1 : 1));
   } finally {
     folder.closeSync();
   }
 }
 
-/** Null when the path is missing, is not a regular file or leads out of the folder. */
+/**
+ * The real path and the stats of a regular file inside the folder; null when the path is missing,
+ * is not a regular file or leads out of the folder.
+ */
 function findFile(
   root: string,
   path: string,

@@ -16,8 +16,9 @@ import * as requirements from "./requirements.ts";
 
 export type PlannedBuild = {
   readonly plan: BuildPlan;
-  /** For the build log: findings, and what is not supported here. */
+  /** Lines for the build log that explain a decision. */
   readonly notes: readonly string[];
+  /** Lines for the build log about settings and packages that have no effect or may fail. */
   readonly warnings: readonly string[];
 };
 
@@ -47,8 +48,8 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     driver,
   } = input;
   const { readText } = files;
-  const entry = checkEntry(input);
-  if (entry !== null) return { ok: false, reason: entry };
+  const entryProblem = checkEntry(input);
+  if (entryProblem !== null) return { ok: false, reason: entryProblem };
   const { dependencies } = settings;
   const python = pythonPackages({
     files,
@@ -64,9 +65,10 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const conda = packageList(settings, "conda", readText);
   if (!conda.ok) return conda;
   const packages = { aptPackages: apt.value, condaPackages: conda.value };
-  const given = { settings, ...packages, hasDockerAuth: input.hasDockerAuth };
   const { refusal, warnings: unsupported } = checkCapabilities({
-    ...given,
+    settings,
+    ...packages,
+    hasDockerAuth: input.hasDockerAuth,
     capabilities,
     pools,
     driver,
@@ -81,7 +83,8 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     pythonVersion,
     isPythonVersionGiven,
     useUv,
-    // What was built with secrets may be outdated by their new values, which nothing compares.
+    // New values of secrets may outdate what was built with the old ones, and nothing compares
+    // them.
     startsClean: !settings.partialUpload || (input.isRebuild && settings.buildSecrets.length > 0),
     requirements: python.value.lines,
     project: python.value.project,
@@ -99,7 +102,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   return { ok: true, value: { plan, notes: python.value.notes, warnings } };
 }
 
-/** Variables in lines for pip that nobody may have set. */
+/** A warning about variables in the lines for pip that are no build secrets. */
 function unknownVariables({ requirements: lines, secretNames }: BuildPlan): string[] {
   const named = new Set(lines.flatMap((line) => variablesIn(line)));
   const unknown = [...named].filter((name) => !secretNames.includes(name));
@@ -110,7 +113,7 @@ function unknownVariables({ requirements: lines, secretNames }: BuildPlan): stri
   ];
 }
 
-/** Returns what to do when there is nothing to start. */
+/** Says what to do when there is nothing to start; null: there is. */
 function checkEntry({ settings, files, capabilities, driver }: PlanInput): string | null {
   if (settings.dockerfilePath !== null) {
     if (files.has(settings.dockerfilePath)) return null;
@@ -157,7 +160,10 @@ function packageList(
 export type Fingerprint = {
   /** Builds of one app with the same text make the same artifact. */
   readonly text: string;
-  /** Also when much time lies between them: nothing is fetched that may be newer by then. */
+  /**
+   * True when this holds however much time lies between the builds: they fetch nothing that may
+   * have changed meanwhile.
+   */
   readonly isLasting: boolean;
 };
 
@@ -176,12 +182,17 @@ export function fingerprintOf(build: {
   const { buildId: _, startsClean: _clean, environment, ...rest } = plan;
   const { BUILD_ID: _build, ...variables } = environment;
   const facts = [build.driver, build.content, build.gitPath, { ...rest, variables }];
-  const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];
+  const unpinnedSteps = [
+    plan.preBuildCommands,
+    plan.shellCommands,
+    plan.aptPackages,
+    plan.condaPackages,
+  ];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),
     isLasting:
       areVersionsExact(plan.requirements) &&
       plan.project?.isLocked !== false &&
-      fetched.every((list) => list.length === 0),
+      unpinnedSteps.every((list) => list.length === 0),
   };
 }

@@ -33,9 +33,9 @@ export type OwnerShare = {
 };
 
 /**
- * Unfinished builds that may start: not cancelled, with their files, attempts left, no older
- * unfinished build of the same app, and within the share of their project's owner. For
- * `Leases.claim`.
+ * Selects the unfinished builds that may start, for `Leases.claim`. Such a build is not cancelled,
+ * has its files and attempts left, is the oldest unfinished build of its app that has them, and
+ * fits into the share of its project's owner.
  */
 export function claimable({ running, runningMax, working, workingMax }: OwnerShare) {
   const isSameOwner = sql`${ownerKey(sql`beside.project_id`)} = ${ownerKey(sql`builds.project_id`)}`;
@@ -55,7 +55,7 @@ export function claimable({ running, runningMax, working, workingMax }: OwnerSha
   };
 }
 
-/** Projects without an owner are their own. */
+/** A project without an owner counts as its own owner. */
 const areSeveralOwners = sql`(select count(*) > 1 from (
   select distinct coalesce(members.person_id::text, projects.id) from projects
     left join members on members.project_id = projects.id and members.role = 'owner'
@@ -80,17 +80,18 @@ export async function readBuild(db: Db, buildId: BuildId) {
     ])
     .select(["b.cause", "b.config_toml as configToml"])
     .select(sql<Readonly<Record<string, unknown>>>`b.request`.as("request"))
-    // The commit of an earlier attempt or, for a rebuild, of the earlier build. The branch asked
-    // for; null: the app's own.
+    // The commit is that of an earlier attempt or, for a rebuild, of the earlier build. The branch
+    // is the requested one; null: the app's branch.
     .select(["b.commit_sha as commit", "b.branch"])
-    // The branch of the live release if nobody has set it; null: none, or somebody has.
+    // The branch of the live release where no setting names one; null: there is no live release, or
+    // a setting names its branch.
     .select(sql<string | null>`live.settings ->> 'gitBranch'`.as("usualBranch"))
-    // In stored form.
+    // The settings have their stored form.
     .select("b.settings")
-    // The app has credentials for registries.
+    // True when the app has credentials for registries.
     .select(sql<boolean>`app.docker_auth_sealed is not null`.as("hasDockerAuth"))
-    // Its files; null: those of the repository. `keepsArtifact`: its release has the artifact that
-    // takes the calls.
+    // The upload has the build's files; null: they come from the repository. With `keepsArtifact`,
+    // the build's release gets the artifact that takes the calls.
     .select(["b.upload_id as uploadId", "b.keeps_artifact as keepsArtifact"])
     .where("b.id", "=", buildId)
     .executeTakeFirst();
@@ -112,7 +113,7 @@ export async function moveBuild(
   },
 ): Promise<boolean> {
   const { to } = move;
-  const letsGo = isEnd(to) || to === "pending";
+  const releasesLease = isEnd(to) || to === "pending";
   let update = tx
     .updateTable("builds")
     .set({
@@ -125,7 +126,7 @@ export async function moveBuild(
   if (to === "building")
     update = update.set({ started_at: sql<Date>`coalesce(started_at, clock_timestamp())` });
   if (isEnd(to)) update = update.set({ ended_at: sql<Date>`clock_timestamp()` });
-  if (letsGo) update = update.set({ lease_holder: null, lease_until: null });
+  if (releasesLease) update = update.set({ lease_holder: null, lease_until: null });
   if (move.artifact !== undefined) update = update.set({ artifact: toJson(move.artifact) });
   // A cancelled build must not continue; putting it back keeps the cancel request.
   if (to === "building" || to === "initializing" || to === "success")
@@ -137,7 +138,7 @@ export async function moveBuild(
   return true;
 }
 
-/** What a build has found so far; what is left out stays as it is. */
+/** What a build knows so far; the columns of missing fields stay as they are. */
 export type IntermediateResults = {
   readonly source?: Pick<FetchedSource, SourceColumn>;
   readonly settings?: AppSettings;
@@ -154,27 +155,27 @@ export type IntermediateResults = {
 export async function recordProgress(
   db: Db,
   held: RawBuilder<boolean>,
-  found: IntermediateResults,
+  results: IntermediateResults,
 ): Promise<boolean> {
   const updated = await db
     .updateTable("builds")
     .set({
       updated_at: sql<Date>`clock_timestamp()`,
-      ...(found.source === undefined ? {} : columnsOf(found.source)),
-      ...(found.settings === undefined ? {} : { settings: toJson(found.settings) }),
-      ...(found.reason === undefined ? {} : { reason: found.reason }),
-      ...(found.fingerprint === undefined ? {} : { fingerprint: found.fingerprint }),
-      ...(found.environment === undefined
+      ...(results.source === undefined ? {} : columnsOf(results.source)),
+      ...(results.settings === undefined ? {} : { settings: toJson(results.settings) }),
+      ...(results.reason === undefined ? {} : { reason: results.reason }),
+      ...(results.fingerprint === undefined ? {} : { fingerprint: results.fingerprint }),
+      ...(results.environment === undefined
         ? {}
         : {
-            environment_started_at: found.environment.startedAt,
-            environment_ended_at: found.environment.endedAt,
+            environment_started_at: results.environment.startedAt,
+            environment_ended_at: results.environment.endedAt,
           }),
     })
     .where(held)
     .returning("id")
     .executeTakeFirst();
-  if (updated !== undefined && found.reason !== undefined) await notify(db, "builds", updated.id);
+  if (updated !== undefined && results.reason !== undefined) await notify(db, "builds", updated.id);
   return updated !== undefined;
 }
 
@@ -182,9 +183,13 @@ type SourceColumn = "commit" | "message" | "author" | "branch" | "sharedPaths";
 
 function columnsOf(source: Pick<FetchedSource, SourceColumn>) {
   const { commit, message, author, branch, sharedPaths } = source;
-  const of = { commit_sha: commit, commit_message: message, commit_author: author };
-  const found = { ...of, shared_paths: toJson(sharedPaths) };
-  return branch === null ? found : { ...found, branch };
+  const columns = {
+    commit_sha: commit,
+    commit_message: message,
+    commit_author: author,
+    shared_paths: toJson(sharedPaths),
+  };
+  return branch === null ? columns : { ...columns, branch };
 }
 
 /** Returns which of these builds have a cancel request, and its reason. */
@@ -201,9 +206,10 @@ export async function readCancelled(
 }
 
 /**
- * Ends builds that nobody works on and that will not start again: cancelled ones, and those without
- * attempts left. `running`: those that this platform works on, whatever their leases say. Returns
- * how many.
+ * Ends builds that nobody works on and that will not start again: builds that are cancelled, have
+ * no attempts left, or whose files did not arrive in time. The `running` builds are left alone,
+ * whatever their leases say: this platform works on them. Returns the number of builds that it
+ * ended.
  */
 export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise<number> {
   return await db.transaction().execute(async (tx) => {

@@ -34,10 +34,7 @@ export type BuildTask = {
   readonly lease: Lease<"builds">;
   /** Aborted with `BuildStopped`. */
   readonly stop: AbortSignal;
-  /**
-   * Called when the build is complete and only the start of the app is left, which may take long or
-   * wait for a machine.
-   */
+  /** Called when only the start of the app remains, which may take long or wait for a machine. */
   readonly onBuilt: () => void;
 };
 
@@ -78,8 +75,8 @@ class BuildWork {
   async run(): Promise<BuildEnd | null> {
     const { appName, number, buildId, request, keepsArtifact } = this.#build.record;
     if (!(await this.#build.move("building", null))) {
-      // Either cancelled since the claim, or already claimed by another worker: only the first can
-      // be written.
+      // The build was cancelled since the claim, or another worker has claimed it: only a
+      // cancellation can be written.
       return (await this.#build.move("cancelled", "Cancelled.")) ? "cancelled" : null;
     }
     const { epoch, isTakenOver } = this.#task.lease;
@@ -94,19 +91,19 @@ class BuildWork {
       );
     }
     try {
-      const taken = keepsArtifact ? await this.#takeRelease() : undefined;
-      const release = taken?.candidate ?? (await this.#makeRelease());
+      const settingsRelease = keepsArtifact ? await this.#makeSettingsRelease() : undefined;
+      const release = settingsRelease?.candidate ?? (await this.#makeRelease());
       this.#task.onBuilt();
-      await this.#start(release, taken?.over);
+      await this.#startAndPromote(release, settingsRelease?.over);
       return "success";
     } catch (error) {
-      return await this.#endBy(this.#task.stop.aborted ? this.#task.stop.reason : error);
+      return await this.#endWith(this.#task.stop.aborted ? this.#task.stop.reason : error);
     } finally {
       await this.#parts.source.remove(buildId);
     }
   }
 
-  /** Everything up to the release, within the build's timeout. */
+  /** Fetches the files, builds the artifact and stores its release, within the build's timeout. */
   async #makeRelease(): Promise<CandidateRelease> {
     const { clock, buildTimeoutMs, log } = this.#parts;
     const timeout = new AbortController();
@@ -122,7 +119,7 @@ class BuildWork {
         signal,
       });
       this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}`);
-      return await this.#release(artifact);
+      return await this.#storeRelease(artifact);
     } catch (error) {
       if (timeout.signal.aborted && !this.#task.stop.aborted) {
         log.debug({ err: error, buildId: this.#build.record.buildId }, "a build ran out of time");
@@ -134,8 +131,8 @@ class BuildWork {
     }
   }
 
-  /** Instead of `#makeRelease`, where only settings have changed. */
-  async #takeRelease(): Promise<SettingsRelease> {
+  /** Replaces `#makeRelease` where only settings have changed. */
+  async #makeSettingsRelease(): Promise<SettingsRelease> {
     const { db, providers } = this.#parts;
     const { record, held } = this.#build;
     const settingsRelease = await makeSettingsRelease(db, { record, held, providers });
@@ -149,7 +146,7 @@ class BuildWork {
   }
 
   /** Writes the release and the move to `initializing` in one transaction. */
-  async #release({ decided, artifact }: MadeArtifact): Promise<CandidateRelease> {
+  async #storeRelease({ decided, artifact }: MadeArtifact): Promise<CandidateRelease> {
     const { db } = this.#parts;
     const { record, held } = this.#build;
     const { buildId, projectId, appId } = record;
@@ -166,10 +163,10 @@ class BuildWork {
     return { ...candidate, releaseId };
   }
 
-  async #start(release: CandidateRelease, over: ReleaseId | undefined): Promise<void> {
+  async #startAndPromote(release: CandidateRelease, over: ReleaseId | undefined): Promise<void> {
     const { db, clock, refreshRoute } = this.#parts;
     if (await isAppStopped(db, release.appId)) this.#output.say("start", notTried);
-    else await this.#try(release);
+    else await this.#tryToStart(release);
     await this.#output.flush();
     const isPromoted = await promote(
       { db, clock, refreshRoute },
@@ -178,7 +175,7 @@ class BuildWork {
     if (!isPromoted) throw await this.#build.whyRefused();
   }
 
-  async #try(release: CandidateRelease): Promise<void> {
+  async #tryToStart(release: CandidateRelease): Promise<void> {
     const { trial, clock } = this.#parts;
     const tookMs = await runTrial({
       starter: trial,
@@ -194,7 +191,7 @@ class BuildWork {
     this.#output.say("start", `App initialized in ${secondsText(tookMs)}`);
   }
 
-  async #endBy(error: unknown): Promise<BuildEnd | null> {
+  async #endWith(error: unknown): Promise<BuildEnd | null> {
     const { log, buildTimeoutMs } = this.#parts;
     const ending = endingOf(error, buildTimeoutMs);
     const { buildId } = this.#build.record;
@@ -219,12 +216,12 @@ class BuildWork {
 const notTried =
   "The app is stopped, so the release is not tried now. It takes the calls when somebody starts the app.";
 
-/** It can only be set through the API. */
+/** The app's log level, which can only be set through the API. */
 function levelOf({ request }: BuildRecord): LogLevel {
   return logLevels.find((level) => level === request["logLevel"]) ?? appFields.logLevel.default;
 }
 
-/** Which client asked for the app's deployment, as far as it says so. */
+/** Names the version of the client that asked for the build; "" when the request has none. */
 function clientNote(version: unknown): string {
   return typeof version === "string" ? `, as its client (version ${version}) asked` : "";
 }

@@ -38,7 +38,7 @@ export type ArtifactParts = Pick<Foundation, "db" | "clock"> & {
   readonly providers: readonly string[];
 };
 
-type Given = {
+type BuildContext = {
   readonly build: ClaimedBuild;
   readonly output: BuildOutput;
   readonly signal: AbortSignal;
@@ -51,8 +51,11 @@ export type MadeArtifact = { readonly decided: ReleaseSettings; readonly artifac
  * Rejects with `BuildFailed`, with a `Fault` for settings that are not allowed, with `BuildStopped`
  * when the lease is lost, or with the reason of `signal`.
  */
-export async function makeArtifact(parts: ArtifactParts, given: Given): Promise<MadeArtifact> {
-  return await new ArtifactWork(parts, given).run();
+export async function makeArtifact(
+  parts: ArtifactParts,
+  context: BuildContext,
+): Promise<MadeArtifact> {
+  return await new ArtifactWork(parts, context).run();
 }
 
 type Files = { readonly fetched: FetchedSource; readonly decided: ResolvedSettings };
@@ -62,10 +65,13 @@ class ArtifactWork {
   readonly #build: ClaimedBuild;
   readonly #output: BuildOutput;
   readonly #signal: AbortSignal;
-  /** What an earlier attempt, or the build that is repeated, decided; null: nothing is decided. */
+  /**
+   * The settings that an earlier attempt, or the repeated build, arrived at; null: there are none
+   * yet.
+   */
   readonly #settled: AppSettings | null;
 
-  constructor(parts: ArtifactParts, { build, output, signal }: Given) {
+  constructor(parts: ArtifactParts, { build, output, signal }: BuildContext) {
     const { settings } = build.record;
     this.#parts = parts;
     this.#build = build;
@@ -95,14 +101,18 @@ class ArtifactWork {
     return { decided, artifact };
   }
 
-  /** Nothing of earlier checkouts and builds of the app is used. */
+  /** True when nothing of earlier checkouts and builds of the app is used. */
   get #isClean(): boolean {
     const { request } = this.#build.record;
-    const given = this.#settled === null ? request["partialUpload"] : this.#settled.partialUpload;
-    return given === false;
+    const partialUpload =
+      this.#settled === null ? request["partialUpload"] : this.#settled.partialUpload;
+    return partialUpload === false;
   }
 
-  /** Fetches the files, which have a say in the settings, and stores what both turned out to be. */
+  /**
+   * Fetches the files, resolves the settings, which depend on the files, and stores facts about
+   * both.
+   */
   async #fetch(): Promise<Files> {
     const { source } = this.#parts;
     const { record } = this.#build;
@@ -142,7 +152,7 @@ class ArtifactWork {
     return resolveSettings({ body, configToml, repositoryToml, settled: this.#settled, providers });
   }
 
-  /** Plans the build, and says in its log what was decided. */
+  /** Plans the build, and logs the decisions. */
   #plan(decided: ResolvedSettings, files: AppFiles): BuildPlan {
     const { driver } = this.#parts;
     const { buildId, projectId, appId, uploadId, cause, hasDockerAuth } = this.#build.record;
@@ -175,32 +185,36 @@ class ArtifactWork {
   }
 
   /**
-   * The artifact of an earlier build of the same; null: there is none, a person asked to build it
-   * again, or it starts clean.
+   * The artifact of an earlier build with the same fingerprint; null: there is none, a person asked
+   * to build again, or the build starts clean.
    */
   async #reuse({ text: fingerprint, isLasting }: Fingerprint): Promise<Artifact | null> {
     const { db, builder } = this.#parts;
     const { record, held } = this.#build;
     const { appId, cause } = record;
-    const wanted = { appId, fingerprint, isLasting, held };
-    const found =
-      cause === "rebuild" || this.#isClean ? undefined : await reuseArtifact(db, wanted);
-    const same = "Nothing changed since build";
-    if (found !== undefined && (await builder.isThere(found.artifact, { signal: this.#signal }))) {
-      this.#output.say("release", `${same} ${found.buildNumber}: its result is used again.`);
-      return found.artifact;
+    const request = { appId, fingerprint, isLasting, held };
+    const earlier =
+      cause === "rebuild" || this.#isClean ? undefined : await reuseArtifact(db, request);
+    const unchanged = "Nothing changed since build";
+    if (
+      earlier !== undefined &&
+      (await builder.isThere(earlier.artifact, { signal: this.#signal }))
+    ) {
+      this.#output.say("release", `${unchanged} ${earlier.buildNumber}: its result is used again.`);
+      return earlier.artifact;
     }
-    if (found !== undefined)
+    if (earlier !== undefined)
       this.#output.say(
         "release",
-        `${same} ${found.buildNumber}, but its result was removed: building it again.`,
+        `${unchanged} ${earlier.buildNumber}, but its result was removed: building it again.`,
       );
     await this.#build.keep({ fingerprint });
     return null;
   }
 
   /**
-   * Records the time spent creating an environment, whatever the outcome: builds are billed for it.
+   * Builds the artifact. Records the time spent creating an environment, whatever the outcome:
+   * builds are billed for it.
    */
   async #makeNew(plan: BuildPlan, source: BuildSource, secrets: BuildSecrets): Promise<Artifact> {
     const { clock, db, builder, registryAuthOf } = this.#parts;
@@ -215,7 +229,9 @@ class ArtifactWork {
         registryAuth: () => registryAuthOf(record.appId),
         onEnvironment: () =>
           starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }),
-        onAgain: () => (starts.length = 0),
+        onAgain: () => {
+          starts.length = 0;
+        },
       });
     } finally {
       const [first] = starts;
@@ -228,7 +244,10 @@ class ArtifactWork {
   }
 }
 
-/** Settings that cannot be read are refused later, when the commit is stored. */
+/**
+ * Says what else to fetch. Settings that cannot be read are refused later, when the commit is
+ * stored.
+ */
 function wantedFetches(read: () => AppSettings): Pick<AppSettings, "gitSubmodules" | "gitLfs"> {
   try {
     const { gitSubmodules, gitLfs } = read();
@@ -239,11 +258,11 @@ function wantedFetches(read: () => AppSettings): Pick<AppSettings, "gitSubmodule
   }
 }
 
-/** The values of the settings that somebody gave, with where. */
+/** One line for each setting that somebody gave: its value, and where it was given. */
 function settingLines({
   settings,
   origins,
 }: Pick<ResolvedSettings, "settings" | "origins">): string[] {
-  const given = settingNames.filter((name) => origins[name] !== "default");
-  return given.map((name) => `Setting ${name} is ${shown(settings[name])} (${origins[name]}).`);
+  const names = settingNames.filter((name) => origins[name] !== "default");
+  return names.map((name) => `Setting ${name} is ${shown(settings[name])} (${origins[name]}).`);
 }

@@ -22,8 +22,8 @@ import type { CandidateRelease } from "./trial.ts";
 /**
  * Ends the build and its log; all its lines must be stored. Returns false, without any change, when
  * the caller no longer owns the build or it was cancelled meanwhile. Resolves when the proxy of
- * this process knows the release. Throws `BuildStopped` when it is over a release that another one
- * has replaced.
+ * this process knows the release. Throws `BuildStopped` when another release has replaced the one
+ * of `over`.
  */
 export async function promote(
   parts: {
@@ -34,7 +34,10 @@ export async function promote(
   candidate: {
     readonly release: CandidateRelease;
     readonly held: RawBuilder<boolean>;
-    /** The release whose artifact it has, with other settings; undefined: it has its own. */
+    /**
+     * The release whose artifact the candidate shares, with other settings; undefined: it has an
+     * artifact of its own.
+     */
     readonly over?: ReleaseId | undefined;
   },
 ): Promise<boolean> {
@@ -48,9 +51,9 @@ export async function promote(
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     const at = parts.clock.now();
     const isStopped = app !== undefined && app.stopped_at !== null;
-    const { durationSeconds, cause, askedAt } = await readWish(tx, releaseId, app?.request);
+    const { durationSeconds, cause, askedAt } = await readRequest(tx, releaseId, app?.request);
     const pausedAt = app?.auto_deploy_paused_at ?? null;
-    // What a person deploys ends the pause of a rollback that came before.
+    // A deployment by a person ends the pause of an earlier rollback.
     const isByHand = cause === "deploy" || cause === "rebuild";
     if (isByHand && pausedAt !== null && askedAt > pausedAt) await resumeAutoDeploy(tx, appId);
     const liveReleaseId = app?.live_release_id ?? null;
@@ -63,7 +66,7 @@ export async function promote(
       nowMs: at,
     });
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
-    // A reader of the line may call the app at once.
+    // The line is stored with the change: its reader may call the app at once.
     const lines =
       release.settings.logLevel === "ERROR"
         ? []
@@ -86,10 +89,10 @@ export async function promote(
 }
 
 /**
- * Why and when the release was asked for, and the time of its roll-out, which the app's `request`
- * may have changed since.
+ * Why and when the release was asked for, and the duration of its roll-out, which the app's
+ * `request` may have changed since.
  */
-async function readWish(tx: Tx, releaseId: ReleaseId, request: unknown) {
+async function readRequest(tx: Tx, releaseId: ReleaseId, request: unknown) {
   const row = await readReleaseWithBuild(tx, releaseId);
   const release = readReleaseSettings(row);
   if (release instanceof Fault) throw release;

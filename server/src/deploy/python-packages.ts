@@ -19,21 +19,21 @@ export type PythonPackages = {
   /** The lines of a requirements file. */
   readonly lines: readonly string[];
   readonly project: PythonProject | null;
-  /** For the build log. */
+  /** Lines for the build log. */
   readonly notes: readonly string[];
   readonly warnings: readonly string[];
 };
 
-/** What the settings say about them. */
+/** The app's files, and what its settings say about packages. */
 export type WantedPackages = {
   readonly files: AppFiles;
   readonly pip: PackageVersions;
-  /** The file that lists them. */
+  /** The file that lists the packages, if the settings name one. */
   readonly path: string | undefined;
   readonly groups: readonly string[];
-  /** Empty with the runtime cortex. */
+  /** The start command of a custom app; empty with the cortex runtime. */
   readonly entrypoint: readonly string[];
-  /** The app's own Dockerfile installs what it needs. */
+  /** True when the app's own Dockerfile installs its packages. */
   readonly hasDockerfile: boolean;
 };
 
@@ -44,13 +44,13 @@ const usualFile = "requirements.txt";
  * cannot be read.
  */
 export function pythonPackages(request: WantedPackages): Checked<PythonPackages> {
-  const found = listedPackages(request);
-  return found.ok ? { ok: true, value: withServer(request, found.value) } : found;
+  const packages = listedPackages(request);
+  return packages.ok ? { ok: true, value: withServer(request, packages.value) } : packages;
 }
 
 /**
- * Returns the packages of the first source that lists any: the table, the file that is named,
- * requirements.txt, then uv.lock or pyproject.toml.
+ * Returns the packages of the first source that lists any: the table, the file that the settings
+ * name, requirements.txt, then uv.lock or pyproject.toml.
  */
 function listedPackages({
   files,
@@ -59,62 +59,68 @@ function listedPackages({
   groups,
   hasDockerfile,
 }: WantedPackages): Checked<PythonPackages> {
-  const named = path === undefined ? undefined : posix.normalize(path);
+  const namedFile = path === undefined ? undefined : posix.normalize(path);
   if (Object.keys(pip).length > 0)
-    return listed(requirements.pipRequirements(pip), unusedNotes(pip, files));
-  if (named !== undefined && !isOfUv(named))
-    return listed(requirements.fileRequirements(named, files.readText), []);
-  if (named === undefined && files.has(usualFile)) {
+    return withLines(requirements.pipRequirements(pip), unusedNotes(pip, files));
+  if (namedFile !== undefined && !isOfUv(namedFile))
+    return withLines(requirements.fileRequirements(namedFile, files.readText), []);
+  if (namedFile === undefined && files.has(usualFile)) {
     const note = `The settings list no packages: those in ${usualFile} are installed.`;
-    return listed(requirements.fileRequirements(usualFile, files.readText), [note]);
+    return withLines(requirements.fileRequirements(usualFile, files.readText), [note]);
   }
-  if (hasDockerfile) return { ok: true, value: none };
+  if (hasDockerfile) return { ok: true, value: noPackages };
   const project = pythonProject(files, groups);
   if (!project.ok) return project;
-  if (named !== undefined && (project.value === null || !files.has(named))) {
+  if (namedFile !== undefined && (project.value === null || !files.has(namedFile))) {
     return {
       ok: false,
-      reason: `dependencies.paths.pip names ${named}, which is not there or lists no packages.`,
+      reason: `dependencies.paths.pip names ${namedFile}, which is not there or lists no packages.`,
     };
   }
   if (project.value === null)
-    return { ok: true, value: { ...none, warnings: foreignWarnings(files) } };
+    return { ok: true, value: { ...noPackages, warnings: foreignWarnings(files) } };
   return {
     ok: true,
-    value: { ...none, project: project.value, notes: [projectNote(project.value)] },
+    value: { ...noPackages, project: project.value, notes: [projectNote(project.value)] },
   };
 }
 
-const none: PythonPackages = { lines: [], project: null, notes: [], warnings: [] };
+const noPackages: PythonPackages = { lines: [], project: null, notes: [], warnings: [] };
 
-function listed(lines: Checked<string[]>, notes: readonly string[]): Checked<PythonPackages> {
-  return lines.ok ? { ok: true, value: { ...none, lines: lines.value, notes } } : lines;
+function withLines(lines: Checked<string[]>, notes: readonly string[]): Checked<PythonPackages> {
+  return lines.ok ? { ok: true, value: { ...noPackages, lines: lines.value, notes } } : lines;
 }
 
-/** Nothing where requirements.txt says the same, as when a client has made it of the table. */
+/**
+ * A note that requirements.txt is not installed; empty where it lists the same packages, as when a
+ * client has made it from the table.
+ */
 function unusedNotes(pip: PackageVersions, { has, readText }: AppFiles): readonly string[] {
   if (!has(usualFile)) return [];
   const table = requirements.pipRequirements(pip);
   const file = requirements.fileRequirements(usualFile, readText);
-  if (table.ok && file.ok && plain(table.value) === plain(file.value)) return [];
+  if (table.ok && file.ok && normalForm(table.value) === normalForm(file.value)) return [];
   return [`The settings list packages: those in ${usualFile} are not installed.`];
 }
 
-/** Clients write names in lower case, and two signs where a version has its own. */
-function plain(lines: readonly string[]): string {
+/**
+ * Makes equal lists comparable: clients write names in lower case, and `==` even before a version
+ * that has a sign of its own.
+ */
+function normalForm(lines: readonly string[]): string {
   const forms = lines.map((line) => line.toLowerCase().replaceAll(/\s/g, "").replace("==~=", "~="));
   return JSON.stringify(forms.sort());
 }
 
-/** A custom app may start with a server that it does not list. */
+/** Adds the server that a custom app starts with, if it does not list it. */
 function withServer(
   { files, entrypoint }: WantedPackages,
   packages: PythonPackages,
 ): PythonPackages {
-  // The dot stands for what the project lists.
-  const ofProject =
+  // The "." stands for the packages that the project lists.
+  const projectLines =
     packages.project === null ? [] : [".", ...projectNames(files, ["uvicorn", "gunicorn"])];
-  const server = requirements.unlistedServer(entrypoint, [...packages.lines, ...ofProject]);
+  const server = requirements.unlistedServer(entrypoint, [...packages.lines, ...projectLines]);
   if (server === null) return packages;
   const note = `The entrypoint starts ${server}, which is not in the app's packages: it is installed too.`;
   return { ...packages, lines: [...packages.lines, server], notes: [...packages.notes, note] };

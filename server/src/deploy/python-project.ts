@@ -1,6 +1,6 @@
-// What of an app's packages stands in files that other tools write: `pyproject.toml` and `uv.lock`,
-// which uv installs, and those of which the build log says how to turn them into one of these. Pure
-// except for `files`.
+// Reads an app's packages from files that other tools write: uv installs `pyproject.toml` and
+// `uv.lock`; for the files of further tools the build log says how to convert them. Pure except for
+// `files`.
 import { createHash } from "node:crypto";
 import { parse } from "smol-toml";
 import type { PythonProject } from "#drivers/builder.ts";
@@ -13,11 +13,15 @@ type Table = Readonly<Record<string, unknown>>;
 const projectFile = "pyproject.toml";
 const lockFile = "uv.lock";
 
-/** Sources of `tool.uv.sources` and of `uv.lock` that are in the app's folder. */
-const ownSources = ["path", "workspace"];
-const ownLocked = /^source = \{ (?:editable|directory|path|virtual) = "(?!\.")/m;
+/** The kinds of `tool.uv.sources` that name a folder or a file of the app. */
+const localSources = ["path", "workspace"];
+/**
+ * A package in `uv.lock`, other than the project itself, that comes from a folder or a file of the
+ * app.
+ */
+const localLocked = /^source = \{ (?:editable|directory|path|virtual) = "(?!\.")/m;
 
-/** Files that other tools write, and how their packages come to be installed. */
+/** Files that other tools write, and advice on how to get their packages installed. */
 const foreignFiles: readonly (readonly [file: string, advice: string])[] = [
   ["Pipfile", "make a requirements.txt of it: pipenv requirements > requirements.txt"],
   ["poetry.lock", "make a requirements.txt of it: poetry export -o requirements.txt"],
@@ -34,7 +38,7 @@ const foreignFiles: readonly (readonly [file: string, advice: string])[] = [
   ],
 ];
 
-/** Whether the app's folder has a file that uv installs. */
+/** True for a file whose packages uv installs. */
 export function isOfUv(path: string): boolean {
   return path === projectFile || path === lockFile;
 }
@@ -53,38 +57,41 @@ export function pythonProject(
     const reason = `There is a ${lockFile}, but no ${projectFile} beside it, without which uv cannot install it. Add that file.`;
     return lock === null ? { ok: true, value: null } : { ok: false, reason };
   }
-  const read = tableIn(text);
-  if (!read.ok) return read;
-  const project = tableOf(read.value["project"]);
+  const parsed = tableIn(text);
+  if (!parsed.ok) return parsed;
+  const project = tableOf(parsed.value["project"]);
   const isDynamic = listOf(project["dynamic"]).includes("dependencies");
   const isListed = listOf(project["dependencies"]).length > 0 || isDynamic || chosen.length > 0;
   if (lock === null && !isListed) return { ok: true, value: null };
   const known = {
-    groups: tableOf(read.value["dependency-groups"]),
+    groups: tableOf(parsed.value["dependency-groups"]),
     extras: tableOf(project["optional-dependencies"]),
   };
-  const found = chosenOf(chosen, known);
-  if (!found.ok) return found;
-  const needsCode = isDynamic || ownLocked.test(lock ?? "") || hasOwnSources(read.value);
+  const selection = selectGroups(chosen, known);
+  if (!selection.ok) return selection;
+  const needsCode = isDynamic || localLocked.test(lock ?? "") || hasLocalSources(parsed.value);
   const digest = createHash("sha256")
     .update(JSON.stringify([text, lock]))
     .digest("hex");
-  return { ok: true, value: { isLocked: lock !== null, ...found.value, needsCode, digest } };
+  return { ok: true, value: { isLocked: lock !== null, ...selection.value, needsCode, digest } };
 }
 
-/** How the packages are installed that other tools have listed; empty: there are no such files. */
+/**
+ * Advice on how to get the packages installed that other tools have listed; empty: there are no
+ * such files.
+ */
 export function foreignWarnings(files: AppFiles): readonly string[] {
   const text = files.readText(projectFile);
-  const read = text === null ? null : tableIn(text);
+  const parsed = text === null ? null : tableIn(text);
   const isPoetry =
-    read?.ok === true &&
-    tableOf(tableOf(read.value["tool"])["poetry"])["dependencies"] !== undefined;
-  const found = foreignFiles.filter(([file]) => files.has(file));
-  const poetry: (typeof found)[number] = [
+    parsed?.ok === true &&
+    tableOf(tableOf(parsed.value["tool"])["poetry"])["dependencies"] !== undefined;
+  const present = foreignFiles.filter(([file]) => files.has(file));
+  const poetry: (typeof present)[number] = [
     projectFile,
     "make a requirements.txt of it: poetry export -o requirements.txt",
   ];
-  const named = isPoetry && !files.has("poetry.lock") ? [poetry, ...found] : found;
+  const named = isPoetry && !files.has("poetry.lock") ? [poetry, ...present] : present;
   return named.map(([file, advice]) => `${file} is not installed: ${advice}.`);
 }
 
@@ -94,20 +101,20 @@ export function projectNames(files: AppFiles, names: readonly string[]): readonl
   return names.filter((name) => new RegExp(`["']${name}\\b`, "i").test(text));
 }
 
-/** A word for the build log. */
+/** A note for the build log: whose packages are installed. */
 export function projectNote({ isLocked, groups, extras }: PythonProject): string {
   const chosen = [...groups, ...extras];
   const more = chosen.length === 0 ? "" : `, with ${chosen.join(", ")}`;
   return `The settings list no packages: those in ${isLocked ? lockFile : projectFile} are installed${more}.`;
 }
 
-/** Compares names as Python does. */
-function chosenOf(
+/** Finds the chosen groups and extras. Compares names as Python does. */
+function selectGroups(
   chosen: readonly string[],
   known: { readonly groups: Table; readonly extras: Table },
 ): Checked<Pick<PythonProject, "groups" | "extras">> {
   const nameIn = (table: Table, name: string): string | undefined =>
-    Object.keys(table).find((one) => normal(one) === normal(name));
+    Object.keys(table).find((key) => normalName(key) === normalName(name));
   const groups: string[] = [];
   const extras: string[] = [];
   for (const name of chosen) {
@@ -117,25 +124,25 @@ function chosenOf(
     else if (extra !== undefined) extras.push(extra);
     else {
       const all = [...Object.keys(known.groups), ...Object.keys(known.extras)];
-      const there = all.length === 0 ? "it has none" : `it has ${all.join(", ")}`;
+      const choice = all.length === 0 ? "it has none" : `it has ${all.join(", ")}`;
       return {
         ok: false,
-        reason: `dependencies.groups names ${name}, which is no group of ${projectFile}; ${there}.`,
+        reason: `dependencies.groups names ${name}, which is no group of ${projectFile}; ${choice}.`,
       };
     }
   }
   return { ok: true, value: { groups, extras } };
 }
 
-function normal(name: string): string {
+function normalName(name: string): string {
   return name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 }
 
-function hasOwnSources(table: Table): boolean {
+function hasLocalSources(table: Table): boolean {
   const sources = tableOf(tableOf(tableOf(table["tool"])["uv"])["sources"]);
-  return Object.values(sources).some((source) =>
-    [source].flat().some((one) => ownSources.some((name) => tableOf(one)[name] !== undefined)),
-  );
+  return Object.values(sources)
+    .flat()
+    .some((source) => localSources.some((kind) => tableOf(source)[kind] !== undefined));
 }
 
 function tableIn(text: string): Checked<Table> {

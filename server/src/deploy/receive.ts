@@ -46,13 +46,13 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
   });
 }
 
-/** The files of an app without a repository. */
+/** Returns the id of the latest upload of an app without a repository. */
 async function uploadFor(tx: Tx, build: NewBuild): Promise<string> {
-  const given = givenOf(build);
-  if (given !== null) {
+  const field = repositoryField(build);
+  if (field !== null) {
     throw new Fault(
       "invalid",
-      `${given} is given, but the app has no repository: its files are uploaded.`,
+      `${field} is given, but the app has no repository: its files are uploaded.`,
     );
   }
   const upload = await latestUpload(tx, build.appId);
@@ -63,15 +63,15 @@ async function uploadFor(tx: Tx, build: NewBuild): Promise<string> {
   );
 }
 
-/** The field that asks for something of a repository; null: there is none. */
-function givenOf({ commit, branch }: NewBuild): "commit" | "branch" | null {
+/** The field of the request that needs a repository; null: it has none. */
+function repositoryField({ commit, branch }: NewBuild): "commit" | "branch" | null {
   if (commit !== undefined) return "commit";
   return branch === undefined ? null : "branch";
 }
 
 /**
- * Adds a build whose files are still to be uploaded; it starts when they are there. Builds of the
- * app that wait for theirs end. Throws like `receiveBuild`. Locks the app's row.
+ * Adds a build whose files are still to be uploaded; it starts when they are there. Earlier builds
+ * of the app that still wait for their files end. Throws like `receiveBuild`. Locks the app's row.
  */
 export async function receiveUpload(
   tx: Tx,
@@ -93,8 +93,9 @@ export async function receiveUpload(
 }
 
 /**
- * Adds a build that tries a release of the same artifact with other settings, and the release. One
- * that is still pending ends. Throws like `receiveBuild`. Locks the app's row.
+ * Adds a build that tries a release of the same artifact with other settings, and the release. An
+ * earlier build of this kind that is still pending ends. Throws like `receiveBuild`. Locks the
+ * app's row.
  */
 export async function receiveSettings(
   tx: Tx,
@@ -144,7 +145,7 @@ export async function rebuild(
 }
 
 type CommitColumn = "commit" | "branch" | "message" | "author";
-type Wanted = Readonly<Partial<Record<CommitColumn, string | null | undefined>>> & {
+type BuildToAdd = Readonly<Partial<Record<CommitColumn, string | null | undefined>>> & {
   readonly build: Omit<NewBuild, CommitColumn>;
   readonly request: unknown;
   readonly configToml: string | null;
@@ -156,7 +157,7 @@ type Wanted = Readonly<Partial<Record<CommitColumn, string | null | undefined>>>
 };
 
 /** Adds the build, and ends the builds that it replaces. */
-async function addBuild(tx: Tx, newBuild: Wanted): Promise<ReceivedBuild> {
+async function addBuild(tx: Tx, newBuild: BuildToAdd): Promise<ReceivedBuild> {
   const { projectId, appId, cause, by } = newBuild.build;
   const { keepsArtifact = false, awaitsUpload = false } = newBuild;
   const number = (await store.latestNumber(tx, appId)) + 1;
@@ -189,7 +190,7 @@ async function addBuild(tx: Tx, newBuild: Wanted): Promise<ReceivedBuild> {
 /** Ends the app's unfinished builds that the new one replaces. */
 async function endReplaced(
   tx: Tx,
-  { build, keepsArtifact = false, awaitsUpload = false }: Wanted,
+  { build, keepsArtifact = false, awaitsUpload = false }: BuildToAdd,
   number: number,
 ): Promise<void> {
   const { appId, cause, isRunningSuperseded = false } = build;
@@ -198,8 +199,8 @@ async function endReplaced(
     await endPushes(tx, { appId, reason, isRunningSuperseded });
   }
   if (cause === "settings") {
-    // A build has all settings, a release of the same artifact not those of an earlier change that
-    // needs a build.
+    // A new artifact is built with all settings. A release that keeps its artifact lacks earlier
+    // changes that need a build, so it does not end the builds of such changes.
     const reason = `Build ${number} of later settings took its place.`;
     await endBuilds(tx, {
       appId,
@@ -214,7 +215,7 @@ async function endReplaced(
 }
 
 /**
- * What a build of the app waits for, if others are unfinished: builds of one app run one after the
+ * Says what a new build of the app waits for; null: nothing. Builds of one app run one after the
  * other.
  */
 async function reasonToWait(tx: Tx, appId: AppId): Promise<string | null> {

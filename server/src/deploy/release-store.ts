@@ -10,8 +10,8 @@ import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
 /**
- * The driver that made the newest release. For apps without a release the one that earlier versions
- * used unasked. Null without apps.
+ * The driver that made the newest release. For apps without a release: the driver that earlier
+ * versions used by default. Null without apps.
  */
 export async function driverOfApps(db: Db): Promise<DriverName | null> {
   const { rows } = await sql<{ kind: string | null }>`
@@ -24,8 +24,8 @@ export async function driverOfApps(db: Db): Promise<DriverName | null> {
 }
 
 /**
- * Creates the release of a build with what the build knows of its commit and its maker, or updates
- * the one of an earlier attempt with the new artifact. The caller holds the lock on the app's row,
+ * Creates the release of a build with the commit and the creator of the build, or updates the
+ * release of an earlier attempt with the new artifact. The caller holds the lock on the app's row,
  * which orders the numbers.
  */
 export async function putRelease(
@@ -59,9 +59,9 @@ export async function putRelease(
 }
 
 /**
- * Gives a build of the kind `keeps_artifact` its release, or that of an earlier attempt what it
- * should be now: artifact and commit of another release, with other settings. The caller holds the
- * lock on the app's row.
+ * Creates the release of a build that keeps an artifact, or updates the release of an earlier
+ * attempt: it gets the artifact and the commit of another release, with other settings. The caller
+ * holds the lock on the app's row.
  */
 export async function copyRelease(
   tx: Tx,
@@ -76,12 +76,12 @@ export async function copyRelease(
   readonly artifact: Artifact;
 }> {
   const { buildId, from, settings } = copy;
-  const taken = await sql<{ artifact: Artifact }>`
+  const source = await sql<{ artifact: Artifact }>`
     update builds b set commit_sha = r.commit_sha, commit_message = r.commit_message,
       commit_author = r.commit_author, branch = r.branch, upload_id = maker.upload_id
     from releases r join builds maker on maker.id = r.build_id where b.id = ${buildId} and r.id = ${from}
     returning r.artifact`.execute(tx);
-  const { artifact } = must(taken.rows[0], "the other release is stored");
+  const { artifact } = must(source.rows[0], "the other release is stored");
   const { id, number } = await putRelease(tx, {
     ...settings,
     releaseId: newReleaseId(),
@@ -92,8 +92,8 @@ export async function copyRelease(
 }
 
 /**
- * Ends the releases that these builds made and that never took calls, with the reason of the build;
- * of ended builds only.
+ * Ends the releases that these builds made and that never took calls, with the reason of the build.
+ * Builds that have not ended are skipped.
  */
 export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promise<void> {
   await tx
@@ -113,9 +113,9 @@ export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promis
 }
 
 /**
- * Reserves for a build the artifact of an earlier one of its app with the same fingerprint, whose
- * release took calls and is kept; undefined when there is none. One that was made more than a day
- * ago only counts when it `isLasting`.
+ * Reserves for a build the artifact of an earlier build of its app with the same fingerprint, whose
+ * release took calls and is kept; undefined when there is none. The artifact of a build more than a
+ * day ago only counts if `isLasting`.
  */
 export async function reuseArtifact(
   db: Db,
@@ -134,31 +134,31 @@ export async function reuseArtifact(
         and r.promoted_at is not null and r.collected_at is null
         and (${build.isLasting} or maker.created_at > clock_timestamp() - interval '1 day')
       order by maker.number desc, r.number desc limit 1 for share of r`.execute(tx);
-    const [found] = rows;
-    if (found === undefined) return undefined;
+    const [earlier] = rows;
+    if (earlier === undefined) return undefined;
     await tx
       .updateTable("builds")
-      .set({ artifact: toJson(found.artifact) })
+      .set({ artifact: toJson(earlier.artifact) })
       .where(build.held)
       .execute();
-    return found;
+    return earlier;
   });
 }
 
 /**
- * Gives up the artifacts of releases that never took calls, and all but the last `keptMax` good
- * artifacts of each app, each of which may have several releases; those that take calls or have
- * replicas, and the latest that had all calls, keep theirs. `readUsed` does not name them from then
- * on.
+ * Gives up the artifacts of releases that never took calls, and all but the last `keptMax`
+ * artifacts of each app that took calls; several releases may share one. Releases that take calls
+ * or have replicas, and the latest one that had all calls, keep theirs. From then on, `readUsed`
+ * leaves out the artifacts that were given up.
  */
 export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
   await sql`
     update releases r set collected_at = clock_timestamp()
-    from (select id, dense_rank() over (partition by app_id order by newest desc nulls last) as place
+    from (select id, dense_rank() over (partition by app_id order by newest desc nulls last) as recency
             from (select id, app_id, max(number) filter (where promoted_at is not null)
-                    over (partition by app_id, artifact) as newest from releases) of_artifacts) p
-    where p.id = r.id and r.collected_at is null and r.ended_at is not null
-      and (r.promoted_at is null or p.place > ${keptMax})
+                    over (partition by app_id, artifact) as newest from releases) of_artifacts) ranked
+    where ranked.id = r.id and r.collected_at is null and r.ended_at is not null
+      and (r.promoted_at is null or ranked.recency > ${keptMax})
       and r.number <> coalesce((select max(number) from releases where app_id = r.app_id and state = 'replaced'), 0)
       and not exists (select from replicas where release_id = r.id and stopped_at is null)`.execute(
     db,

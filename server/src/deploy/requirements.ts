@@ -6,7 +6,7 @@ import type { Checked } from "./checked.ts";
 
 /**
  * Text of a file, by its path relative to the app's folder; null when it is missing. Throws
- * `Fault("invalid")` for one that cannot be read.
+ * `Fault("invalid")` for a file that cannot be read.
  */
 export type ReadText = (path: string) => string | null;
 
@@ -29,8 +29,8 @@ const specifierForm =
  */
 export function pipRequirements(packages: PackageVersions): Checked<string[]> {
   const lines: string[] = [];
-  for (const [nameGiven, versionGiven] of Object.entries(packages).sort(byName)) {
-    const line = pipLine(nameGiven.trim(), versionGiven.trim());
+  for (const [name, version] of Object.entries(packages).sort(byName)) {
+    const line = pipLine(name.trim(), version.trim());
     if (!line.ok) return line;
     lines.push(line.value);
   }
@@ -94,11 +94,11 @@ export function listedPackages(text: string): string[] {
  */
 export function fileRequirements(file: string, readText: ReadText): Checked<string[]> {
   const lines: string[] = [];
-  const read: string[] = [];
+  const readPaths: string[] = [];
   const include = (path: string, from: string | null): string | null => {
-    if (read.includes(path)) return null;
-    read.push(path);
-    if (read.length > filesMax) return `${file} names more than ${filesMax} other files.`;
+    if (readPaths.includes(path)) return null;
+    readPaths.push(path);
+    if (readPaths.length > filesMax) return `${file} names more than ${filesMax} other files.`;
     const text = isInside(path) ? readText(path) : null;
     if (text === null) {
       return from === null
@@ -109,12 +109,12 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
       const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);
       const [kind = "", target = ""] = option?.slice(1) ?? [];
       const isAddress = /^\w+:\/\//.test(target);
-      const near = target.startsWith("/") ? target : posix.join(posix.dirname(path), target);
+      const targetPath = target.startsWith("/") ? target : posix.join(posix.dirname(path), target);
       if (option === null || isAddress) lines.push(line);
       else if (kind === "-r" || kind === "--requirement") {
-        const failure = include(near, path);
+        const failure = include(targetPath, path);
         if (failure !== null) return failure;
-      } else if (isInside(near)) lines.push(`-c ${near}`);
+      } else if (isInside(targetPath)) lines.push(`-c ${targetPath}`);
       else return `${path} names ${target} with -c, which is not in the app's folder.`;
       if (lines.length > linesMax) return `${file} lists more than ${linesMax} lines.`;
     }
@@ -155,13 +155,13 @@ function byName([a]: [string, string], [b]: [string, string]): number {
 }
 
 function refused(name: string, version: string, allowed: string): Checked<string> {
-  const given = `${JSON.stringify(name)} = ${JSON.stringify(version)}`;
-  return { ok: false, reason: `dependencies.pip has ${given}, but pip needs ${allowed}.` };
+  const entry = `${JSON.stringify(name)} = ${JSON.stringify(version)}`;
+  return { ok: false, reason: `dependencies.pip has ${entry}, but pip needs ${allowed}.` };
 }
 
 /**
- * A custom app may start with uvicorn without listing it, or with gunicorn beside the packages that
- * it lists; without any, its base image has them. Null: nothing is to be added to `lines`.
+ * The server that a custom app starts with but does not list, to be installed as well; null:
+ * nothing is to be added to `lines`. An app that lists no packages has gunicorn in its base image.
  */
 export function unlistedServer(
   entrypoint: readonly string[],
@@ -171,7 +171,6 @@ export function unlistedServer(
   const name = posix.basename(program);
   const server = /^python[0-9.]*$/.test(name) && rest[0] === "-m" ? rest[1] : name;
   const isAdded = server === "uvicorn" || (server === "gunicorn" && lines.length > 0);
-  return server === undefined || !isAdded || lines.some((line) => requirementName(line) === server)
-    ? null
-    : server;
+  if (server === undefined || !isAdded) return null;
+  return lines.some((line) => requirementName(line) === server) ? null : server;
 }

@@ -1,6 +1,6 @@
-// The first stage of a build that builds nothing: takes the artifact that takes the calls, which a
-// build before may have replaced since the request, and gives it the app's settings of now. Called
-// by `build.ts`.
+// The first stage of a build that builds nothing: makes a release of the artifact that takes the
+// calls now (an earlier build may have replaced it since the request) with the app's present
+// settings. Called by `build.ts`.
 import type { RawBuilder } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { readChangeable } from "#apps/settings-change-store.ts";
@@ -22,9 +22,9 @@ export type SettingsRelease = {
 };
 
 /**
- * Moves the build to `initializing`. Null: the build is no longer the caller's, or was cancelled.
- * Throws `Fault("invalid" | "not_usable")` when the settings do not fit the release that takes the
- * calls now.
+ * Moves the build to `initializing`. Returns null when the build no longer belongs to the caller,
+ * or was cancelled. Throws `Fault("invalid" | "not_usable")` when the settings do not fit the
+ * release that takes the calls now.
  */
 export async function makeSettingsRelease(
   db: Db,
@@ -38,8 +38,8 @@ export async function makeSettingsRelease(
   return await db.transaction().execute(async (tx) => {
     await lockApp(tx, appId);
     const app = await readChangeable(tx, { projectId, appId });
-    const moved = { buildId, held: build.held, to: "initializing", reason: null } as const;
-    if (!(await moveBuild(tx, moved))) return null;
+    const move = { buildId, held: build.held, to: "initializing", reason: null } as const;
+    if (!(await moveBuild(tx, move))) return null;
     if (app === undefined || app.release === null)
       throw new Fault("not_usable", "No release of the app takes calls any more.");
     const release = readReleaseSettings(app.release);
@@ -52,8 +52,11 @@ export async function makeSettingsRelease(
       providers,
     });
     const settings = settingsOfRelease(release, desired);
-    const copied = await copyRelease(tx, { buildId, from: app.release.id, settings });
-    const { releaseId, number, artifact } = copied;
+    const { releaseId, number, artifact } = await copyRelease(tx, {
+      buildId,
+      from: app.release.id,
+      settings,
+    });
     const candidate = {
       releaseId,
       projectId,

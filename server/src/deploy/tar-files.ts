@@ -1,6 +1,6 @@
-// Turns the tar of a file that runs once into the zip of a deployment, as it arrives: only files
-// and folders, bounded, with names that stay inside. `uploads.ts` calls it; the build unpacks the
-// zip with its own checks.
+// Turns the tar of a file run into the zip of a deployment while it arrives. It accepts only files
+// and folders, in bounded numbers, with names that stay inside. `uploads.ts` calls it; the build
+// unpacks the zip with its own checks.
 import { createWriteStream } from "node:fs";
 import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -10,10 +10,11 @@ import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { filesMax, storedPath } from "./sources/upload.ts";
 
-/** What is in the zip. */
+/** The files that the zip got from the tar. */
 export type PackedFiles = {
-  /** The paths of the tar. */
+  /** Their paths in the tar. */
   readonly files: ReadonlySet<string>;
+  /** The size of the tar. */
   readonly bytes: number;
 };
 
@@ -21,9 +22,9 @@ type Packing = {
   readonly zipPath: string;
   /** The maximum size of the tar. */
   readonly bytesMax: number;
-  /** Where the files of the tar go. */
+  /** The folder in the zip for the files of the tar. */
   readonly folder: string;
-  /** What is beside that folder, by path. */
+  /** The texts of further files in the zip, by path. */
   readonly others: Readonly<Record<string, string>>;
   /**
    * Called with the length of each piece of the tar. Throws `Fault` when the disk lacks space.
@@ -32,7 +33,7 @@ type Packing = {
   readonly signal: AbortSignal;
 };
 
-/** The tar reader keeps headers in memory, whose length a tar says itself. */
+/** The tar reader keeps headers in memory, and a tar can declare headers of any length. */
 const headerBytesMax = 4 * 1_048_576;
 
 /**
@@ -40,15 +41,15 @@ const headerBytesMax = 4 * 1_048_576;
  */
 export async function zipOfTar(
   tar: Readable,
-  { zipPath, folder, others, ...given }: Packing,
+  { zipPath, folder, others, ...options }: Packing,
 ): Promise<PackedFiles> {
   const files = new Set<string>();
   const zip = new ZipFile();
   for (const [path, text] of Object.entries(others)) zip.addBuffer(Buffer.from(text), path);
   const stop = new AbortController();
-  const signal = AbortSignal.any([given.signal, stop.signal]);
+  const signal = AbortSignal.any([options.signal, stop.signal]);
   const entries = extract();
-  const guard = new Guard(given);
+  const guard = new Guard(options);
   const reading = pipeline(tar, guard.stream, entries, { signal });
   const writing = pipeline(
     zip.outputStream,
@@ -82,11 +83,11 @@ export async function zipOfTar(
   try {
     await Promise.all(parts.map((part) => part.catch((error: unknown) => endAll(error, stop))));
   } catch {
-    // The first failure ends the other parts, whose errors say nothing. None of them may write any
-    // more.
+    // The first failure ends the other parts, whose errors say nothing. They all must have stopped
+    // writing before this function ends.
     await Promise.allSettled(parts);
-    throw given.signal.aborted
-      ? given.signal.reason
+    throw options.signal.aborted
+      ? options.signal.reason
       : (guard.refusal ?? refusalOf(stop.signal.reason));
   }
   if (files.size === 0) throw new Fault("invalid", "The tar has no files.");
@@ -98,10 +99,10 @@ function endAll(error: unknown, stop: AbortController): never {
   throw error;
 }
 
-/** Counts the tar, and what of it is only headers. */
+/** Counts the bytes of the tar, and those since the last content of a file, which are headers. */
 class Guard {
   bytes = 0;
-  /** Why it goes no further. */
+  /** Why the tar is refused; null: it is not. */
   refusal: unknown = null;
   readonly stream: Transform;
   readonly #packing: Pick<Packing, "bytesMax" | "requireSpace">;
@@ -112,7 +113,7 @@ class Guard {
     this.stream = new Transform({
       transform: (chunk: Buffer, _encoding, done) => {
         try {
-          this.#take(chunk.length);
+          this.#count(chunk.length);
           done(null, chunk);
         } catch (error) {
           this.refusal = error;
@@ -122,12 +123,12 @@ class Guard {
     });
   }
 
-  /** A file began, or a piece of one was read. */
+  /** Called when a file begins, or a piece of its content was read. */
   passed(): void {
     this.#headerBytes = 0;
   }
 
-  #take(length: number): void {
+  #count(length: number): void {
     const { bytesMax, requireSpace } = this.#packing;
     this.bytes += length;
     this.#headerBytes += length;
@@ -147,7 +148,7 @@ class Guard {
   }
 }
 
-/** Null: it is a folder, which a file in it makes. */
+/** The path of a file; null for a folder, which the files in it create. */
 function pathOf({ header: { name, type } }: Entry, files: ReadonlySet<string>): string | null {
   const shown = JSON.stringify(name.slice(0, 200));
   if (type === "link" || type === "symlink") {
@@ -168,10 +169,10 @@ function pathOf({ header: { name, type } }: Entry, files: ReadonlySet<string>): 
   return isFolder ? null : path;
 }
 
-/** Errors of the system are the platform's; all others are the tar's. */
+/** Errors of the system are the platform's fault; all others are the tar's. */
 function refusalOf(error: unknown): unknown {
-  const isOfSystem = error instanceof Error && "syscall" in error;
-  if (error instanceof Fault || isOfSystem) return error;
+  const isSystemError = error instanceof Error && "syscall" in error;
+  if (error instanceof Fault || isSystemError) return error;
   const text = error instanceof Error ? error.message : String(error);
   return new Fault("invalid", `The tar cannot be read: ${text.slice(0, 300).replace(/\.$/, "")}.`, {
     cause: error,

@@ -1,7 +1,7 @@
-// Judges whether a new release is clearly worse than the one before it: pure. Compares the parts of
-// failed calls of both in the same stretches of time (the test of Mantel and Haenszel), so that an
-// outage that strikes both says nothing, whatever their shares were; and whether its replicas start
-// and become ready where those of the other do.
+// Judges whether a new release is clearly worse than the one before it. Compares the failure rates
+// of both in the same stretches of time (the Mantel-Haenszel test), so that an outage of both does
+// not count, whatever their shares of the calls. Also checks that the replicas of the new release
+// start and become ready where those of the old one do. Pure.
 
 /**
  * The calls of one release so far; the counts never decrease, except when the platform has started
@@ -14,7 +14,7 @@ export type CallCounts = {
   readonly failedSeconds: number;
 };
 
-/** How one release does at the moment. */
+/** The condition of one release at the moment. */
 export type ReleaseCondition = CallCounts & {
   /** Replicas that take calls. */
   readonly serving: number;
@@ -25,7 +25,7 @@ export type ReleaseCondition = CallCounts & {
   readonly startReason: string | null;
 };
 
-/** Both releases at one moment; `weight`: the part of the calls that the new one gets. */
+/** Both releases at one moment; `weight` is the share of the calls that the new release gets. */
 export type Conditions = {
   readonly old: ReleaseCondition;
   readonly next: ReleaseCondition;
@@ -40,19 +40,19 @@ type Stretch = {
   readonly oldFailures: number;
 };
 
-/** What was seen since the roll-out began. */
+/** The observations since the roll-out began. */
 export type Comparison = {
   readonly latest: Conditions;
   readonly open: Stretch;
   readonly all: Stretch & { readonly failedSeconds: number };
   /**
-   * Sums over closed stretches: failures beyond the expected ones, their variance, and the
-   * difference of the parts.
+   * Sums over closed stretches: failures beyond the expected ones, their variance, and the weighted
+   * difference of the failure rates.
    */
   readonly sums: Sums;
   /**
-   * Since when the new release alone has had replicas and none of them took calls; null: it serves,
-   * or nothing does.
+   * Since when the new release has had only unready replicas while the old one serves; null: that
+   * is not so.
    */
   readonly unreadySinceMs: number | null;
 };
@@ -71,10 +71,11 @@ const callsMin = 10;
 /** One crash fails many calls in one second; it may be bad luck. */
 const failedSecondsMin = 3;
 /**
- * Standard deviations. Far beyond the usual two, because the question is asked again every second.
+ * The number of standard deviations. Far more than the usual two, because the test is repeated
+ * every second.
  */
 const deviationsMin = 4.5;
-/** A smaller difference is not clear, however certain it is. */
+/** A smaller difference of the failure rates does not matter, however certain it is. */
 const differenceMin = 0.02;
 /** Failed starts in a row; the first one or two may be bad luck. */
 const failedStartsMin = 3;
@@ -95,25 +96,25 @@ export function newComparison(latest: Conditions): Comparison {
   };
 }
 
-/** The comparison after another look. */
+/** The comparison after one more observation. */
 export function compared(before: Comparison, latest: Conditions, nowMs: number): Comparison {
   const { next, old } = latest;
   const isClosed =
     before.open.calls + before.open.oldCalls >= stretchCalls ||
     latest.weight !== before.latest.weight;
-  const seen = {
-    calls: grown(before.latest.next.calls, next.calls),
-    failures: grown(before.latest.next.failures, next.failures),
-    oldCalls: grown(before.latest.old.calls, old.calls),
-    oldFailures: grown(before.latest.old.failures, old.failures),
+  const increase = {
+    calls: growth(before.latest.next.calls, next.calls),
+    failures: growth(before.latest.next.failures, next.failures),
+    oldCalls: growth(before.latest.old.calls, old.calls),
+    oldFailures: growth(before.latest.old.failures, old.failures),
   };
   const failedSeconds =
-    before.all.failedSeconds + grown(before.latest.next.failedSeconds, next.failedSeconds);
+    before.all.failedSeconds + growth(before.latest.next.failedSeconds, next.failedSeconds);
   const isUnready = next.serving === 0 && next.unready > 0 && old.serving > 0;
   return {
     latest,
-    open: sumOf(isClosed ? nothing : before.open, seen),
-    all: { ...sumOf(before.all, seen), failedSeconds },
+    open: sumOf(isClosed ? nothing : before.open, increase),
+    all: { ...sumOf(before.all, increase), failedSeconds },
     sums: isClosed ? added(before.sums, before.open) : before.sums,
     unreadySinceMs: isUnready ? (before.unreadySinceMs ?? nowMs) : null,
   };
@@ -135,12 +136,14 @@ export function worseBecause(
     return null;
   const { excess, variance, difference, weight } = added(sums, open);
   if (variance <= 0 || difference / weight < differenceMin) return null;
-  // Half a failure less, since failures are whole numbers.
+  // Subtracts half a failure, since failures are whole numbers.
   if ((excess - 0.5) / Math.sqrt(variance) < deviationsMin) return null;
   return `${all.failures} of its ${all.calls} calls failed, but only ${all.oldFailures} of ${all.oldCalls} of the release before.`;
 }
 
-/** Adds a stretch: how many failures the new release had beyond those expected of equals. */
+/**
+ * Adds a stretch: the failures of the new release beyond those expected if both were equally good.
+ */
 function added(sums: Sums, { calls, failures, oldCalls, oldFailures }: Stretch): Sums {
   const count = calls + oldCalls;
   const failed = failures + oldFailures;
@@ -154,15 +157,15 @@ function added(sums: Sums, { calls, failures, oldCalls, oldFailures }: Stretch):
   };
 }
 
-function sumOf(one: Stretch, other: Stretch): Stretch {
+function sumOf(a: Stretch, b: Stretch): Stretch {
   return {
-    calls: one.calls + other.calls,
-    failures: one.failures + other.failures,
-    oldCalls: one.oldCalls + other.oldCalls,
-    oldFailures: one.oldFailures + other.oldFailures,
+    calls: a.calls + b.calls,
+    failures: a.failures + b.failures,
+    oldCalls: a.oldCalls + b.oldCalls,
+    oldFailures: a.oldFailures + b.oldFailures,
   };
 }
 
-function grown(before: number, now: number): number {
+function growth(before: number, now: number): number {
   return Math.max(0, now - before);
 }

@@ -14,42 +14,49 @@ export type AcknowledgementsOptions = Pick<Foundation, "clock" | "log"> & {
 
 /** The maximum batch size of one request. */
 export const batchMax = 100;
-/** How long the first of a batch waits for others. */
+/** How long the first acknowledgement of a batch waits for others. */
 export const lingerMs = 200;
-/** Per replica; several times the runs that a replica holds. Further ones are dropped. */
+/**
+ * The maximum per replica, several times the runs that it holds. Further acknowledgements are
+ * dropped.
+ */
 const queueMax = 5_000;
 /** How long a replica may be unreachable before its acknowledgements are dropped. */
 const retryForMs = 3_000;
 
-type Gathering = { readonly heldIds: Batcher<HeldId>; dropped: number };
+type ReplicaQueue = { readonly heldIds: Batcher<HeldId>; dropped: number };
 
-/** One per platform. */
+/** Collects acknowledgements and sends them; one per platform. */
 export class Acknowledgements {
   readonly #options: AcknowledgementsOptions;
-  readonly #gatherings = new Map<string, Gathering>();
+  readonly #queues = new Map<string, ReplicaQueue>();
   #isClosed = false;
 
   constructor(options: AcknowledgementsOptions) {
     this.#options = options;
   }
 
-  /** Returns at once. */
+  /** Queues an acknowledgement; returns at once. */
   add(address: Address, heldId: HeldId): void {
     if (this.#isClosed) return;
-    const gathering = this.#gatheringOf(address);
-    gathering.heldIds.add(heldId).catch(() => (gathering.dropped += 1));
+    const queue = this.#queueOf(address);
+    queue.heldIds.add(heldId).catch(() => {
+      queue.dropped += 1;
+    });
   }
 
-  /** Sends what is left, with at most one failure per replica; accepts nothing after that. */
+  /**
+   * Sends the remaining acknowledgements, with at most one failure per replica; accepts no more.
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([...this.#gatherings.values()].map(({ heldIds }) => heldIds.stop()));
+    await Promise.all([...this.#queues.values()].map(({ heldIds }) => heldIds.stop()));
   }
 
-  #gatheringOf(address: Address): Gathering {
+  #queueOf(address: Address): ReplicaQueue {
     const key = formatAddress(address);
-    const known = this.#gatherings.get(key);
-    if (known !== undefined) return known;
+    const existing = this.#queues.get(key);
+    if (existing !== undefined) return existing;
     const { send, clock, log } = this.#options;
     const heldIds = new Batcher<HeldId>({
       batchMax,
@@ -57,18 +64,18 @@ export class Acknowledgements {
       lingerMs,
       retryForMs,
       clock,
-      write: (some) => send(address, some),
+      write: (batch) => send(address, batch),
       onFailure: (error) =>
         log.debug({ err: error, address }, "a replica could not be told which runs are settled"),
       onIdle: () => {
-        this.#gatherings.delete(key);
-        const { dropped } = fresh;
+        this.#queues.delete(key);
+        const { dropped } = queue;
         if (dropped > 0)
           log.warn({ address, runs: dropped }, "settled runs were not told to a replica");
       },
     });
-    const fresh = { heldIds, dropped: 0 };
-    this.#gatherings.set(key, fresh);
-    return fresh;
+    const queue = { heldIds, dropped: 0 };
+    this.#queues.set(key, queue);
+    return queue;
   }
 }

@@ -4,12 +4,12 @@
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Limits; bytes are those of request bodies. */
+/** The limits of held runs; bytes are those of request bodies. */
 export type AdmissionLimits = {
-  /** For all apps together, but each app may always have `alwaysMin`. */
+  /** The maximum for all apps together, but each app may always have `alwaysMin`. */
   readonly runsMax: number;
   readonly bytesMax: number;
-  /** Per app. */
+  /** The maximum number of runs per app. */
   readonly appMax: number;
 };
 
@@ -17,12 +17,12 @@ export type AdmissionLimits = {
 const alwaysMin = 4;
 const appMin = 8;
 
-type Taken = { runs: number; bytes: number };
+type Usage = { runs: number; bytes: number };
 
 /** Counts the held runs. */
 export class Admission {
   readonly #limits: AdmissionLimits;
-  readonly #apps = new Map<AppId, Taken>();
+  readonly #apps = new Map<AppId, Usage>();
   #runs = 0;
   #bytes = 0;
 
@@ -35,10 +35,10 @@ export class Admission {
    * fully scaled out.
    */
   free(appId: AppId, slots: number): number {
-    const taken = this.#apps.get(appId)?.runs ?? 0;
-    const ofApp = this.#maxOf(slots) - taken;
-    const ofAll = this.#limits.runsMax - this.#runs;
-    return Math.max(0, Math.min(ofApp, Math.max(ofAll, alwaysMin - taken)));
+    const usage = this.#apps.get(appId)?.runs ?? 0;
+    const freeOfApp = this.#maxOf(slots) - usage;
+    const freeInAll = this.#limits.runsMax - this.#runs;
+    return Math.max(0, Math.min(freeOfApp, Math.max(freeInAll, alwaysMin - usage)));
   }
 
   /**
@@ -58,19 +58,19 @@ export class Admission {
   }
 
   take(appId: AppId, bytes: number): void {
-    const taken = getOrInsert(this.#apps, appId, () => ({ runs: 0, bytes: 0 }));
-    taken.runs++;
-    taken.bytes += bytes;
+    const usage = getOrInsert(this.#apps, appId, () => ({ runs: 0, bytes: 0 }));
+    usage.runs++;
+    usage.bytes += bytes;
     this.#runs++;
     this.#bytes += bytes;
   }
 
   giveBack(appId: AppId, bytes: number): void {
-    const taken = this.#apps.get(appId);
-    if (taken === undefined) return;
-    taken.runs--;
-    taken.bytes -= bytes;
-    if (taken.runs <= 0) this.#apps.delete(appId);
+    const usage = this.#apps.get(appId);
+    if (usage === undefined) return;
+    usage.runs--;
+    usage.bytes -= bytes;
+    if (usage.runs <= 0) this.#apps.delete(appId);
     this.#runs--;
     this.#bytes -= bytes;
   }

@@ -1,7 +1,7 @@
 // Records finished plain calls in the background: collects and writes them in batches, up to a
-// limit per second, and of successful ones a sample of each app. A record matters less than a call:
-// what is not in the sample, exceeds the limit or cannot be written is omitted and counted. Charts
-// and bills do not use records.
+// limit per second. Of successful calls it records a sample of each app. A record matters less than
+// a call: calls that are not in the sample, exceed the limit or cannot be written are left out and
+// counted. Charts and bills do not use records.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
@@ -14,12 +14,12 @@ import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 /** `callRecordWriter` creates the writer. */
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
-  /** Why the call's replica has ended; null when it does not within a moment. Never rejects. */
+  /** Why the call's replica has ended; null when it does not end within a moment. Never rejects. */
   readonly whyBrokenOff: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
   /**
-   * The first so many successful calls of an app in each minute are recorded, by its project.
+   * How many successful calls of each app of the project are recorded per minute: the first ones.
    */
   readonly successesOf: (projectId: ProjectId) => number;
 };
@@ -32,14 +32,14 @@ const queueMax = 10_000;
 /** Long enough for a restart of the database. */
 const retryForMs = 30_000;
 
-/** One per platform. Stop with `stop()`, after the proxy. */
+/** Records calls; one per platform. Stop it with `stop()`, after the proxy. */
 export class CallRecords {
   readonly #clock: Clock;
   readonly #perSecondMax: number;
   readonly #records: Batcher<CallRecord>;
   readonly #leftOut: LeftOut;
   readonly #whyBrokenOff: CallRecordsOptions["whyBrokenOff"];
-  /** Records that wait for the reason. */
+  /** Records that wait for the reason why their calls broke off. */
   readonly #waiting = new Set<Promise<void>>();
   readonly #successes: RateLimit;
   readonly #successesOf: (projectId: ProjectId) => number;
@@ -76,11 +76,13 @@ export class CallRecords {
    */
   readonly onFinished = (call: FinishedCall): void => {
     const isSampled = stateOf(call) !== "success" || this.#isSampled(call);
-    if (!isSampled || this.#records.isFull || !this.#mayTake(call.appId))
+    if (!isSampled || this.#records.isFull || !this.#tryTake(call.appId))
       return this.#leftOut.add(call);
     const { replicaId, runId, begunAt } = call;
-    const isAsked = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
-    const why = isAsked ? this.#whyBrokenOff({ replicaId, runId, sinceMs: begunAt }) : undefined;
+    const needsReason = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
+    const why = needsReason
+      ? this.#whyBrokenOff({ replicaId, runId, sinceMs: begunAt })
+      : undefined;
     if (why === undefined || this.#waiting.size >= queueMax) return this.#add(callRecordOf(call));
     const added = why.then((end) => {
       this.#waiting.delete(added);
@@ -107,8 +109,11 @@ export class CallRecords {
     await this.#leftOut.stop();
   }
 
-  /** Counts per second, which is simple; under high load the records are only a sample. */
-  #mayTake(appId: AppId): boolean {
+  /**
+   * Counts the call if the limits of this second allow it. Under high load the records are only a
+   * sample.
+   */
+  #tryTake(appId: AppId): boolean {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#second.beginMs >= 1_000)
       this.#second = { beginMs: nowMs, count: 0, byApp: new Map() };

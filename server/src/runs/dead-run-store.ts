@@ -6,7 +6,7 @@ import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { isDead } from "./run-list-store.ts";
 
 /**
- * Selects dead runs of an app. Excludes those that end after `before`, so that a run that fails
+ * Selects dead runs of an app. Excludes runs that end after `before`, so that a run that fails
  * again is not taken twice.
  */
 export type DeadWanted = {
@@ -17,8 +17,8 @@ export type DeadWanted = {
 };
 
 /**
- * What decides whether a run can be redriven; locks its row. Undefined: the app has no such async
- * run.
+ * Reads what decides whether a run can be redriven; locks its row. Undefined: the app has no such
+ * async run.
  */
 export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
   return await tx
@@ -46,9 +46,9 @@ export async function timeNow(db: Db): Promise<Date> {
  * missing.
  */
 export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<boolean> {
-  const one = sql`
+  const dead = sql`
     select id, webhook_secret_sealed as sealed, ${newId}::uuid as new_id from runs where id = ${runId} and ${isDead}`;
-  return (await redrive(tx, one)) === 1;
+  return (await redrive(tx, dead)) === 1;
 }
 
 /** Creates new runs from dead ones, oldest first; returns how many. Skips locked rows. */
@@ -69,9 +69,9 @@ export async function purgeSome(tx: Tx, query: DeadWanted): Promise<number> {
 }
 
 function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unknown> {
-  const ofStatus = status === null ? sql`true` : sql`state = ${sql.lit(status)}`;
+  const hasStatus = status === null ? sql`true` : sql`state = ${sql.lit(status)}`;
   return sql`
-    select id, webhook_secret_sealed as sealed from runs where app_id = ${appId} and ${isDead} and ${ofStatus} and ended_at <= ${before}
+    select id, webhook_secret_sealed as sealed from runs where app_id = ${appId} and ${isDead} and ${hasStatus} and ended_at <= ${before}
      order by accepted_at, id limit ${limit} for update skip locked`;
 }
 
@@ -87,7 +87,7 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
        where runs.id = chosen.id and run_requests.run_id = runs.id and runs.redriven_as is null
       returning runs.*, chosen.sealed
     ),
-    made as (
+    created as (
       insert into runs (id, project_id, app_id, state, method, path, client_address, release_id, retries_max,
                         webhook_endpoint, webhook_secret_sealed, build_id)
       select redriven_as, project_id, app_id, 'pending', method, path, client_address,

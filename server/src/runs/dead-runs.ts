@@ -29,7 +29,9 @@ export type DeadChoice = AppKey & {
   readonly limit: number | null;
 };
 
-/** How many were handled; `hasMore`: the time or the limit ran out first. */
+/**
+ * How many runs were handled. `hasMore`: there may be others, since the time or the limit ran out.
+ */
 export type DeadCount = { readonly count: number; readonly hasMore: boolean };
 
 const batchMax = 500;
@@ -67,8 +69,8 @@ export class DeadRuns {
 
   /** Creates new runs from dead ones, oldest first. */
   async redriveAll(choice: DeadChoice, by: By): Promise<DeadCount> {
-    return await this.#inBatches(choice, async (tx, wanted) => {
-      const redriven = await redriveSome(tx, wanted);
+    return await this.#inBatches(choice, async (tx, query) => {
+      const redriven = await redriveSome(tx, query);
       if (redriven === 0) return 0;
       await recordOfMany(tx, choice, {
         action: "runs.redrive",
@@ -82,8 +84,8 @@ export class DeadRuns {
 
   /** Deletes the requests of dead runs, oldest first; the runs stay listed. */
   async purge(choice: DeadChoice, by: By): Promise<DeadCount> {
-    return await this.#inBatches(choice, async (tx, wanted) => {
-      const purged = await purgeSome(tx, wanted);
+    return await this.#inBatches(choice, async (tx, query) => {
+      const purged = await purgeSome(tx, query);
       if (purged > 0)
         await recordOfMany(tx, choice, {
           action: "runs.purge",
@@ -115,7 +117,7 @@ export class DeadRuns {
   /** Each batch is a separate transaction with its audit row. */
   async #inBatches(
     choice: DeadChoice,
-    work: (tx: Tx, wanted: DeadWanted) => Promise<number>,
+    work: (tx: Tx, query: DeadWanted) => Promise<number>,
   ): Promise<DeadCount> {
     const { appId, status } = choice;
     const endMs = this.#parts.clock.monotonicMs() + timeMsMax;
@@ -124,8 +126,8 @@ export class DeadRuns {
     for (;;) {
       const limit = Math.min(batchMax, (choice.limit ?? Number.POSITIVE_INFINITY) - count);
       if (limit <= 0) return { count, hasMore: true };
-      const wanted = { appId, status, before, limit };
-      const done = await this.#parts.db.transaction().execute((tx) => work(tx, wanted));
+      const query = { appId, status, before, limit };
+      const done = await this.#parts.db.transaction().execute((tx) => work(tx, query));
       count += done;
       if (done < limit) return { count, hasMore: false };
       if (this.#parts.clock.monotonicMs() >= endMs) return { count, hasMore: true };

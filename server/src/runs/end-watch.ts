@@ -14,11 +14,11 @@ const pauseMs = 50;
 /** Above this number, `wait` returns at once. */
 const waitersMax = 1_000;
 
-/** One per platform; needs no closing, because every wait ends by itself. */
+/** Lets callers wait for runs; one per platform. It needs no closing: every wait ends by itself. */
 export class EndWatch {
   readonly #parts: Pick<Foundation, "db" | "clock" | "log">;
   readonly #waiters = new Set<Waiter>();
-  #isAsking = false;
+  #isPolling = false;
 
   constructor(parts: Pick<Foundation, "db" | "clock" | "log">) {
     this.#parts = parts;
@@ -29,14 +29,14 @@ export class EndWatch {
     if (this.#waiters.size >= waitersMax) return Promise.resolve(false);
     return new Promise((resolve) => {
       this.#waiters.add({ runId, endMs: this.#parts.clock.monotonicMs() + waitMs, resolve });
-      if (!this.#isAsking) void this.#askUntilNobodyWaits();
+      if (!this.#isPolling) void this.#pollUntilNobodyWaits();
     });
   }
 
-  async #askUntilNobodyWaits(): Promise<void> {
-    this.#isAsking = true;
+  async #pollUntilNobodyWaits(): Promise<void> {
+    this.#isPolling = true;
     while (this.#waiters.size > 0) {
-      const ended = await this.#ended().catch((error: unknown) => {
+      const ended = await this.#readEnded().catch((error: unknown) => {
         this.#parts.log.warn({ err: error }, "the ends of runs could not be looked for");
         return new Set<RunId>();
       });
@@ -49,11 +49,12 @@ export class EndWatch {
       }
       if (this.#waiters.size > 0) await this.#parts.clock.sleep(pauseMs);
     }
-    // There is no await since the last waiter left: the next one starts the loop again.
-    this.#isAsking = false;
+    // No await lies between the check for waiters and this line, so the next waiter starts the loop
+    // again.
+    this.#isPolling = false;
   }
 
-  async #ended(): Promise<Set<RunId>> {
+  async #readEnded(): Promise<Set<RunId>> {
     const ids = [...new Set([...this.#waiters].map(({ runId }) => runId))];
     return new Set(await readEndedRuns(this.#parts.db, ids));
   }

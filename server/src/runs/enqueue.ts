@@ -20,7 +20,7 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
   readonly store: RunStore;
   readonly runner: Pick<Runner, "reserve" | "unreserve" | "take" | "nudge">;
   readonly bodyBytesMax: number;
-  /** The key of both gates: a person's projects share what one may hold. */
+  /** The key of both gates: the projects of one person share the slots of a key. */
   readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   readonly onStep: OnRunStep;
   /** Why nothing new can be stored when the disk is full; null: there is space. */
@@ -36,13 +36,21 @@ const smallBodyBytes = 65_536;
 /** How many larger bodies may be in memory at once, from their first byte until they are stored. */
 const largeBodiesAtOnce = 16;
 /**
- * Each takes a database connection for its own transaction; the other connections serve everything
- * else.
+ * How many calls with an Idempotency-Key are stored at once. Each takes a database connection for
+ * its own transaction; the other connections serve everything else.
  */
 const keyedAtOnce = 6;
-/** For both gates; calls beyond this backlog are refused at once. */
-const inTurn = { keyMax: "half", waitingMax: 2_000, keyWaitingMax: 1_000, refusal: busy } as const;
-/** Longer than a client, which holds a slot, may take until its body begins to arrive. */
+/** The limits of both gates; calls beyond this backlog are refused at once. */
+const gateLimits = {
+  keyMax: "half",
+  waitingMax: 2_000,
+  keyWaitingMax: 1_000,
+  refusal: busy,
+} as const;
+/**
+ * How long a call waits for a slot: longer than a client that holds one may take until its body
+ * begins to arrive.
+ */
 const waitMs = 60_000;
 /** A database that takes longer to store a run counts as unavailable. */
 const storeMs = 10_000;
@@ -53,7 +61,7 @@ const tooMany = "Too many async calls are being accepted at the moment; try agai
 const notStored =
   "The run could not be stored, because the database is not responding; try again (an Idempotency-Key makes sure that it runs once).";
 
-/** One per platform. */
+/** Accepts async calls; one per platform. */
 export class Enqueue implements AsyncAccept {
   /** New runs since the platform started. */
   acceptedTotal = 0;
@@ -65,8 +73,8 @@ export class Enqueue implements AsyncAccept {
   constructor(options: EnqueueOptions) {
     this.#options = options;
     const { clock, onStep, store } = options;
-    this.#largeBodies = new Gate({ ...inTurn, max: largeBodiesAtOnce });
-    this.#keyed = new Gate({ ...inTurn, max: keyedAtOnce });
+    this.#largeBodies = new Gate({ ...gateLimits, max: largeBodiesAtOnce });
+    this.#keyed = new Gate({ ...gateLimits, max: keyedAtOnce });
     this.#inserts = new Batcher({
       write: async (runs) => {
         await store.insert(runs);
@@ -86,7 +94,7 @@ export class Enqueue implements AsyncAccept {
     const { log, storeRefusal } = this.#options;
     const refusal = storeRefusal();
     if (refusal !== null) return call.refuse(fullDisk(refusal));
-    this.#inTurn(call).catch((error: unknown) => {
+    this.#acceptInTurn(call).catch((error: unknown) => {
       if (error instanceof Fault) return call.refuse(error);
       if (error instanceof BatcherFull) return call.refuse(busy());
       log.error({ err: error, runId: call.runId }, "a run could not be accepted");
@@ -99,7 +107,7 @@ export class Enqueue implements AsyncAccept {
     await this.#inserts.stop();
   }
 
-  async #inTurn(call: AsyncCall): Promise<void> {
+  async #acceptInTurn(call: AsyncCall): Promise<void> {
     const isSmall = call.contentLength >= 0 && call.contentLength <= smallBodyBytes;
     if (isSmall) return await this.#accept(call);
     const { clock, ownerKeyOf } = this.#options;
@@ -146,7 +154,7 @@ export class Enqueue implements AsyncAccept {
     });
   }
 
-  /** The id of the run with this key: this one, or an earlier one of the same request. */
+  /** Returns the id of the run with this key: this run, or an earlier run of the same request. */
   async #insertKeyed(run: NewRun, key: string): Promise<RunId> {
     const { db, store, onStep } = this.#options;
     const hash = hashOf(run);
@@ -155,9 +163,9 @@ export class Enqueue implements AsyncAccept {
         await store.insert([run], tx);
         return run.runId;
       }
-      const known = await readRunKey(tx, run.appId, key);
-      if (!known.hash.equals(hash)) throw reused(known.runId);
-      return known.runId;
+      const earlier = await readRunKey(tx, run.appId, key);
+      if (!earlier.hash.equals(hash)) throw keyReused(earlier.runId);
+      return earlier.runId;
     });
     onStep("run accepted");
     return runId;
@@ -208,7 +216,7 @@ function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
   return createHash("sha256").update(head).update("\0").update(body).digest();
 }
 
-function reused(runId: RunId): Fault {
+function keyReused(runId: RunId): Fault {
   const message = `This Idempotency-Key was used within ${keyHours} hours for a request with another method, path, body or webhookEndpoint; its run is ${runId}.`;
   return new Fault("key_reused", message);
 }

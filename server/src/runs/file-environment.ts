@@ -1,5 +1,5 @@
-// What a file that runs once needs: packages and commands, as the text of a TOML file. The digest
-// that clients keep of it is that text, compressed: nothing is stored until a file runs.
+// The environment of a file run (its packages and commands) as the text of a TOML file. Clients
+// keep its digest, which is the compressed text: nothing is stored until a file runs.
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { stringify } from "smol-toml";
 import { z } from "zod";
@@ -11,7 +11,7 @@ const textBytesMax = 262_144;
 
 const versions = z.record(z.string(), z.string()).nullish();
 const commands = z.array(z.base64()).max(1_000).nullish();
-const wanted = z.strictObject({
+const requestForm = z.strictObject({
   dependencies: z.strictObject({ pip: versions, conda: versions, apt: versions }).nullish(),
   preBuildCommands: commands,
   shellCommands: commands,
@@ -19,13 +19,13 @@ const wanted = z.strictObject({
 });
 
 /**
- * The TOML text for a request in JSON. Throws `Fault("malformed" | "invalid")`; what it says of
- * packages is not checked.
+ * The TOML text for a request in JSON. Throws `Fault("malformed" | "invalid")`; the names and
+ * versions of packages are not checked.
  */
 export function environmentText(body: Buffer): string {
-  const read = wanted.safeParse(parsed(body));
-  if (!read.success) {
-    const [issue] = read.error.issues;
+  const request = requestForm.safeParse(parseJson(body));
+  if (!request.success) {
+    const [issue] = request.error.issues;
     const field =
       issue === undefined || issue.path.length === 0 ? "The body" : issue.path.join(".");
     throw new Fault(
@@ -33,13 +33,13 @@ export function environmentText(body: Buffer): string {
       `${field} is not as it must be: ${issue?.message ?? "of another form"}.`,
     );
   }
-  const { dependencies, preBuildCommands, shellCommands, baseImageURI } = read.data;
+  const { dependencies, preBuildCommands, shellCommands, baseImageURI } = request.data;
   return stringify({
     cerebrium: {
       deployment: {
         ...(baseImageURI ? { docker_base_image_url: baseImageURI } : {}),
-        pre_build_commands: decoded(preBuildCommands),
-        shell_commands: decoded(shellCommands),
+        pre_build_commands: decodeLines(preBuildCommands),
+        shell_commands: decodeLines(shellCommands),
       },
       dependencies: Object.fromEntries(
         Object.entries(dependencies ?? {}).filter(([, table]) => table),
@@ -48,7 +48,7 @@ export function environmentText(body: Buffer): string {
   });
 }
 
-/** Throws `Fault("too_large")`. */
+/** The digest of a text. Throws `Fault("too_large")`. */
 export function digestOf(text: string): string {
   const digest = deflateRawSync(text).toString("base64url");
   if (digest.length <= digestLengthMax && Buffer.byteLength(text) <= textBytesMax) return digest;
@@ -59,7 +59,7 @@ export function digestOf(text: string): string {
 }
 
 /**
- * The text that a digest stands for. Throws `Fault("invalid")` for one that `digestOf` has not
+ * The text that a digest stands for. Throws `Fault("invalid")` for a digest that `digestOf` has not
  * made.
  */
 export function textOfDigest(digest: string): string {
@@ -74,7 +74,7 @@ export function textOfDigest(digest: string): string {
   }
 }
 
-function parsed(body: Buffer): unknown {
+function parseJson(body: Buffer): unknown {
   const text = body.toString();
   if (isTooDeep(text)) throw new Fault("malformed", jsonTooDeep);
   try {
@@ -84,6 +84,6 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-function decoded(lines: readonly string[] | null | undefined): string[] {
+function decodeLines(lines: readonly string[] | null | undefined): string[] {
   return (lines ?? []).map((line) => Buffer.from(line, "base64").toString());
 }

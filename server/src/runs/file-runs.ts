@@ -1,5 +1,5 @@
-// Runs files once: each is a deployment of its files, whose build the run waits for, in one
-// transaction. When the build has ended, the run begins on its release or ends with it.
+// Runs files: one transaction adds the deployment of the files and a run that waits for its build.
+// When the build has ended, the run begins on its release, or ends with the reason of the build.
 import { basename } from "node:path/posix";
 import type { Permission } from "@slipway/contract/words.ts";
 import type { CheckedUpload, UploadDeployments } from "#apps/upload-deployments.ts";
@@ -20,7 +20,7 @@ export type FileRunsOptions = {
   readonly bodyBytesMax: number;
 };
 
-/** What a request says of the app that the file runs as; null: the default. */
+/** The fields of a request that describe the app of the file; null: the default. */
 export type FileRunWish = {
   readonly name: string;
   readonly imageDigest: string | null;
@@ -33,7 +33,7 @@ export type FileRunWish = {
 
 type NewFileRun = FileRunArguments & {
   readonly projectId: ProjectId;
-  /** What `check` returned. */
+  /** The result of `check`. */
   readonly checked: CheckedUpload;
   /** The paths of the files that were sent. */
   readonly files: ReadonlySet<string>;
@@ -43,7 +43,7 @@ type NewFileRun = FileRunArguments & {
   readonly requires: (permission: Permission) => void;
 };
 
-/** The use cases. */
+/** The use cases of file runs. */
 export class FileRuns {
   readonly dataBytesMax: number;
   readonly #deployments: FileRunsOptions["uploadDeployments"];
@@ -66,7 +66,7 @@ export class FileRuns {
     return digestOf(text);
   }
 
-  /** Throws `Fault("invalid")`. */
+  /** Checks the fields of a request. Throws `Fault("invalid")`. */
   check({ imageDigest, computeType, memoryGb, ...fields }: FileRunWish): CheckedUpload {
     return this.#deployments.check({
       ...fields,
@@ -79,8 +79,8 @@ export class FileRuns {
   }
 
   /**
-   * The run waits for the files of the upload. Throws `Fault("invalid" | "malformed" | "forbidden"
-   * | "conflict" | "rate_limited")`.
+   * Starts a run that waits for the files of the upload. Throws `Fault("invalid" | "malformed" |
+   * "forbidden" | "conflict" | "rate_limited")`.
    */
   async start(fileRun: NewFileRun): Promise<{ readonly runId: RunId; readonly uploadId: string }> {
     const { files, functionName, data, clientAddress, ...deployment } = fileRun;
@@ -106,11 +106,15 @@ export class FileRuns {
   }
 }
 
-/** Clients may name the file as it is on their disk, while the tar begins at its folder. */
+/**
+ * The path of the file in the tar. Clients may name the file by its path on their disk, while the
+ * tar begins at its folder.
+ */
 function fileOf(filename: string, files: ReadonlySet<string>): string {
   const path = filename.split("/").filter((part) => part !== "" && part !== ".");
-  const found = [path.join("/"), path.at(-1) ?? ""].find((one) => files.has(one));
-  if (found !== undefined) return found;
+  const candidates = [path.join("/"), path.at(-1) ?? ""];
+  const match = candidates.find((candidate) => files.has(candidate));
+  if (match !== undefined) return match;
   throw new Fault(
     "invalid",
     `filename is ${JSON.stringify(filename)}, but the tar has no such file.`,
@@ -134,7 +138,7 @@ function requireObject(data: string): void {
 
 export type SettleParts = Pick<Foundation, "db" | "clock"> & {
   readonly routes: Pick<Routes, "byAppId">;
-  /** Lines of apps. */
+  /** The store of the lines that apps print. */
   readonly lines: Pick<SchedulerParts["lines"], "append">;
 };
 
@@ -156,19 +160,19 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
       await lines.append([{ ...line, text: reason }]);
       await store.failWaitingRun(db, runId, reason);
     }
-    // Not before calls go to its release, also from this process.
+    // The run begins only when calls go to its release, also from this process.
     else if (isWaiting && routes.byAppId(appId)?.live?.releaseId === releaseId)
       await store.releaseRun(db, run);
   }
 }
 
-/** Null: its release takes the calls. */
+/** Why the run will never begin; null: its release takes the calls. */
 function whyNeverRun({ build, releaseId, liveReleaseId }: store.WaitingRun): string | null {
   if (build?.status !== "success") return whyNotBuilt(build);
   return releaseId === null || liveReleaseId !== releaseId ? replacedText : null;
 }
 
-/** What the platform says of a build is the line of no replica. */
+/** Lines about builds come from no replica; this id stands in for one. */
 const buildReplica = "build" as ReplicaId;
 
 const replacedText = "Another release of the app took its place before the file ran.";

@@ -27,7 +27,7 @@ export type Outcome =
       readonly delayMs: number;
       readonly statusCode: number | null;
       readonly reason: string | null;
-      /** The attempt counts. */
+      /** True when the attempt counts. */
       readonly isCounted: boolean;
     };
 
@@ -36,7 +36,7 @@ export type JudgedRun = {
   /** Attempts begun, including this one. */
   readonly attempt: number;
   readonly retriesMax: number;
-  /** The time since which it could have had a replica. */
+  /** The time since which the run could have had a replica, in milliseconds since the epoch. */
   readonly waitsSinceMs: number;
   readonly isCancelled: boolean;
   /** True when the run's replica ends to make way for another one. */
@@ -47,7 +47,7 @@ export type JudgedRun = {
 export const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
-/** The app is stopped, or gone: then its removal cancels the run. */
+/** Faults of an app that is stopped, or gone; the removal of an app cancels its runs. */
 const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>([
   "budget_reached",
   "app_stopped",
@@ -76,21 +76,23 @@ export function outcomeOf(
   switch (ending.kind) {
     case "answered":
       // An interrupted function's error is not its own answer.
-      return run.isCancelled && ending.status >= 500 ? cancelled : ofAnswer(ending, run, at.random);
+      return run.isCancelled && ending.status >= 500
+        ? cancelled
+        : outcomeOfAnswer(ending, run, at.random);
     case "withdrawn":
       return run.isCancelled ? cancelled : givenBack(0, null);
     case "interrupted":
       if (run.isCancelled) return cancelled;
       return (
         retried(run, { statusCode: null, reason: ending.reason }, at.random) ??
-        ofFault("failure", null, ending)
+        outcomeOfFault("failure", null, ending)
       );
     case "failed":
-      return run.isCancelled ? cancelled : ofFailed(ending, run, at);
+      return run.isCancelled ? cancelled : outcomeOfFailure(ending, run, at);
   }
 }
 
-/** The replica went before it had an answer of its own; cortex says 503 then. */
+/** True when the replica ended before the app had answered; cortex answers 503 then. */
 function isCutOff(ending: RunEnding | Interrupted): boolean {
   if (ending.kind === "interrupted") return true;
   if (ending.kind === "failed") return ending.fault.code === "replica_failed";
@@ -106,14 +108,14 @@ const cancelled: Outcome = {
   forwarded: null,
 };
 
-function ofAnswer(
+function outcomeOfAnswer(
   answer: Extract<RunEnding, { kind: "answered" }>,
   run: JudgedRun,
   random: number,
 ): Outcome {
   const { status, contentType, contentFields = null, body, bodyBytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
-  const reason = isSuccess ? null : `The app answered with status ${status}${said(answer)}.`;
+  const reason = isSuccess ? null : `The app answered with status ${status}${messageIn(answer)}.`;
   if (!isSuccess && !run.isCancelled && (status >= 500 || passingStatuses.has(status))) {
     const again = retried(run, { statusCode: status, reason }, random);
     if (again !== null) return again;
@@ -123,30 +125,33 @@ function ofAnswer(
   return { kind: "final", state, statusCode: status, reason, result, forwarded: result };
 }
 
-function ofFailed(
+function outcomeOfFailure(
   { fault, wasSent, why }: Extract<RunEnding, { kind: "failed" }>,
   run: JudgedRun,
   { nowMs, random }: { readonly nowMs: number; readonly random: number },
 ): Outcome {
   const { code, message } = fault;
   const { status } = faultTable[code];
-  // However long that takes: the app is not at fault, and its owner decides when it continues.
+  // There is no time limit: the app is not at fault, and its owner decides when it continues.
   if (waitsForOwner.has(code)) return givenBack(platformDelayMs, message);
-  if (code === "not_deployed") return ofFault("failure", status, { reason: message });
-  // The app has seen nothing of it: whatever kept it from a replica is not its own fault.
+  if (code === "not_deployed") return outcomeOfFault("failure", status, { reason: message });
+  // The app has not seen the call, so it is not at fault, whatever kept the call from a replica.
   if (!wasSent) {
     const delayMs = Math.max(platformDelayMs, (fault.retryAfterSeconds ?? 0) * 1000);
     if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(delayMs, message);
-    return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
+    return outcomeOfFault("timeout", status, {
+      reason: `No replica took it within 12 hours. ${message}`,
+    });
   }
   const reason = why ?? message;
   const again = retried(run, { statusCode: status, reason }, random);
   return (
-    again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message })
+    again ??
+    outcomeOfFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message })
   );
 }
 
-/** Null: no attempts are left. */
+/** Another attempt after a pause; null: no attempts are left. */
 function retried(
   { attempt, retriesMax }: JudgedRun,
   why: { readonly statusCode: number | null; readonly reason: string | null },
@@ -166,7 +171,7 @@ function givenBack(delayMs: number, reason: string | null): Outcome {
 }
 
 /** The app sent no answer: the webhook gets what the platform would have sent to a plain caller. */
-function ofFault(
+function outcomeOfFault(
   state: "failure" | "timeout",
   status: number | null,
   { reason, message = reason }: { readonly reason: string; readonly message?: string },
@@ -180,14 +185,14 @@ function ofFault(
   return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
 }
 
-const saidBytesMax = 65_536;
-const saidCharactersMax = 300;
+const messageBytesMax = 65_536;
+const messageCharactersMax = 300;
 
 /**
  * The app's error message in the usual form, `{"message": …}`, to complete a sentence; "" when
  * there is none.
  */
-function said({
+function messageIn({
   contentType,
   body,
 }: {
@@ -196,7 +201,7 @@ function said({
 }): string {
   if (
     body === null ||
-    body.length > saidBytesMax ||
+    body.length > messageBytesMax ||
     contentType?.startsWith("application/json") !== true
   )
     return "";
@@ -206,9 +211,9 @@ function said({
       typeof value === "object" && value !== null && "message" in value ? value.message : undefined;
     if (typeof message !== "string" || message === "") return "";
     const text = message.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}]/gu, " ").replace(/[.\s]+$/, "");
-    return `: ${text.length > saidCharactersMax ? `${text.slice(0, saidCharactersMax)}…` : text}`;
+    return `: ${text.length > messageCharactersMax ? `${text.slice(0, messageCharactersMax)}…` : text}`;
   } catch {
-    // Not JSON, whatever its content type says.
+    // The body is not JSON, whatever its content type says.
     return "";
   }
 }

@@ -1,6 +1,6 @@
-// A run that was running when its platform was lost. If the replica keeps the answer, it is fetched
-// from there, however long the function still takes; if the replica never got the call, it is sent
-// again; otherwise the app's policy decides.
+// Recovers a run that was running when its platform was lost. If the replica keeps the answer, it
+// is fetched from there, however long the function still takes; if the replica never got the call,
+// it is sent again; otherwise the app's policy decides.
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun } from "./active-run.ts";
 import type { ExecutionParts } from "./execution.ts";
@@ -29,7 +29,7 @@ type Address = NonNullable<Awaited<ReturnType<RunStore["replicaOf"]>>["address"]
 export class Recovery implements ActiveRun {
   readonly work: OrphanRun;
   readonly #parts: RecoveryParts;
-  readonly #ending = new AbortController();
+  readonly #attachStop = new AbortController();
   #isCancelled: boolean;
   #isAbandoned = false;
 
@@ -50,12 +50,12 @@ export class Recovery implements ActiveRun {
 
   cancel(): void {
     this.#isCancelled = true;
-    this.#ending.abort(new Error("the run is cancelled"));
+    this.#attachStop.abort(new Error("the run is cancelled"));
   }
 
   abandon(): void {
     this.#isAbandoned = true;
-    this.#ending.abort(new Error("the run is somebody else's"));
+    this.#attachStop.abort(new Error("the run is somebody else's"));
   }
 
   leave(): boolean {
@@ -68,10 +68,10 @@ export class Recovery implements ActiveRun {
     const { runId, replicaId, attempt, starts } = this.work;
     const heldId = heldIdOf(runId, starts);
     try {
-      const isKept = starts <= heldStartMax && this.#parts.keepsAnswers(this.work.appId);
+      const isAnswerKept = starts <= heldStartMax && this.#parts.keepsAnswers(this.work.appId);
       const replica = replicaId === null ? null : await store.replicaOf(replicaId);
-      const address = isKept ? (replica?.address ?? null) : null;
-      const ending = address === null ? gone : await this.#attach(address, heldId);
+      const address = isAnswerKept ? (replica?.address ?? null) : null;
+      const ending = address === null ? answerLost : await this.#attach(address, heldId);
       if (this.#isAbandoned) return;
       if (
         this.#isCancelled &&
@@ -83,17 +83,17 @@ export class Recovery implements ActiveRun {
         if (cancelAnswer === "running" && this.#parts.hasReplicaAlone(this.work.appId))
           this.#parts.scheduler.endStuck(replicaId);
       }
-      // The row tells of a replica that ended before this platform; a run whose answer was there is
-      // not begun again for that.
+      // The row also covers a replica that ended before this platform started. A run whose replica
+      // has dropped its answer is not sent again because of the reclaim.
       const isReclaimed =
         replicaId !== null &&
         ending !== forgotten &&
         (replica?.isReclaimed === true || this.#parts.scheduler.isReclaimed(replicaId));
-      const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
+      const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
       const isWritten = await settlement.end(
         { ...this.work, attempt: Math.max(0, attempt - 1) },
         ending,
-        judged,
+        facts,
       );
       if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
     } finally {
@@ -106,7 +106,7 @@ export class Recovery implements ActiveRun {
     const { heldRuns, answerBytesMax, callMsMax } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };
     const options = {
-      signal: this.#ending.signal,
+      signal: this.#attachStop.signal,
       bytesMax: answerBytesMax,
       waitMs: callMsMax(this.work.appId),
     };
@@ -122,7 +122,7 @@ export class Recovery implements ActiveRun {
   }
 }
 
-const gone = interrupted(
+const answerLost = interrupted(
   "the platform was restarted in the meantime, and the call's answer is lost",
 );
 const forgotten = interrupted(

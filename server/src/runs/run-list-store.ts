@@ -41,7 +41,7 @@ type RunColumn =
  */
 export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly is_async: boolean;
-  /** It is the run of a file. */
+  /** True for the run of a file. */
   readonly is_file_run: boolean;
   readonly is_websocket: boolean;
   readonly line_ms: number | null;
@@ -81,10 +81,10 @@ export function runsQuery(
   appId: AppId,
   { asyncOnly, status, from, limit }: RunsWanted,
 ): RawBuilder<RunRow> {
-  const ofRuns = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
-  const ofCalls = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
-  const runs = sql`(select ${runColumns} from runs where ${ofRuns} order by accepted_at desc, id desc limit ${limit})`;
-  const calls = sql`(select ${callColumns} from calls where ${ofCalls} order by received_at desc, id desc limit ${limit})`;
+  const whereRun = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
+  const whereCall = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
+  const runs = sql`(select ${runColumns} from runs where ${whereRun} order by accepted_at desc, id desc limit ${limit})`;
+  const calls = sql`(select ${callColumns} from calls where ${whereCall} order by received_at desc, id desc limit ${limit})`;
   const hasCalls = !asyncOnly && (status === null || isFinal(status));
   return shown(hasCalls ? sql`${runs} union all ${calls}` : runs, limit);
 }
@@ -161,11 +161,11 @@ const callColumns = sql`
 /** Rows of both kinds in order, with the known data of their replicas. */
 function shown(rows: RawBuilder<unknown>, limit: number): RawBuilder<RunRow> {
   return sql<RunRow>`
-    with page as (select * from (${rows}) as found order by accepted_at desc, id desc limit ${limit})
+    with page as (select * from (${rows}) as both_kinds order by accepted_at desc, id desc limit ${limit})
     select page.*, (extract(epoch from page.accepted_at) * 1000000)::bigint as at_micros,
            replicas.started_at as replica_started_at, replicas.region,
-           (select coalesce(json_agg(releases.number order by place), '[]')
-              from unnest(release_ids) with ordinality as starts (id, place) join releases using (id)) as releases
+           (select coalesce(json_agg(releases.number order by start_number), '[]')
+              from unnest(release_ids) with ordinality as starts (id, start_number) join releases using (id)) as releases
       from page left join replicas on replicas.id = page.replica_id
      order by page.accepted_at desc, page.id desc`;
 }
@@ -188,11 +188,11 @@ function isBefore(
   return sql`(${sql.ref(column)}, id) < (${timeOfMicros(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
 }
 
-function asyncFirst(one: RunRow, other: RunRow): number {
-  return Number(other.is_async) - Number(one.is_async);
+function asyncFirst(a: RunRow, b: RunRow): number {
+  return Number(b.is_async) - Number(a.is_async);
 }
 
-/** Which of these runs have ended. */
+/** Returns which of these runs have ended. No order, no locks. */
 export async function readEndedRuns(db: Db, ids: readonly RunId[]): Promise<readonly RunId[]> {
   const rows = await db
     .selectFrom("runs")

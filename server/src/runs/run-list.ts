@@ -33,7 +33,7 @@ export type RunListOptions = Pick<Foundation, "db" | "clock"> & {
   readonly resultBytesMax: number;
 };
 
-type PageWanted<Status> = {
+type PageFilter<Status> = {
   readonly status: Status | null;
   readonly pageSize: number;
   readonly nextToken: string | null;
@@ -45,7 +45,7 @@ const deadTokens = new PageTokens<RunCursor>({ list: "dead", ...order });
 
 const dayMs = 86_400_000;
 
-/** Reads only. */
+/** Reads runs and changes nothing. */
 export class RunList {
   readonly #options: RunListOptions;
 
@@ -59,7 +59,7 @@ export class RunList {
    */
   async page(
     appId: AppId,
-    filter: PageWanted<RunState> & { readonly asyncOnly: boolean },
+    filter: PageFilter<RunState> & { readonly asyncOnly: boolean },
   ): Promise<RunAndCallPage> {
     const { asyncOnly, status, pageSize, nextToken } = filter;
     const query = [appId, asyncOnly, status];
@@ -83,7 +83,7 @@ export class RunList {
    * Failed runs of an app that can be redriven, newest first. Throws `Fault("invalid")` for a token
    * of a different query.
    */
-  async deadPage(appId: AppId, filter: PageWanted<"failure" | "timeout">): Promise<Page<RunRow>> {
+  async deadPage(appId: AppId, filter: PageFilter<"failure" | "timeout">): Promise<Page<RunRow>> {
     const { status, pageSize, nextToken } = filter;
     const query = [appId, true, status];
     const from = deadTokens.read(query, nextToken);
@@ -110,21 +110,21 @@ export class RunList {
         `The run has no result yet: it is ${run.state}. Try again when it has ended.`,
       );
     }
-    const kept = run.is_async ? await readResult(this.#options.db, runId) : undefined;
-    if (kept === undefined) throw new Fault("not_found", this.#whyNone(run));
-    if (kept.body !== null) {
-      const { statusCode, contentType, contentFields = null, body } = kept;
+    const answer = run.is_async ? await readResult(this.#options.db, runId) : undefined;
+    if (answer === undefined) throw new Fault("not_found", this.#whyNoResult(run));
+    if (answer.body !== null) {
+      const { statusCode, contentType, contentFields = null, body } = answer;
       return { statusCode, contentType, contentFields, body };
     }
     const { resultBytesMax } = this.#options;
-    const length = `${kept.bodyBytes} bytes long, and answers of at most ${resultBytesMax} bytes are kept`;
+    const length = `${answer.bodyBytes} bytes long, and answers of at most ${resultBytesMax} bytes are kept`;
     throw new Fault(
       "not_found",
       `The answer of the run was not kept: it was ${length} (SLIPWAY_RESULT_LIMIT_MB).`,
     );
   }
 
-  #whyNone(run: RunRow): string {
+  #whyNoResult(run: RunRow): string {
     if (!run.is_async)
       return "The run was a plain call, whose answer is not kept: its caller received it.";
     if (run.state === "cancelled") return "The run was cancelled, so there is no result.";

@@ -34,26 +34,26 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly lineLengthMax: number;
   readonly onStep: OnRunStep;
   /**
-   * Called at the takeover of a run that another process had sent to the replica; its result is
-   * called when that is over.
+   * Called at the takeover of a run that another process had sent to the replica; the function that
+   * it returns is called when that is over.
    */
   readonly onTakenOver: (runId: RunId, replica: ReplicaRef | null) => () => void;
-  /** Called after each check for lost runs. */
+  /** Called after each check that found no lost runs. */
   readonly onLooked: () => Promise<void>;
 };
 
-/** Per app, regardless of the capacity of its replicas. */
+/** The maximum number of runs per app, regardless of the capacity of its replicas. */
 const appMax = 256;
 const bytesMax = 512 * 1_048_576;
 /** New work triggers a notification; this interval covers lost ones. */
-const lookEveryMs = 1_000;
+const claimEveryMs = 1_000;
 const reapEveryMs = 5_000;
 const takenOverMax = 500;
 const leaveWaitMs = 100;
 
 type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 
-/** One per platform. */
+/** Processes runs; one per platform. */
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #admission: Admission;
@@ -79,7 +79,7 @@ export class Runner {
     });
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });
-    this.#claiming = loop("runs", lookEveryMs, () => this.#claim());
+    this.#claiming = loop("runs", claimEveryMs, () => this.#claim());
     this.#renewing = loop("leases of runs", leaseMs / 4, () => this.#renew());
     this.#reaping = loop("lost runs", reapEveryMs, () => this.#takeOver());
   }
@@ -88,12 +88,12 @@ export class Runner {
     for (const loop of [this.#reaping, this.#claiming, this.#renewing]) loop.start();
   }
 
-  /** The app has runs that nobody holds; null: any app may. */
+  /** Called when the app has runs that nobody holds; null: any app may have some. */
   nudge(appId: AppId | null): void {
     if (appId === null) this.#claiming.nudge();
     else {
       this.#backlog.add(appId);
-      this.#lookWhenHalfFree(appId);
+      this.#claimWhenHalfFree(appId);
     }
   }
 
@@ -157,8 +157,7 @@ export class Runner {
 
   #enter(run: ActiveRun): void {
     const { runId, epoch } = run.work;
-    // A stalled process may take over from itself: runs that it began before then have a new
-    // holder.
+    // A stalled process may take over from itself: runs that it began before get a new holder.
     this.#active.get(runId)?.run.abandon();
     this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
@@ -167,10 +166,10 @@ export class Runner {
     const { runId, appId, body } = run.work;
     if (this.#active.get(runId)?.run === run) this.#active.delete(runId);
     this.#admission.giveBack(appId, body.length);
-    if (this.#backlog.has(appId)) this.#lookWhenHalfFree(appId);
+    if (this.#backlog.has(appId)) this.#claimWhenHalfFree(appId);
   }
 
-  #lookWhenHalfFree(appId: AppId): void {
+  #claimWhenHalfFree(appId: AppId): void {
     if (this.#admission.isHalfFree(appId, this.#options.placesOf(appId) ?? 0))
       this.#claiming.nudge();
   }
@@ -188,14 +187,14 @@ export class Runner {
       }
       this.#backlog.add(appId);
       if (isStopped(appId)) {
-        this.#waiting.isStopped(appId);
+        this.#waiting.noteStop(appId);
         continue;
       }
       const free = this.#admission.free(appId, placesOf(appId) ?? 0);
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();
-    if (wakeMs < lookEveryMs)
+    if (wakeMs < claimEveryMs)
       this.#cancelWake = clock.after(Math.max(1, wakeMs), () => this.#claiming.nudge());
   }
 
@@ -230,18 +229,18 @@ export class Runner {
       bytes += size;
       return true;
     });
-    const left = held.filter((run) => !fitting.includes(run));
-    if (left.length > 0) await store.putOff(left, lookEveryMs);
+    const rest = held.filter((run) => !fitting.includes(run));
+    if (rest.length > 0) await store.putOff(rest, claimEveryMs);
     return fitting;
   }
 
   async #renew(): Promise<void> {
     const { leases, store, clock } = this.#options;
     const entries = [...this.#active.values()];
-    const askedMs = clock.monotonicMs();
+    const requestedMs = clock.monotonicMs();
     if (entries.length === 0) return;
     const held = await leases.renewAll(entries.map(({ lease }) => lease));
-    this.#renewedAtMs = askedMs;
+    this.#renewedAtMs = requestedMs;
     for (const { run } of entries) {
       const isOurs = held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
       if (!isOurs) run.abandon();
@@ -254,7 +253,7 @@ export class Runner {
     if (this.#isQuiet) return;
     const { store, leases, onStep, onTakenOver, onLooked, recovery, clock, leaseMs } =
       this.#options;
-    // The database or this process stalled: renew the held leases instead of taking over from
+    // The database or this process stalled: renew the held leases first, to take over nothing from
     // itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
@@ -297,8 +296,8 @@ class WaitTimer {
     this.#startedMs = clock.now();
   }
 
-  /** The app is stopped, and has runs. */
-  isStopped(appId: AppId): void {
+  /** Called when the app is stopped and has runs. */
+  noteStop(appId: AppId): void {
     this.#stoppedMs.set(appId, this.#clock.now());
   }
 

@@ -1,4 +1,4 @@
-// Async runs, assembled: accepting, processing, settling, taking over. One per platform.
+// Assembles async runs: accepting, processing, settling, taking over. One per platform.
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
@@ -40,7 +40,7 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly onStep: OnRunStep;
 };
 
-const leaseMsUsually = 30_000;
+const leaseMsDefault = 30_000;
 
 /**
  * Call `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and
@@ -54,7 +54,9 @@ export class Runs implements AsyncAccept {
   readonly #settlement: RunSettlement;
   readonly #runner: Runner;
   readonly #enqueue: Enqueue;
-  /** Marks replicas busy with runs that an earlier process sent, until this one holds each run. */
+  /**
+   * Marks replicas busy with runs that an earlier process sent, until this process holds each run.
+   */
   readonly #holds = new Map<RunId, () => void>();
   readonly #unlisten: (() => void)[] = [];
 
@@ -71,7 +73,7 @@ export class Runs implements AsyncAccept {
       calledApps,
       scheduler,
       answerBytesMax,
-      leaseMs = leaseMsUsually,
+      leaseMs = leaseMsDefault,
     } = options;
     const { onStep } = options;
     const store = new RunStore({ db, holder: instanceId, leaseMs });
@@ -100,17 +102,17 @@ export class Runs implements AsyncAccept {
       clock,
       log,
       onStep,
-      // A quarter of a lease is left for the request to the replica.
       execution: {
         ...common,
         proxy,
         calledApps,
         answerMemory: new AnswerMemory({ answerBytesMax, ownerKeyOf }),
         decoder: new AnswerDecoder(answerBytesMax, ownerKeyOf),
+        // A quarter of a lease is left for the request to the replica.
         startMsMax: (leaseMs * 3) / 4,
       },
       recovery: common,
-      placesOf: (appId) => this.#placesOf(appId),
+      placesOf: (appId) => this.#slotsOf(appId),
       isStopped: options.isStopped,
       runsMax: options.runsAtOnce,
       lineLengthMax: options.lineLength,
@@ -140,7 +142,7 @@ export class Runs implements AsyncAccept {
     this.#enqueue.accept(call);
   }
 
-  /** A cancel request was committed: handle it now. */
+  /** Called when a cancel request was committed, to handle it now. */
   cancel(runId: RunId): void {
     this.#runner.cancel(runId);
   }
@@ -190,26 +192,30 @@ export class Runs implements AsyncAccept {
     return this.#options.routes.byAppId(appId)?.live?.settings;
   }
 
-  #placesOf(appId: AppId): number | undefined {
+  #slotsOf(appId: AppId): number | undefined {
     const live = this.#live(appId);
     return live === undefined ? undefined : live.maxReplicaCount * live.replicaConcurrency;
   }
 
-  /** Runs that an earlier process had sent, and that another platform has taken over or ended. */
+  /**
+   * Releases the replicas of runs that an earlier process had sent, and that another platform has
+   * taken over or ended.
+   */
   async #releaseOthers(): Promise<void> {
     if (this.#holds.size === 0) return;
-    const left = new Set((await this.#store.leftRunning()).map(({ runId }) => runId));
+    const stillRunning = new Set((await this.#store.leftRunning()).map(({ runId }) => runId));
     for (const [runId, release] of this.#holds) {
-      if (left.has(runId)) continue;
+      if (stillRunning.has(runId)) continue;
       this.#holds.delete(runId);
       release();
     }
   }
 
+  /** Keeps the replica of a run busy until the returned function is called. */
   #holdFor(runId: RunId, replica: ReplicaRef | null): () => void {
-    const known = this.#holds.get(runId);
+    const earlierHold = this.#holds.get(runId);
     this.#holds.delete(runId);
-    if (known !== undefined) return known;
+    if (earlierHold !== undefined) return earlierHold;
     if (replica === null) return () => undefined;
     return this.#options.calledApps.hold(replica.appId, replica.replicaId);
   }

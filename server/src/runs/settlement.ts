@@ -32,7 +32,7 @@ const waitingMax = 100_000;
 const batchMax = 500;
 const batchBytesMax = 64 * 1_048_576;
 const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
-const writing: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
+const writeRetry: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
 /**
  * The context that seals a caller's X-Webhook-Secret: not the run, because a redriven run has
@@ -42,7 +42,7 @@ export function callSecretContext(appId: AppId): string {
   return `run-webhook-secret:${appId}`;
 }
 
-/** One per platform. */
+/** Writes outcomes; one per platform. */
 export class RunSettlement {
   /** Runs that ended here since the platform started. */
   readonly ended = new Tally<FinalState>("success", "failure", "cancelled", "timeout");
@@ -97,19 +97,19 @@ export class RunSettlement {
   async end(
     work: RunWork,
     ending: RunEnding | Interrupted,
-    of: Pick<JudgedRun, "attempt" | "isCancelled" | "isReclaimed">,
+    facts: Pick<JudgedRun, "attempt" | "isCancelled" | "isReclaimed">,
   ): Promise<boolean> {
     const { retriesMax, waitsSinceMs } = work;
     const { clock, log } = this.#options;
     const at = { nowMs: clock.now(), random: clock.random() };
-    const outcome = outcomeOf(ending, { ...of, retriesMax, waitsSinceMs }, at);
+    const outcome = outcomeOf(ending, { ...facts, retriesMax, waitsSinceMs }, at);
     const onFailure = (error: unknown, attempt: number): void =>
       log.warn(
         { err: error, runId: work.runId, attempt },
         "what became of a run could not be written",
       );
-    const options = { ...writing, clock, signal: this.stopping, onFailure };
-    return (await retry(options, () => this.#write(work, outcome, of.attempt))) ?? false;
+    const options = { ...writeRetry, clock, signal: this.stopping, onFailure };
+    return (await retry(options, () => this.#write(work, outcome, facts.attempt))) ?? false;
   }
 
   /** Gives up writes that the database does not accept; resolves when none is in progress. */
@@ -122,8 +122,15 @@ export class RunSettlement {
     const { runId, epoch } = work;
     if (outcome.kind === "again") {
       const { delayMs, statusCode, reason, isCounted } = outcome;
-      const counted = isCounted ? attempt : work.attempt;
-      return this.#returns.add({ runId, epoch, delayMs, statusCode, reason, attempt: counted });
+      const countedAttempt = isCounted ? attempt : work.attempt;
+      return this.#returns.add({
+        runId,
+        epoch,
+        delayMs,
+        statusCode,
+        reason,
+        attempt: countedAttempt,
+      });
     }
     const { state, statusCode, reason, result, forwarded } = outcome;
     const delivery = forwarded === null ? null : this.#deliveryOf(work, forwarded);
@@ -135,15 +142,18 @@ export class RunSettlement {
     const ends = endings.map(({ end }) => end);
     const { answers, added } = await db.transaction().execute(async (tx) => {
       const isWritten = await store.finish(ends, tx);
-      const deliveries = endings.flatMap(({ delivery }, index) =>
-        isWritten[index] && delivery ? [delivery] : [],
-      );
+      const deliveries = endings
+        .filter((_ending, index) => isWritten[index])
+        .map(({ delivery }) => delivery)
+        .filter((delivery) => delivery !== null);
       return {
         answers: isWritten,
         added: deliveries.length > 0 ? await outbox.add(tx, deliveries) : [],
       };
     });
-    ends.forEach(({ state }, index) => answers[index] && this.ended.count(state));
+    for (const [index, { state }] of ends.entries()) {
+      if (answers[index]) this.ended.count(state);
+    }
     onStep("run ended");
     if (added.length > 0) outbox.committed(added);
     return answers;

@@ -14,9 +14,9 @@ import type { Log } from "#lib/log.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
 import { followMs, SteadyTime } from "#lib/steady-time.ts";
 
-const lookEveryMs = 10_000;
-/** When to ask again if there is no answer. */
-const lookWaitMs = 60_000;
+const askEveryMs = 10_000;
+/** How long to wait before asking again when there is no answer. */
+const answerWaitMs = 60_000;
 /** An answer that took longer is too imprecise. */
 const answerMsMax = 500;
 /**
@@ -34,8 +34,8 @@ export type DatabaseTimeOptions = {
 /** The time of one database; reads the database's clock now and then while in use. */
 export class DatabaseTime {
   readonly #options: DatabaseTimeOptions;
-  #theirs: SteadyTime | null = null;
-  #nextLookMs = 0;
+  #databaseTime: SteadyTime | null = null;
+  #nextAskMs = 0;
   #lastMs = 0;
   #lastMonotonicMs = 0;
   #jump: { readonly byMs: number; readonly untilMs: number } | null = null;
@@ -44,16 +44,19 @@ export class DatabaseTime {
     this.#options = options;
   }
 
-  /** The database has just answered with its clock; it was asked at `askedMs`, monotonic. */
-  saw(theirMs: number, askedMs: number): void {
+  /**
+   * Called when the database has just answered with its clock; it was asked at `askedMs`,
+   * monotonic.
+   */
+  saw(databaseMs: number, askedMs: number): void {
     const { clock, log } = this.#options;
     const monotonicMs = clock.monotonicMs();
     const tookMs = monotonicMs - askedMs;
-    this.#nextLookMs = monotonicMs + lookEveryMs;
-    if (this.#theirs === null) {
-      this.#theirs = new SteadyTime(theirMs, askedMs + tookMs / 2);
+    this.#nextAskMs = monotonicMs + askEveryMs;
+    if (this.#databaseTime === null) {
+      this.#databaseTime = new SteadyTime(databaseMs, askedMs + tookMs / 2);
     } else if (tookMs <= answerMsMax) {
-      const report = this.#theirs.compare(theirMs - tookMs, askedMs, tookMs);
+      const report = this.#databaseTime.compare(databaseMs - tookMs, askedMs, tookMs);
       if (report === null) return;
       const { kind, aheadMs } = report;
       log.warn(
@@ -67,26 +70,29 @@ export class DatabaseTime {
   read(): { readonly now: string; readonly leases: string } {
     const { clock } = this.#options;
     const monotonicMs = clock.monotonicMs();
-    if (monotonicMs >= this.#nextLookMs) this.#look(monotonicMs);
-    const ourMs = clock.exactMs();
-    const theirMs = this.#theirs?.at(monotonicMs) ?? ourMs;
-    const foundMs = Math.abs(theirMs - ourMs) <= followMs ? ourMs : theirMs;
+    if (monotonicMs >= this.#nextAskMs) this.#askDatabase(monotonicMs);
+    const platformMs = clock.exactMs();
+    const databaseMs = this.#databaseTime?.at(monotonicMs) ?? platformMs;
+    const agreedMs = Math.abs(databaseMs - platformMs) <= followMs ? platformMs : databaseMs;
     const byMs =
-      this.#lastMs === 0 ? 0 : foundMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
+      this.#lastMs === 0 ? 0 : agreedMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
     if (Math.abs(byMs) > 2 * followMs) this.#jump = { byMs, untilMs: monotonicMs + leaseHoldMs };
     // Small corrections never move the time backwards.
-    const nowMs = byMs < -2 * followMs ? foundMs : Math.max(foundMs, this.#lastMs);
+    const nowMs = byMs < -2 * followMs ? agreedMs : Math.max(agreedMs, this.#lastMs);
     this.#lastMs = nowMs;
     this.#lastMonotonicMs = monotonicMs;
     const jumpMs = this.#jump !== null && monotonicMs < this.#jump.untilMs ? this.#jump.byMs : 0;
     return { now: timeText(nowMs), leases: timeText(nowMs - jumpMs) };
   }
 
-  /** Errors are ignored: other statements report an unreachable database. */
-  #look(askedMs: number): void {
-    this.#nextLookMs = askedMs + lookWaitMs;
+  /**
+   * Asks the database for its clock. Errors are ignored: other statements report an unreachable
+   * database.
+   */
+  #askDatabase(askedMs: number): void {
+    this.#nextAskMs = askedMs + answerWaitMs;
     this.#options.ask().then(
-      (theirMs) => this.saw(theirMs, askedMs),
+      (databaseMs) => this.saw(databaseMs, askedMs),
       () => undefined,
     );
   }
@@ -135,7 +141,7 @@ class TimedCompiler extends PostgresQueryCompiler {
   }
 }
 
-/** With microseconds, which a `Date` cannot hold. */
+/** A time as text with microseconds, which a `Date` cannot hold. */
 function timeText(ms: number): string {
   const whole = Math.floor(ms);
   const micros = Math.floor((ms - whole) * 1000);

@@ -152,19 +152,19 @@ async function checkServer(
   const { clock, reachWaitMs = 15_000, log } = options;
   const deadline = clock.monotonicMs() + reachWaitMs;
   for (;;) {
-    const found = await askVersion(config, time);
-    if (typeof found === "number") {
-      if (Math.floor(found / 10_000) >= majorMin) return;
+    const answer = await askVersion(config, time);
+    if (typeof answer === "number") {
+      if (Math.floor(answer / 10_000) >= majorMin) return;
       throw new CannotStart(
-        `The database runs PostgreSQL ${Math.floor(found / 10_000)}; ${majorMin} or newer is needed.`,
+        `The database runs PostgreSQL ${Math.floor(answer / 10_000)}; ${majorMin} or newer is needed.`,
       );
     }
-    if (!mayPass(found) || clock.monotonicMs() >= deadline) {
-      throw new CannotStart(`The database at ${hostOf(config)} cannot be used: ${found.message}`, {
-        cause: found,
+    if (!mayPass(answer) || clock.monotonicMs() >= deadline) {
+      throw new CannotStart(`The database at ${hostOf(config)} cannot be used: ${answer.message}`, {
+        cause: answer,
       });
     }
-    log.info({ reason: found.message }, "waiting for the database");
+    log.info({ reason: answer.message }, "waiting for the database");
     await clock.sleep(retryPauseMs);
   }
 }
@@ -192,8 +192,8 @@ async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<num
 }
 
 /**
- * Errors of a server that is not there yet (no listener, no name, starting up), unlike wrong
- * passwords or names.
+ * True for errors of a server that is not there yet (no listener, no name, starting up), unlike
+ * wrong passwords or names.
  */
 function mayPass(error: Error): boolean {
   const code = "code" in error ? error.code : undefined;
@@ -210,7 +210,7 @@ function hostOf(config: ClientConfig): string {
 
 type Statement<Result> = (text: TemplateStringsArray, ...values: unknown[]) => Promise<Result>;
 
-/** How many rows the query finds. */
+/** Counts the rows of the query. */
 export async function countRows<Known, From extends keyof Known>(
   rows: SelectQueryBuilder<Known, From, unknown>,
 ): Promise<number> {
@@ -221,8 +221,8 @@ export async function countRows<Known, From extends keyof Known>(
 }
 
 /**
- * Inserts the row unless one is in its way, waiting for one that is not committed; true when it was
- * inserted.
+ * Inserts the row unless another row has its key, waiting for rows that are not committed; true
+ * when it was inserted.
  */
 export async function insertNew<Name extends keyof Tables>(
   db: Db,
@@ -234,10 +234,7 @@ export async function insertNew<Name extends keyof Tables>(
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
-/**
- * Inserts rows; one with the `keys` of a row that is there takes its place, in all columns that are
- * given.
- */
+/** Inserts rows. Where a row with the same `keys` exists, it gets the given columns instead. */
 export async function putRows<Name extends keyof Tables>(
   db: Db,
   table: Name,
@@ -271,12 +268,12 @@ export function changeRows(db: Db): Statement<number> {
     Number((await sql(text, ...values).execute(db)).numAffectedRows ?? 0n);
 }
 
-/** Executes the statement; true when it changed one row, which is as many as it can. */
+/** Executes the statement; true when it changed exactly one row. */
 export function changeOne(db: Db): Statement<boolean> {
   return async (text, ...values) => (await changeRows(db)(text, ...values)) === 1;
 }
 
-type Query = (...given: readonly unknown[]) => unknown;
+type Query = (...parameters: readonly unknown[]) => unknown;
 type Callback = (...answer: readonly unknown[]) => void;
 
 /**
@@ -290,18 +287,18 @@ function cutWithoutAnswer(client: ClientBase, waitMs: number, clock: Clock): voi
   const query = client.query.bind(client) as Query;
   // While a statement runs, this destroys the connection instead of closing it politely.
   const cut = (): void => void (client as ClientBase & { end(): Promise<void> }).end();
-  const bounded: Query = (...given) => {
-    const answered = clock.after(waitMs, cut);
-    const callback = given.at(-1);
+  const bounded: Query = (...parameters) => {
+    const cancelCut = clock.after(waitMs, cut);
+    const callback = parameters.at(-1);
     if (typeof callback === "function") {
-      const tell: Callback = (...answer) => {
-        answered();
+      const reportAnswer: Callback = (...answer) => {
+        cancelCut();
         (callback as Callback)(...answer);
       };
-      return query(...given.slice(0, -1), tell);
+      return query(...parameters.slice(0, -1), reportAnswer);
     }
-    const answer = query(...given) as Promise<unknown>;
-    answer.then(answered, answered);
+    const answer = query(...parameters) as Promise<unknown>;
+    answer.then(cancelCut, cancelCut);
     return answer;
   };
   client.query = bounded as ClientBase["query"];

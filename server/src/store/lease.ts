@@ -101,9 +101,9 @@ export class Leases<Name extends LeasedTable> {
   }
 
   /**
-   * Extends many leases at once; returns those that this holder still has. Skips rows locked by a
-   * transaction, since waiting could deadlock with one that ends several of them: they are extended
-   * next time.
+   * Extends many leases at once; returns those that this holder still has. Skips rows that a
+   * transaction has locked, since waiting could deadlock with a transaction that ends several of
+   * them: such leases are extended next time.
    */
   async renewAll(leases: readonly Lease<Name>[]): Promise<Set<IdOf<Name>>> {
     const { db, table, holder, leaseMs } = this.#options;
@@ -131,7 +131,8 @@ export class Leases<Name extends LeasedTable> {
 
   /**
    * Ends the leases that an earlier process held under this holder's name, so that nobody waits for
-   * them. Only for a holder whose name is certainly unique. Returns how many.
+   * them. Only for a holder whose name is certainly unique. Returns the number of leases that it
+   * ended.
    */
   async endEarlier(): Promise<number> {
     const { db, table, holder } = this.#options;
@@ -177,21 +178,25 @@ export class Leases<Name extends LeasedTable> {
   ): Promise<void> {
     const { leaseMs, log, table } = this.#options;
     // The last quarter of the time is left for the worker to end its work.
-    const partMs = leaseMs / 4;
-    let endMs = this.#clock.monotonicMs() + leaseMs - partMs;
-    const leftMs = (): number => endMs - this.#clock.monotonicMs();
-    while (leftMs() > 1) {
-      const pauseMs = Math.min(partMs, leftMs());
+    const quarterMs = leaseMs / 4;
+    let endMs = this.#clock.monotonicMs() + leaseMs - quarterMs;
+    const remainingMs = (): number => endMs - this.#clock.monotonicMs();
+    while (remainingMs() > 1) {
+      const pauseMs = Math.min(quarterMs, remainingMs());
       const dueMs = this.#clock.monotonicMs() + pauseMs;
       if (!(await this.#pause(pauseMs, control.stopping))) return;
-      const askedMs = this.#clock.monotonicMs();
-      // A process that has stood still, with its work, asks once more: nobody may have taken the
-      // row meanwhile.
-      if (askedMs - dueMs > partMs / 2) endMs = Math.max(endMs, askedMs + partMs);
+      const requestedMs = this.#clock.monotonicMs();
+      // A process that stood still, together with its work, tries once more: perhaps nobody has
+      // taken the row meanwhile.
+      if (requestedMs - dueMs > quarterMs / 2) endMs = Math.max(endMs, requestedMs + quarterMs);
       try {
         // The database may take longer than the lease lasts; its answer is then useless.
-        const isHeld = await withDeadline(this.#clock, Math.max(0, leftMs()), this.renew(lease));
-        endMs = isHeld ? askedMs + leaseMs - partMs : askedMs;
+        const isHeld = await withDeadline(
+          this.#clock,
+          Math.max(0, remainingMs()),
+          this.renew(lease),
+        );
+        endMs = isHeld ? requestedMs + leaseMs - quarterMs : requestedMs;
       } catch (error) {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");
       }
@@ -200,7 +205,7 @@ export class Leases<Name extends LeasedTable> {
       control.lost.abort(new LeaseLost(`the lease of ${table} ${String(lease.id)} was lost`));
   }
 
-  /** False when stopped. */
+  /** Sleeps for a time; false when stopped meanwhile. */
   async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
     await this.#clock.sleep(ms, signal).catch(() => undefined);
     return !signal.aborted;

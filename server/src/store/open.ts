@@ -55,7 +55,7 @@ export async function openStore(
   const { log, lifecycle, clock, sealedColumns } = parts;
   const lock = lockFolder(paths.lockFile);
   lifecycle.onClose("data folder", () => lock.release());
-  const url = settings.databaseUrl ?? (await startOwn(settings, parts, lock));
+  const url = settings.databaseUrl ?? (await startEmbeddedServer(settings, parts, lock));
   const counts = new DatabaseCounts();
   const db = await openDatabase({ url, connections, counts, log, clock });
   lifecycle.onClose("database", () => db.destroy());
@@ -92,7 +92,7 @@ export async function openStore(
   };
 }
 
-async function startOwn(
+async function startEmbeddedServer(
   { paths, databaseConnections: connections }: StoreSettings,
   { log, lifecycle, clock }: Pick<Foundation, "log" | "lifecycle" | "clock">,
   lock: FolderLock,

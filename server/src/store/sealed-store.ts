@@ -1,12 +1,14 @@
-// Sealed data of the database: which secret keys it needs, and its re-encryption after a rotation
-// of the secret key. Each area lists its own columns; `platform.ts` passes the lists to the store.
+// Queries on the sealed data of all areas: the secret keys that it needs, and its re-encryption
+// after a rotation of the secret key. Each area lists its own columns; `platform.ts` passes the
+// lists to the store.
 import { sql, type Selectable } from "kysely";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
 /**
- * A column of sealed texts (`v1.<key id>.…`, see lib/seal.ts). Null and empty ones are not sealed.
+ * A column of sealed texts (`v1.<key id>.…`, see lib/seal.ts). Null and empty values are not
+ * sealed.
  */
 export type SealedColumn = {
   readonly table: string;
@@ -19,7 +21,7 @@ export type SealedColumn = {
 
 const batchMax = 1_000;
 
-/** One row of an area's list. */
+/** Describes one column, for the list of an area. */
 export function sealedColumn<
   Table extends keyof Tables,
   Key extends keyof Selectable<Tables[Table]> & string,
@@ -47,8 +49,8 @@ export async function sealingKeyIds(db: Db, columns: readonly SealedColumn[]): P
 }
 
 /**
- * Re-encrypts with the first key what an older key sealed, in batches; returns the number of texts.
- * Safe to repeat, and concurrent changes win.
+ * Re-encrypts with the first key all texts that an older key sealed, in batches; returns the number
+ * of texts. Safe to repeat, and concurrent changes win.
  */
 export async function resealOld(
   db: Db,
@@ -57,8 +59,11 @@ export async function resealOld(
 ): Promise<number> {
   let total = 0;
   for (const column of columns) {
-    for (let count = batchMax; count === batchMax; total += count)
+    let count: number;
+    do {
       count = await resealBatch(db, sealer, column);
+      total += count;
+    } while (count === batchMax);
   }
   return total;
 }
@@ -70,8 +75,8 @@ async function resealBatch(
 ): Promise<number> {
   const [current = ""] = sealer.keyIds();
   const sealed = sql.ref(column);
-  const { rows } = await sql<{ place: string; sealed: string }>`
-    select ctid::text as place, ${sealed} as sealed, ${sql.join(["ctid", ...keys].map((key) => sql.ref(key)))}
+  const { rows } = await sql<{ address: string; sealed: string }>`
+    select ctid::text as address, ${sealed} as sealed, ${sql.join(["ctid", ...keys].map((key) => sql.ref(key)))}
       from ${sql.table(table)}
      where ${sealed} is not null and split_part(${sealed}, '.', 2) not in (${current}, '')
      limit ${batchMax}`.execute(db);
@@ -81,9 +86,11 @@ async function resealBatch(
     return sealer.seal(sealer.open(row.sealed, context).reveal(), context);
   });
   await sql`
-    update ${sql.table(table)} as changed set ${sealed} = given.newer
-      from unnest(${rows.map((row) => row.place)}::text[], ${rows.map((row) => row.sealed)}::text[], ${newer}::text[])
-           as given (place, sealed, newer)
-     where changed.ctid = given.place::tid and changed.${sealed} = given.sealed`.execute(db);
+    update ${sql.table(table)} as changed set ${sealed} = resealed.newer
+      from unnest(${rows.map((row) => row.address)}::text[], ${rows.map((row) => row.sealed)}::text[], ${newer}::text[])
+           as resealed (address, sealed, newer)
+     where changed.ctid = resealed.address::tid and changed.${sealed} = resealed.sealed`.execute(
+    db,
+  );
   return rows.length;
 }

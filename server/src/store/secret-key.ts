@@ -1,6 +1,6 @@
-// The key that encrypts secrets at rest: from the settings, or created once and kept in the data
-// folder. If the database holds data sealed by another key, the start fails, not the first read of
-// a secret.
+// Opens the key that encrypts secrets at rest. It comes from the settings, or is created once and
+// kept in the data folder. If the database holds data sealed by another key, the start fails, not
+// the first read of a secret.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -22,14 +22,13 @@ export async function openSealer(
   },
 ): Promise<Sealer> {
   const needed = await sealingKeyIds(db, options.sealedColumns);
-  const given =
-    options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
-  if (given === null && needed.length > 0) {
+  const keys = options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
+  if (keys === null && needed.length > 0) {
     throw new CannotStart(
       `The database contains secrets, but there is no key for them: SLIPWAY_SECRET_KEY is not set and ${options.secretKeyFile} is missing. Put the file back or set the variable.`,
     );
   }
-  const sealer = new Sealer(given ?? [makeKeyFile(options.secretKeyFile)]);
+  const sealer = new Sealer(keys ?? [makeKeyFile(options.secretKeyFile)]);
   const missing = needed.filter((id) => !sealer.keyIds().includes(id));
   if (missing.length === 0) return sealer;
   const source = options.secretKeys === null ? options.secretKeyFile : "SLIPWAY_SECRET_KEY";

@@ -1,12 +1,12 @@
-// Retention whose days differ between projects, by their plans: app by app, since a scan of all
-// rows would skip the longer-kept ones again and again.
+// Steps of retention whose days differ between projects, by their plans. They go app by app, since
+// a scan of all rows would skip the rows that are kept longer again and again.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 import type { Db } from "./database.ts";
 
 /**
- * For how many days a project's rows are kept, if that differs between projects; otherwise null.
- * Answers from memory.
+ * Returns how many days a project's rows are kept, as a function of the project; null when all
+ * projects have the same number. Answers from memory.
  */
 export type DaysOfProjects = () => ((projectId: ProjectId) => number) | null;
 
@@ -17,25 +17,25 @@ const appsPage = 500;
  */
 export async function* stepsByApp(
   db: Db,
-  wanted: {
+  retention: {
     readonly days: number;
     readonly daysOf: DaysOfProjects;
-    /** `appId` undefined: of all apps. */
+    /** The steps for one app; `appId` undefined: for all apps. */
     readonly stepsOf: (days: number, appId?: AppId) => readonly RemovalStep[];
   },
 ): AsyncGenerator<RemovalStep> {
-  const { days, daysOf, stepsOf } = wanted;
-  const ofProject = daysOf();
-  if (ofProject === null) return yield* stepsOf(days);
+  const { days, daysOf, stepsOf } = retention;
+  const daysOfProject = daysOf();
+  if (daysOfProject === null) return yield* stepsOf(days);
   for (let after: AppId | null = null; ;) {
     const apps: Awaited<ReturnType<typeof appsAfter>> = await appsAfter(db, after);
-    for (const { appId, projectId } of apps) yield* stepsOf(ofProject(projectId), appId);
+    for (const { appId, projectId } of apps) yield* stepsOf(daysOfProject(projectId), appId);
     after = apps.at(-1)?.appId ?? null;
     if (apps.length < appsPage) return;
   }
 }
 
-/** By id, without locks. */
+/** A page of the apps whose ids follow `after`, in the order of their ids. No locks. */
 async function appsAfter(
   db: Db,
   after: AppId | null,

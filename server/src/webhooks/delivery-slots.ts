@@ -1,7 +1,7 @@
 // Limits concurrent deliveries, in total, per owner and per receiver. The shares shrink as slots
 // become scarce, so that some remain for lanes and owners that have none; a failing receiver gets
-// one delivery at a time, with growing pauses. In memory only: after a restart the state of each
-// receiver is learned again.
+// one delivery at a time, with growing pauses. All state is in memory: after a restart it is
+// learned again.
 import type { Clock } from "#lib/clock.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -33,13 +33,13 @@ type Window = { max: number; troubles: number; closedUntilMs: number };
 
 /** The initial concurrency of a receiver; each success raises it by one. */
 const windowFirst = 16;
-/** A receiver may use at most one in this many slots. */
+/** One receiver may use at most this part of the slots: one in four. */
 const sharePart = 4;
-/** One in this many slots is reserved for receivers and owners that have none. */
-const keptPart = 4;
+/** This part of the slots, one in four, is reserved for receivers and owners that have none. */
+const reservedPart = 4;
 /**
- * With 10,000 deliveries waiting for a dead receiver, a pass takes some hours, and a recovery is
- * noticed within a second.
+ * How long a failing receiver is closed. With 10,000 deliveries waiting for a dead receiver, a pass
+ * over them takes some hours, and a recovery is noticed within a second.
  */
 const pause: Backoff = { firstMs: 50, factor: 2, msMax: 1000, jitter: 0 };
 /** The maximum number of idle receivers whose state is kept. */
@@ -49,8 +49,8 @@ const lanesKnownMax = 10_000;
 export class DeliverySlots {
   readonly #options: DeliverySlotsOptions;
   readonly #windows = new LruMap<string, Window>(lanesKnownMax);
-  readonly #ofLane = new Map<string, number>();
-  readonly #ofOwner = new Map<string, number>();
+  readonly #slotsByLane = new Map<string, number>();
+  readonly #slotsByOwner = new Map<string, number>();
   #taken = 0;
   #bytes = 0;
 
@@ -79,26 +79,26 @@ export class DeliverySlots {
     return this.#bytes < this.#options.bytesMax / 2;
   }
 
-  /** A slot, or null when the lane must wait. */
+  /** Takes a slot; null when the lane must wait. */
   take(wish: Wish): DeliverySlot | null {
-    if (!this.#hasRoom(wish)) return null;
-    add(this.#ofLane, wish.lane, 1);
-    add(this.#ofOwner, wish.ownerKey, 1);
+    if (!this.#hasFreeSlot(wish)) return null;
+    add(this.#slotsByLane, wish.lane, 1);
+    add(this.#slotsByOwner, wish.ownerKey, 1);
     this.#taken++;
-    let held = 0;
+    let heldBytes = 0;
     let isOver = false;
     return {
       hold: (bytes) => {
-        held += bytes;
+        heldBytes += bytes;
         this.#bytes += bytes;
       },
       release: () => {
         if (isOver) return;
         isOver = true;
-        this.#bytes -= held;
+        this.#bytes -= heldBytes;
         this.#taken--;
-        add(this.#ofLane, wish.lane, -1);
-        add(this.#ofOwner, wish.ownerKey, -1);
+        add(this.#slotsByLane, wish.lane, -1);
+        add(this.#slotsByOwner, wish.ownerKey, -1);
       },
     };
   }
@@ -114,7 +114,11 @@ export class DeliverySlots {
    * while.
    */
   noteEnd(lane: string, isTrouble: boolean): void {
-    const window = this.#windows.get(lane) ?? { max: this.#first(), troubles: 0, closedUntilMs: 0 };
+    const window = this.#windows.get(lane) ?? {
+      max: this.#firstWindow(),
+      troubles: 0,
+      closedUntilMs: 0,
+    };
     this.#windows.set(lane, window);
     if (!isTrouble) {
       window.max = Math.min(this.#maxOfLane(), window.max + 1);
@@ -130,20 +134,21 @@ export class DeliverySlots {
     window.max = Math.max(1, Math.floor(window.max / 2));
   }
 
-  #hasRoom({ lane, ownerKey }: Wish): boolean {
+  #hasFreeSlot({ lane, ownerKey }: Wish): boolean {
     const { atOnce } = this.#options;
     const free = atOnce - this.#taken;
     if (free <= 0 || this.closedMs(lane) > 0) return false;
-    // The last slots are for those without one. Of the rest, an owner gets at most what that leaves
-    // free, and a receiver half of that, so that heavy users share equally.
-    const shared = free - Math.floor(atOnce / keptPart);
-    const window = this.#windows.get(lane)?.max ?? this.#first();
+    // The last slots are reserved for lanes and owners without one. An owner gets at most as many
+    // slots as are still free besides these, and a receiver half as many, so that heavy users share
+    // equally.
+    const shared = free - Math.floor(atOnce / reservedPart);
+    const window = this.#windows.get(lane)?.max ?? this.#firstWindow();
     const laneMax = Math.min(window, Math.max(1, Math.floor(shared / 2)));
-    const isLaneFree = (this.#ofLane.get(lane) ?? 0) < laneMax;
-    return isLaneFree && (this.#ofOwner.get(ownerKey) ?? 0) < Math.max(1, shared);
+    const isLaneFree = (this.#slotsByLane.get(lane) ?? 0) < laneMax;
+    return isLaneFree && (this.#slotsByOwner.get(ownerKey) ?? 0) < Math.max(1, shared);
   }
 
-  #first(): number {
+  #firstWindow(): number {
     return Math.min(windowFirst, this.#maxOfLane());
   }
 

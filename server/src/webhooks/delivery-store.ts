@@ -45,7 +45,7 @@ export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<
         ${column((row) => (isLarge(row) ? null : row.body))}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
         ${column((row) => row.failedReason)}::text[]
       ) with ordinality as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
-                  content_type, content_fields, body, body_bytes, failed_reason, place)
+                  content_type, content_fields, body, body_bytes, failed_reason, row_position)
     ), known as (
       -- In order, so that two transactions that add the same endpoints do not wait for each other.
       insert into webhook_endpoints (id, project_id, url, created_at)
@@ -59,7 +59,7 @@ export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<
            coalesce(body, (select body from large where large.id = given.id)), body_bytes,
            case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
            clock_timestamp(), clock_timestamp(), case when failed_reason is not null then clock_timestamp() end
-      from given order by place`.execute(tx);
+      from given order by row_position`.execute(tx);
 }
 
 /** Notifies every platform, on commit, that these endpoints have deliveries that nobody holds. */
@@ -73,7 +73,7 @@ export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): P
 export type Head = {
   readonly endpointId: EndpointId;
   readonly projectId: ProjectId;
-  /** Whom the project counts to. */
+  /** The key of the owner to whom the project counts. */
   readonly ownerKey: string;
   readonly url: string;
   readonly waitMs: number;
@@ -132,8 +132,8 @@ export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
 };
 
 /**
- * What to claim: up to `most` of each endpoint, and `bytesMax` of bodies in total; `hasCapacity`
- * lets the first be larger.
+ * The deliveries to claim: up to `max` of each endpoint, and `bytesMax` of bodies in total;
+ * `hasCapacity` lets the first delivery be larger.
  */
 export type Claim = {
   readonly wanted: readonly { readonly endpointId: EndpointId; readonly max: number }[];
@@ -150,15 +150,15 @@ export async function claimRows(
   const { wanted, bytesMax, hasCapacity } = claim;
   return await readRows<ClaimedRow>(db)`
     with wanted as (
-      select * from unnest(${wanted.map((one) => one.endpointId)}::uuid[], ${wanted.map((one) => one.max)}::integer[])
-        as wanted (endpoint_id, most)
+      select * from unnest(${wanted.map((share) => share.endpointId)}::uuid[], ${wanted.map((share) => share.max)}::integer[])
+        as wanted (endpoint_id, count_max)
        where not exists (select from webhook_endpoints where id = wanted.endpoint_id and paused_at is not null)
     ), found as materialized (
-      select one.* from wanted cross join lateral (
+      select due.* from wanted cross join lateral (
         select id, body_bytes, due_at from webhook_deliveries
          where endpoint_id = wanted.endpoint_id and state = 'pending' and lease_holder is null
            and due_at <= clock_timestamp()
-         order by due_at, id limit wanted.most for update skip locked) as one
+         order by due_at, id limit wanted.count_max for update skip locked) as due
     ), sized as (
       select id, body_bytes, sum(body_bytes) over (order by due_at, id) as total from found
     )
@@ -180,7 +180,7 @@ export type AttemptRow = {
   readonly id: DeliveryId;
   readonly epoch: number;
   readonly state: DeliveryState;
-  /** Null: success. */
+  /** Why the attempt failed; null: it succeeded. */
   readonly reason: string | null;
   /** Time until the next attempt, if pending. */
   readonly waitMs: number;
@@ -192,7 +192,8 @@ export type AttemptRow = {
 
 /**
  * Writes attempts, updates their deliveries and endpoints, and releases the leases, in one
- * statement. Returns the ids of those that `holder` still held; writes nothing for the others.
+ * statement. Returns the ids of the deliveries that `holder` still held; writes nothing for the
+ * others.
  */
 export async function writeAttempts(
   db: Db,
@@ -258,7 +259,7 @@ export async function releaseRows(
 ): Promise<void> {
   await sql`
     update webhook_deliveries as released set lease_holder = null, lease_until = null
-      from unnest(${held.map((one) => one.id)}::uuid[], ${held.map((one) => one.epoch)}::bigint[]) as held (id, epoch)
+      from unnest(${held.map((lease) => lease.id)}::uuid[], ${held.map((lease) => lease.epoch)}::bigint[]) as held (id, epoch)
      where released.id = held.id and released.lease_epoch = held.epoch and released.lease_holder = ${holder}`.execute(
     db,
   );

@@ -1,6 +1,6 @@
-// Sends the deliveries that wait in the database, fairly across receivers. Claims only what has a
-// slot, so every leased delivery is in progress. A lost nudge only costs time: a survey of all
-// endpoints finds what waits.
+// Sends the deliveries that wait in the database, fairly across receivers. Claims only deliveries
+// that have a slot, so every leased delivery is in progress. A lost nudge only costs time: a survey
+// of all endpoints finds the waiting deliveries.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { assert } from "#lib/assert.ts";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
@@ -31,7 +31,7 @@ export type DispatcherParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   readonly surveyMs: number;
 };
 
-/** Where a delivery goes, and from which project. */
+/** The lane of a delivery, and its project. */
 export type Destination = { readonly lane: string; readonly projectId: ProjectId };
 
 /** Endpoints per survey step; a step takes at most about 20 ms. */
@@ -54,7 +54,7 @@ export class Dispatcher {
   readonly #waiting: EndpointBacklog;
   readonly #loop: Loop;
   /** Endpoints reported to have waiting deliveries. */
-  readonly #asked = new Set<EndpointId>();
+  readonly #reported = new Set<EndpointId>();
   /** The cursor of the current survey; null: none is running. */
   #surveyAfter: EndpointId | null = firstEndpoint;
   #surveyedMs = Number.NEGATIVE_INFINITY;
@@ -81,7 +81,7 @@ export class Dispatcher {
     await this.#loop.stop();
   }
 
-  /** The endpoint has a waiting delivery. */
+  /** Called when the endpoint has a waiting delivery. */
   noteWaiting(endpointId: EndpointId, { lane, projectId }: Destination): void {
     const note = (ownerKey: string): void => {
       this.#waiting.add(endpointId, { lane, ownerKey }, 0);
@@ -91,10 +91,11 @@ export class Dispatcher {
     this.#parts.ownerKeyOf(projectId).then(note, () => undefined);
   }
 
-  /** The endpoint may have a waiting delivery; null: check all endpoints. */
+  /** Called when the endpoint may have a waiting delivery; null: check all endpoints. */
   lookAt(endpointId: EndpointId | null): void {
-    if (endpointId === null || this.#asked.size >= surveyStepMax) this.#surveyAfter = firstEndpoint;
-    else if (!this.#waiting.touch(endpointId)) this.#asked.add(endpointId);
+    if (endpointId === null || this.#reported.size >= surveyStepMax)
+      this.#surveyAfter = firstEndpoint;
+    else if (!this.#waiting.touch(endpointId)) this.#reported.add(endpointId);
     this.#loop.nudge();
   }
 
@@ -112,14 +113,14 @@ export class Dispatcher {
 
   async #turn(signal: AbortSignal): Promise<void> {
     await this.#survey();
-    await this.#look();
+    await this.#readReported();
     const shares = this.#share();
     if (shares.length === 0 || signal.aborted) return release(shares);
     const claimed = await this.#claim(shares);
     if (claimed > 0) this.#loop.nudge();
   }
 
-  /** One step of the current survey, or of a new one that is due. */
+  /** Does one step of the current survey, or begins a new one that is due. */
   async #survey(): Promise<void> {
     const { db, clock, surveyMs } = this.#parts;
     const nowMs = clock.monotonicMs();
@@ -141,11 +142,11 @@ export class Dispatcher {
     }
   }
 
-  async #look(): Promise<void> {
-    if (this.#asked.size === 0) return;
-    const asked = [...this.#asked];
-    this.#asked.clear();
-    for (const head of await readHeads(this.#parts.db, asked)) this.#noteHead(head);
+  async #readReported(): Promise<void> {
+    if (this.#reported.size === 0) return;
+    const reported = [...this.#reported];
+    this.#reported.clear();
+    for (const head of await readHeads(this.#parts.db, reported)) this.#noteHead(head);
   }
 
   #noteHead(head: Head): void {
@@ -166,13 +167,14 @@ export class Dispatcher {
     let count = 0;
     for (const [endpointId, { wish }] of this.#waiting.due()) {
       if (shares.length === claimEndpointsMax || count === claimMax || slots.isFull) break;
-      const taken: DeliverySlot[] = [];
+      const endpointSlots: DeliverySlot[] = [];
       for (let slot = slots.take(wish); slot !== null; slot = slots.take(wish)) {
-        taken.push(slot);
-        if (++count === claimMax) break;
+        endpointSlots.push(slot);
+        count += 1;
+        if (count === claimMax) break;
       }
       const waitMs = slots.closedMs(wish.lane);
-      if (taken.length > 0) shares.push({ endpointId, wish, slots: taken });
+      if (endpointSlots.length > 0) shares.push({ endpointId, wish, slots: endpointSlots });
       else if (waitMs > 0) closed.push({ endpointId, waitMs });
     }
     for (const { endpointId, waitMs } of closed) this.#waiting.defer(endpointId, waitMs);
@@ -193,11 +195,11 @@ export class Dispatcher {
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
       // If bodies fill the memory, an endpoint that returned fewer than requested may have more.
       const isTight = bounds.bytesMax - bytes < slots.bytesMax / 4;
-      const ofEndpoint = Map.groupBy(rows, (row) => row.endpointId);
+      const rowsByEndpoint = Map.groupBy(rows, (row) => row.endpointId);
       for (const share of shares) {
-        const given = ofEndpoint.get(share.endpointId) ?? [];
-        this.#waiting.end(share.endpointId, given.length === share.slots.length || isTight);
-        for (const row of given) this.#sendClaimed(row, share);
+        const endpointRows = rowsByEndpoint.get(share.endpointId) ?? [];
+        this.#waiting.end(share.endpointId, endpointRows.length === share.slots.length || isTight);
+        for (const row of endpointRows) this.#sendClaimed(row, share);
       }
       return rows.length;
     } finally {
@@ -213,7 +215,7 @@ export class Dispatcher {
       slot.hold(held.delivery.body.length);
       this.#send(held, share.wish, slot);
     } catch (error) {
-      // Others of the claim continue; the lease of this one runs out.
+      // The other deliveries of the claim continue; the lease of this delivery runs out.
       slot.release();
       this.#parts.log.error({ err: error, delivery: row.id }, "a webhook delivery cannot be read");
     }
@@ -233,5 +235,7 @@ function wishOf({ projectId, ownerKey, url }: Head): Wish {
 }
 
 function release(shares: readonly Share[]): void {
-  for (const { slots } of shares) for (const slot of slots.splice(0)) slot.release();
+  for (const { slots } of shares) {
+    for (const slot of slots.splice(0)) slot.release();
+  }
 }

@@ -1,6 +1,6 @@
-// Deliveries in progress on this platform: makes the attempt, renews the lease meanwhile, and
-// writes the results, many in one transaction. If a result cannot be written, or the lease is lost,
-// the next holder sends the delivery again.
+// Runs the deliveries in progress on this platform: makes each attempt, renews its lease meanwhile,
+// and writes the results, many in one transaction. If a result cannot be written, or the lease is
+// lost, the next holder sends the delivery again.
 import { Batcher } from "#lib/batcher.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Tally } from "#lib/tally.ts";
@@ -31,18 +31,21 @@ export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void
 
 const writeBatchMax = 200;
 /**
- * While the database is unavailable, results are retried with about this many waits; after that the
+ * While the database is unavailable, results are written again with these pauses; after them the
  * lease has expired anyway.
  */
-const writing: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
+const writeRetry: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
 
-/** `stop()` waits for deliveries in progress, and abandons those that take too long. */
+/**
+ * Makes the attempts. `stop()` waits for deliveries in progress, and abandons those that take too
+ * long.
+ */
 export class InFlight {
   /** Attempts since the platform started, by result; `pending`: to be retried. */
   readonly attempts = new Tally<AttemptRow["state"]>("delivered", "pending", "failed");
   readonly #parts: InFlightParts;
   /** May briefly hold the same delivery twice: when its lease was lost and claimed again. */
-  readonly #flying = new Map<HeldDelivery, Promise<void>>();
+  readonly #inProgress = new Map<HeldDelivery, Promise<void>>();
   readonly #results: Batcher<AttemptRow, boolean>;
   readonly #stopping = new AbortController();
 
@@ -57,16 +60,16 @@ export class InFlight {
   }
 
   get count(): number {
-    return this.#flying.size;
+    return this.#inProgress.size;
   }
 
   begin(held: HeldDelivery, wish: Wish, watcher: InFlightWatcher): void {
-    this.#flying.set(held, this.#fly(held, wish, watcher));
+    this.#inProgress.set(held, this.#deliver(held, wish, watcher));
   }
 
   /** Renews the leases of all deliveries in progress. */
   async renew(): Promise<void> {
-    const leases = [...this.#flying.keys()].map((held) => ({
+    const leases = [...this.#inProgress.keys()].map((held) => ({
       id: held.delivery.id,
       epoch: held.epoch,
       isTakenOver: false,
@@ -75,23 +78,23 @@ export class InFlight {
   }
 
   /**
-   * Waits up to `waitMs`, then releases what is still in progress, so that it need not wait for its
-   * lease to expire.
+   * Waits up to `waitMs`, then releases the deliveries still in progress, so that they need not
+   * wait for their leases to expire.
    */
   async stop(waitMs: number): Promise<void> {
     const { clock, db, holder } = this.#parts;
-    await waitUpTo(clock, waitMs, Promise.all(this.#flying.values()));
-    const left = [...this.#flying.keys()].map((held) => ({
+    await waitUpTo(clock, waitMs, Promise.all(this.#inProgress.values()));
+    const remaining = [...this.#inProgress.keys()].map((held) => ({
       id: held.delivery.id,
       epoch: held.epoch,
     }));
     // Another holder sends an abandoned delivery.
     this.#stopping.abort(new Error("deliveries are let go"));
     await this.#results.stop();
-    if (left.length > 0) await releaseRows(db, left, holder.holder);
+    if (remaining.length > 0) await releaseRows(db, remaining, holder.holder);
   }
 
-  async #fly(held: HeldDelivery, wish: Wish, { onEnd }: InFlightWatcher): Promise<void> {
+  async #deliver(held: HeldDelivery, wish: Wish, { onEnd }: InFlightWatcher): Promise<void> {
     const { slots, log, onStep } = this.#parts;
     let retryMs: number | null = null;
     try {
@@ -101,16 +104,17 @@ export class InFlight {
       onStep("sent");
       if ((await this.#record(row)) && row.state === "pending") retryMs = row.waitMs;
     } catch (error) {
-      // Its lease expires, and then it is retried.
+      // The lease of the delivery expires, and then the delivery is retried.
       log.error({ err: error, delivery: held.delivery.id }, "a webhook could not be sent");
     } finally {
-      this.#flying.delete(held);
+      this.#inProgress.delete(held);
       onEnd(retryMs);
     }
   }
 
   /**
-   * False when the delivery is lost to another holder, or will be: the result could not be written.
+   * Stores the result of an attempt. False when the delivery is lost to another holder, or will be,
+   * since the result could not be written.
    */
   async #record(row: AttemptRow): Promise<boolean> {
     const { clock, log } = this.#parts;
@@ -120,7 +124,8 @@ export class InFlight {
         log.error({ err: error, delivery: row.id }, "the result of a webhook could not be written");
     };
     return (
-      (await retry({ ...writing, clock, signal, onFailure }, () => this.#results.add(row))) ?? false
+      (await retry({ ...writeRetry, clock, signal, onFailure }, () => this.#results.add(row))) ??
+      false
     );
   }
 

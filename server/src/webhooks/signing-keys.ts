@@ -1,5 +1,5 @@
-// Caches what each attempt needs of a project: the signing keys and the schedule. The transaction
-// of a change sends a NOTIFY.
+// Caches the signing keys and the schedule of projects, which each attempt needs. The transaction
+// of a change sends a NOTIFY, which removes the cached entry.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
@@ -12,7 +12,7 @@ import { validSecrets } from "./project-secrets.ts";
 import { readSchedule } from "./secret-store.ts";
 
 type Key = { readonly bytes: Buffer; readonly expiresMs: number };
-type Known = {
+type CacheEntry = {
   readonly keys: readonly Key[];
   readonly schedule: ScheduleName;
   readonly untilMs: number;
@@ -20,14 +20,14 @@ type Known = {
 
 export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedule: ScheduleName };
 
-const projectsKnownMax = 10_000;
+const cachedProjectsMax = 10_000;
 /** The maximum delay after a lost notification. */
-const knownMs = 60_000;
+const cacheMs = 60_000;
 
 /** The keys and the schedule of each project. `close()` stops listening. */
 export class WebhookSigningKeys {
   readonly #parts: { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock };
-  readonly #known = new LruMap<ProjectId, Promise<Known>>(projectsKnownMax);
+  readonly #cache = new LruMap<ProjectId, Promise<CacheEntry>>(cachedProjectsMax);
   readonly #unlisten: () => void;
 
   constructor(parts: {
@@ -38,19 +38,22 @@ export class WebhookSigningKeys {
   }) {
     this.#parts = parts;
     this.#unlisten = parts.notifications.listen("webhook_secrets", (projectId) => {
-      if (projectId === null) this.#known.clear();
-      else this.#known.delete(projectId as ProjectId);
+      if (projectId === null) this.#cache.clear();
+      else this.#cache.delete(projectId as ProjectId);
     });
   }
 
-  /** Rejects when the database does not answer and nothing is cached. */
+  /**
+   * The keys and the schedule of a project. Rejects when the database does not answer and no
+   * current entry is cached.
+   */
   async of(projectId: ProjectId): Promise<ProjectSigning> {
     const { clock } = this.#parts;
-    let known = await (this.#known.get(projectId) ?? this.#load(projectId));
-    if (known.untilMs < clock.monotonicMs()) known = await this.#load(projectId);
+    let entry = await (this.#cache.get(projectId) ?? this.#load(projectId));
+    if (entry.untilMs < clock.monotonicMs()) entry = await this.#load(projectId);
     const nowMs = clock.now();
-    const valid = known.keys.filter((key) => key.expiresMs > nowMs);
-    return { keys: valid.map((key) => key.bytes), schedule: known.schedule };
+    const valid = entry.keys.filter((key) => key.expiresMs > nowMs);
+    return { keys: valid.map((key) => key.bytes), schedule: entry.schedule };
   }
 
   close(): void {
@@ -58,16 +61,16 @@ export class WebhookSigningKeys {
   }
 
   /** A change during the read removes the promise, so that the next caller reads again. */
-  #load(projectId: ProjectId): Promise<Known> {
+  #load(projectId: ProjectId): Promise<CacheEntry> {
     const loading = this.#read(projectId);
-    this.#known.set(projectId, loading);
+    this.#cache.set(projectId, loading);
     loading.catch(() => {
-      if (this.#known.get(projectId) === loading) this.#known.delete(projectId);
+      if (this.#cache.get(projectId) === loading) this.#cache.delete(projectId);
     });
     return loading;
   }
 
-  async #read(projectId: ProjectId): Promise<Known> {
+  async #read(projectId: ProjectId): Promise<CacheEntry> {
     const { db, sealer, clock } = this.#parts;
     const [secrets, schedule] = await Promise.all([
       validSecrets({ db, sealer }, projectId),
@@ -77,6 +80,6 @@ export class WebhookSigningKeys {
       const bytes = Buffer.from(secret.reveal().slice(secretPrefix.length), "base64");
       return { bytes, expiresMs: expiresAt?.getTime() ?? Number.POSITIVE_INFINITY };
     });
-    return { keys, schedule, untilMs: clock.monotonicMs() + knownMs };
+    return { keys, schedule, untilMs: clock.monotonicMs() + cacheMs };
   }
 }

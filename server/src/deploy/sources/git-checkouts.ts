@@ -1,13 +1,13 @@
-// What git has fetched for an app is kept until its next build, which then transfers only what has
-// changed. Bounded in number and size. A folder belongs to one build at a time: it is taken away,
-// and brought back when the build has its files.
+// Keeps the git folder of an app until its next build, which then transfers only the changes. The
+// kept folders are bounded in number and size. A folder belongs to one build at a time: the build
+// takes it away, and brings it back when it has its files.
 import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { folderBytes } from "#deploy/folder-size.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Next to the builds' folders. */
+/** The folder of the kept checkouts, next to the builds' folders. */
 export const checkoutsName = "checkouts";
 const checkoutsMax = 20;
 /**
@@ -15,7 +15,7 @@ const checkoutsMax = 20;
  */
 const keptShare = 0.1;
 
-/** Moves what is kept for the app to `gitDir`, which does not exist yet. */
+/** Moves the checkout of the app, if one was kept, to `gitDir`, which does not exist yet. */
 export async function takeCheckout(
   sourcesDir: string,
   appId: AppId,
@@ -25,8 +25,8 @@ export async function takeCheckout(
 }
 
 /**
- * Keeps `gitDir` for the app, without keys and settings, unless it is large; `bytesMax`: of a
- * repository.
+ * Keeps `gitDir` for the app, without keys and settings, unless it is large. `bytesMax` is the
+ * maximum size of a repository.
  */
 export async function keepCheckout(checkout: {
   readonly sourcesDir: string;
@@ -39,13 +39,13 @@ export async function keepCheckout(checkout: {
     await rm(join(gitDir, name), { force: true });
   const keptMax = checkout.bytesMax * keptShare;
   if ((await folderBytes(gitDir, keptMax)) > keptMax) return;
-  const kept = join(sourcesDir, checkoutsName, appId);
+  const keptDir = join(sourcesDir, checkoutsName, appId);
   await mkdir(join(sourcesDir, checkoutsName), { recursive: true, mode: 0o700 });
-  await removeFolder(kept);
-  await rename(gitDir, kept);
+  await removeFolder(keptDir);
+  await rename(gitDir, keptDir);
 }
 
-/** Removes those of apps that do not exist, and all but the newest. */
+/** Removes the checkouts of apps that do not exist, and of the others all but the newest. */
 export async function collectCheckouts(
   sourcesDir: string,
   readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,
@@ -54,13 +54,15 @@ export async function collectCheckouts(
   const names = await readdir(folder).catch(() => []);
   if (names.length === 0) return;
   const apps = new Set<string>(await readApps(names));
-  const aged = names.map(async (name) => ({
+  const withTimes = names.map(async (name) => ({
     name,
     at: (await stat(join(folder, name)).catch(() => null))?.mtimeMs ?? 0,
   }));
-  const newest = (await Promise.all(aged))
+  const newest = (await Promise.all(withTimes))
     .filter(({ name }) => apps.has(name))
-    .toSorted((one, other) => other.at - one.at);
-  const kept = new Set(newest.slice(0, checkoutsMax).map(({ name }) => name));
-  for (const name of names) if (!kept.has(name)) await removeFolder(join(folder, name));
+    .toSorted((a, b) => b.at - a.at);
+  const keptNames = new Set(newest.slice(0, checkoutsMax).map(({ name }) => name));
+  for (const name of names) {
+    if (!keptNames.has(name)) await removeFolder(join(folder, name));
+  }
 }

@@ -4,7 +4,7 @@ import { request as httpRequest, type Agent, type IncomingMessage } from "node:h
 import { request as httpsRequest } from "node:https";
 import { OutwardRefused } from "#lib/outward-reasons.ts";
 
-type Sent = {
+type OutgoingRequest = {
   readonly method: "GET" | "POST";
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -15,14 +15,17 @@ type Sent = {
 /** A connection on which nothing arrives for this long is given up. */
 const silenceMs = 60_000;
 
-/** The answer, once its head has arrived. Rejects for what goes wrong before. */
-export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promise<IncomingMessage> {
+/** Resolves to the answer when its head has arrived; rejects when the request fails before. */
+export function sendRequest(
+  url: URL,
+  { body, headers, ...options }: OutgoingRequest,
+): Promise<IncomingMessage> {
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
   const length =
-    given.method === "GET" ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
+    options.method === "GET" ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = send(url, {
-    ...given,
+    ...options,
     headers: { ...headers, ...length, "User-Agent": "Slipway" },
   });
   request.setTimeout(silenceMs, () =>
@@ -30,7 +33,7 @@ export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promis
   );
   request.on("response", resolve);
   request.on("error", reject);
-  // Also after an answer that is none, such as a switch to another protocol.
+  // This also ends a request whose host switches to another protocol instead of answering.
   request.on("close", () =>
     reject(new OutwardRefused("the connection was closed without an answer")),
   );
@@ -38,7 +41,7 @@ export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promis
   return promise;
 }
 
-/** Whether it names another address. */
+/** True for an answer that redirects to another address. */
 export function isRedirect({ statusCode = 0, headers }: IncomingMessage): boolean {
   return [301, 302, 303, 307, 308].includes(statusCode) && headers.location !== undefined;
 }

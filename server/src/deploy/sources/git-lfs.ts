@@ -15,7 +15,10 @@ import { OutwardRefused, reasonOf } from "#lib/outward-reasons.ts";
 import { basicAuthorization, type GitRun } from "./git-command.ts";
 import { isRedirect, sendRequest } from "./git-lfs-request.ts";
 
-/** A repository whose files are in the app's folder: at `at`, "" for the app's own. */
+/**
+ * A repository whose files are in the app's folder. `at` is the path of their folder there, "" for
+ * the app's own repository.
+ */
 export type LfsRepository = {
   readonly at: string;
   readonly repository: string;
@@ -28,9 +31,9 @@ export type Pointer = { readonly path: string; readonly oid: string; readonly si
 type LfsRequest = {
   readonly appDir: string;
   readonly pointers: readonly Pointer[];
-  /** The app's own, and those of its submodules. */
+  /** The app's own repository, and those of its submodules. */
   readonly repositories: readonly LfsRepository[];
-  /** For addresses that are not the git host's own. */
+  /** Checks addresses that are not the git host's own. */
   readonly guard: OutwardGuard;
   readonly signal: AbortSignal;
 };
@@ -40,11 +43,11 @@ type Action = { readonly href: string; readonly headers: Readonly<Record<string,
 const pointerForm =
   /^version https:\/\/git-lfs\.github\.com\/spec\/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,15})\n?$/;
 const mediaType = "application/vnd.git-lfs+json";
-/** As many as hosts take in one question. */
+/** The maximum number of objects that hosts accept in one request. */
 const batchMax = 100;
-/** About 1 kB for each object. */
+/** Far more than a batch needs: an object takes about 1 kB. */
 const answerBytesMax = 2_000_000;
-/** Hosts send to where their files are stored, once. */
+/** Hosts redirect once, to the storage of their files. */
 const redirectsMax = 3;
 const perReceiverMax = 8;
 const headersMax = 20;
@@ -53,7 +56,7 @@ const headerLengthMax = 8_000;
  * Headers that belong to one connection or that only the client can know; a server may not set
  * them.
  */
-const ownHeaders = new Set([
+const reservedHeaders = new Set([
   "host",
   "connection",
   "content-length",
@@ -63,41 +66,44 @@ const ownHeaders = new Set([
   "trailer",
 ]);
 
-/** For the git hosts themselves: the operator chose them, and they may be on a private network. */
+/**
+ * The guard for the git hosts themselves, which allows all addresses: the operator chose the hosts,
+ * and they may be on a private network.
+ */
 const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
 
-/** What the text of a file points to; null: it is no pointer. */
+/** Parses the text of a file; null: it is no pointer. */
 function readPointer(path: string, text: string): Pointer | null {
   const [, oid, size] = pointerForm.exec(text) ?? [];
   return oid === undefined ? null : { path, oid, size: Number(size) };
 }
 
-/** Downloads all. Rejects with `BuildFailed` that names the file. */
+/** Downloads the files of all pointers. Rejects with a `BuildFailed` that names the file. */
 export async function fetchLfs(request: LfsRequest): Promise<void> {
   const common = { lookup: makeNameLookup(), perReceiverMax };
-  const own = new OutwardAgents({ ...common, guard: anywhere });
-  const others = new OutwardAgents({ ...common, guard: request.guard });
+  const hostAgents = new OutwardAgents({ ...common, guard: anywhere });
+  const otherAgents = new OutwardAgents({ ...common, guard: request.guard });
   try {
-    const deepestFirst = request.repositories.toSorted(
-      (one, other) => other.at.length - one.at.length,
-    );
+    const deepestFirst = request.repositories.toSorted((a, b) => b.at.length - a.at.length);
     const groups = Map.groupBy(request.pointers, ({ path }) =>
       deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
     );
     for (const [repository, pointers] of groups) {
       if (repository === undefined) continue;
-      await new LfsDownload({ ...request, own, others, from: repository }).fetch(pointers);
+      await new LfsDownload({ ...request, hostAgents, otherAgents, from: repository }).fetch(
+        pointers,
+      );
     }
   } finally {
-    own.close();
-    others.close();
+    hostAgents.close();
+    otherAgents.close();
   }
 }
 
 type LfsDownloadParts = LfsRequest & {
-  /** For the git host itself, and for where it sends to. */
-  readonly own: OutwardAgents;
-  readonly others: OutwardAgents;
+  /** `hostAgents` is for the git host itself, `otherAgents` for the addresses that it names. */
+  readonly hostAgents: OutwardAgents;
+  readonly otherAgents: OutwardAgents;
   readonly from: LfsRepository;
 };
 
@@ -125,20 +131,21 @@ class LfsDownload {
   async fetch(pointers: readonly Pointer[]): Promise<void> {
     const byOid = [...Map.groupBy(pointers, ({ oid }) => oid).values()];
     for (let at = 0; at < byOid.length; at += batchMax) {
-      const batch = byOid
-        .slice(at, at + batchMax)
-        .flatMap(([first, ...same]) => (first ? [{ first, same }] : []));
-      const actions = await this.#ask(batch.map(({ first }) => first));
-      for (const { first, same } of batch) {
+      const batch = byOid.slice(at, at + batchMax);
+      const actions = await this.#askForActions(batch.flatMap((same) => same.slice(0, 1)));
+      for (const [first, ...others] of batch) {
+        if (first === undefined) continue;
         await this.#download(first, actions);
         const { appDir } = this.#parts;
-        for (const { path } of same) await copyFile(join(appDir, first.path), join(appDir, path));
+        for (const { path } of others) await copyFile(join(appDir, first.path), join(appDir, path));
       }
     }
   }
 
-  /** Where the host has them. */
-  async #ask(pointers: readonly Pointer[]): Promise<ReadonlyMap<string, Action | string>> {
+  /** Asks the host where it has the files of these pointers. */
+  async #askForActions(
+    pointers: readonly Pointer[],
+  ): Promise<ReadonlyMap<string, Action | string>> {
     const objects = pointers.map(({ oid, size }) => ({ oid, size }));
     const body = JSON.stringify({
       operation: "download",
@@ -147,8 +154,8 @@ class LfsDownload {
       objects,
     });
     const headers = { Accept: mediaType, "Content-Type": mediaType, ...this.#authorization };
-    const { own, from, signal } = this.#parts;
-    const agent = own.of(this.#base.protocol);
+    const { hostAgents, from, signal } = this.#parts;
+    const agent = hostAgents.of(this.#base.protocol);
     const failed = (why: string): BuildFailed =>
       new BuildFailed(
         `The git host of ${from.repository} does not say where its Git LFS files are: ${why}.`,
@@ -196,21 +203,22 @@ class LfsDownload {
   async #receive(pointer: Pointer, { href, headers }: Action): Promise<void> {
     const { guard, signal, appDir } = this.#parts;
     let address = href;
-    let sent = headers;
+    let sentHeaders = headers;
     for (let redirects = 0; redirects <= redirectsMax; redirects++) {
-      const target = (URL.parse(address)?.origin === this.#base.origin ? anywhere : guard).read(
-        address,
-      );
+      const addressGuard = URL.parse(address)?.origin === this.#base.origin ? anywhere : guard;
+      const target = addressGuard.read(address);
       if ("problem" in target)
         throw new OutwardRefused(`its address is not allowed: ${target.problem}`);
       const { url } = target;
       const agent = this.#agentOf(url);
-      const isOwn = url.origin === this.#base.origin;
-      const isGiven = Object.keys(sent).some((name) => name.toLowerCase() === "authorization");
-      const own = isOwn && !isGiven ? this.#authorization : {};
+      const isGitHost = url.origin === this.#base.origin;
+      const hasAuthorization = Object.keys(sentHeaders).some(
+        (name) => name.toLowerCase() === "authorization",
+      );
+      const authorization = isGitHost && !hasAuthorization ? this.#authorization : {};
       const answer = await sendRequest(url, {
         method: "GET",
-        headers: { ...sent, ...own },
+        headers: { ...sentHeaders, ...authorization },
         body: "",
         agent,
         signal,
@@ -218,8 +226,8 @@ class LfsDownload {
       if (isRedirect(answer)) {
         answer.destroy();
         const next = new URL(answer.headers.location ?? "", url);
-        // What was meant for one host is not shown to another.
-        if (next.origin !== url.origin) sent = {};
+        // Headers that were meant for one host are not sent to another.
+        if (next.origin !== url.origin) sentHeaders = {};
         address = next.href;
         continue;
       }
@@ -235,38 +243,35 @@ class LfsDownload {
   #agentOf(url: URL): Agent {
     if (this.#base.protocol === "https:" && url.protocol !== "https:")
       throw new OutwardRefused("it is not offered over https");
-    const { own, others } = this.#parts;
-    return (url.origin === this.#base.origin ? own : others).of(url.protocol);
+    const { hostAgents, otherAgents } = this.#parts;
+    return (url.origin === this.#base.origin ? hostAgents : otherAgents).of(url.protocol);
   }
 }
 
-/**
- * The actions by object, or why there is none. Whatever is not as it should be is as if it were not
- * there.
- */
+/** The action of each object, or why it has none. Malformed parts of the answer are ignored. */
 function readBatch(answer: unknown): Map<string, Action | string> {
   const objects =
     isTable(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
-  const found = new Map<string, Action | string>();
+  const byOid = new Map<string, Action | string>();
   for (const object of objects) {
     if (!isTable(object) || typeof object["oid"] !== "string") continue;
     const { oid, error, actions } = object;
     const download = isTable(actions) ? actions["download"] : undefined;
-    if (isTable(error)) found.set(oid as string, `it has no such file (${Number(error["code"])})`);
+    if (isTable(error)) byOid.set(oid as string, `it has no such file (${Number(error["code"])})`);
     else if (isTable(download) && typeof download["href"] === "string")
-      found.set(oid as string, {
+      byOid.set(oid as string, {
         href: download["href"],
         headers: readHeaders(download["header"]),
       });
   }
-  return found;
+  return byOid;
 }
 
-function readHeaders(value: unknown): Record<string, string> {
-  const usable = Object.entries(isTable(value) ? value : {}).filter(
+function readHeaders(headers: unknown): Record<string, string> {
+  const usable = Object.entries(isTable(headers) ? headers : {}).filter(
     ([name, value]) =>
       /^[A-Za-z0-9-]{1,100}$/.test(name) &&
-      !ownHeaders.has(name.toLowerCase()) &&
+      !reservedHeaders.has(name.toLowerCase()) &&
       typeof value === "string" &&
       value.length <= headerLengthMax &&
       /^[\x20-\x7e]*$/.test(value),
@@ -310,11 +315,11 @@ export async function readPointers(
   names: readonly string[],
   checkTime: () => void,
 ): Promise<Pointer[]> {
-  const found: Pointer[] = [];
+  const pointers: Pointer[] = [];
   for (const name of names) {
     checkTime();
     const pointer = readPointer(name, await readFile(join(appDir, name), "utf8"));
-    if (pointer !== null) found.push(pointer);
+    if (pointer !== null) pointers.push(pointer);
   }
-  return found;
+  return pointers;
 }

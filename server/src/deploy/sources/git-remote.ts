@@ -31,41 +31,47 @@ export type GitRemoteOptions = {
 /** A repository as a project sees it. */
 export type RemoteRepository = { readonly projectId: ProjectId; readonly gitRepo: string };
 
-/** What git says of a commit. */
+/** The message and the author of a commit, and whether it touches folders. */
 export type CommitFacts = {
   readonly message: string;
   readonly author: string;
-  /** Whether one of the folders differs from the older commit; null: that commit is gone. */
+  /**
+   * Whether one of the folders differs from the older commit; null: there is no older commit, or it
+   * is gone.
+   */
   readonly isTouched: boolean | null;
 };
 
-/** `hasMore`: there are others. */
+/** The branches of a repository. `hasMore`: it has more than these. */
 export type Branches = {
   readonly defaultBranch: string | null;
   readonly branches: readonly string[];
   readonly hasMore: boolean;
 };
 
-/** `hasMore`: other folders may have one too. */
+/**
+ * The folders with a settings file, and the file of one folder. `hasMore`: other folders may have
+ * one too.
+ */
 export type RepositorySettings = {
   readonly folders: readonly string[];
   readonly hasMore: boolean;
-  /** What is not there. */
+  /** Which of the two does not exist; null: both do. */
   readonly missing: "branch" | "folder" | null;
-  /** The file that a build uses; null: there is none. Without a text: why it cannot be read. */
+  /** The file that a build uses, with its text or why it cannot be read; null: there is none. */
   readonly toml: { readonly name: string; readonly text: Checked<string> } | null;
   readonly hasDockerfile: boolean;
 };
 
 const dockerfileName = "Dockerfile";
-/** Next to the builds' folders. */
+/** The folder of the questions, next to the builds' folders. */
 export const asksName = "asks";
-/** As many as somebody can choose from. */
+/** The maximum number of branches in a list: nobody chooses from more. */
 const branchesMax = 500;
-/** `look`: somebody waits for it. */
+/** The timeouts of git's runs; `look` is for a question whose answer a person waits for. */
 const timeoutMs = { list: 20_000, look: 40_000, fetch: 120_000 } as const;
 
-/** Each question uses a folder of its own, which is removed after it. */
+/** Asks git hosts. Each question uses a folder of its own, which is removed afterwards. */
 export class GitRemote {
   readonly #options: GitRemoteOptions;
 
@@ -73,36 +79,36 @@ export class GitRemote {
     this.#options = options;
   }
 
-  /** Removes what a killed platform left. */
+  /** Removes the folders that a killed platform left behind. */
   async clean(): Promise<void> {
     await rm(join(this.#options.sourcesDir, asksName), { recursive: true, force: true });
   }
 
   /** The address of a repository. */
   urlOf(gitRepo: string): Checked<SourceUrl> {
-    const found = repositoryAddress(gitRepo, this.#options.hosts);
-    return found.ok ? { ok: true, value: found.value.url } : found;
+    const address = repositoryAddress(gitRepo, this.#options.hosts);
+    return address.ok ? { ok: true, value: address.value.url } : address;
   }
 
-  /** The newest commits of those of the branches that exist. */
+  /** The newest commits of the branches, by name. Branches that do not exist are left out. */
   async heads(
     repository: RemoteRepository,
     branches: readonly string[],
     signal: AbortSignal,
   ): Promise<Checked<ReadonlyMap<string, string>>> {
-    return await this.#ask(repository, signal, async (ask) => {
+    return await this.#ask(repository, signal, async (question) => {
       const refs = branches.map((branch) => `refs/heads/${branch}`);
-      const args = ["ls-remote", "--heads", "--end-of-options", ask.url, ...refs];
-      const listed = await ask.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
-      if (!listed.isOk) return { ok: false, reason: ask.explain(listed) };
+      const args = ["ls-remote", "--heads", "--end-of-options", question.url, ...refs];
+      const listed = await question.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
+      if (!listed.isOk) return { ok: false, reason: question.explain(listed) };
       const lines = listed.output.split("\n").map((line) => line.split("\t"));
-      const found = lines.filter(
+      const heads = lines.filter(
         ([commit = "", ref = ""]) => isCommit(commit) && refs.includes(ref),
       );
       return {
         ok: true,
         value: new Map(
-          found.map(([commit = "", ref = ""]) => [ref.slice("refs/heads/".length), commit]),
+          heads.map(([commit = "", ref = ""]) => [ref.slice("refs/heads/".length), commit]),
         ),
       };
     });
@@ -110,10 +116,17 @@ export class GitRemote {
 
   /** The branches of a repository, the default one first, with a limit. */
   async branches(repository: RemoteRepository, signal: AbortSignal): Promise<Checked<Branches>> {
-    return await this.#ask<Branches>(repository, signal, async (ask) => {
-      const args = ["ls-remote", "--symref", "--end-of-options", ask.url, "HEAD", "refs/heads/*"];
-      const listed = await ask.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
-      if (!listed.isOk) return { ok: false, reason: ask.explain(listed) };
+    return await this.#ask<Branches>(repository, signal, async (question) => {
+      const args = [
+        "ls-remote",
+        "--symref",
+        "--end-of-options",
+        question.url,
+        "HEAD",
+        "refs/heads/*",
+      ];
+      const listed = await question.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
+      if (!listed.isOk) return { ok: false, reason: question.explain(listed) };
       const named = listed.output.matchAll(/^[0-9a-f]+\trefs\/heads\/(.+)$/gm);
       const all = Array.from(named, ([, name = ""]) => name).filter((name) => checkBranch(name).ok);
       const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(listed.output)?.[1];
@@ -127,25 +140,28 @@ export class GitRemote {
   }
 
   /**
-   * Which folders of a branch, a tag or a commit have a settings file, and the one of this folder.
-   * Fetches no other files.
+   * Lists the folders of a branch, a tag or a commit that have a settings file, and reads the file
+   * of `folder`. Fetches no other files.
    */
   async settings(
     repository: RemoteRepository,
     { branch, folder }: { readonly branch: string; readonly folder: string },
     signal: AbortSignal,
   ): Promise<Checked<RepositorySettings>> {
-    return await this.#ask<RepositorySettings>(repository, signal, async (ask) => {
-      await ask.run(["init", "--quiet", "--template="]);
+    return await this.#ask<RepositorySettings>(repository, signal, async (question) => {
+      await question.run(["init", "--quiet", "--template="]);
       const ref = "refs/slipway/looked-at";
-      const fetched = await fetchNamed(ask, { branch, ref, repository: repository.gitRepo });
+      const fetched = await fetchNamed(question, { branch, ref, repository: repository.gitRepo });
       if (!("end" in fetched)) return fetched;
-      const nothing = { folders: [], hasMore: false, toml: null, hasDockerfile: false };
-      if (isBranchMissing(fetched)) return { ok: true, value: { ...nothing, missing: "branch" } };
-      if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
-      const found = new SettingsFolders();
-      await ask.run(["ls-tree", "-r", "-t", "-z", ref], { onOutput: (chunk) => found.push(chunk) });
-      const listed = await ask.run([
+      const noSettings = { folders: [], hasMore: false, toml: null, hasDockerfile: false };
+      if (isBranchMissing(fetched))
+        return { ok: true, value: { ...noSettings, missing: "branch" } };
+      if (!fetched.isOk) return { ok: false, reason: question.explain(fetched) };
+      const settingsFolders = new SettingsFolders();
+      await question.run(["ls-tree", "-r", "-t", "-z", ref], {
+        onOutput: (chunk) => settingsFolders.push(chunk),
+      });
+      const listed = await question.run([
         "ls-tree",
         "-z",
         `${ref}:${folder}`,
@@ -153,65 +169,71 @@ export class GitRemote {
         dockerfileName,
       ]);
       if (!listed.isOk)
-        return { ok: true, value: { ...nothing, ...found.result(), missing: "folder" } };
+        return {
+          ok: true,
+          value: { ...noSettings, ...settingsFolders.result(), missing: "folder" },
+        };
       const blobs = new Map(listed.output.split("\0").map((entry) => blobOf(entry)));
-      const name = tomlNames.find((one) => blobs.has(one));
-      const there = { ...found.result(), missing: null, hasDockerfile: blobs.has(dockerfileName) };
-      if (name === undefined) return { ok: true, value: { ...there, toml: null } };
-      const { bytes, result } = await readBlob(ask, blobs.get(name) ?? "");
+      const name = tomlNames.find((tomlName) => blobs.has(tomlName));
+      const settings = {
+        ...settingsFolders.result(),
+        missing: null,
+        hasDockerfile: blobs.has(dockerfileName),
+      };
+      if (name === undefined) return { ok: true, value: { ...settings, toml: null } };
+      const { bytes, result } = await readBlob(question, blobs.get(name) ?? "");
       if (!result.isOk && bytes.length <= textBytesMax)
-        return { ok: false, reason: ask.explain(result) };
-      return { ok: true, value: { ...there, toml: { name, text: textOf(bytes, name) } } };
+        return { ok: false, reason: question.explain(result) };
+      return { ok: true, value: { ...settings, toml: { name, text: textOf(bytes, name) } } };
     });
   }
 
   /**
-   * What a commit says, and whether one of the folders differs from that of an older commit (null:
-   * everything is new).
+   * Reads the message and the author of a commit, and whether one of the folders differs from that
+   * of an older commit. `older` is null where there is no commit to compare with.
    */
   async facts(
     repository: RemoteRepository,
-    wanted: {
+    comparison: {
       readonly commit: string;
       readonly older: string | null;
       readonly folders: readonly string[];
     },
     signal: AbortSignal,
   ): Promise<Checked<CommitFacts>> {
-    return await this.#ask<CommitFacts>(repository, signal, async (ask) => {
-      await ask.run(["init", "--quiet", "--template="]);
-      const fetched = await ask.fetch(wanted.commit, "refs/slipway/newer");
-      if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
-      const said = await ask.run([
+    return await this.#ask<CommitFacts>(repository, signal, async (question) => {
+      await question.run(["init", "--quiet", "--template="]);
+      const fetched = await question.fetch(comparison.commit, "refs/slipway/newer");
+      if (!fetched.isOk) return { ok: false, reason: question.explain(fetched) };
+      const logged = await question.run([
         "log",
         "-1",
         "--format=%an <%ae>%n%B",
         "refs/slipway/newer",
         "--",
       ]);
-      const [author = "", ...lines] = said.output.split("\n");
+      const [author = "", ...lines] = logged.output.split("\n");
       const facts = {
         author: commitText(author, "author"),
         message: commitText(lines.join("\n").trim(), "message"),
       };
-      if (wanted.older === null || !(await ask.fetch(wanted.older, "refs/slipway/older")).isOk) {
+      if (
+        comparison.older === null ||
+        !(await question.fetch(comparison.older, "refs/slipway/older")).isOk
+      ) {
         return { ok: true, value: { ...facts, isTouched: null } };
       }
-      const treeOf = async (ref: string, folder: string): Promise<string> =>
-        (
-          await ask.run([
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "--end-of-options",
-            `${ref}:${folder}`,
-          ])
-        ).output;
+      const treeOf = async (ref: string, folder: string): Promise<string> => {
+        const tree = `${ref}:${folder}`;
+        const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", tree];
+        return (await question.run(args)).output;
+      };
       let isTouched = false;
-      for (const folder of wanted.folders)
+      for (const folder of comparison.folders) {
         isTouched ||=
           (await treeOf("refs/slipway/newer", folder)) !==
           (await treeOf("refs/slipway/older", folder));
+      }
       return { ok: true, value: { ...facts, isTouched } };
     });
   }
@@ -219,7 +241,7 @@ export class GitRemote {
   async #ask<T>(
     { projectId, gitRepo }: RemoteRepository,
     signal: AbortSignal,
-    work: (ask: Ask) => Promise<Checked<T>>,
+    work: (question: Question) => Promise<Checked<T>>,
   ): Promise<Checked<T>> {
     const url = this.urlOf(gitRepo);
     if (!url.ok) return url;
@@ -239,7 +261,7 @@ export class GitRemote {
         { folders: [gitDir], bytesMax, clock },
         async (tooLarge) => {
           const ended = AbortSignal.any([signal, tooLarge]);
-          const run: Ask["run"] = async (
+          const run: Question["run"] = async (
             args,
             { isRemote = false, timeoutMs: ms = timeoutMs.list, ...more } = {},
           ) => {
@@ -255,7 +277,7 @@ export class GitRemote {
             ended.throwIfAborted();
             return result;
           };
-          return await work(askOf(run, remote, gitRepo));
+          return await work(questionTo(run, remote, gitRepo));
         },
       );
       if (!measured.isTooLarge) return measured.result;
@@ -270,7 +292,7 @@ export class GitRemote {
 }
 
 /** One question to one repository. */
-type Ask = {
+type Question = {
   readonly url: string;
   readonly run: (
     args: readonly string[],
@@ -285,38 +307,41 @@ type Ask = {
   readonly explain: (result: GitResult) => string;
 };
 
-/** Fetches what a build takes of the name: the branch, else the tag, else the commit. */
+/** Fetches what a build takes for the name: the branch, else the tag, else the commit. */
 async function fetchNamed(
-  ask: Ask,
+  question: Question,
   name: { readonly branch: string; readonly ref: string; readonly repository: string },
 ): Promise<GitResult | Extract<Checked<string>, { ok: false }>> {
   const { branch, ref, repository } = name;
   const run: RunGit = (args, options = {}) =>
-    ask.run(args, { ...options, timeoutMs: timeoutMs.look });
-  const fullTag = isTagName(branch) ? await findTag(run, ask.url, branch) : null;
-  if (fullTag !== null) return await ask.fetch(fullTag, ref, timeoutMs.look);
-  const head = await ask.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
+    question.run(args, { ...options, timeoutMs: timeoutMs.look });
+  const fullTag = isTagName(branch) ? await findTag(run, question.url, branch) : null;
+  if (fullTag !== null) return await question.fetch(fullTag, ref, timeoutMs.look);
+  const head = await question.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
   if (!isBranchMissing(head)) return head;
-  const tag = await findTag(run, ask.url, branch);
-  if (tag !== null) return await ask.fetch(tag, ref, timeoutMs.look);
+  const tag = await findTag(run, question.url, branch);
+  if (tag !== null) return await question.fetch(tag, ref, timeoutMs.look);
   if (!isCommitStart(branch)) return head;
-  const found = await findCommit(run, { url: ask.url, repository, digits: branch });
-  if (!("ok" in found)) return found;
-  return found.ok ? await ask.fetch(found.value, ref, timeoutMs.look) : found;
+  const commit = await findCommit(run, { url: question.url, repository, digits: branch });
+  if (!("ok" in commit)) return commit;
+  return commit.ok ? await question.fetch(commit.value, ref, timeoutMs.look) : commit;
 }
 
-/** Name and id of a regular file in the listing of a folder; two empty ones for anything else. */
+/**
+ * The name and the id of a regular file in the listing of a folder; both are empty for other
+ * entries.
+ */
 function blobOf(entry: string): readonly [string, string] {
   const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
   return [name, id];
 }
 
 /**
- * A file that the fetch may have left out: git asks the host for it. Of a larger one than 1 MB come
- * a few more bytes.
+ * Reads a file, which git asks the host for if the fetch has left it out. Reading stops soon after
+ * 1 MB.
  */
 async function readBlob(
-  ask: Ask,
+  question: Question,
   id: string,
 ): Promise<{ readonly bytes: Buffer; readonly result: GitResult }> {
   let bytes: Buffer = Buffer.alloc(0);
@@ -324,7 +349,7 @@ async function readBlob(
     bytes = Buffer.concat([bytes, chunk]);
     return bytes.length <= textBytesMax;
   };
-  const result = await ask.run(["cat-file", "blob", id], { isRemote: true, onOutput });
+  const result = await question.run(["cat-file", "blob", id], { isRemote: true, onOutput });
   return { bytes, result };
 }
 
@@ -338,11 +363,11 @@ function textOf(bytes: Buffer, name: string): Checked<string> {
   }
 }
 
-function askOf(
-  run: Ask["run"],
+function questionTo(
+  run: Question["run"],
   { url, credential }: NonNullable<GitRun["remote"]>,
   repository: string,
-): Ask {
+): Question {
   return {
     url: url.url,
     run,

@@ -11,12 +11,12 @@ import type { Fetch, GitRuns } from "./git-runs.ts";
 import { joined, type Submodule, type TreeListing } from "./git-tree.ts";
 import { repositoryAddress } from "./git-url.ts";
 
-/** More than any app has; each is a fetch. */
+/** More than any app has; each submodule is a fetch. */
 const submodulesMax = 50;
-/** Submodules of submodules. */
+/** The maximum depth of submodules within submodules. */
 const depthMax = 4;
 
-/** A repository in the app's folder: at `at`, "" for the app's own. */
+/** A repository in the app's folder. `at` is its path there, "" for the app's own repository. */
 export type PlacedFetch = { readonly at: string; readonly fetch: Fetch };
 
 type SubmoduleRequest = {
@@ -27,7 +27,7 @@ type SubmoduleRequest = {
   readonly hosts: GitHosts;
 };
 
-/** `depth`: in how many others it is. */
+/** `depth` is the number of repositories that contain this one. */
 type Placed = PlacedFetch & {
   readonly commit: string;
   readonly listing: TreeListing;
@@ -35,8 +35,8 @@ type Placed = PlacedFetch & {
 };
 
 /**
- * The listing with all that was fetched, and the repositories. Rejects with `BuildFailed` that
- * names the submodule.
+ * The listing with all fetched files, and the repositories. Rejects with a `BuildFailed` that names
+ * the submodule.
  */
 export async function fetchSubmodules(
   request: SubmoduleRequest,
@@ -59,15 +59,15 @@ export async function fetchSubmodules(
       const addresses = await readModules(runs, outer.fetch, outer.commit);
       for (const submodule of submodules) {
         const name = `module-${repositories.length}`;
-        const found = await fetchOne(request, {
+        const placed = await fetchOne(request, {
           outer,
           submodule,
           url: addresses.get(submodule.origin),
           name,
           listing,
         });
-        repositories.push(found);
-        listing = joined(listing, found.listing, found.at);
+        repositories.push(placed);
+        listing = joined(listing, placed.listing, placed.at);
       }
       if (outer.at !== "") await removeFolder(outer.fetch.gitDir);
     }
@@ -77,7 +77,7 @@ export async function fetchSubmodules(
   return { listing: { ...listing, submodules }, repositories };
 }
 
-/** The addresses by the submodules' paths, as the repository writes them. */
+/** The addresses of the submodules by their paths, as .gitmodules has them. */
 async function readModules(
   runs: GitRuns,
   fetch: Fetch,
@@ -110,7 +110,7 @@ function addressOf(submodule: {
 }): { readonly url: Fetch["remote"]["url"]; readonly canonical: string } {
   const { path, url = "", from, hosts } = submodule;
   if (url === "") throw refused(path, `.gitmodules of ${from.repository} has no address for it`);
-  const absolute = /^\.\.?\//.test(url) ? besideOf(url, from) : url;
+  const absolute = /^\.\.?\//.test(url) ? resolveRelative(url, from) : url;
   const address = absolute === null ? null : repositoryAddress(absolute, hosts);
   if (address?.ok === true) return address.value;
   const why =
@@ -122,17 +122,17 @@ function addressOf(submodule: {
 }
 
 /**
- * A relative address, as git resolves it: against the address of the repository that has the
- * submodule.
+ * Resolves a relative address as git does: against the address of the repository that has the
+ * submodule. Null: it leads out of the git host.
  */
-function besideOf(url: string, { repository, remote }: Fetch): string | null {
+function resolveRelative(url: string, { repository, remote }: Fetch): string | null {
   const { path } = remote.url;
   const target = posix.join(path, url.replace(/\/$/, "")).replace(/\.git$/, "");
   if (target.startsWith("..") || !target.includes("/") || !repository.endsWith(path)) return null;
   return repository.slice(0, repository.length - path.length) + target;
 }
 
-/** Messages show no password. */
+/** Removes user and password, which no message may show. */
 function withoutUser(url: string): string {
   return url.replace(/^([a-z+]+:\/\/)[^/@]*@/i, "$1");
 }
@@ -144,7 +144,7 @@ async function fetchOne(
     readonly submodule: Submodule;
     readonly url: string | undefined;
     readonly name: string;
-    /** The listing of all files that are there so far. */
+    /** The listing of all files fetched so far. */
     readonly listing: TreeListing;
   },
 ): Promise<Placed> {
@@ -153,8 +153,8 @@ async function fetchOne(
   const at = posix.join(outer.at, submodule.path);
   const address = addressOf({ path: at, url, from: outer.fetch, hosts });
   const appDir = join(root.appDir, at);
-  const there = await realpath(appDir).catch(() => null);
-  if (there !== join(await realpath(root.appDir), at))
+  const realDir = await realpath(appDir).catch(() => null);
+  if (realDir !== join(await realpath(root.appDir), at))
     throw refused(at, "its folder is not one of the app");
   const { filesMax, bytesMax } = root.limits;
   const limits = {
@@ -162,8 +162,8 @@ async function fetchOne(
     bytesMax: bytesMax - soFar.bytes,
     isRest: true,
   };
-  const path = { name, url: address.url, repository: address.canonical, appDir, limits };
-  const fetch = await runs.apart(outer.fetch, path);
+  const changes = { name, url: address.url, repository: address.canonical, appDir, limits };
+  const fetch = await runs.apart(outer.fetch, changes);
   root.request.log(
     "source",
     "platform",
@@ -175,7 +175,7 @@ async function fetchOne(
     throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);
   await runs.checkOut(fetch, commit);
-  // Those of all submodules together would have no limit.
+  // The git folders of all submodules together would have no limit.
   if (listing.submodules.length === 0) await removeFolder(fetch.gitDir);
   return { at, fetch, commit, listing, depth: outer.depth + 1 };
 }

@@ -4,7 +4,10 @@
 // almost endlessly. Pure: bytes in, findings out.
 import { posix } from "node:path";
 
-/** Where it is in the folder, and in the repository whose `.gitmodules` has its address. */
+/**
+ * A submodule: `path` is its path in the folder, `origin` its path in the repository whose
+ * `.gitmodules` has its address.
+ */
 export type Submodule = { readonly path: string; readonly origin: string; readonly commit: string };
 
 /** The contents of one folder of a repository. Names are relative to that folder. */
@@ -23,7 +26,7 @@ export type TreeListing = {
 export type TreeLimits = {
   readonly filesMax: number;
   readonly bytesMax: number;
-  /** They are what the other files of the app leave. */
+  /** True for limits that are reduced by the other files of the app. */
   readonly isRest?: boolean;
 };
 
@@ -35,7 +38,7 @@ const nameBytesMax = 255;
 const listingBytesMax = 60_000_000;
 /** Each link is resolved before the app is built. */
 const linksMax = 10_000;
-/** Git's own limits for attributes are lower. */
+/** Larger attribute files, and more of them, are left out of the listing. */
 const attributeBytesMax = 100_000;
 const attributeFilesMax = 1000;
 const tooLongPath = `it contains a path that is longer than ${pathBytesMax} bytes`;
@@ -144,19 +147,22 @@ export class TreeReader {
   }
 }
 
-/** With what was found in a folder or a file that was put at `at`. */
-export function joined(listing: TreeListing, found: TreeListing, at: string): TreeListing {
+/** The listing together with that of a folder or a file that was put at `at`. */
+export function joined(listing: TreeListing, added: TreeListing, at: string): TreeListing {
   const below = (names: readonly string[]): string[] => names.map((name) => posix.join(at, name));
   return {
-    files: listing.files + found.files,
-    bytes: listing.bytes + found.bytes,
+    files: listing.files + added.files,
+    bytes: listing.bytes + added.bytes,
     submodules: [
       ...listing.submodules,
-      ...found.submodules.map((one) => ({ ...one, path: posix.join(at, one.path) })),
+      ...added.submodules.map((submodule) => ({
+        ...submodule,
+        path: posix.join(at, submodule.path),
+      })),
     ],
-    links: [...listing.links, ...below(found.links)],
-    attributeFiles: [...listing.attributeFiles, ...below(found.attributeFiles)],
-    smallFiles: [...listing.smallFiles, ...below(found.smallFiles)],
+    links: [...listing.links, ...below(added.links)],
+    attributeFiles: [...listing.attributeFiles, ...below(added.attributeFiles)],
+    smallFiles: [...listing.smallFiles, ...below(added.smallFiles)],
   };
 }
 

@@ -2,7 +2,7 @@
 // bytes in, names out. It stops early, since a folder can contain itself many times over.
 import { tomlNames } from "#deploy/app-files.ts";
 
-/** More folders than somebody chooses from are only said to be there. */
+/** The maximum number of folders in a result: nobody chooses from more. */
 const foldersMax = 200;
 /** The maximum number of files and folders in a listing, as many as a build takes. */
 const entriesMax = 200_000;
@@ -10,7 +10,7 @@ const entryBytesMax = 4096;
 
 /** Reads the output of `git ls-tree -r -t -z` as it arrives. */
 export class SettingsFolders {
-  readonly #found = new Set<string>();
+  readonly #folders = new Set<string>();
   #rest: Buffer = Buffer.alloc(0);
   #entries = 0;
   #hasMore = false;
@@ -27,21 +27,20 @@ export class SettingsFolders {
     return !this.#hasMore;
   }
 
-  /** In the order of the tree, the root is "". `hasMore`: there may be others. */
+  /** The folders in the order of the tree; the root is "". `hasMore`: there may be others. */
   result(): { readonly folders: readonly string[]; readonly hasMore: boolean } {
-    return { folders: [...this.#found], hasMore: this.#hasMore };
+    return { folders: [...this.#folders], hasMore: this.#hasMore };
   }
 
-  /**
-   * `<mode> <type> <object>\t<path>`; a name that is not text has a mark in place of what is none.
-   */
+  /** `<mode> <type> <object>\t<path>`; bytes of a path that are not text are replaced by U+FFFD. */
   #read(entry: string): void {
     const path = /^100\d{3} blob [0-9a-f]+\t(.+)$/s.exec(entry)?.[1] ?? "";
     const at = path.lastIndexOf("/");
     const isSettings =
       tomlNames.some((name) => name === path.slice(at + 1)) && !path.includes("\ufffd");
-    const isFull = ++this.#entries > entriesMax || (isSettings && this.#found.size >= foldersMax);
+    this.#entries += 1;
+    const isFull = this.#entries > entriesMax || (isSettings && this.#folders.size >= foldersMax);
     if (isFull) this.#hasMore = true;
-    else if (isSettings) this.#found.add(path.slice(0, Math.max(at, 0)));
+    else if (isSettings) this.#folders.add(path.slice(0, Math.max(at, 0)));
   }
 }

@@ -40,8 +40,8 @@ export async function clearOrphan(
   const lines = readLines(pidFile);
   const pid = Math.abs(Number.parseInt(lines[0] ?? "", 10));
   if (!(pid > 0)) {
-    // Empty or torn: PostgreSQL refuses to start with it, and a running server would have filled
-    // it.
+    // The file is empty or torn: PostgreSQL refuses to start with it, and a running server would
+    // have filled it.
     rmSync(pidFile, { force: true });
     return;
   }
@@ -119,21 +119,21 @@ function isServerByCommand(pid: number, dataFolder: string): boolean {
 }
 
 /**
- * The socket's lock names the same process, but without shared memory to check: any process with
- * that id, even a zombie, would count as running.
+ * Removes the lock of the socket. It names the same process, but without shared memory to check:
+ * any process with that id, even a zombie, would count as running.
  */
 function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
   if (!socketFolder || !/^\d+$/.test(port ?? "")) return;
   rmSync(join(socketFolder, `.s.PGSQL.${port}.lock`), { force: true });
 }
 
-function removeShortSocketFolder(named: string | undefined): void {
-  if (named === undefined || !basename(named).startsWith(shortSocketPrefix)) return;
+function removeShortSocketFolder(folder: string | undefined): void {
+  if (folder === undefined || !basename(folder).startsWith(shortSocketPrefix)) return;
   if (
-    dirname(named) === realpathSync(tmpdir()) ||
-    dirname(named) === tmpdir() ||
-    dirname(named) === "/tmp"
+    dirname(folder) === realpathSync(tmpdir()) ||
+    dirname(folder) === tmpdir() ||
+    dirname(folder) === "/tmp"
   ) {
-    rmSync(named, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -42,13 +42,16 @@ const commonEnvironment = {
   TZ: "UTC",
 };
 
-/** Only the last step of a start waits for these; a second is a hundred times their usual time. */
+/** How long a trial of one way to run may take; the usual time is ten milliseconds. */
 const probeWaitMs = 5_000;
 
 const nobody = { uid: 65534, gid: 65534 };
 
-/** For containers without user namespaces whose folders only root may enter, such as /root. */
-const passing = [
+/**
+ * The command prefix for containers without user namespaces whose folders only root may enter, such
+ * as /root.
+ */
+const passThroughPrefix = [
   "setpriv",
   `--reuid=${nobody.uid}`,
   `--regid=${nobody.gid}`,
@@ -60,7 +63,7 @@ const passing = [
   "--securebits=+no_setuid_fixup",
   "--",
 ];
-const elsewhere = "Set SLIPWAY_DATABASE_URL to use your own PostgreSQL instead.";
+const ownServerAdvice = "Set SLIPWAY_DATABASE_URL to use your own PostgreSQL instead.";
 
 /**
  * Tries the ways to run PostgreSQL on files in the existing `folder` and returns the first that
@@ -77,7 +80,7 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
   const complaints: string[] = [];
   for (const way of waysToRun(folder)) {
     if (statSync(folder).uid !== way.owner.uid) chownSync(folder, way.owner.uid, way.owner.gid);
-    if (way.owner === nobody) letThrough(dirname(folder));
+    if (way.owner === nobody) allowPassage(dirname(folder));
     const outcome = await probe(way, environment, [folder, `${binaries}postgres`]);
     if ("major" in outcome) return programOf({ binaries, environment, way }, outcome.major);
     complaints.push(`${way.name}: ${outcome.complaint}`);
@@ -87,7 +90,7 @@ export async function findPostgres(folder: string): Promise<PostgresProgram> {
       ? " It must not run as root; start the platform as another user, or:"
       : "";
   throw new CannotStart(
-    `The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${elsewhere}`,
+    `The embedded PostgreSQL cannot run here (${[...new Set(complaints)].join("; ")}).${asRoot} ${ownServerAdvice}`,
   );
 }
 
@@ -98,7 +101,7 @@ function findBinaries(): { readonly binaries: string; readonly packageDir: strin
     packageDir = fileURLToPath(new URL("..", import.meta.resolve(packageName)));
   } catch (error) {
     throw new CannotStart(
-      `There is no embedded PostgreSQL: ${packageName} is not installed. ${elsewhere}`,
+      `There is no embedded PostgreSQL: ${packageName} is not installed. ${ownServerAdvice}`,
       {
         cause: error,
       },
@@ -107,15 +110,15 @@ function findBinaries(): { readonly binaries: string; readonly packageDir: strin
   const binaries = join(packageDir, "native/bin/");
   if (existsSync(`${binaries}postgres`)) return { binaries, packageDir };
   throw new CannotStart(
-    `There is no embedded PostgreSQL: ${binaries}postgres is missing. ${elsewhere}`,
+    `There is no embedded PostgreSQL: ${binaries}postgres is missing. ${ownServerAdvice}`,
   );
 }
 
 /**
- * The data folder belongs to root; other users may pass through it to their own files, and see
- * nothing else.
+ * Lets other users pass through the data folder, which belongs to root, to their own files. They
+ * see nothing else.
  */
-function letThrough(folder: string): void {
+function allowPassage(folder: string): void {
   chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
@@ -128,8 +131,8 @@ function asNamedUser(): string[] {
 }
 
 /**
- * The prefix order matters: the kernel clears the parent-death signal when a process changes its
- * user.
+ * The ways to run PostgreSQL, the best one first. The order of prefixes matters: the kernel clears
+ * the parent-death signal when a process changes its user.
  */
 function waysToRun(folder: string): Way[] {
   const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
@@ -140,7 +143,7 @@ function waysToRun(folder: string): Way[] {
           { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
           {
             name: "as user nobody that may pass through all folders",
-            prefix: passing,
+            prefix: passThroughPrefix,
             owner: nobody,
             spawnAs: {},
           },
@@ -175,14 +178,16 @@ async function probe(
   return { complaint: output.trim().slice(0, 300) || `ended with code ${code}` };
 }
 
-/** Output and exit code of a short program; code -1 if it cannot be started. */
+/**
+ * Collects the output and the exit code of a short program; the code is -1 if it cannot be started.
+ */
 export function collect(child: ChildProcess): Promise<{ code: number; output: string }> {
   let output = "";
-  const keep = (chunk: Buffer): void => {
+  const append = (chunk: Buffer): void => {
     if (output.length < 100_000) output += chunk.toString("utf8");
   };
-  child.stdout?.on("data", keep);
-  child.stderr?.on("data", keep);
+  child.stdout?.on("data", append);
+  child.stderr?.on("data", append);
   return new Promise((resolve) => {
     child.once("error", (error) => resolve({ code: -1, output: error.message }));
     child.once("close", (code, signal) =>

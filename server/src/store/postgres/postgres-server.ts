@@ -1,5 +1,5 @@
-// The process of the embedded PostgreSQL: starts it, watches it, restarts it after an unexpected
-// end, stops it.
+// Runs the process of the embedded PostgreSQL: starts it, watches it, restarts it after an
+// unexpected end, stops it.
 import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
@@ -21,7 +21,7 @@ const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
 /** Processes of a killed server notice its death within moments and release its shared memory. */
 const sharedMemoryWaitMs = 15_000;
-const restarting: RetryPolicy = {
+const restartRetry: RetryPolicy = {
   firstMs: 100,
   factor: 2,
   msMax: 10_000,
@@ -51,7 +51,7 @@ export class PostgresServer {
     this.#options = options;
   }
 
-  /** Null while there is none. */
+  /** The process id of the server; null while there is none. */
   pid(): number | null {
     return this.#child?.pid ?? null;
   }
@@ -83,8 +83,8 @@ export class PostgresServer {
   }
 
   /**
-   * Asks it to end sessions and write everything, and escalates when that takes long. May be called
-   * twice.
+   * Asks the server to end sessions and write everything, and escalates when that takes long. May
+   * be called twice.
    */
   stop(): Promise<void> {
     this.#stopped ??= this.#stop();
@@ -98,24 +98,27 @@ export class PostgresServer {
   }
 
   /**
-   * In its own session, so that Ctrl-C in a terminal only reaches the platform, which then stops
-   * everything in order.
+   * Starts the server in its own session, so that Ctrl-C in a terminal only reaches the platform,
+   * which then stops everything in order.
    */
   #spawn(): ChildProcess {
     const { program, dataFolder, logFile, settings } = this.#options;
-    const logTo = openSync(logFile, "a", 0o600);
+    const logDescriptor = openSync(logFile, "a", 0o600);
     try {
       return program.run("postgres", ["-D", dataFolder, ...settings], {
         cwd: "/",
         detached: true,
-        stdio: ["ignore", logTo, logTo],
+        stdio: ["ignore", logDescriptor, logDescriptor],
       });
     } finally {
-      closeSync(logTo);
+      closeSync(logDescriptor);
     }
   }
 
-  /** False when the server ended instead. Its pid file says when it accepts connections. */
+  /**
+   * Waits until the server's pid file says that it accepts connections; false when it ended first,
+   * or took too long.
+   */
   async #isReady(child: ChildProcess): Promise<boolean> {
     const { clock, dataFolder } = this.#options;
     child.once("error", () => undefined);
@@ -141,11 +144,11 @@ export class PostgresServer {
   async #restart(): Promise<void> {
     const { clock, dataFolder, log } = this.#options;
     const { signal } = this.#stopping;
-    // With a pause: the server may end each time right after it starts.
-    await clock.sleep(backoffMs(restarting, 1, clock.random()), signal).catch(() => undefined);
+    // Pauses first: the server may end each time right after it starts.
+    await clock.sleep(backoffMs(restartRetry, 1, clock.random()), signal).catch(() => undefined);
     const onFailure = (error: unknown, attempt: number): void =>
       log.error({ err: error, attempt }, "the embedded database does not start");
-    await retry({ ...restarting, clock, signal, onFailure }, async () => {
+    await retry({ ...restartRetry, clock, signal, onFailure }, async () => {
       await clearOrphan(dataFolder, { log, clock });
       await this.start();
       if (this.#child === undefined) throw new Error("it ended as soon as it had started");
@@ -180,8 +183,8 @@ function saysReady(pidFile: string, pid: number | undefined): boolean {
 }
 
 /**
- * Keeps the file small, with one older file beside it; returns the offset where this start's lines
- * begin.
+ * Keeps the log file small, with one older file beside it; returns the offset where this start's
+ * lines begin.
  */
 function startLogFile(path: string): number {
   if (!existsSync(path)) return 0;
